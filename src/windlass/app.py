@@ -1,0 +1,229 @@
+"""Windlass: the one object a user holds. It composes settings, database, handlers and loops, and has no rules."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, ParamSpec, Self, TypeVar
+from uuid import UUID
+
+from windlass import settings as settings_
+from windlass.core.retry import Retry
+from windlass.core.submission import DEFAULT_PRIORITY, JobSpec, check_name
+from windlass.effects.handlers import Handler, Handlers
+from windlass.engine import jobs
+from windlass.engine.jobs import Page
+from windlass.engine.unit import DEFAULT_ORG, Unit, prepare
+from windlass.errors import Invalid
+from windlass.portal import Portal
+from windlass.runtime.supervisor import Supervisor
+from windlass.runtime.worker import Worker, WorkerOptions
+from windlass.settings import Settings
+from windlass.store.embedded import Embedded, EmbeddedOptions
+from windlass.store.pool import Connection, DatabaseOptions
+from windlass.store.rows import Event, Job, LogLine
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Windlass:
+    """Jobs recorded first and executed later.
+
+    `Windlass()` uses WINDLASS_DATABASE_URL, or starts (and shares) the embedded Postgres. It opens itself on first use;
+    `async with Windlass() as app` closes it again.
+    """
+
+    def __init__(
+        self, database_url: str | None = None, *, settings: Settings | None = None, org: str = DEFAULT_ORG
+    ) -> None:
+        self.settings = settings or settings_.read()
+        self.handlers = Handlers()
+        self._url = database_url or self.settings.database_url
+        self._org = org
+        self._unit: Unit | None = None
+        self._embedded: Embedded | None = None
+        self._opening: asyncio.Lock | None = None
+        self._portal: Portal | None = None
+
+    # Opening and closing
+
+    async def open(self) -> Unit:
+        """Connect, start the embedded server if there is no other, bring the schema up to date."""
+        self._opening = self._opening or asyncio.Lock()
+        async with self._opening:
+            if self._unit is None:
+                options = self.database(await asyncio.to_thread(self.url))
+                await prepare(options)
+                self._unit = await Unit.open(options, org=self._org)
+            return self._unit
+
+    async def close(self) -> None:
+        if self._unit is not None:
+            await self._unit.close()
+            self._unit = None
+        if self._embedded is not None:
+            await asyncio.to_thread(self._embedded.close)
+            self._embedded = None
+        self._opening = None
+
+    def url(self) -> str:
+        """Where the database is; joins or starts the embedded server if it is that one."""
+        if self._url is not None:
+            return self._url
+        if self._embedded is None:
+            self._embedded = Embedded.start(EmbeddedOptions(home=self.settings.home, pg_bin=self.settings.pg_bin))
+        return self._embedded.url
+
+    def database(self, url: str) -> DatabaseOptions:
+        chosen = self.settings
+        return DatabaseOptions(url=url, size=chosen.pool_size, notify=chosen.notify, pooler=chosen.pooler)
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    # Handlers and workers
+
+    def job(
+        self,
+        type: str,  # noqa: A002 - the domain's word
+        *,
+        max_attempts: int = 3,
+        retry: Retry | None = None,
+        timeout: timedelta | float | None = None,
+        concurrency: int | None = None,
+        queue: str = "default",
+    ) -> Callable[[Callable[P, R]], Callable[P, R]]:
+        """Register a function as the handler of a type (or of a LIKE pattern such as `billing.%`).
+
+        Its options are also the defaults of `submit` for that type.
+        """
+        check_name(type, "type", "name the work, for example content.thumbnail.v1")
+        if concurrency is not None and concurrency < 1:
+            raise Invalid(f"concurrency is {concurrency}: it must be 1 or more", field="concurrency")
+
+        def register(function: Callable[P, R]) -> Callable[P, R]:
+            limits = {"timeout": _span(timeout), "concurrency": concurrency}
+            self.handlers.add(Handler.of(type, function, max_attempts=max_attempts, retry=retry, queue=queue, **limits))
+            return function
+
+        return register
+
+    async def worker(self, options: WorkerOptions | None = None) -> Worker:
+        return Worker(await self.open(), self.handlers, options)
+
+    async def work(
+        self,
+        options: WorkerOptions | None = None,
+        *,
+        stop: asyncio.Event | None = None,
+        at_once: asyncio.Event | None = None,
+    ) -> Worker:
+        """Run a worker and the loops it needs (timers, upkeep) until `stop`."""
+        worker = await self.worker(options)
+        supervisor = Supervisor(await self.open(), holder=worker.options.id, keep=self.settings.keep)
+        await supervisor.run(stop or asyncio.Event(), worker=worker, at_once=at_once)
+        return worker
+
+    # Jobs
+
+    async def submit(
+        self,
+        type: str,  # noqa: A002
+        payload: Any = None,
+        *,
+        connection: Connection | None = None,
+        **options: Any,
+    ) -> UUID:
+        """Record one job and return its id; a known idempotency key returns the id of the job that has it.
+
+        Options: queue, priority, run_at or delay, max_attempts, retry, timeout, idempotency_key, tags, meta. With
+        `connection` (asyncpg) the job becomes part of the caller's transaction.
+        """
+        return (await self.submit_many([self.spec(type, payload, **options)], connection=connection))[0]
+
+    async def submit_many(
+        self, specs: Iterable[JobSpec | Mapping[str, Any]], *, connection: Connection | None = None
+    ) -> list[UUID]:
+        """Record many jobs, all or none, in one statement."""
+        wanted = [spec if isinstance(spec, JobSpec) else self.spec(**spec) for spec in specs]
+        return await jobs.submit(await self.open(), wanted, connection=connection)
+
+    def submit_sync(self, type: str, payload: Any = None, **options: Any) -> UUID:  # noqa: A002
+        """`submit` for plain scripts: blocks until the job is recorded."""
+        if self._portal is None:
+            self._portal = Portal(Windlass(self._url, settings=self.settings, org=self._org))
+        spec = self.spec(type, payload, **options)
+        return self._portal.call(lambda app: app.submit_many([spec]))[0]
+
+    def spec(
+        self,
+        type: str,  # noqa: A002
+        payload: Any = None,
+        *,
+        queue: str | None = None,
+        priority: int = DEFAULT_PRIORITY,
+        run_at: datetime | None = None,
+        delay: timedelta | float | None = None,
+        max_attempts: int | None = None,
+        retry: Retry | None = None,
+        timeout: timedelta | float | None = None,
+        idempotency_key: str | None = None,
+        tags: Sequence[str] = (),
+        meta: Mapping[str, Any] | None = None,
+    ) -> JobSpec:
+        """A job to be, with the defaults its handler declares."""
+        handler = self.handlers.find(type) if isinstance(type, str) else None
+        if queue is None:
+            queue = handler.queue if handler else "default"
+        if max_attempts is None:
+            max_attempts = handler.max_attempts if handler else 3
+        return JobSpec(
+            type=type,
+            payload={} if payload is None else payload,
+            queue=queue,
+            priority=priority,
+            run_at=run_at,
+            delay=_span(delay, "delay"),
+            max_attempts=max_attempts,
+            retry=retry,
+            timeout=_span(timeout),
+            idempotency_key=idempotency_key,
+            tags=tags,
+            meta=meta,
+        )
+
+    async def get(self, id: UUID) -> Job:  # noqa: A002
+        return await jobs.get(await self.open(), id)
+
+    async def list(self, **filters: Any) -> Page:
+        """Newest first: statuses, queue, type_ (a LIKE pattern), tag, before, limit."""
+        return await jobs.list_(await self.open(), **filters)
+
+    async def cancel(self, id: UUID, *, reason: str | None = None) -> None:  # noqa: A002
+        await jobs.cancel(await self.open(), id, reason=reason)
+
+    async def retry(self, id: UUID) -> None:  # noqa: A002
+        """Start a failed or cancelled job over."""
+        await jobs.reopen(await self.open(), id)
+
+    async def delete(self, id: UUID) -> None:  # noqa: A002
+        await jobs.delete(await self.open(), id)
+
+    async def events(self, id: UUID) -> Sequence[Event]:  # noqa: A002
+        return await jobs.events(await self.open(), id)
+
+    async def logs(self, id: UUID, *, attempt: int | None = None) -> Sequence[LogLine]:  # noqa: A002
+        return await jobs.logs(await self.open(), id, attempt=attempt)
+
+
+def _span(value: timedelta | float | None, field: str = "timeout") -> timedelta | None:
+    if value is None or isinstance(value, timedelta):
+        return value
+    with contextlib.suppress(TypeError, OverflowError, ValueError):
+        return timedelta(seconds=value)
+    raise Invalid(f"{field} is {value!r}: it must be a timedelta or a number of seconds", field=field)

@@ -1,0 +1,1 @@
+"""The rules: pure functions and values. No clock, no dice, no I/O, standard library only."""

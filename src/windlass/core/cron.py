@@ -1,0 +1,205 @@
+"""Cron: a text, a zone, and the instants they name.
+
+The calendar finds wall times, this module places them on the time line. Placing never goes back: a wall time that
+occurs twice is its first occurrence; one that the clock skips is the first instant after the gap (`Gap.AFTER`, one
+run however many were skipped) or nothing (`Gap.SKIP`). A cron that names every hour of the day is an interval rather
+than an appointment, and is not made up for: its next turn is less than an hour away.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from itertools import islice
+from typing import assert_never
+from zoneinfo import ZoneInfo
+
+from windlass.core.cron_calendar import DOWN, EVERY_HOUR, UP, Calendar, Way
+from windlass.core.cron_syntax import (
+    CLASSIC,
+    FULL,
+    IN_PROCESS,
+    OJS,
+    DayRule,
+    Descriptors,
+    Dialect,
+    Every,
+    Gap,
+    Never,
+    Presence,
+    Rule,
+    read_rule,
+    read_zone,
+    split_zone,
+)
+from windlass.errors import Invalid
+
+__all__ = [
+    "CLASSIC",
+    "FULL",
+    "IN_PROCESS",
+    "OJS",
+    "Cron",
+    "DayRule",
+    "Descriptors",
+    "Dialect",
+    "Gap",
+    "Presence",
+    "parse",
+]
+
+YEARS = 5
+_SECOND = timedelta(seconds=1)
+
+
+def parse(text: str, *, dialect: Dialect = CLASSIC, zone: str | ZoneInfo = "UTC", key: str | None = None) -> "Cron":
+    """Read a cron line, or raise `InvalidCron`. A `TZ=` prefix wins over `zone`; `key` is what `H` is derived from."""
+    return _parse(text, dialect, zone, key)
+
+
+@dataclass(frozen=True, slots=True)
+class Cron:
+    """When something runs. Times are whole seconds; answers are aware datetimes in the cron's zone.
+
+    Compare answers with other zones by `<` or after `astimezone(UTC)`: Python calls a time in a repeated hour unequal
+    to the same instant in another zone.
+    """
+
+    text: str
+    zone: ZoneInfo
+    rule: Rule
+    gap: Gap
+
+    @property
+    def triggered(self) -> bool:
+        """It has no times of its own and waits for somebody to say so."""
+        return isinstance(self.rule, Never)
+
+    def next(self, after: datetime, *, years: int = YEARS) -> datetime | None:
+        """The first run strictly after a moment; None if there is none this year or in the `years` to come."""
+        return self._beyond(UP, _utc(after), years)
+
+    def prev(self, before: datetime, *, years: int = YEARS) -> datetime | None:
+        """The last run strictly before a moment."""
+        return self._beyond(DOWN, _utc(before), years)
+
+    def matches(self, at: datetime) -> bool:
+        """Whether a run falls into this very second. `@every` has no times of its own to match."""
+        second = _utc(at).replace(microsecond=0)
+        if not isinstance(self.rule, Calendar):
+            return False
+        found = self.next(second - _SECOND, years=1)
+        return found is not None and found.astimezone(UTC) == second
+
+    def upcoming(self, after: datetime, count: int, *, years: int = YEARS) -> list[datetime]:
+        return list(islice(self._following(after, years), max(count, 0)))
+
+    def between(self, start: datetime, end: datetime, *, limit: int | None = None) -> Iterator[datetime]:
+        """The runs from `start` on and before `end`, the first `limit` of them. `@every` counts from `start`."""
+        start, end = _utc(start), _utc(end)
+        if isinstance(self.rule, Calendar):
+            start -= timedelta.resolution
+        years = end.year - start.year + 1
+        return islice(_until(end, self._following(start, years)), limit)
+
+    def _following(self, after: datetime, years: int) -> Iterator[datetime]:
+        found = self.next(after, years=years)
+        while found:
+            yield found
+            found = self.next(found, years=years)
+
+    def _beyond(self, way: Way, moment: datetime, years: int) -> datetime | None:
+        try:
+            match self.rule:
+                case Calendar():
+                    return self._search(self.rule, way, moment, years)
+                case Every(period):
+                    return (moment.replace(microsecond=0) + way.step * period).astimezone(self.zone)
+                case Never():
+                    return None
+                case _:
+                    assert_never(self.rule)
+        except OverflowError:  # the ends of Python's calendar
+            return None
+
+    def _search(self, calendar: Calendar, way: Way, moment: datetime, years: int) -> datetime | None:
+        wall = _start(way, moment.astimezone(self.zone))
+        limit = max(2, min(wall.year + way.step * years, 9998))  # so that every answer exists in every zone
+        while found := calendar.search(way, wall, limit):
+            at, wall = self._place(calendar, way, found)
+            if at and (at > moment if way is UP else at < moment):
+                return at
+        return None
+
+    def _place(self, calendar: Calendar, way: Way, wall: datetime) -> tuple[datetime | None, datetime]:
+        """The instant of a wall time, if it has one, and the wall time to go on from."""
+        at = wall.replace(tzinfo=self.zone)
+        skipped = _offset(at.replace(fold=1)) - _offset(at)
+        if skipped <= timedelta(0):
+            return at, wall + way.step * _SECOND
+        end = _gap_end(at)
+        edge = end.replace(tzinfo=None)
+        made_up_for = self.gap is Gap.AFTER and calendar.hours != EVERY_HOUR
+        return end if made_up_for else None, edge if way is UP else edge - skipped - _SECOND
+
+
+@lru_cache(maxsize=1024)
+def _parse(text: str, dialect: Dialect, zone: str | ZoneInfo, key: str | None) -> Cron:
+    prefix, line = split_zone(text, dialect)
+    chosen = prefix if prefix is not None else zone
+    rule = read_rule(line, dialect, key)
+    return Cron(text, read_zone(chosen) if isinstance(chosen, str) else chosen, rule, dialect.gap)
+
+
+def _utc(moment: datetime) -> datetime:
+    if moment.utcoffset() is None:
+        raise Invalid(f"{moment} has no time zone; a cron can only be asked about aware datetimes")
+    return moment.astimezone(UTC)
+
+
+def _until(end: datetime, times: Iterator[datetime]) -> Iterator[datetime]:
+    for at in times:
+        if at >= end:
+            return
+        yield at
+
+
+def _start(way: Way, local: datetime) -> datetime:
+    """The first wall time to look at. All of a repeated hour has had its turn when the hour comes again."""
+    wall = local.replace(tzinfo=None, microsecond=0, fold=0)
+    if local.fold:
+        wall = _repeat_end(local)
+        return wall if way is UP else wall - _SECOND
+    if way is UP:
+        return wall + _SECOND
+    return wall if local.microsecond else wall - _SECOND
+
+
+def _repeat_end(local: datetime) -> datetime:
+    """The first wall time that does not occur twice any more."""
+    second = local.replace(microsecond=0)
+    low, high = 0, (_offset(second.replace(fold=0)) - _offset(second)) // _SECOND
+    while high - low > 1:
+        middle = (low + high) // 2
+        later = second + middle * _SECOND
+        repeated = _offset(later.replace(fold=0)) != _offset(later.replace(fold=1))
+        low, high = (middle, high) if repeated else (low, middle)
+    return (second + high * _SECOND).replace(tzinfo=None, fold=0)
+
+
+def _gap_end(skipped: datetime) -> datetime:
+    """The first instant after the gap in which this wall time lies."""
+    earlier = skipped.replace(fold=1).astimezone(UTC)  # read with the offset after the gap: an instant before it
+    before = _offset(skipped)
+    low, high = 0, (_offset(skipped.replace(fold=1)) - before) // _SECOND
+    while high - low > 1:
+        middle = (low + high) // 2
+        moved = _offset((earlier + middle * _SECOND).astimezone(skipped.tzinfo)) != before
+        low, high = (low, middle) if moved else (middle, high)
+    return (earlier + high * _SECOND).astimezone(skipped.tzinfo)
+
+
+def _offset(at: datetime) -> timedelta:
+    offset = at.utcoffset()
+    assert offset is not None
+    return offset

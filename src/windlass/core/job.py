@@ -1,0 +1,128 @@
+"""A job: its states and moves, and what follows from an attempt's outcome.
+
+The lifecycle is the table EDGES and nothing else; the SQL states its moves in `moves:` notes and a test compares them.
+`attempt` counts charged failures, `lost` counts leases that ran out; both use up `max_attempts`, so that a job which
+kills its worker again and again ends.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from windlass.core.document import decode
+from windlass.core.outcome import Failed, Outcome, Released, Succeeded
+from windlass.core.retry import SQUARED_MINUTES, Retry
+
+DEFAULT_QUEUE = "default"
+SQL_QUEUE = "sql"  # rows inserted by plain SQL
+SPARE_LOSSES = 5  # what such a row may lose beyond max_attempts: its producer counted failures only
+
+
+class JobState(StrEnum):
+    PENDING = "pending"
+    LEASED = "leased"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class JobMove(StrEnum):
+    CLAIM = "claim"
+    SUCCEED = "succeed"
+    RETRY = "retry"  # a charged failure with attempts left
+    FAIL = "fail"
+    RELEASE = "release"  # handed back, or the lease ran out
+    CANCEL = "cancel"
+    REOPEN = "reopen"
+
+
+TERMINAL = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
+
+EDGES: Mapping[tuple[JobState, JobMove], JobState] = {
+    (JobState.PENDING, JobMove.CLAIM): JobState.LEASED,
+    (JobState.PENDING, JobMove.CANCEL): JobState.CANCELLED,
+    (JobState.LEASED, JobMove.SUCCEED): JobState.SUCCEEDED,
+    (JobState.LEASED, JobMove.RETRY): JobState.PENDING,
+    (JobState.LEASED, JobMove.FAIL): JobState.FAILED,
+    (JobState.LEASED, JobMove.RELEASE): JobState.PENDING,
+    (JobState.LEASED, JobMove.CANCEL): JobState.CANCELLED,
+    (JobState.FAILED, JobMove.REOPEN): JobState.PENDING,
+    (JobState.CANCELLED, JobMove.REOPEN): JobState.PENDING,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A job in a worker's hands."""
+
+    id: UUID
+    type: str
+    payload: str
+    queue: str
+    priority: int
+    seq: int
+    attempt: int
+    lost: int
+    max_attempts: int
+    claim_no: int
+    timeout: timedelta | None
+    retry: str | None
+    created_at: datetime
+    meta: str | None
+
+    @property
+    def number(self) -> int:
+        """Which attempt this is, counting from 1."""
+        return self.attempt + self.lost + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Success:
+    """The job ends well."""
+
+    job: Claimed
+    result: str  # JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Setback:
+    """The job goes back to its queue or ends badly."""
+
+    job: Claimed
+    move: JobMove  # RETRY, FAIL or RELEASE
+    error: Mapping[str, Any] | None
+    delay: timedelta
+
+
+Report = Success | Setback
+
+
+def after(job: Claimed, outcome: Outcome, retry: Retry | None, roll: float) -> Report:
+    """What an attempt's outcome means for its job. `retry` is the handler's policy; the job's own goes first."""
+    match outcome:
+        case Succeeded(result):
+            return Success(job, result)
+        case Released():
+            return Setback(job, JobMove.RELEASE, None, timedelta())
+        case Failed(error, retryable, retry_after):
+            failures = job.attempt + 1
+            if not retryable or spent(failures, job.lost, job.max_attempts, job.queue):
+                return Setback(job, JobMove.FAIL, error, timedelta())
+            wait = policy(job, retry).delay(failures, roll) if retry_after is None else retry_after
+            return Setback(job, JobMove.RETRY, error, wait)
+
+
+def spent(attempt: int, lost: int, max_attempts: int, queue: str) -> bool:
+    """Are the attempts used up? `release_expired` in store/sql/jobs.sql says the same; a test holds them together."""
+    spare = SPARE_LOSSES if queue == SQL_QUEUE else 0
+    return attempt >= max_attempts or attempt + lost >= max_attempts + spare
+
+
+def policy(job: Claimed, handler: Retry | None) -> Retry:
+    """The row's own policy, else the handler's, else the SQL contract's."""
+    if job.retry is None:
+        return handler or SQUARED_MINUTES
+    return Retry.from_json(decode(job.retry))

@@ -1,0 +1,28 @@
+"""What became of one attempt. Effects return one of these and never raise for it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Succeeded:
+    result: str = "null"  # JSON text, checked: a poisoned value never reaches a batch
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """`error` has `type`, `message` and where it helps `traceback`; all text in it can be stored."""
+
+    error: Mapping[str, Any]
+    retryable: bool = True
+    retry_after: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The attempt did not come to an end; the job goes back to its queue uncharged."""
+
+
+Outcome = Succeeded | Failed | Released

@@ -1,0 +1,81 @@
+"""How long to wait after the n-th charged failure. A policy is a value; jitter is an argument, so the rule is pure."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any, Self
+
+from windlass.errors import Invalid
+
+MAX_DELAY = timedelta(days=366).total_seconds()
+
+
+class Backoff(StrEnum):
+    CONSTANT = "constant"  # base
+    LINEAR = "linear"  # base * n
+    EXPONENTIAL = "exponential"  # base * factor ** (n - 1)
+    POLYNOMIAL = "polynomial"  # base * n ** factor
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """A backoff policy. `jitter` is the share of the delay that may be added on top, 0.1 meaning up to 10 %."""
+
+    kind: Backoff = Backoff.EXPONENTIAL
+    base: float = 1.0
+    factor: float = 2.0
+    cap: float | None = None
+    jitter: float = 0.1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kind", _backoff(self.kind))
+        _check(self.base >= 0, "retry.base", "0 or more seconds", self.base)
+        _check(self.factor > 0, "retry.factor", "greater than 0", self.factor)
+        _check(self.cap is None or self.cap >= 0, "retry.cap", "0 or more seconds, or nothing", self.cap)
+        _check(0 <= self.jitter <= 1, "retry.jitter", "between 0 and 1", self.jitter)
+
+    def delay(self, failures: int, roll: float) -> timedelta:
+        """The wait after `failures` charged failures (1 or more). `roll` is a random number in [0, 1)."""
+        seconds = min(self._seconds(failures), MAX_DELAY if self.cap is None else self.cap)
+        return timedelta(seconds=seconds * (1 + self.jitter * roll))
+
+    def _seconds(self, n: int) -> float:
+        try:
+            match self.kind:
+                case Backoff.CONSTANT:
+                    return self.base
+                case Backoff.LINEAR:
+                    return self.base * n
+                case Backoff.EXPONENTIAL:
+                    return float(self.base * self.factor ** (n - 1))
+                case Backoff.POLYNOMIAL:
+                    return float(self.base * n**self.factor)
+        except OverflowError:
+            return MAX_DELAY
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, policy: Mapping[str, Any]) -> Self:
+        unknown = sorted(set(policy) - {"kind", "base", "factor", "cap", "jitter"})
+        if unknown:
+            raise Invalid(f"retry has no field {unknown[0]!r}: kind, base, factor, cap, jitter", field="retry")
+        return cls(**policy)
+
+
+def _backoff(kind: str) -> Backoff:
+    try:
+        return Backoff(kind)
+    except ValueError:
+        raise Invalid(f"retry.kind is {kind!r}: one of {', '.join(Backoff)}", field="retry.kind") from None
+
+
+def _check(holds: bool, field: str, rule: str, value: object) -> None:
+    if not holds:
+        raise Invalid(f"{field} is {value!r}: it must be {rule}", field=field)
+
+
+# The SQL contract's rule: failures squared minutes, and up to a tenth on top.
+SQUARED_MINUTES = Retry(Backoff.POLYNOMIAL, base=60.0, factor=2.0, jitter=0.1)

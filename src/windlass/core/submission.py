@@ -1,0 +1,81 @@
+"""What a producer may ask for, and the sentences that refuse the rest."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from windlass.core.job import DEFAULT_QUEUE
+from windlass.core.retry import Retry
+from windlass.errors import Invalid
+
+DEFAULT_PRIORITY = 100
+MAX_PRIORITY = 1_000_000
+MAX_NAME = 255
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSpec:
+    """What a producer asks for: now, at an instant (`run_at`), or later by the database's clock (`delay`)."""
+
+    type: str
+    payload: Any = field(default_factory=dict)
+    queue: str = DEFAULT_QUEUE
+    priority: int = DEFAULT_PRIORITY
+    run_at: datetime | None = None
+    delay: timedelta | None = None
+    max_attempts: int = 3
+    retry: Retry | None = None
+    timeout: timedelta | None = None
+    idempotency_key: str | None = None
+    tags: Sequence[str] = ()
+    meta: Mapping[str, Any] | None = None
+
+
+def check(spec: JobSpec) -> None:
+    """Refuse what makes no sense, with a sentence that names the field."""
+    check_name(spec.type, "type", "name the work, for example content.thumbnail.v1")
+    check_name(spec.queue, "queue", "name a queue, for example default")
+    if spec.idempotency_key is not None:
+        check_name(spec.idempotency_key, "idempotency_key", "leave it out or give a key", limit=1024)
+    _whole(spec.priority, "priority", -MAX_PRIORITY, MAX_PRIORITY)
+    _whole(spec.max_attempts, "max_attempts", 1, 1000)
+    if spec.run_at is not None and spec.delay is not None:
+        raise Invalid("run_at and delay are both given: pass one of them", field="run_at")
+    if spec.run_at is not None and spec.run_at.tzinfo is None:
+        raise Invalid("run_at has no time zone: pass an aware datetime, for example datetime.now(UTC)", field="run_at")
+    if spec.delay is not None and spec.delay < timedelta():
+        raise Invalid("delay is negative", field="delay")
+    if spec.timeout is not None and spec.timeout <= timedelta():
+        raise Invalid("timeout must be longer than nothing", field="timeout")
+    for tag in spec.tags:
+        check_name(tag, "tags", "a tag is a short text")
+
+
+_VERSIONED = re.compile(r"[^.]+(\.[^.]+)+\.v[0-9]+").fullmatch
+
+
+def advice(type_: str) -> str | None:
+    """Types should be `domain.action.vN`: others work, with this warning."""
+    if _VERSIONED(type_):
+        return None
+    return f"type {type_!r} is not of the form domain.action.vN: a version lets old jobs finish on old code"
+
+
+def check_name(value: object, field_: str, advice_: str, *, limit: int = MAX_NAME) -> None:
+    if not isinstance(value, str):
+        raise Invalid(f"{field_} is {value!r}: it must be a text", field=field_)
+    if not value.strip():
+        raise Invalid(f"{field_} is empty: {advice_}", field=field_)
+    if len(value) > limit:
+        raise Invalid(f"{field_} is {len(value)} characters long, the limit is {limit}", field=field_)
+    if "\x00" in value or not value.isprintable():
+        raise Invalid(f"{field_} contains characters that cannot be printed", field=field_)
+
+
+def _whole(value: object, field_: str, least: int, most: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise Invalid(f"{field_} is {value!r}: it must be a whole number", field=field_)
+    if not least <= value <= most:
+        raise Invalid(f"{field_} is {value}: it must lie between {least} and {most}", field=field_)

@@ -1,0 +1,99 @@
+"""What a handler is told about the attempt it serves, and how its log lines find their job."""
+
+import logging
+import threading
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from windlass.core.document import plain
+
+MAX_LINES = 1000
+MAX_MESSAGE = 8192
+
+# Handlers log through this (`ctx.log`) or through any logger of their own.
+job_logger = logging.getLogger("windlass.job")
+_current: ContextVar["Context | None"] = ContextVar("windlass_context", default=None)
+
+# job id, attempt, line number, time, level, message
+Keep = Callable[[tuple[UUID, int, int, datetime, str, str]], None]
+
+
+@dataclass(slots=True, eq=False)
+class Context:
+    """One attempt at one job. `fence` grows with each claim: pass it on, so that a callee can refuse a zombie."""
+
+    id: UUID
+    type: str
+    attempt: int
+    max_attempts: int
+    queue: str
+    priority: int
+    fence: int
+    created_at: datetime
+    meta: dict[str, Any]
+    _keep: Keep
+    _lines: int = 0
+    _stop: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def cancelled(self) -> bool:
+        """True once the job was cancelled, timed out or lost: a sync handler should look now and then and return."""
+        return self._stop.is_set()
+
+    def wait_cancelled(self, timeout: float) -> bool:
+        """For sync handlers: pause for `timeout` seconds, or less if the job is cancelled meanwhile."""
+        return self._stop.wait(timeout)
+
+    @property
+    def log(self) -> logging.Logger:
+        return job_logger
+
+    def cancel(self) -> None:
+        """Told by the worker; handlers only look."""
+        self._stop.set()
+
+    def keep(self, level: str, message: str) -> None:
+        """Remember a line with this attempt, up to a cap."""
+        self._lines += 1
+        if self._lines > MAX_LINES + 1:
+            return
+        if self._lines == MAX_LINES + 1:
+            level, message = "WARNING", f"more than {MAX_LINES} lines: the rest of this attempt is not kept"
+        self._keep((self.id, self.attempt, self._lines, datetime.now(UTC), level, plain(message[:MAX_MESSAGE])))
+
+
+def current() -> Context | None:
+    """The context of the handler that is running here, if any."""
+    return _current.get()
+
+
+def enter(context: Context) -> None:
+    _current.set(context)
+
+
+class LineKeeper(logging.Handler):
+    """Sends what is logged inside a handler to that handler's job."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        context = _current.get()
+        if context is not None:
+            try:
+                context.keep(record.levelname, self.format(record))
+            except Exception:
+                self.handleError(record)
+
+
+_keeper = LineKeeper()
+
+
+def keep_lines() -> None:
+    """Install the keeper once a process. `ctx.log.info` is kept whatever the root logger's level is."""
+    root = logging.getLogger()
+    if _keeper not in root.handlers:
+        root.addHandler(_keeper)
+    if job_logger.level == logging.NOTSET:
+        job_logger.setLevel(logging.INFO)

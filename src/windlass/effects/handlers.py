@@ -1,0 +1,146 @@
+"""Handlers: which function serves which type, how a payload becomes its arguments, and what its end means."""
+
+import asyncio
+import inspect
+import re
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from windlass.core.document import RESULT_LIMIT, encode, plain
+from windlass.core.outcome import Failed, Outcome, Succeeded
+from windlass.core.retry import Retry
+from windlass.effects.context import Context, enter
+from windlass.effects.threads import Threads
+from windlass.errors import Invalid, NonRetryable, RetryAfter
+
+MAX_TRACE = 16_384
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Handler:
+    """A function that serves a type, or every type that matches a LIKE pattern."""
+
+    type: str
+    call: Callable[..., Any]
+    is_async: bool
+    wants_context: bool
+    parameters: Mapping[str, bool]  # name -> required
+    takes_any: bool  # has **kwargs
+    takes_whole: bool  # its only parameter is `payload`
+    retry: Retry | None = None
+    max_attempts: int = 3
+    timeout: timedelta | None = None
+    concurrency: int | None = None
+    queue: str = "default"
+
+    @classmethod
+    def of(cls, type_: str, call: Callable[..., Any], **options: Any) -> "Handler":
+        parameters = list(inspect.signature(call).parameters.values())
+        wants_context = bool(parameters) and _is_context(parameters[0])
+        named = [p for p in parameters[wants_context:] if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+        return cls(
+            type=type_,
+            call=call,
+            is_async=inspect.iscoroutinefunction(call),
+            wants_context=wants_context,
+            parameters={p.name: p.default is p.empty for p in named},
+            takes_any=any(p.kind is p.VAR_KEYWORD for p in parameters),
+            takes_whole=[p.name for p in named] == ["payload"],
+            **options,
+        )
+
+    def arguments(self, payload: Any) -> Mapping[str, Any]:
+        """The payload's keys as keyword arguments; a misfit names the parameter."""
+        if self.takes_whole and not (isinstance(payload, dict) and payload.keys() == {"payload"}):
+            return {"payload": payload}
+        if payload is None:
+            payload = {}
+        if not isinstance(payload, dict):
+            kind = type(payload).__name__
+            raise Invalid(f"the payload is a {kind}, but {self.type} takes named arguments: send an object")
+        for name, required in self.parameters.items():
+            if required and name not in payload:
+                raise Invalid(f"the payload has no {name!r}, which {self.type} requires", field=name)
+        if not self.takes_any and (unknown := payload.keys() - self.parameters.keys()):
+            name = min(unknown)
+            raise Invalid(f"the payload has {name!r}, but {self.type} has no such parameter", field=name)
+        return payload
+
+
+class Handlers:
+    """The handlers of an app: exact types first, then patterns in the order of their registration."""
+
+    def __init__(self) -> None:
+        self._exact: dict[str, Handler] = {}
+        self._patterns: list[tuple[re.Pattern[str], Handler]] = []
+
+    def add(self, handler: Handler) -> None:
+        if handler.type in self._exact or any(known.type == handler.type for _, known in self._patterns):
+            raise Invalid(f"{handler.type} has a handler already", field="type")
+        if "%" in handler.type:
+            self._patterns.append((like(handler.type), handler))
+        else:
+            self._exact[handler.type] = handler
+
+    def find(self, type_: str) -> Handler | None:
+        handler = self._exact.get(type_)
+        if handler is None:
+            handler = next((known for pattern, known in self._patterns if pattern.fullmatch(type_)), None)
+        return handler
+
+    def types(self) -> list[str]:
+        return [*self._exact, *(handler.type for _, handler in self._patterns)]
+
+
+def like(pattern: str) -> re.Pattern[str]:
+    """SQL's LIKE as a regular expression: % for anything, _ for one character."""
+    wild = {"%": ".*", "_": "."}
+    return re.compile("".join(wild.get(char) or re.escape(char) for char in pattern), re.DOTALL)
+
+
+async def perform(handler: Handler, context: Context, payload: Any, threads: Threads) -> Outcome:
+    """Run a handler to its end. Only cancellation passes through: the worker knows what it meant."""
+    enter(context)
+    try:
+        arguments = handler.arguments(payload)
+    except Invalid as misfit:
+        return failed(misfit, retryable=False, trace=False)
+    try:
+        given = (context,) if handler.wants_context else ()
+        if handler.is_async:
+            value = await handler.call(*given, **arguments)
+        else:
+            value = await threads.run(lambda: handler.call(*given, **arguments))
+    except NonRetryable as error:
+        return failed(error, retryable=False)
+    except RetryAfter as error:
+        return failed(error, retry_after=error.delay)
+    except asyncio.CancelledError:
+        raise
+    except (Exception, SystemExit) as error:
+        return failed(error)
+    try:
+        return Succeeded("null" if value is None else encode(value, field="result", limit=RESULT_LIMIT))
+    except Invalid as error:
+        return failed(error, retryable=False, trace=False)  # the work was done; doing it again would not help
+
+
+def failed(
+    error: BaseException, *, retryable: bool = True, retry_after: timedelta | None = None, trace: bool = True
+) -> Failed:
+    told = {"type": type(error).__name__, "message": plain(str(error)[:MAX_TRACE]) or type(error).__name__}
+    if trace:
+        told["traceback"] = plain("".join(traceback.format_exception(error))[-MAX_TRACE:])
+    return Failed(told, retryable, retry_after)
+
+
+def timed_out(after: timedelta) -> Failed:
+    return Failed({"type": "Timeout", "message": f"timed out after {after.total_seconds():g} s"})
+
+
+def _is_context(parameter: inspect.Parameter) -> bool:
+    annotation = parameter.annotation
+    return parameter.name == "ctx" or annotation is Context or annotation in ("Context", "windlass.Context")

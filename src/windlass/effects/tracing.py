@@ -1,0 +1,34 @@
+"""OpenTelemetry spans around handlers, when the program has configured a tracer; nothing otherwise."""
+
+import contextlib
+from typing import Any
+
+from windlass.core.job import Claimed
+
+try:
+    from opentelemetry import trace
+except ImportError:  # the `otel` extra is not installed
+    trace = None  # type: ignore[assignment]
+
+
+def tracer() -> Any | None:
+    """A tracer if one is configured: the API's own placeholder provider records nothing and is not worth its price."""
+    if trace is None or type(trace.get_tracer_provider()).__name__ == "ProxyTracerProvider":
+        return None
+    return trace.get_tracer("windlass")
+
+
+def span(source: Any | None, job: Claimed) -> contextlib.AbstractContextManager[Any]:
+    if source is None:
+        return contextlib.nullcontext()
+    attributes = {
+        "messaging.system": "windlass",
+        "messaging.destination.name": job.queue,
+        "messaging.message.id": str(job.id),
+        "windlass.job.type": job.type,
+        "windlass.job.attempt": job.number,
+    }
+    current: contextlib.AbstractContextManager[Any] = source.start_as_current_span(
+        f"job {job.type}", attributes=attributes
+    )
+    return current

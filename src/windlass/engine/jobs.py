@@ -1,0 +1,183 @@
+"""Jobs as their producers and operators see them: submit, look, cancel, reopen, delete."""
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from windlass.core.document import PAYLOAD_LIMIT, encode
+from windlass.core.job import JobState
+from windlass.core.submission import JobSpec, advice, check
+from windlass.engine.unit import Unit, new_ids
+from windlass.errors import Conflict, Invalid, NotFound
+from windlass.store import events as event_store
+from windlass.store import jobs as store
+from windlass.store.jobs import Filter
+from windlass.store.pool import UNSTORABLE, Connection, translated
+from windlass.store.rows import Event, Job, LogLine
+
+MAX_BATCH = 10_000
+PAGE_LIMIT = 1000
+_log = logging.getLogger("windlass.jobs")
+_warned: set[str] = set()
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Newest first. Pass `next` as `before` to go on; None means the end."""
+
+    jobs: list[Job]
+    next: int | None
+
+
+async def submit(unit: Unit, specs: Sequence[JobSpec], *, connection: Connection | None = None) -> list[UUID]:
+    """Record jobs, all or none; a key that exists answers with the id of the job that has it.
+
+    With `connection` the jobs become part of the caller's transaction.
+    """
+    if len(specs) > MAX_BATCH:
+        raise Invalid(f"{len(specs)} jobs in one call, the limit is {MAX_BATCH}: submit in batches", field="jobs")
+    ids = new_ids(len(specs))
+    rows = [_row(unit.org, id_, spec) for id_, spec in zip(ids, specs, strict=True)]
+    if not rows:
+        return []
+    if connection is not None:
+        with translated():
+            return await _insert(connection, unit, rows)
+    async with unit.begin() as conn:
+        found = await _insert(conn, unit, rows)
+    for queue in {spec.queue for spec in specs}:
+        unit.poke(queue)
+    return found
+
+
+async def get(unit: Unit, id_: UUID) -> Job:
+    async with unit.begin() as conn:
+        return await _known(conn, unit, id_)
+
+
+async def list_(
+    unit: Unit,
+    *,
+    statuses: Sequence[str] | None = None,
+    queue: str | None = None,
+    type_: str | None = None,
+    tag: str | None = None,
+    before: int | None = None,
+    limit: int = 50,
+) -> Page:
+    if not 1 <= limit <= PAGE_LIMIT:
+        raise Invalid(f"limit is {limit}: it must lie between 1 and {PAGE_LIMIT}", field="limit")
+    for status in statuses or ():
+        if status not in set(JobState):
+            raise Invalid(f"status is {status!r}: one of {', '.join(JobState)}", field="status")
+    wanted = Filter(org=unit.org, statuses=statuses, queue=queue, type=type_, tag=tag, before=before, limit=limit)
+    async with unit.begin() as conn:
+        jobs = await store.list_(conn, wanted)
+    return Page(jobs, jobs[-1].seq if len(jobs) == limit else None)
+
+
+async def cancel(unit: Unit, id_: UUID, *, reason: str | None = None) -> None:
+    """End a live job at once; its holder is told."""
+    async with unit.begin() as conn:
+        if not await store.cancel(conn, [id_], org=unit.org, actor=unit.actor, reason=reason):
+            await _refuse(conn, unit, id_, "cancelled", "only pending and leased jobs can be")
+    unit.poke("cancel")
+
+
+async def reopen(unit: Unit, id_: UUID) -> None:
+    """Start a failed or cancelled job over, with its attempts counted afresh."""
+    async with unit.begin() as conn:
+        queues = await store.reopen(conn, [id_], org=unit.org, actor=unit.actor)
+        if not queues:
+            await _refuse(conn, unit, id_, "retried", "only failed and cancelled jobs can be")
+    unit.poke(queues[id_])
+
+
+async def delete(unit: Unit, id_: UUID) -> None:
+    """Hide a job; if it still waits, nobody will claim it."""
+    async with unit.begin() as conn:
+        if not await store.soft_delete(conn, [id_], org=unit.org):
+            raise NotFound("job", id_)
+
+
+async def events(unit: Unit, id_: UUID) -> list[Event]:
+    async with unit.begin() as conn:
+        await _known(conn, unit, id_)
+        return await event_store.of_job(conn, id_)
+
+
+async def logs(unit: Unit, id_: UUID, *, attempt: int | None = None) -> list[LogLine]:
+    async with unit.begin() as conn:
+        await _known(conn, unit, id_)
+        return await event_store.lines(conn, id_, attempt=attempt)
+
+
+async def depth(unit: Unit, *, cap: int = 100_000) -> list[tuple[str, str, int]]:
+    """(queue, type, due jobs), each counted up to `cap`."""
+    async with unit.begin() as conn:
+        return await store.depth(conn, cap=cap)
+
+
+async def _insert(conn: Connection, unit: Unit, rows: Sequence[store.NewRow]) -> list[UUID]:
+    try:
+        born = await store.insert(conn, rows, org=unit.org, actor=unit.actor)
+    except UNSTORABLE as error:
+        raise Invalid(f"Postgres cannot store this: {error}") from None
+    keys = [row[10] for row in rows if row[0] not in born]
+    known = await store.find_keys(conn, keys) if keys else {}
+    return [row[0] if row[0] in born else known[row[10]] for row in rows]
+
+
+def _row(org: str, id_: UUID, spec: JobSpec) -> store.NewRow:
+    check(spec)
+    _advise(spec.type)
+    return (
+        id_,
+        spec.type,
+        encode(spec.payload, field="payload", limit=PAYLOAD_LIMIT),
+        spec.queue,
+        spec.priority,
+        spec.run_at,
+        spec.delay,
+        spec.max_attempts,
+        spec.timeout,
+        encode(spec.retry.to_json(), field="retry") if spec.retry else None,
+        f"{org}/{spec.idempotency_key}" if spec.idempotency_key is not None else None,
+        encode(list(spec.tags), field="tags") if spec.tags else None,
+        encode(spec.meta, field="meta", limit=65_536) if spec.meta else None,
+    )
+
+
+def _advise(type_: str) -> None:
+    """Warn once a type and process; the set is bounded because types are."""
+    if type_ not in _warned and len(_warned) < PAGE_LIMIT:
+        _warned.add(type_)
+        if warning := advice(type_):
+            _log.warning(warning)
+
+
+async def _known(conn: Connection, unit: Unit, id_: UUID) -> Job:
+    job = await store.get(conn, id_, org=unit.org)
+    if job is None:
+        raise NotFound("job", id_)
+    return job
+
+
+async def _refuse(conn: Connection, unit: Unit, id_: UUID, word: str, rule: str) -> None:
+    job = await _known(conn, unit, id_)
+    raise Conflict(f"job {id_} is {job.status} and cannot be {word}: {rule}")
+
+
+def ids_of(texts: Iterable[str]) -> list[UUID]:
+    """Job ids that a person typed."""
+    return [_id(text) for text in texts]
+
+
+def _id(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError:
+        raise Invalid(
+            f"{text!r} is not a job id: it looks like 01890a5d-ac96-774b-bcce-b302099a8057", field="id"
+        ) from None

@@ -1,0 +1,63 @@
+"""Duties that keep the inbox honest: time passes, holders fall silent, old rows go."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from windlass.engine.unit import Unit
+from windlass.store import events, jobs, terms, workers
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    released: int = 0
+    failed: int = 0
+    pruned: int = 0
+
+
+async def become_due(unit: Unit, *, batch: int = 1000) -> int:
+    """Put rows whose time has come into line and wake their queues."""
+    async with unit.begin() as conn:
+        queues = await jobs.become_due(conn, batch)
+    for queue in set(queues):
+        unit.poke(queue)
+    return len(queues)
+
+
+async def next_due(unit: Unit) -> timedelta | None:
+    async with unit.begin() as conn:
+        return await jobs.next_due(conn)
+
+
+async def take_term(unit: Unit, *, duty: str, holder: str, term: timedelta) -> bool:
+    async with unit.begin() as conn:
+        return await terms.take(conn, duty=duty, holder=holder, term=term)
+
+
+async def resign_term(unit: Unit, *, duty: str, holder: str) -> None:
+    async with unit.begin() as conn:
+        await terms.resign(conn, duty=duty, holder=holder)
+
+
+async def release_expired(unit: Unit, *, batch: int = 500) -> Swept:
+    """Give work back whose holder fell silent."""
+    async with unit.begin() as conn:
+        freed = await jobs.release_expired(conn, batch, actor="upkeep")
+    if freed:
+        unit.poke("")
+    failed = sum(status == "failed" for _, status in freed)
+    return Swept(released=len(freed) - failed, failed=failed)
+
+
+async def prune(unit: Unit, *, age: timedelta, batch: int = 500) -> int:
+    """Remove a batch of jobs that ended longer than `age` ago."""
+    async with unit.begin() as conn:
+        return await jobs.prune(conn, age=age, batch=batch)
+
+
+async def tend(unit: Unit, *, age: timedelta) -> None:
+    """Partitions of the trail made ahead and dropped when old; workers long gone forgotten."""
+    async with unit.begin() as conn:
+        await conn.execute("set local lock_timeout = '2s'")
+        await events.make_partitions(conn)
+        await events.drop_partitions(conn, age=age)
+        await workers.forget(conn, silent_for=timedelta(days=1))

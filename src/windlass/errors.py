@@ -1,0 +1,56 @@
+"""Every error Windlass raises on purpose. Each builds its own sentence: what is wrong, where, and what to do.
+
+    WindlassError
+      Invalid            the caller's words make no sense      -> 422
+        InvalidCron      a cron expression that cannot be read
+      NotFound           no such job, run, schedule            -> 404
+      Conflict           it exists, but not in that state      -> 409
+      Unavailable        the database did not answer           -> 503
+
+A handler's failure is not among them: it is an `Outcome`. `NonRetryable` and `RetryAfter` are what a handler raises
+to steer that outcome.
+"""
+
+from datetime import timedelta
+
+
+class WindlassError(Exception):
+    """The root of the family: catch this to catch them all."""
+
+
+class Invalid(WindlassError):
+    """The caller's words make no sense. `field` names the argument, so that every surface can point at it."""
+
+    def __init__(self, message: str, *, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class InvalidCron(Invalid):
+    """A cron expression that cannot be read."""
+
+
+class NotFound(WindlassError):
+    def __init__(self, what: str, key: object) -> None:
+        super().__init__(f"no {what} {key}")
+        self.what, self.key = what, key
+
+
+class Conflict(WindlassError):
+    """The thing exists, but not in a state that allows this."""
+
+
+class Unavailable(WindlassError):
+    """The database (or another thing we stand on) did not answer."""
+
+
+class NonRetryable(WindlassError):
+    """Raised by a handler: fail the job now, whatever attempts are left."""
+
+
+class RetryAfter(WindlassError):
+    """Raised by a handler: this attempt failed, try again after `delay` instead of the policy's backoff."""
+
+    def __init__(self, delay: timedelta | float, message: str = "asked to be retried later") -> None:
+        super().__init__(message)
+        self.delay = delay if isinstance(delay, timedelta) else timedelta(seconds=delay)

@@ -1,0 +1,1 @@
+"""The loops: when things happen. Each is options + tick() + run(); what happens is the engine's."""

@@ -1,0 +1,167 @@
+"""The attempts a worker has under way: started, timed, told to stop, and what became of them."""
+
+import asyncio
+import random
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum
+from uuid import UUID
+
+from windlass.core.document import decode
+from windlass.core.job import Claimed, Report, after
+from windlass.core.outcome import Outcome, Released
+from windlass.effects.context import Context
+from windlass.effects.handlers import Handler, Handlers, failed, perform, timed_out
+from windlass.effects.threads import Threads
+from windlass.effects.tracing import span, tracer
+from windlass.engine.work import Line
+
+
+class Stop(Enum):
+    """Why a running handler was told to stop."""
+
+    TIMEOUT = "timeout"
+    LOST = "lost"  # cancelled, or the lease ran out: the row is no longer ours
+    DRAIN = "drain"
+
+
+@dataclass(slots=True, eq=False)
+class Attempt:
+    job: Claimed
+    handler: Handler
+    context: Context
+    started: float
+    task: "asyncio.Task[None] | None" = None
+    timer: asyncio.TimerHandle | None = None
+    stop: Stop | None = None
+
+    def end(self, why: Stop) -> None:
+        if self.stop is None and self.task is not None:
+            self.stop = why
+            self.context.cancel()
+            self.task.cancel()
+
+    @property
+    def timeout(self) -> timedelta | None:
+        return self.job.timeout or self.handler.timeout
+
+
+class Attempts:
+    """`ended` is called with each attempt, its report (None if it no longer matters) and how long it ran."""
+
+    def __init__(
+        self, handlers: Handlers, concurrency: int, ended: Callable[[Claimed, Report | None, float], None]
+    ) -> None:
+        self.lines: deque[Line] = deque()  # what handlers logged; appended from any thread
+        self._handlers = handlers
+        self._concurrency = concurrency
+        self._ended = ended
+        self._running: dict[UUID, Attempt] = {}
+        self._per_handler: Counter[str] = Counter()
+        self._threads = Threads(concurrency)
+        self._tracer = tracer()
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    @property
+    def free(self) -> int:
+        return self._concurrency - len(self._running) - self._threads.abandoned
+
+    @property
+    def stuck(self) -> int:
+        """Threads that did not stop when told."""
+        return self._threads.abandoned
+
+    def room(self, type_: str) -> int | None:
+        """How many more of this type may run; None: no limit of its own."""
+        handler = self._handlers.find(type_)
+        if handler is None or handler.concurrency is None:
+            return None
+        return handler.concurrency - self._per_handler[handler.type]
+
+    def start(self, job: Claimed) -> None:
+        handler = self._handlers.find(job.type)
+        assert handler is not None  # only lanes we serve are claimed
+        context = Context(
+            job.id,
+            job.type,
+            job.number,
+            job.max_attempts,
+            job.queue,
+            job.priority,
+            job.claim_no,
+            job.created_at,
+            decode(job.meta) or {},
+            self.lines.append,
+        )
+        attempt = Attempt(job, handler, context, time.monotonic())
+        self._running[job.id] = attempt
+        self._per_handler[handler.type] += 1
+        loop = asyncio.get_running_loop()
+        attempt.task = loop.create_task(self._run(attempt))
+        if attempt.timeout is not None:
+            attempt.timer = loop.call_later(attempt.timeout.total_seconds(), attempt.end, Stop.TIMEOUT)
+
+    def jobs(self, *, older_than: float = 0.0) -> list[Claimed]:
+        now = time.monotonic()
+        return [attempt.job for attempt in self._running.values() if now - attempt.started >= older_than]
+
+    def keep_only(self, held: set[UUID], of: Sequence[Claimed]) -> list[UUID]:
+        """Stop those of `of` that are no longer held; returns their ids."""
+        lost = [job.id for job in of if job.id not in held and self._is_running(job)]
+        for id_ in lost:
+            self._running[id_].end(Stop.LOST)
+        return lost
+
+    def stop_all(self, why: Stop) -> None:
+        for attempt in tuple(self._running.values()):
+            attempt.end(why)
+
+    def tasks(self) -> list["asyncio.Task[None]"]:
+        return [attempt.task for attempt in self._running.values() if attempt.task is not None]
+
+    def close(self) -> None:
+        self._threads.close()
+
+    async def _run(self, attempt: Attempt) -> None:
+        outcome: Outcome | None
+        try:
+            with span(self._tracer, attempt.job):
+                payload = decode(attempt.job.payload)
+                outcome = await perform(attempt.handler, attempt.context, payload, self._threads)
+        except asyncio.CancelledError as error:
+            outcome = _meaning(attempt, error)
+        except Exception as error:
+            outcome = failed(error)
+        self._end(attempt, outcome)
+
+    def _end(self, attempt: Attempt, outcome: Outcome | None) -> None:
+        if attempt.timer is not None:
+            attempt.timer.cancel()
+        del self._running[attempt.job.id]
+        self._per_handler[attempt.handler.type] -= 1
+        report = None
+        if outcome is not None and attempt.stop is not Stop.LOST:
+            report = after(attempt.job, outcome, attempt.handler.retry, random.random())
+        self._ended(attempt.job, report, time.monotonic() - attempt.started)
+
+    def _is_running(self, job: Claimed) -> bool:
+        attempt = self._running.get(job.id)
+        return attempt is not None and attempt.job is job
+
+
+def _meaning(attempt: Attempt, error: BaseException) -> Outcome | None:
+    """What a cancelled handler's end means."""
+    match attempt.stop:
+        case Stop.TIMEOUT:
+            return timed_out(attempt.timeout or timedelta())
+        case Stop.LOST:
+            return None
+        case Stop.DRAIN:
+            return Released()
+        case None:
+            return failed(error)  # the handler awaited something that was cancelled

@@ -1,0 +1,44 @@
+"""The anatomy all loops share: work, then wait for a wake-up, the next due time or the end."""
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+from windlass.errors import Unavailable
+
+_log = logging.getLogger("windlass.runtime")
+LONGEST_PAUSE = 10.0
+
+
+async def beat(
+    tick: Callable[[], Awaitable[timedelta | None]],
+    *,
+    every: timedelta,
+    stop: asyncio.Event,
+    wake: asyncio.Event | None = None,
+) -> None:
+    """Call `tick` every so often, or when it said to, until `stop`. A missing database is waited for."""
+    pause = 0.0
+    while not stop.is_set():
+        try:
+            wait = await tick()
+            pause = 0.0
+        except Unavailable as error:
+            pause = min(LONGEST_PAUSE, max(0.2, pause * 2))
+            _log.warning("%s; trying again in %.1f s", error, pause)
+            wait = timedelta(seconds=pause * random.uniform(0.8, 1.2))
+        await until(stop, min(wait if wait is not None else every, every), wake=wake)
+
+
+async def until(stop: asyncio.Event, wait: timedelta, *, wake: asyncio.Event | None = None) -> None:
+    """Wait for `stop`, `wake` or the time to pass, whichever is first."""
+    waiters = [asyncio.ensure_future(event.wait()) for event in (stop, wake) if event is not None]
+    with contextlib.suppress(asyncio.CancelledError):
+        await asyncio.wait(waiters, timeout=max(0.0, wait.total_seconds()), return_when=asyncio.FIRST_COMPLETED)
+    for waiter in waiters:
+        waiter.cancel()
+    if wake is not None:
+        wake.clear()

@@ -1,0 +1,62 @@
+"""Which lanes a worker draws from, and where in each it stands.
+
+A claim starts past the last place taken in a lane, so it never re-reads what is gone, however many dead index entries
+an old snapshot keeps there. What a cursor can miss (late commits, new lanes) a full look finds; looks may cost a
+twentieth of the time, and are due at least every second.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from windlass.core.job import Claimed
+from windlass.engine.work import Lane
+
+SHARE = 20
+LEAST, MOST = 0.05, 1.0
+MAX_LANES = 100
+
+Key = tuple[str, str, int]
+
+
+class Lanes:
+    def __init__(self, serves: Callable[[str], bool]) -> None:
+        self._serves = serves
+        self._lanes: dict[Key, Lane] = {}
+        self._looked = float("-inf")
+        self._rest = 0.0
+
+    def rest(self, now: float) -> float:
+        """How long until the next full look may be taken; 0 means now."""
+        return max(0.0, self._looked + self._rest - now)
+
+    def found(self, lanes: Iterable[Lane], *, started: float, ended: float) -> bool:
+        """Take in a full look; says whether there is anything to draw. Lanes now empty are kept while there is room."""
+        due = {_key(lane): replace(lane, seq=lane.seq - 1) for lane in lanes if self._serves(lane.type)}
+        kept = {key: lane for key, lane in self._lanes.items() if key not in due and self._serves(lane.type)}
+        self._lanes = dict(list({**due, **kept}.items())[:MAX_LANES])
+        self._looked, self._rest = ended, min(MOST, max(LEAST, SHARE * (ended - started)))
+        return bool(due)
+
+    def taken(self, jobs: Iterable[Claimed]) -> None:
+        """Move the cursors; `jobs` come in the order of their places."""
+        for key, seq in {(job.queue, job.type, job.priority): job.seq for job in jobs}.items():
+            lane = self._lanes.get(key)
+            if lane is not None and lane.seq < seq:
+                self._lanes[key] = replace(lane, seq=seq)
+
+    def offer(self, count: int, room: Callable[[str], int | None]) -> Sequence[tuple[Lane, int]]:
+        """Lanes to claim from, each with the most it may give. A type with limited room offers its first lane only."""
+        offered: list[tuple[Lane, int]] = []
+        limited: set[str] = set()
+        for lane in self._lanes.values():
+            limit = room(lane.type)
+            if limit is None:
+                offered.append((lane, count))
+            elif limit > 0 and lane.type not in limited:
+                limited.add(lane.type)
+                offered.append((lane, min(limit, count)))
+        return offered
+
+
+def _key(lane: Lane) -> Key:
+    return lane.queue, lane.type, lane.priority

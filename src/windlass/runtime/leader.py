@@ -1,0 +1,26 @@
+"""Who carries out a duty that needs one process: the holder of its term.
+
+A term is a lease on a row. Its holder renews it with every beat; when it dies the term runs out and another process
+takes over. Duties are written to be harmless when two processes carry them out at once (locked rows are skipped), so a
+holder that was paused past its term does no damage: the term saves work, it is not what makes the work safe.
+"""
+
+from datetime import timedelta
+
+from windlass.engine import upkeep
+from windlass.engine.unit import Unit
+
+
+class Term:
+    def __init__(self, unit: Unit, duty: str, holder: str, *, length: timedelta) -> None:
+        self._unit = unit
+        self._duty = duty
+        self._holder = holder
+        self._length = length
+
+    async def held(self) -> bool:
+        """Take or renew; False while another process holds it."""
+        return await upkeep.take_term(self._unit, duty=self._duty, holder=self._holder, term=self._length)
+
+    async def resign(self) -> None:
+        await upkeep.resign_term(self._unit, duty=self._duty, holder=self._holder)

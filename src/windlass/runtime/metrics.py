@@ -1,0 +1,66 @@
+"""Prometheus metrics of the workers in this process, under the names the SQL contract's clients use."""
+
+from collections import Counter as Tally
+from collections.abc import Iterable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+REGISTRY = CollectorRegistry()
+_JOB = ("workflow_type", "worker_id")
+
+claimed_total = Counter("workflow_run_claimed_total", "Jobs claimed.", _JOB, registry=REGISTRY)
+completed_total = Counter(
+    "workflow_run_completed_total",
+    "Attempts that ended, by the state after.",
+    (*_JOB, "status"),
+    registry=REGISTRY,
+)
+failed_total = Counter("workflow_run_failed_total", "Jobs that ended as failed.", _JOB, registry=REGISTRY)
+failed_attempts_total = Counter(
+    "workflow_run_failed_attempts_total", "Failed attempts by number.", (*_JOB, "attempt"), registry=REGISTRY
+)
+duration_seconds = Histogram(
+    "workflow_run_execution_duration_seconds",
+    "How long attempts ran.",
+    (*_JOB, "status"),
+    buckets=(0.1, 0.5, 1, 5, 10, 30, 60, 300),
+    registry=REGISTRY,
+)
+polls_total = Counter("workflow_worker_poll_cycle_total", "Looks for work.", ("worker_id",), registry=REGISTRY)
+poll_errors_total = Counter(
+    "workflow_worker_poll_errors_total", "Turns that failed.", ("worker_id", "error_type"), registry=REGISTRY
+)
+queue_depth = Gauge("workflow_run_queue_depth", "Due jobs by type.", ("workflow_type", "status"), registry=REGISTRY)
+uptime_seconds = Gauge("workflow_worker_uptime_seconds", "Since the worker started.", ("worker_id",), registry=REGISTRY)
+last_poll = Gauge(
+    "workflow_worker_last_poll_timestamp", "When the worker last looked.", ("worker_id",), registry=REGISTRY
+)
+
+
+class WorkerMetrics:
+    """One worker's share, counted in batches: labels are looked up once a batch and type, not once a job."""
+
+    def __init__(self, worker: str) -> None:
+        self._worker = worker
+
+    def claimed(self, types: Iterable[str]) -> None:
+        for type_, count in Tally(types).items():
+            claimed_total.labels(type_, self._worker).inc(count)
+
+    def ended(self, ends: Iterable[tuple[str, str, int, float]]) -> None:
+        """(type, state after, number of the attempt, seconds) of attempts that ended."""
+        for type_, status, number, seconds in ends:
+            duration_seconds.labels(type_, self._worker, status).observe(seconds)
+            completed_total.labels(type_, self._worker, status).inc()
+            if status != "succeeded":
+                failed_attempts_total.labels(type_, self._worker, str(number) if number < 3 else "3+").inc()
+            if status == "failed":
+                failed_total.labels(type_, self._worker).inc()
+
+    def polled(self, now: float, uptime: float) -> None:
+        polls_total.labels(self._worker).inc()
+        last_poll.labels(self._worker).set(now)
+        uptime_seconds.labels(self._worker).set(uptime)
+
+    def erred(self, error: BaseException) -> None:
+        poll_errors_total.labels(self._worker, type(error).__name__).inc()

@@ -1,0 +1,24 @@
+"""Runs a process's loops together: they start together, stop together, and a loop that dies takes the others down."""
+
+import asyncio
+from datetime import timedelta
+
+from windlass.engine.unit import Unit
+from windlass.runtime.timers import Timers
+from windlass.runtime.upkeep import Upkeep, UpkeepOptions
+from windlass.runtime.worker import Worker
+
+
+class Supervisor:
+    def __init__(self, unit: Unit, *, holder: str, keep: timedelta | None) -> None:
+        self._timers = Timers(unit)
+        self._upkeep = Upkeep(unit, holder, UpkeepOptions(keep=keep))
+
+    async def run(
+        self, stop: asyncio.Event, *, worker: Worker | None = None, at_once: asyncio.Event | None = None
+    ) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._timers.run(stop), name="windlass-timers")
+            group.create_task(self._upkeep.run(stop), name="windlass-upkeep")
+            if worker is not None:
+                group.create_task(worker.run(stop, at_once=at_once), name="windlass-worker")

@@ -1,0 +1,53 @@
+"""Keeps the inbox honest: leases that ran out go back into line, old rows and old events go."""
+
+import asyncio
+import contextlib
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+
+from windlass.engine import upkeep
+from windlass.engine.unit import Unit
+from windlass.engine.upkeep import Swept
+from windlass.errors import Unavailable
+from windlass.runtime.beat import beat
+from windlass.runtime.leader import Term
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpkeepOptions:
+    every: timedelta = timedelta(seconds=2)
+    tend_every: timedelta = timedelta(minutes=10)
+    term: timedelta = timedelta(seconds=6)
+    keep: timedelta | None = timedelta(days=30)  # how long finished jobs and their events are kept; None: for ever
+    batch: int = 500
+
+
+class Upkeep:
+    def __init__(self, unit: Unit, holder: str, options: UpkeepOptions | None = None) -> None:
+        self.options = options or UpkeepOptions()
+        self._unit = unit
+        self._term = Term(unit, "upkeep", holder, length=self.options.term)
+        self._tended = float("-inf")
+
+    async def tick(self) -> Swept:
+        """One round of all duties; nothing if another process holds the term."""
+        if not await self._term.held():
+            return Swept()
+        swept = await upkeep.release_expired(self._unit, batch=self.options.batch)
+        keep = self.options.keep
+        pruned = await upkeep.prune(self._unit, age=keep, batch=self.options.batch) if keep is not None else 0
+        if time.monotonic() - self._tended >= self.options.tend_every.total_seconds():
+            await upkeep.tend(self._unit, age=keep if keep is not None else timedelta(days=36500))
+            self._tended = time.monotonic()
+        return Swept(swept.released, swept.failed, pruned)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        async def round_() -> timedelta | None:
+            swept = await self.tick()
+            full = max(swept.released + swept.failed, swept.pruned) == self.options.batch
+            return timedelta(milliseconds=20) if full else None
+
+        await beat(round_, every=self.options.every, stop=stop)
+        with contextlib.suppress(Unavailable):
+            await self._term.resign()

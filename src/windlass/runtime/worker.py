@@ -1,0 +1,323 @@
+"""The worker: claims jobs, runs their handlers, reports in natural batches.
+
+Invariants
+  * At most `concurrency` handlers run; what is claimed starts at once, nothing is hoarded.
+  * A report leaves memory only when its turn was committed; it is fenced, so saying it twice records it once.
+  * At most `turns` turns are under way. While they commit, outcomes gather for the next: batches grow with the load,
+    and an idle worker reports at once.
+Failure policy
+  * Database gone: keep running what runs, keep the reports, try again with growing pauses.
+  * Lease lost or job cancelled: the handler is told to stop and its outcome is dropped.
+  * Stop: no new claims, `grace` to finish, then handlers are cancelled and their jobs handed back uncharged.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import random
+import socket
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from uuid import UUID
+
+from windlass.core.job import Claimed, JobMove, Report, Setback
+from windlass.effects.context import keep_lines
+from windlass.effects.handlers import Handlers, like
+from windlass.engine import work
+from windlass.engine.unit import Unit
+from windlass.engine.work import Lane, Line, Turn
+from windlass.errors import Invalid, Unavailable
+from windlass.runtime.attempts import Attempts, Stop
+from windlass.runtime.beat import LONGEST_PAUSE, beat
+from windlass.runtime.lanes import Lanes
+from windlass.runtime.metrics import WorkerMetrics
+
+_log = logging.getLogger("windlass.worker")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerOptions:
+    id: str = field(default_factory=lambda: f"{socket.gethostname()}-{os.getpid()}")
+    queues: Sequence[str] = ("default", "sql")
+    prefixes: Sequence[str] = ()  # LIKE patterns: of the types it has handlers for, serve only these
+    concurrency: int = 100
+    lease: timedelta = timedelta(seconds=30)
+    grace: timedelta = timedelta(seconds=30)
+    poll: timedelta = timedelta(seconds=1)
+    registry_every: timedelta = timedelta(seconds=3)
+    batch: int = 100
+    turns: int = 2
+    runtime: str = "python"
+
+    def __post_init__(self) -> None:
+        for name, holds, rule in (
+            ("id", bool(self.id.strip()), "a name"),
+            ("queues", bool(self.queues), "at least one queue"),
+            ("concurrency", 1 <= self.concurrency <= 10_000, "between 1 and 10000"),
+            ("lease", timedelta(seconds=1) <= self.lease <= timedelta(days=1), "between a second and a day"),
+            ("grace", self.grace >= timedelta(), "0 s or more"),
+        ):
+            if not holds:
+                raise Invalid(f"{name} is {getattr(self, name)!r}: it must be {rule}", field=name)
+
+
+class Worker:
+    def __init__(self, unit: Unit, handlers: Handlers, options: WorkerOptions | None = None) -> None:
+        self.options = options or WorkerOptions()
+        self._unit = unit
+        self._handlers = handlers
+        self._wanted = [like(prefix) for prefix in self.options.prefixes]
+        self._registry: dict[str, tuple[str, bool]] = {}
+        self._lanes = Lanes(self.serves)
+        self._attempts = Attempts(handlers, self.options.concurrency, self._ended)
+        self._reports: list[Report] = []
+        self._ends: list[tuple[str, str, int, float]] = []
+        self._turns: set[asyncio.Task[None]] = set()
+        self._claiming = 0
+        self._hungry = False
+        self._open = False  # registered, and not yet draining
+        self._dispatch_due = False
+        self._pause = 0.0
+        self._paused = False
+        self._metrics = WorkerMetrics(self.options.id)
+        self._born = time.monotonic()
+        self._extended = float("-inf")
+        self._suspicion = asyncio.Event()  # something was cancelled somewhere: see whether it was ours
+
+    @property
+    def stuck(self) -> int:
+        """Threads that did not stop when told: they keep a process from ending by itself."""
+        return self._attempts.stuck
+
+    async def run(self, stop: asyncio.Event, *, at_once: asyncio.Event | None = None) -> None:
+        """Work until `stop`, then drain; `at_once` cuts the drain short."""
+        keep_lines()
+        over = asyncio.Event()
+        watch_every = min(timedelta(seconds=1), self.options.lease / 3)
+        loops = [
+            asyncio.create_task(beat(self._poll, every=self.options.poll, stop=over)),
+            asyncio.create_task(beat(self._watch, every=watch_every, stop=over, wake=self._suspicion)),
+            asyncio.create_task(beat(self._read_registry, every=self.options.registry_every, stop=over)),
+        ]
+        try:
+            with self._unit.subscribe(self._woken):
+                await stop.wait()
+                await self._drain(at_once or asyncio.Event())
+        finally:
+            over.set()
+            await asyncio.gather(*loops, return_exceptions=True)
+            self._attempts.close()
+
+    def serves(self, type_: str) -> bool:
+        """Is this type ours: a handler, a wanted prefix, and not registered to another runtime or switched off?"""
+        runtime, enabled = self._registry.get(type_, (self.options.runtime, True))
+        return (
+            enabled
+            and runtime == self.options.runtime
+            and self._handlers.find(type_) is not None
+            and (not self._wanted or any(pattern.fullmatch(type_) for pattern in self._wanted))
+        )
+
+    # Turns
+
+    def _woken(self, topic: str) -> None:
+        if topic == "cancel":
+            self._suspicion.set()
+        elif not topic or topic in self.options.queues:
+            self._wake()
+
+    def _wake(self) -> None:
+        self._hungry = True
+        self._stir()
+
+    def _stir(self) -> None:
+        """Something changed: look soon, once, after everything that is ready now has run."""
+        if not self._dispatch_due:
+            self._dispatch_due = True
+            asyncio.get_running_loop().call_soon(self._dispatch)
+
+    def _dispatch(self) -> None:
+        self._dispatch_due = False
+        while len(self._turns) < self.options.turns and not self._paused:
+            count = self._room()
+            if not (self._reports or self._attempts.lines or count):
+                return
+            reports, self._reports = self._reports, []
+            lines = [self._attempts.lines.popleft() for _ in range(len(self._attempts.lines))]
+            self._claiming += count
+            task = asyncio.create_task(self._turn(reports, lines, count))
+            self._turns.add(task)
+            task.add_done_callback(self._turned)
+
+    def _turned(self, task: "asyncio.Task[None]") -> None:
+        self._turns.discard(task)
+        self._stir()
+
+    def _room(self) -> int:
+        if not (self._open and self._hungry):
+            return 0
+        return max(0, min(self._attempts.free - self._claiming, self.options.batch))
+
+    async def _turn(self, reports: list[Report], lines: list[Line], count: int) -> None:
+        try:
+            offer = await self._offer(count)
+            if reports or lines or offer:
+                await self._exchange(reports, lines, offer, count)
+            self._pause = 0.0
+        except Exception as error:
+            # Nothing that was done may be lost: the reports stay for the next turn, and a defect is loud.
+            self._reports = reports + self._reports
+            self._attempts.lines.extendleft(reversed(lines))
+            self._back_off(error)
+        finally:
+            self._claiming -= count
+
+    async def _offer(self, count: int) -> Sequence[tuple[Lane, int]]:
+        if not count:
+            return ()
+        return self._lanes.offer(count, self._type_room(count)) or await self._look(count)
+
+    async def _exchange(
+        self, reports: list[Report], lines: list[Line], offer: Sequence[tuple[Lane, int]], count: int
+    ) -> None:
+        wish = Turn(
+            worker=self.options.id, lease=self.options.lease, reports=reports, lines=lines, lanes=offer, count=count
+        )
+        claimed, recorded = await work.turn(self._unit, wish)
+        self._begin(claimed)
+        if len(recorded) < len(reports):
+            refused = ", ".join(str(report.job.id) for report in reports if report.job.id not in recorded)
+            _log.warning("the outcome of %s was refused: recorded already, cancelled, or the lease was lost", refused)
+        ends, self._ends = self._ends, []
+        self._metrics.ended(ends)
+        if len(claimed) < count:
+            await self._look(count)
+
+    def _begin(self, claimed: Sequence[Claimed]) -> None:
+        self._lanes.taken(claimed)
+        self._metrics.claimed(job.type for job in claimed)
+        for job in claimed:
+            self._attempts.start(job)
+
+    async def _look(self, count: int) -> Sequence[tuple[Lane, int]]:
+        """Find lanes anew. Nothing found: wait for a wake-up. Looked just now: come back when a look is due again."""
+        started = time.monotonic()
+        if rest := self._lanes.rest(started):
+            self._hungry = False
+            asyncio.get_running_loop().call_later(rest, self._wake)
+            return ()
+        lanes = await work.look(self._unit, self.options.queues)
+        self._hungry = self._lanes.found(lanes, started=started, ended=time.monotonic())
+        return self._lanes.offer(count, self._type_room(count)) if self._hungry else ()
+
+    def _type_room(self, count: int) -> Callable[[str], int | None]:
+        """A type with a limit of its own is claimed by one turn at a time: what the other brings is not known yet."""
+        alone = self._claiming == count
+        return lambda type_: room if (room := self._attempts.room(type_)) is None or alone else 0
+
+    def _back_off(self, error: Exception) -> None:
+        self._metrics.erred(error)
+        if not isinstance(error, Unavailable):
+            _log.error("a turn failed: trying again", exc_info=error)
+        elif not self._pause:
+            _log.warning("%s; running jobs go on, their reports wait", error)
+        self._pause = min(LONGEST_PAUSE, max(0.1, self._pause * 2))
+        self._paused = True
+        asyncio.get_running_loop().call_later(self._pause * random.uniform(0.8, 1.2), self._resume)
+
+    def _resume(self) -> None:
+        self._paused = False
+        self._wake()
+
+    def _ended(self, job: Claimed, report: Report | None, seconds: float) -> None:
+        if report is not None:
+            self._reports.append(report)
+            status = "succeeded"
+            if isinstance(report, Setback):
+                status = "failed" if report.move is JobMove.FAIL else "pending"
+                _tell(report)
+            self._ends.append((job.type, status, job.number, seconds))
+        self._stir()
+
+    # Beats
+
+    async def _poll(self) -> None:
+        """NOTIFY only shortens the wait; this is the truth."""
+        self._metrics.polled(time.time(), time.monotonic() - self._born)
+        self._wake()
+
+    async def _watch(self) -> None:
+        """Extend leases at a third of their length; see each second what was taken from us."""
+        if time.monotonic() - self._extended < self.options.lease.total_seconds() / 3:
+            return await self._check_held()
+        await self._say_seen()
+        self._extended = time.monotonic()
+        jobs = self._attempts.jobs()
+        if jobs:
+            held = await work.heartbeat(self._unit, jobs, worker=self.options.id, lease=self.options.lease)
+            self._let_go(held, jobs)
+        return None
+
+    async def _check_held(self) -> None:
+        if jobs := self._attempts.jobs(older_than=0.5):
+            with contextlib.suppress(Unavailable):
+                self._let_go(await work.held(self._unit, jobs, worker=self.options.id), jobs)
+
+    def _let_go(self, held: set[UUID], jobs: Sequence[Claimed]) -> None:
+        for id_ in self._attempts.keep_only(held, jobs):
+            _log.info("job %s was cancelled or its lease lost: its handler is told to stop", id_)
+
+    async def _read_registry(self) -> None:
+        self._registry = await work.registry(self._unit)
+
+    # Beginning and end
+
+    async def _say_seen(self) -> None:
+        if self._extended > 0:
+            state = "running" if self._open else "draining"
+            await work.seen(self._unit, id_=self.options.id, state=state, active=len(self._attempts))
+            return
+        await self._read_registry()
+        await work.register(
+            self._unit,
+            id_=self.options.id,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            queues=self.options.queues,
+            types=self._handlers.types(),
+            concurrency=self.options.concurrency,
+        )
+        self._open = True
+        self._wake()
+
+    async def _drain(self, at_once: asyncio.Event) -> None:
+        self._open = False
+        _log.info("draining: %d jobs are running", len(self._attempts))
+        hurry = asyncio.ensure_future(at_once.wait())
+        deadline = time.monotonic() + self.options.grace.total_seconds()
+        while len(self._attempts) and not hurry.done() and (left := deadline - time.monotonic()) > 0:
+            await asyncio.wait([hurry, *self._attempts.tasks()], timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        hurry.cancel()
+        self._attempts.stop_all(Stop.DRAIN)
+        if tasks := self._attempts.tasks():
+            await asyncio.wait(tasks, timeout=5)
+        await self._flush(deadline=time.monotonic() + 5)
+
+    async def _flush(self, *, deadline: float) -> None:
+        """Get the last reports out; if the database stays away the leases run out by themselves."""
+        while (self._reports or self._turns) and time.monotonic() < deadline:
+            self._paused = False
+            self._dispatch()
+            await asyncio.wait(tuple(self._turns), timeout=1)
+        with contextlib.suppress(Unavailable):
+            await work.seen(self._unit, id_=self.options.id, state="stopped", active=0)
+
+
+def _tell(report: Setback) -> None:
+    if report.error is not None:
+        job = report.job
+        ending = "failed" if report.move is JobMove.FAIL else f"again in {report.delay.total_seconds():.1f} s"
+        _log.warning("job %s (%s) attempt %d: %s; %s", job.id, job.type, job.number, report.error["message"], ending)

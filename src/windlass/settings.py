@@ -1,0 +1,107 @@
+"""The only reader of the environment. All mistakes are listed at once, each with the variable and the fix."""
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+
+from windlass.errors import Invalid
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What the environment says. Options of the loops are made from this and from the command line."""
+
+    database_url: str | None = None  # WINDLASS_DATABASE_URL: none means the embedded server
+    home: Path = field(default_factory=lambda: default_home())  # WINDLASS_HOME
+    pg_bin: Path | None = None  # WINDLASS_PG_BIN
+    notify: bool = True  # WINDLASS_NOTIFY=off: polling only
+    pooler: bool = False  # WINDLASS_POOLER=on: a transaction pooler is in between
+    pool_size: int = 10  # WINDLASS_POOL_SIZE
+    api_keys: tuple[str, ...] = ()  # WINDLASS_API_KEY, comma-separated
+    keep: timedelta | None = timedelta(days=30)  # WINDLASS_KEEP_DAYS, 0 for ever
+    log_format: str = "text"  # WINDLASS_LOG_FORMAT
+    log_level: str = "INFO"  # WINDLASS_LOG_LEVEL
+
+
+def read(environ: Mapping[str, str] | None = None) -> Settings:
+    """Settings from WINDLASS_* variables."""
+    given = os.environ if environ is None else environ
+    values: dict[str, object] = {}
+    mistakes: list[str] = []
+    for variable, (name, convert) in _VARIABLES.items():
+        text = given.get(variable, "").strip()
+        if text:
+            try:
+                values[name] = convert(text)
+            except ValueError as error:
+                mistakes.append(f"{variable}={text!r}: {error}")
+    if mistakes:
+        raise Invalid("; ".join(mistakes))
+    return Settings(**values)  # type: ignore[arg-type]  # names and types stand side by side below
+
+
+def default_home() -> Path:
+    """A per-user data folder: where the platform keeps such things."""
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "windlass"
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "windlass"
+
+
+def _switch(text: str) -> bool:
+    words = {"on": True, "true": True, "1": True, "yes": True, "off": False, "false": False, "0": False, "no": False}
+    if text.lower() not in words:
+        raise ValueError("say on or off")
+    return words[text.lower()]
+
+
+def _whole(least: int, most: int) -> Callable[[str], int]:
+    def convert(text: str) -> int:
+        if not text.isdigit() or not least <= int(text) <= most:
+            raise ValueError(f"a whole number from {least} to {most}")
+        return int(text)
+
+    return convert
+
+
+def _one_of(*words: str) -> Callable[[str], str]:
+    def convert(text: str) -> str:
+        if text.lower() not in map(str.lower, words):
+            raise ValueError(f"one of {', '.join(words)}")
+        return text.upper() if words[0].isupper() else text.lower()
+
+    return convert
+
+
+def _url(text: str) -> str:
+    if not text.startswith(("postgresql://", "postgres://")):
+        raise ValueError("a postgresql:// address")
+    return text
+
+
+def _days(text: str) -> timedelta | None:
+    days = _whole(0, 36500)(text)
+    return timedelta(days=days) if days else None
+
+
+def _keys(text: str) -> tuple[str, ...]:
+    keys = tuple(key.strip() for key in text.split(",") if key.strip())
+    if any(len(key) < 16 for key in keys):
+        raise ValueError("each key needs at least 16 characters")
+    return keys
+
+
+_VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
+    "WINDLASS_DATABASE_URL": ("database_url", _url),
+    "WINDLASS_HOME": ("home", lambda text: Path(text).expanduser().absolute()),
+    "WINDLASS_PG_BIN": ("pg_bin", lambda text: Path(text).expanduser().absolute()),
+    "WINDLASS_NOTIFY": ("notify", _switch),
+    "WINDLASS_POOLER": ("pooler", _switch),
+    "WINDLASS_POOL_SIZE": ("pool_size", _whole(2, 1000)),
+    "WINDLASS_API_KEY": ("api_keys", _keys),
+    "WINDLASS_KEEP_DAYS": ("keep", _days),
+    "WINDLASS_LOG_FORMAT": ("log_format", _one_of("text", "json")),
+    "WINDLASS_LOG_LEVEL": ("log_level", _one_of("DEBUG", "INFO", "WARNING", "ERROR")),
+}

@@ -1,0 +1,144 @@
+"""The inbox's statements as functions. Batches in, batches out; meaning is left to core and engine."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from windlass.core.document import encode
+from windlass.core.job import Claimed, Setback, Success
+from windlass.store.pool import Connection
+from windlass.store.queries import load
+from windlass.store.rows import Job, job
+
+_SQL = {name: query.sql for name, query in load("jobs").items()}
+
+# id, type, payload, queue, priority, run_at, delay, max_attempts, timeout, retry, idempotency_key, tags, meta
+NewRow = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A line of waiting jobs, and the place up to which it was already taken from."""
+
+    queue: str
+    type: str
+    priority: int
+    seq: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    org: str
+    statuses: Sequence[str] | None = None
+    queue: str | None = None
+    type: str | None = None  # a LIKE pattern
+    tag: str | None = None
+    before: int | None = None
+    limit: int = 50
+
+
+async def insert(conn: Connection, rows: Sequence[NewRow], *, org: str, actor: str) -> set[UUID]:
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    return {row[0] for row in await conn.fetch(_SQL["insert"], *columns, org, actor)}
+
+
+async def find_keys(conn: Connection, keys: Sequence[str]) -> dict[str, UUID]:
+    return {row[0]: row[1] for row in await conn.fetch(_SQL["find_keys"], list(keys))}
+
+
+async def find_lanes(conn: Connection, queues: Sequence[str]) -> list[Lane]:
+    return [Lane(*row) for row in await conn.fetch(_SQL["find_lanes"], list(queues))]
+
+
+async def claim(
+    conn: Connection, lanes: Iterable[tuple[Lane, int]], *, count: int, worker: str, lease: timedelta
+) -> list[Claimed]:
+    """Take up to `count` jobs; each lane comes with the most it may give."""
+    taken = [(lane.queue, lane.type, lane.priority, lane.seq, room) for lane, room in lanes]
+    if not taken or count < 1:
+        return []
+    columns = [list(column) for column in zip(*taken, strict=True)]
+    return [Claimed(*row) for row in await conn.fetch(_SQL["claim"], *columns, count, worker, lease)]
+
+
+async def succeed(conn: Connection, reports: Sequence[Success], *, worker: str) -> set[UUID]:
+    ids = [report.job.id for report in reports]
+    fences = [report.job.claim_no for report in reports]
+    results = [report.result for report in reports]
+    return {row[0] for row in await conn.fetch(_SQL["succeed"], ids, fences, results, worker)}
+
+
+async def set_back(conn: Connection, reports: Sequence[Setback], *, worker: str) -> set[UUID]:
+    rows = await conn.fetch(
+        _SQL["set_back"],
+        [report.job.id for report in reports],
+        [report.job.claim_no for report in reports],
+        [report.move.value for report in reports],
+        [encode(report.error, field="error") if report.error else None for report in reports],
+        [report.delay for report in reports],
+        worker,
+    )
+    return {row[0] for row in rows}
+
+
+async def heartbeat(conn: Connection, jobs: Sequence[Claimed], *, worker: str, lease: timedelta) -> set[UUID]:
+    return {row[0] for row in await conn.fetch(_SQL["heartbeat"], *_fences(jobs), worker, lease)}
+
+
+async def held(conn: Connection, jobs: Sequence[Claimed], *, worker: str) -> set[UUID]:
+    return {row[0] for row in await conn.fetch(_SQL["held"], *_fences(jobs), worker)}
+
+
+async def become_due(conn: Connection, batch: int) -> list[str]:
+    """The queues of the rows that came into line, one entry a row."""
+    return [row[0] for row in await conn.fetch(_SQL["become_due"], batch)]
+
+
+async def next_due(conn: Connection) -> timedelta | None:
+    wait: timedelta | None = await conn.fetchval(_SQL["next_due"])
+    return wait
+
+
+async def release_expired(conn: Connection, batch: int, *, actor: str) -> list[tuple[UUID, str]]:
+    return [(row[0], row[1]) for row in await conn.fetch(_SQL["release_expired"], batch, actor)]
+
+
+async def cancel(conn: Connection, ids: Sequence[UUID], *, org: str, actor: str, reason: str | None) -> set[UUID]:
+    return {row[0] for row in await conn.fetch(_SQL["cancel"], list(ids), org, actor, reason)}
+
+
+async def reopen(conn: Connection, ids: Sequence[UUID], *, org: str, actor: str) -> dict[UUID, str]:
+    return {row[0]: row[1] for row in await conn.fetch(_SQL["reopen"], list(ids), org, actor)}
+
+
+async def soft_delete(conn: Connection, ids: Sequence[UUID], *, org: str) -> set[UUID]:
+    return {row[0] for row in await conn.fetch(_SQL["soft_delete"], list(ids), org)}
+
+
+async def get(conn: Connection, id_: UUID, *, org: str) -> Job | None:
+    row = await conn.fetchrow(_SQL["get"], id_, org)
+    return job(row) if row else None
+
+
+async def list_(conn: Connection, wanted: Filter) -> list[Job]:
+    statuses = list(wanted.statuses) if wanted.statuses else None
+    before = 2**62 if wanted.before is None else wanted.before
+    rows = await conn.fetch(
+        _SQL["list"], wanted.org, statuses, wanted.queue, wanted.type, before, wanted.limit, wanted.tag
+    )
+    return [job(row) for row in rows]
+
+
+async def prune(conn: Connection, *, age: timedelta, batch: int) -> int:
+    count: int = await conn.fetchval(_SQL["prune"], age, batch)
+    return count
+
+
+async def depth(conn: Connection, *, cap: int) -> list[tuple[str, str, int]]:
+    return [(row[0], row[1], row[2]) for row in await conn.fetch(_SQL["depth"], cap)]
+
+
+def _fences(jobs: Sequence[Claimed]) -> tuple[list[UUID], list[int]]:
+    return [held_.id for held_ in jobs], [held_.claim_no for held_ in jobs]

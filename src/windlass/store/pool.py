@@ -1,0 +1,98 @@
+"""Connections: how they are opened, what a transaction starts with, and what a driver error means to the caller."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, TypeAlias
+
+import asyncpg
+from asyncpg.pool import PoolConnectionProxy
+
+from windlass.errors import Unavailable
+
+if TYPE_CHECKING:  # generic in the stubs only
+    Connection: TypeAlias = asyncpg.Connection[asyncpg.Record] | PoolConnectionProxy[asyncpg.Record]
+    Pool: TypeAlias = asyncpg.Pool[asyncpg.Record]
+else:
+    Connection = asyncpg.Connection | PoolConnectionProxy
+    Pool = asyncpg.Pool
+
+# Plans must not depend on how fresh the statistics are: a plan made while the inbox was empty would scan it when full.
+BEGIN = """begin;
+set local enable_seqscan = off; set local enable_bitmapscan = off; set local plan_cache_mode = force_generic_plan;
+set local jit = off"""
+
+# The server went away, refuses or restarts: worth another try, unlike an error in what we said.
+GONE = (
+    OSError,
+    asyncio.TimeoutError,
+    asyncpg.InterfaceError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.exceptions.OperatorInterventionError,
+    asyncpg.exceptions.TooManyConnectionsError,
+)
+
+# Postgres or the driver cannot store what we said; saying it again will not help.
+UNSTORABLE = (asyncpg.DataError, asyncpg.exceptions.ProgramLimitExceededError, UnicodeEncodeError)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatabaseOptions:
+    url: str
+    size: int = 10
+    notify: bool = True  # LISTEN / NOTIFY shorten waits; polling is the truth
+    pooler: bool = False  # a transaction pooler (PgBouncer) sits in between: no prepared statements, no LISTEN
+    clock: Callable[[], datetime | None] | None = None  # tests move windlass.now() with it
+
+
+async def leave_as_is(_conn: Connection) -> None:
+    """We leave no session state behind, so giving a connection back costs no round trip."""
+
+
+async def open_pool(options: DatabaseOptions) -> Pool:
+    async def move_clock(conn: Connection) -> None:
+        moment = options.clock() if options.clock else None
+        await conn.execute("select set_config('windlass.now', $1, false)", moment.isoformat() if moment else "")
+
+    with translated():
+        return await asyncpg.create_pool(
+            options.url,
+            min_size=1,
+            max_size=options.size,
+            reset=leave_as_is,
+            statement_cache_size=0 if options.pooler else 1024,
+            setup=move_clock if options.clock else None,
+        )
+
+
+async def open_connection(options: DatabaseOptions) -> "asyncpg.Connection[asyncpg.Record]":
+    with translated():
+        return await asyncpg.connect(options.url, statement_cache_size=0 if options.pooler else 100)
+
+
+@asynccontextmanager
+async def transaction(pool: Pool) -> AsyncIterator[Connection]:
+    """One use case: all of it or nothing."""
+    with translated():
+        async with pool.acquire() as conn:
+            await conn.execute(BEGIN)
+            try:
+                yield conn
+            except BaseException:
+                if not conn.is_closed():
+                    await conn.execute("rollback")
+                raise
+            await conn.execute("commit")
+
+
+class translated:  # noqa: N801 - used as a context manager, reads as a verb
+    """Driver errors about the server's absence become `Unavailable`; everything else passes."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, GONE):
+            raise Unavailable(f"the database did not answer: {error or type(error).__name__}") from error

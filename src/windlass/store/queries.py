@@ -1,0 +1,39 @@
+"""Named queries from sql/*.sql: `-- name: x`, a reason, and for those that change a job's state a `-- moves:` note."""
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_MOVES = re.compile(r"^-- moves: (.+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    name: str
+    sql: str
+    moves: frozenset[tuple[str, str]]
+
+
+@cache
+def load(noun: str) -> dict[str, Query]:
+    """The queries of sql/<noun>.sql by name."""
+    text = (files("windlass.store") / "sql" / f"{noun}.sql").read_text("utf-8")
+    _, *parts = _NAME.split(text)
+    return {name: _query(name, body) for name, body in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def sql(noun: str, name: str) -> str:
+    return load(noun)[name].sql
+
+
+def nouns() -> list[str]:
+    folder = files("windlass.store") / "sql"
+    return sorted(entry.name.removesuffix(".sql") for entry in folder.iterdir() if entry.name.endswith(".sql"))
+
+
+def _query(name: str, body: str) -> Query:
+    notes = ";".join(_MOVES.findall(body))
+    moves = frozenset((old, new) for old, new in re.findall(r"(\w+) -> (\w+)", notes))
+    return Query(name, body.strip(), moves)

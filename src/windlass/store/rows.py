@@ -1,0 +1,108 @@
+"""Rows as people read them: what the queries of this room answer with."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+
+from windlass.core.document import decode
+from windlass.core.job import JobState
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A row of the inbox, as people read it."""
+
+    id: UUID
+    type: str
+    status: JobState
+    payload: Any
+    result: Any
+    queue: str
+    priority: int
+    attempt: int
+    lost: int
+    max_attempts: int
+    run_at: datetime
+    created_at: datetime
+    updated_at: datetime
+    leased_by: str | None
+    lease_until: datetime | None
+    last_error: str | None
+    errors: list[dict[str, Any]]
+    idempotency_key: str | None
+    timeout: timedelta | None
+    retry: dict[str, Any] | None
+    tags: list[str]
+    meta: dict[str, Any]
+    seq: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    id: int
+    event_type: str
+    data: Any
+    actor: str | None
+    attempt: int | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    attempt: int
+    line: int
+    at: datetime
+    level: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRow:
+    id: str
+    host: str
+    pid: int
+    queues: list[str]
+    types: list[str]
+    concurrency: int
+    state: str
+    active: int
+    started_at: datetime
+    seen_at: datetime
+    alive: bool
+
+
+def job(row: asyncpg.Record) -> Job:
+    return Job(
+        id=row["id"],
+        type=row["type"],
+        status=JobState(row["status"]),
+        payload=decode(row["payload"]),
+        result=decode(row["result"]),
+        queue=row["queue"],
+        priority=row["priority"],
+        attempt=row["attempt"],
+        lost=row["lost"],
+        max_attempts=row["max_attempts"],
+        run_at=row["run_at"],
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+        leased_by=row["leased_by"],
+        lease_until=row["lease_until"],
+        last_error=row["last_error"],
+        errors=decode(row["errors"]) or [],
+        idempotency_key=row["idempotency_key"],
+        timeout=row["timeout"],
+        retry=decode(row["retry"]),
+        tags=list(row["tags"] or ()),
+        meta=decode(row["meta"]) or {},
+        seq=row["seq"],
+        epoch=row["epoch"],
+    )
+
+
+def event(row: asyncpg.Record) -> Event:
+    return Event(row["id"], row["event_type"], decode(row["data"]), row["actor"], row["attempt"], row["created_at"])

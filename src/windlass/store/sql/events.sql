@@ -1,0 +1,30 @@
+-- The audit trail and what handlers said.
+
+-- name: of_job
+-- A job's trail, oldest first.
+select id, event_type, data, actor, attempt, created_at from workflow.workflow_event where workflow_id = $1 order by id limit $2
+
+-- name: insert_lines
+-- Keep lines that handlers logged. A line sent twice is kept once.
+insert into windlass.job_log (job_id, attempt, line, at, level, message)
+select * from unnest($1::uuid[], $2::int[], $3::int[], $4::timestamptz[], $5::text[], $6::text[])
+on conflict do nothing
+
+-- name: lines
+-- What a job's handler logged, by attempt.
+select attempt, line, at, level, message from windlass.job_log
+ where job_id = $1 and ($2::int is null or attempt = $2) order by attempt, line
+
+-- name: make_partitions
+-- Partitions for this week and the next two.
+select windlass.make_event_partition(windlass.now() + n * interval '7 days') from generate_series(0, 2) n
+
+-- name: old_partitions
+-- Whole weeks of the trail that are older than the cutoff and than every live job.
+select child.relname from pg_inherits
+  join pg_class child on child.oid = inhrelid
+ where inhparent = 'workflow.workflow_event'::regclass and child.relname ~ '^workflow_event_[0-9]{8}$'
+   and to_date(right(child.relname, 8), 'YYYYMMDD') + 7 <= least(
+         windlass.now() - $1::interval,
+         (select min(created_at) from workflow.workflow_run where status = 'pending'),
+         (select min(created_at) from workflow.workflow_run where status = 'leased'))

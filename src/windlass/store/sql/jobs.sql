@@ -1,0 +1,428 @@
+-- The inbox. Invariants:
+--  * whoever leaves `leased` clears `leased_by`, so a report is fenced by (id, claim_no, leased_by) through the primary
+--    key alone: a `status = 'leased'` there would lure the planner into the lease index;
+--  * every change and its event are one statement;
+--  * a claim probes lanes (queue, type, priority) past a cursor: dead index entries at the front, which an old snapshot
+--    keeps alive, are read only by `find_lanes`, whose frequency the worker bounds;
+--  * rows are locked in ascending id, or skipped when locked.
+
+-- name: insert
+-- Record a batch of jobs. Rows whose key exists already are not among those returned.
+with asked as (
+  select *, (select windlass.now()) as moment
+    from unnest($1::uuid[], $2::text[], $3::jsonb[], $4::text[], $5::int[], $6::timestamptz[], $7::interval[], $8::int[],
+                $9::interval[], $10::jsonb[], $11::text[], $12::jsonb[], $13::jsonb[])
+         as a(id, type, payload, queue, priority, run_at, delay, max_attempts, timeout, retry, idempotency_key, tags, meta)),
+born as (
+  insert into workflow.workflow_run (id, type, payload, queue, priority, run_at, max_attempts, timeout, retry,
+                                     idempotency_key, tags, meta, org, created_at, updated_at)
+  select id, type, payload, queue, priority, coalesce(run_at, moment + delay, moment), max_attempts, timeout, retry,
+         idempotency_key, case when tags is null then null else array(select jsonb_array_elements_text(tags)) end,
+         meta, $14, moment, moment
+    from asked
+  on conflict (idempotency_key) do nothing
+  returning id, created_at),
+logged as (
+  insert into workflow.workflow_event (workflow_id, event_type, actor, created_at)
+  select id, 'created', $15, created_at from born)
+select id from born
+
+-- name: find_keys
+-- Who holds these idempotency keys?
+select idempotency_key, id from workflow.workflow_run where idempotency_key = any($1)
+
+-- name: find_lanes
+-- A full look at what is due in these queues: each (queue, type, priority) once, with its oldest place in line.
+select queue, type, priority, seq from windlass.lane where queue = any($1) order by priority, seq limit 1000
+
+-- name: claim
+-- Take up to $6 jobs from these lanes: the most urgent lane first, then the one whose head waited longest.
+-- `any(array(...))` and the inner limit keep the plan on its indexes.
+-- moves: pending -> leased
+with lane as materialized (
+  select l.queue, l.type, l.priority, l.room, head.seq
+    from unnest($1::text[], $2::text[], $3::int[], $4::bigint[], $5::int[]) as l(queue, type, priority, seq, room)
+   cross join lateral (
+     select j.seq from workflow.workflow_run j
+      where j.status = 'pending' and j.due and j.deleted_at is null
+        and j.queue = l.queue and j.type = l.type and j.priority = l.priority and j.seq > l.seq
+      order by j.seq limit 1) as head
+   order by l.priority, head.seq),
+picked as (
+  select j.id from lane cross join lateral (
+    select j.id from workflow.workflow_run j
+     where j.status = 'pending' and j.due and j.deleted_at is null
+       and j.queue = lane.queue and j.type = lane.type and j.priority = lane.priority and j.seq >= lane.seq
+     order by j.seq limit lane.room for update skip locked) as j
+   limit $6),
+claimed as (
+  update workflow.workflow_run
+     set status = 'leased', leased_by = $7, lease_until = (select windlass.now()) + $8::interval,
+         claim_no = claim_no + 1, updated_at = (select windlass.now())
+   where id = any(array(select id from picked))
+  returning id, type, payload, queue, priority, seq, attempt, lost, max_attempts, claim_no, timeout, retry, created_at, meta),
+logged as (
+  insert into workflow.workflow_event (workflow_id, event_type, actor, attempt, created_at)
+  select id, 'leased', $7, attempt + lost + 1, (select windlass.now()) from claimed)
+select * from claimed order by priority, seq
+
+-- name: succeed
+-- Record successes of one worker; a zombie's are not among those returned.
+-- moves: leased -> succeeded
+with done as (
+  update workflow.workflow_run j
+     set status = 'succeeded', result = d.result, leased_by = null, lease_until = null, updated_at = (select windlass.now())
+    from unnest($1::uuid[], $2::int[], $3::jsonb[]) as d(id, claim_no, result)
+   where j.id = d.id and j.claim_no = d.claim_no and j.leased_by = $4
+  returning j.id, j.attempt + j.lost + 1 as number),
+logged as (
+  insert into workflow.workflow_event (workflow_id, event_type, actor, attempt, created_at)
+  select id, 'succeeded', $4, number, (select windlass.now()) from done)
+select id from done
+
+-- name: set_back
+-- Record failures (with attempts left or without) and jobs handed back; a zombie's are not among those returned.
+-- moves: leased -> pending; leased -> failed
+with told as (
+  select * from unnest($1::uuid[], $2::int[], $3::text[], $4::jsonb[], $5::interval[])
+             as d(id, claim_no, move, error, delay)),
+done as (
+  update workflow.workflow_run j
+     set status = case d.move when 'fail' then 'failed' else 'pending' end,
+         attempt = j.attempt + case d.move when 'release' then 0 else 1 end,
+         run_at = case d.move when 'retry' then (select windlass.now()) + d.delay else j.run_at end,
+         last_error = coalesce(d.error ->> 'message', j.last_error),
+         errors = case when d.error is null then j.errors else windlass.remember(j.errors, jsonb_build_object(
+           'attempt', j.attempt + j.lost + 1, 'at', (select windlass.now())) || d.error) end,
+         leased_by = null, lease_until = null, updated_at = (select windlass.now())
+    from told d
+   where j.id = d.id and j.claim_no = d.claim_no and j.leased_by = $6
+  returning j.id, d.move, d.error, d.delay, j.attempt + j.lost + case d.move when 'release' then 1 else 0 end as number),
+logged as (
+  insert into workflow.workflow_event (workflow_id, event_type, data, actor, attempt, created_at)
+  select id, case move when 'fail' then 'failed' else 'retried' end,
+         case move when 'release' then '{"reason": "handed back"}'::jsonb
+                   when 'retry' then jsonb_build_object('error', error ->> 'message', 'delay_seconds', extract(epoch from delay))
+                   else jsonb_build_object('error', error ->> 'message') end,
+         $6, number, (select windlass.now()) from done)
+select id from done
+
+-- name: heartbeat
+-- Extend what this worker still holds; what is not returned was lost or cancelled.
+with held as (
+  update workflow.workflow_run j set lease_until = (select windlass.now()) + $4::interval, updated_at = (select windlass.now())
+    from unnest($1::uuid[], $2::int[]) as d(id, claim_no)
+   where j.id = d.id and j.claim_no = d.claim_no and j.leased_by = $3
+  returning j.id, j.attempt + j.lost + 1 as number),
+logged as (
+  insert into workflow.workflow_event (workflow_id, event_type, data, actor, attempt, created_at)
+  select id, 'heartbeat', jsonb_build_object('extended_by_seconds', extract(epoch from $4::interval)), $3, number,
+         (select windlass.now()) from held)
+select id from held
+
+-- name: held
+-- What does this worker still hold?
+select j.id from unnest($1::uuid[], $2::int[]) as d(id, claim_no)
+  join workflow.workflow_run j on j.id = d.id and j.claim_no = d.claim_no and j.leased_by = $3
+
+-- name: become_due
+-- Put rows whose time has come into line, in the order of their time.
+with ripe as (
+  select id, run_at from workflow.workflow_run
+   where status = 'pending' and not due and run_at <= windlass.now()
+   order by run_at limit $1 for update skip locked),
+placed as (
+  select id, nextval('workflow.workflow_run_seq_seq') as seq from (select id from ripe order by run_at) as r)
+update workflow.workflow_run j set due = true, seq = placed.seq from placed where j.id = placed.id
+returning j.queue
+
+-- name: next_due
+-- How long until the next row becomes due?
+select run_at - windlass.now() from workflow.workflow_run
+ where status = 'pending' and not due order by run_at limit 1
+
+-- name: release_expired
+-- Give work back whose holder fell silent, whoever it was; a job that used up its attempts that way ends.
+-- moves: leased -> pending; leased -> failed
+with silent as (
+  select id from workflow.workflow_run where status = 'leased' and lease_until < windlass.now()
+   order by id limit $1 for update skip locked),
+freed as (
+  update workflow.workflow_run j
+     set lost = j.lost + 1,
+         status = case when j.attempt >= j.max_attempts
+                         or j.attempt + j.lost + 1 >= j.max_attempts + case j.queue when 'sql' then 5 else 0 end
+                       then 'failed' else 'pending' end,
+         last_error = 'lease lost: ' || coalesce(j.leased_by, 'the worker') || ' fell silent',
+         errors = windlass.remember(j.errors, jsonb_build_object('type', 'LeaseLost', 'at', windlass.now(),
+           'attempt', j.attempt + j.lost + 1, 'message', 'lease lost: ' || coalesce(j.leased_by, 'the worker') || ' fell silent')),
+         leased_by = null, lease_until = null, updated_at = windlass.now()
+   where j.id = any(array(select id from silent))
+  returning j.id, j.status, j.last_error, j.attempt + j.lost as number),
+logged as (
+  insert into workflow.workflow_event (workflow_id, event_type, data, actor, attempt)
+  select id, case status when 'failed' then 'failed' else 'retried' end, jsonb_build_object('error', last_error), $2, number
+    from freed)
+select id, status from freed
+
+-- name: cancel
+-- End live jobs at once. A holder learns of it by its next heartbeat; its late outcome advances nothing.
+-- moves: pending -> cancelled; leased -> cancelled
+with ended as (
+  update workflow.workflow_run j set status = 'cancelled', leased_by = null, lease_until = null, updated_at = windlass.now()
+   where j.id = any(array(
+           select id from workflow.workflow_run
+            where id = any($1) and org = $2 and status in ('pending', 'leased') and deleted_at is null
+            order by id for update))
+     and j.status in ('pending', 'leased')
+  returning j.id, j.attempt + j.lost + 1 as number),
+logged as (
+  insert into workflow.workflow_event (workflow_id, event_type, data, actor, attempt)
+  select id, 'cancelled', case when $4::text is null then null else jsonb_build_object('reason', $4::text) end, $3, number from ended)
+select id from ended
+
+-- name: reopen
+-- Start a finished job over: attempts are counted afresh, the trail goes on.
+-- moves: failed -> pending; cancelled -> pending
+with again as (
+  update workflow.workflow_run j
+     set status = 'pending', epoch = j.epoch + 1, attempt = 0, lost = 0, run_at = windlass.now(), due = true,
+         seq = nextval('workflow.workflow_run_seq_seq'), result = null, updated_at = windlass.now()
+   where j.id = any(array(
+           select id from workflow.workflow_run
+            where id = any($1) and org = $2 and status in ('failed', 'cancelled') and deleted_at is null
+            order by id for update))
+     and j.status in ('failed', 'cancelled')
+  returning j.id, j.queue, j.epoch),
+logged as (
+  insert into workflow.workflow_event (workflow_id, event_type, data, actor)
+  select id, 'retried', jsonb_build_object('reason', 'reopened', 'epoch', epoch), $3 from again)
+select id, queue from again
+
+-- name: soft_delete
+-- Hide a job; what is still live is no longer claimed.
+update workflow.workflow_run set deleted_at = windlass.now()
+ where id = any($1) and org = $2 and deleted_at is null returning id
+
+-- name: get
+-- One job, whole.
+select * from workflow.workflow_run where id = $1 and org = $2 and deleted_at is null
+
+-- name: list
+-- Newest first, $6 at a time, below place $5. Finished rows come from one probe per (type, status), waiting ones from one
+-- probe a lane: the cost follows the page, not the table.
+with page as (
+  (select j.id, j.seq from windlass.finished kind cross join lateral (
+     select j.id, j.seq from workflow.workflow_run j
+      where j.status in ('succeeded', 'failed', 'cancelled') and j.type = kind.type and j.status = kind.status
+        and j.seq < $5 and j.org = $1 and j.deleted_at is null
+        and ($3::text is null or j.queue = $3) and ($7::text is null or j.tags @> array[$7])
+      order by j.seq desc limit $6) as j
+    where ($2::text[] is null or kind.status = any($2)) and ($4::text is null or kind.type like $4))
+  union all
+  (select j.id, j.seq from windlass.lane cross join lateral (
+     select j.id, j.seq from workflow.workflow_run j
+      where j.status = 'pending' and j.due and j.deleted_at is null and j.queue = lane.queue and j.type = lane.type
+        and j.priority = lane.priority and j.seq < $5 and j.org = $1 and ($7::text is null or j.tags @> array[$7])
+      order by j.seq desc limit $6) as j
+    where ($2::text[] is null or 'pending' = any($2)) and ($3::text is null or lane.queue = $3)
+      and ($4::text is null or lane.type like $4))
+  union all
+  (select j.id, j.seq from workflow.workflow_run j
+    where ((j.status = 'pending' and not j.due and ($2::text[] is null or 'pending' = any($2)))
+           or (j.status = 'leased' and ($2::text[] is null or 'leased' = any($2))))
+      and j.seq < $5 and j.org = $1 and j.deleted_at is null
+      and ($3::text is null or j.queue = $3) and ($4::text is null or j.type like $4)
+      and ($7::text is null or j.tags @> array[$7])
+    order by j.seq desc limit $6))
+select j.* from workflow.workflow_run j
+ where j.id = any(array(select id from page order by seq desc limit $6)) order by j.seq desc
+
+-- name: prune
+-- Remove a batch of rows that ended before the cutoff: the oldest places of each (type, status).
+with old as (
+  select * from unnest($1::uuid[], $2::int[], $3::text[], $4::jsonb[], $5::interval[])
+             as d(id, claim_no, move, error, delay)),
+done as (
+  update workflow.workflow_run j
+     set status = case d.move when 'fail' then 'failed' else 'pending' end,
+         attempt = j.attempt + case d.move when 'release' then 0 else 1 end,
+         run_at = case d.move when 'retry' then (select windlass.now()) + d.delay else j.run_at end,
+         last_error = coalesce(d.error ->> 'message', j.last_error),
+         errors = case when d.error is null then j.errors else windlass.remember(j.errors, jsonb_build_object(
+           'attempt', j.attempt + j.lost + 1, 'at', (select windlass.now())) || d.error) end,
+         leased_by = null, lease_until = null, updated_at = (select windlass.now())
+    from told d
+   where j.id = d.id and j.claim_no = d.claim_no and j.leased_by = $6
+  returning j.id, d.move, d.error, d.delay, j.attempt + j.lost + case d.move when 'release' then 1 else 0 end as number),
+logged as (
+  insert into workflow.workflow_event (workflow_id, event_type, data, actor, attempt, created_at)
+  select id, case move when 'fail' then 'failed' else 'retried' end,
+         case move when 'release' then '{"reason": "handed back"}'::jsonb
+                   when 'retry' then jsonb_build_object('error', error ->> 'message', 'delay_seconds', extract(epoch from delay))
+                   else jsonb_build_object('error', error ->> 'message') end,
+         $6, number, (select windlass.now()) from done)
+select id from done
+
+-- name: heartbeat
+-- Extend what this worker still holds; what is not returned was lost or cancelled.
+with held as (
+  update workflow.workflow_run j set lease_until = (select windlass.now()) + $4::interval, updated_at = (select windlass.now())
+    from unnest($1::uuid[], $2::int[]) as d(id, claim_no)
+   where j.id = d.id and j.claim_no = d.claim_no and j.leased_by = $3
+  returning j.id, j.attempt + j.lost + 1 as number),
+logged as (
+  insert into workflow.workflow_event (workflow_id, event_type, data, actor, attempt, created_at)
+  select id, 'heartbeat', jsonb_build_object('extended_by_seconds', extract(epoch from $4::interval)), $3, number,
+         (select windlass.now()) from held)
+select id from held
+
+-- name: held
+-- What does this worker still hold?
+select j.id from unnest($1::uuid[], $2::int[]) as d(id, claim_no)
+  join workflow.workflow_run j on j.id = d.id and j.claim_no = d.claim_no and j.leased_by = $3
+
+-- name: become_due
+-- Put rows whose time has come into line, in the order of their time.
+with ripe as (
+  select id, run_at from workflow.workflow_run
+   where status = 'pending' and not due and run_at <= windlass.now()
+   order by run_at limit $1 for update skip locked),
+placed as (
+  select id, nextval('workflow.workflow_run_seq_seq') as seq from (select id from ripe order by run_at) as r)
+update workflow.workflow_run j set due = true, seq = placed.seq from placed where j.id = placed.id
+returning j.queue
+
+-- name: next_due
+-- How long until the next row becomes due?
+select run_at - windlass.now() from workflow.workflow_run
+ where status = 'pending' and not due order by run_at limit 1
+
+-- name: release_expired
+-- Give work back whose holder fell silent, whoever it was; a job that used up its attempts that way ends.
+-- moves: leased -> pending; leased -> failed
+with silent as (
+  select id from workflow.workflow_run where status = 'leased' and lease_until < windlass.now()
+   order by id limit $1 for update skip locked),
+freed as (
+  update workflow.workflow_run j
+     set lost = j.lost + 1,
+         status = case when j.attempt >= j.max_attempts
+                         or j.attempt + j.lost + 1 >= j.max_attempts + case j.queue when 'sql' then 5 else 0 end
+                       then 'failed' else 'pending' end,
+         last_error = 'lease lost: ' || coalesce(j.leased_by, 'the worker') || ' fell silent',
+         errors = windlass.remember(j.errors, jsonb_build_object('type', 'LeaseLost', 'at', windlass.now(),
+           'attempt', j.attempt + j.lost + 1, 'message', 'lease lost: ' || coalesce(j.leased_by, 'the worker') || ' fell silent')),
+         leased_by = null, lease_until = null, updated_at = windlass.now()
+   where j.id = any(array(select id from silent))
+  returning j.id, j.status, j.last_error, j.attempt + j.lost as number),
+logged as (
+  insert into workflow.workflow_event (workflow_id, event_type, data, actor, attempt)
+  select id, case status when 'failed' then 'failed' else 'retried' end, jsonb_build_object('error', last_error), $2, number
+    from freed)
+select id, status from freed
+
+-- name: cancel
+-- End live jobs at once. A holder learns of it by its next heartbeat; its late outcome advances nothing.
+-- moves: pending -> cancelled; leased -> cancelled
+with ended as (
+  update workflow.workflow_run j set status = 'cancelled', leased_by = null, lease_until = null, updated_at = windlass.now()
+   where j.id = any(array(
+           select id from workflow.workflow_run
+            where id = any($1) and org = $2 and status in ('pending', 'leased') and deleted_at is null
+            order by id for update))
+     and j.status in ('pending', 'leased')
+  returning j.id, j.attempt + j.lost + 1 as number),
+logged as (
+  insert into workflow.workflow_event (workflow_id, event_type, data, actor, attempt)
+  select id, 'cancelled', case when $4::text is null then null else jsonb_build_object('reason', $4::text) end, $3, number from ended)
+select id from ended
+
+-- name: reopen
+-- Start a finished job over: attempts are counted afresh, the trail goes on.
+-- moves: failed -> pending; cancelled -> pending
+with again as (
+  update workflow.workflow_run j
+     set status = 'pending', epoch = j.epoch + 1, attempt = 0, lost = 0, run_at = windlass.now(), due = true,
+         seq = nextval('workflow.workflow_run_seq_seq'), result = null, updated_at = windlass.now()
+   where j.id = any(array(
+           select id from workflow.workflow_run
+            where id = any($1) and org = $2 and status in ('failed', 'cancelled') and deleted_at is null
+            order by id for update))
+     and j.status in ('failed', 'cancelled')
+  returning j.id, j.queue, j.epoch),
+logged as (
+  insert into workflow.workflow_event (workflow_id, event_type, data, actor)
+  select id, 'retried', jsonb_build_object('reason', 'reopened', 'epoch', epoch), $3 from again)
+select id, queue from again
+
+-- name: soft_delete
+-- Hide a job; what is still live is no longer claimed.
+update workflow.workflow_run set deleted_at = windlass.now()
+ where id = any($1) and org = $2 and deleted_at is null returning id
+
+-- name: get
+-- One job, whole.
+select * from workflow.workflow_run where id = $1 and org = $2 and deleted_at is null
+
+-- name: list
+-- Newest first, $6 at a time, below place $5. Finished rows come from one probe per (type, status), waiting ones from one
+-- probe a lane: the cost follows the page, not the table.
+with page as (
+  (select j.id, j.seq from windlass.finished kind cross join lateral (
+     select j.id, j.seq from workflow.workflow_run j
+      where j.status in ('succeeded', 'failed', 'cancelled') and j.type = kind.type and j.status = kind.status
+        and j.seq < $5 and j.org = $1 and j.deleted_at is null
+        and ($3::text is null or j.queue = $3) and ($7::text is null or j.tags @> array[$7])
+      order by j.seq desc limit $6) as j
+    where ($2::text[] is null or kind.status = any($2)) and ($4::text is null or kind.type like $4))
+  union all
+  (select j.id, j.seq from windlass.lane cross join lateral (
+     select j.id, j.seq from workflow.workflow_run j
+      where j.status = 'pending' and j.due and j.deleted_at is null and j.queue = lane.queue and j.type = lane.type
+        and j.priority = lane.priority and j.seq < $5 and j.org = $1 and ($7::text is null or j.tags @> array[$7])
+      order by j.seq desc limit $6) as j
+    where ($2::text[] is null or 'pending' = any($2)) and ($3::text is null or lane.queue = $3)
+      and ($4::text is null or lane.type like $4))
+  union all
+  (select j.id, j.seq from workflow.workflow_run j
+    where ((j.status = 'pending' and not j.due and ($2::text[] is null or 'pending' = any($2)))
+           or (j.status = 'leased' and ($2::text[] is null or 'leased' = any($2))))
+      and j.seq < $5 and j.org = $1 and j.deleted_at is null
+      and ($3::text is null or j.queue = $3) and ($4::text is null or j.type like $4)
+      and ($7::text is null or j.tags @> array[$7])
+    order by j.seq desc limit $6))
+select j.* from workflow.workflow_run j
+ where j.id = any(array(select id from page order by seq desc limit $6)) order by j.seq desc
+
+-- name: prune
+-- Remove a batch of rows that ended before the cutoff: the oldest places of each (type, status).
+with recursive kind as (
+  (select type, status from workflow.workflow_run
+    where status in ('succeeded', 'failed', 'cancelled') order by type, status limit 1)
+  union all
+  select next.type, next.status from kind cross join lateral (
+    select j.type, j.status from workflow.workflow_run j
+     where j.status in ('succeeded', 'failed', 'cancelled') and (j.type, j.status) > (kind.type, kind.status)
+     order by j.type, j.status limit 1) as next),
+old as (
+  select j.id from windlass.finished kind cross join lateral (
+    select id, updated_at from workflow.workflow_run j
+     where j.status in ('succeeded', 'failed', 'cancelled') and j.type = kind.type and j.status = kind.status
+     order by seq limit $2 for update skip locked) as j
+   where j.updated_at < windlass.now() - $1::interval limit $2),
+hidden as (
+  select id from workflow.workflow_run where deleted_at < windlass.now() - $1::interval limit $2),
+gone as (
+  delete from workflow.workflow_run where id = any(array(select id from old union select id from hidden)) returning id),
+quiet as (delete from windlass.job_log where job_id = any(array(select id from gone)))
+select count(*) from gone
+
+-- name: depth
+-- How much waits in each lane, counted up to $1 each.
+select lane.queue, lane.type, sum(n)::bigint as depth from windlass.lane cross join lateral (
+  select count(*) as n from (
+    select 1 from workflow.workflow_run j
+     where j.status = 'pending' and j.due and j.deleted_at is null
+       and j.queue = lane.queue and j.type = lane.type and j.priority = lane.priority limit $1) as some) as counted
+ group by lane.queue, lane.type
