@@ -1,3 +1,42 @@
 """Windlass: record work first, execute it later, never lose what was recorded."""
 
+from windlass.app import Windlass
+from windlass.core.job import JobState
+from windlass.core.retry import Backoff, Retry
+from windlass.core.submission import JobSpec
+from windlass.effects.context import Context
+from windlass.errors import (
+    Conflict,
+    Invalid,
+    NonRetryable,
+    NotFound,
+    RetryAfter,
+    Unavailable,
+    WindlassError,
+)
+from windlass.runtime.worker import WorkerOptions
+from windlass.store.rows import Job
+
 __version__ = "0.1.0"
+
+__all__ = [
+    # The front door
+    "Windlass",
+    "WorkerOptions",
+    # Jobs
+    "Context",
+    "Job",
+    "JobSpec",
+    "JobState",
+    # Retries
+    "Backoff",
+    "NonRetryable",
+    "Retry",
+    "RetryAfter",
+    # Errors
+    "Conflict",
+    "Invalid",
+    "NotFound",
+    "Unavailable",
+    "WindlassError",
+]

@@ -35,12 +35,18 @@ class Windlass:
     """
 
     def __init__(
-        self, database_url: str | None = None, *, settings: Settings | None = None, org: str = DEFAULT_ORG
+        self,
+        database_url: str | None = None,
+        *,
+        settings: Settings | None = None,
+        org: str = DEFAULT_ORG,
+        clock: Callable[[], datetime | None] | None = None,
     ) -> None:
         self.settings = settings or settings_.read()
         self.handlers = Handlers()
         self._url = database_url or self.settings.database_url
         self._org = org
+        self._clock = clock  # tests move time with it
         self._unit: Unit | None = None
         self._embedded: Embedded | None = None
         self._opening: asyncio.Lock | None = None
@@ -77,7 +83,9 @@ class Windlass:
 
     def database(self, url: str) -> DatabaseOptions:
         chosen = self.settings
-        return DatabaseOptions(url=url, size=chosen.pool_size, notify=chosen.notify, pooler=chosen.pooler)
+        return DatabaseOptions(
+            url=url, size=chosen.pool_size, notify=chosen.notify, pooler=chosen.pooler, clock=self._clock
+        )
 
     async def __aenter__(self) -> Self:
         await self.open()

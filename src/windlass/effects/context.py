@@ -4,7 +4,7 @@ import logging
 import threading
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -37,16 +37,18 @@ class Context:
     meta: dict[str, Any]
     _keep: Keep
     _lines: int = 0
-    _stop: threading.Event = field(default_factory=threading.Event)
+    _stopped: bool = False
+    _bell: threading.Event | None = None  # made when somebody waits: most handlers never do
 
     @property
     def cancelled(self) -> bool:
         """True once the job was cancelled, timed out or lost: a sync handler should look now and then and return."""
-        return self._stop.is_set()
+        return self._stopped
 
     def wait_cancelled(self, timeout: float) -> bool:
         """For sync handlers: pause for `timeout` seconds, or less if the job is cancelled meanwhile."""
-        return self._stop.wait(timeout)
+        self._bell = bell = self._bell or threading.Event()
+        return self._stopped or bell.wait(timeout)
 
     @property
     def log(self) -> logging.Logger:
@@ -54,7 +56,9 @@ class Context:
 
     def cancel(self) -> None:
         """Told by the worker; handlers only look."""
-        self._stop.set()
+        self._stopped = True
+        if self._bell is not None:
+            self._bell.set()
 
     def keep(self, level: str, message: str) -> None:
         """Remember a line with this attempt, up to a cap."""

@@ -119,6 +119,12 @@ async def depth(unit: Unit, *, cap: int = 100_000) -> list[tuple[str, str, int]]
         return await store.depth(conn, cap=cap)
 
 
+async def live(unit: Unit) -> list[tuple[str, str]]:
+    """(queue, type) of what waits in line or is being worked on."""
+    async with unit.begin() as conn:
+        return await store.live(conn)
+
+
 async def _insert(conn: Connection, unit: Unit, rows: Sequence[store.NewRow]) -> list[UUID]:
     try:
         born = await store.insert(conn, rows, org=unit.org, actor=unit.actor)

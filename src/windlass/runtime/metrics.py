@@ -49,13 +49,18 @@ class WorkerMetrics:
 
     def ended(self, ends: Iterable[tuple[str, str, int, float]]) -> None:
         """(type, state after, number of the attempt, seconds) of attempts that ended."""
+        by_kind: dict[tuple[str, str], list[float]] = {}
         for type_, status, number, seconds in ends:
-            duration_seconds.labels(type_, self._worker, status).observe(seconds)
-            completed_total.labels(type_, self._worker, status).inc()
+            by_kind.setdefault((type_, status), []).append(seconds)
             if status != "succeeded":
                 failed_attempts_total.labels(type_, self._worker, str(number) if number < 3 else "3+").inc()
+        for (type_, status), durations in by_kind.items():
+            completed_total.labels(type_, self._worker, status).inc(len(durations))
             if status == "failed":
-                failed_total.labels(type_, self._worker).inc()
+                failed_total.labels(type_, self._worker).inc(len(durations))
+            observe = duration_seconds.labels(type_, self._worker, status).observe
+            for seconds in durations:
+                observe(seconds)
 
     def polled(self, now: float, uptime: float) -> None:
         polls_total.labels(self._worker).inc()

@@ -100,8 +100,7 @@ class Cluster:
         told = self.user.run(*command, timeout=STOP_SECONDS + 30)
         if not flock.wait_until(self._gone, 10):
             raise Unavailable(f"The server over {self.data} did not stop: {told.stdout}{self._tail(0)}")
-        with suppress(OSError):  # a killed server left its files there; the next start clears them
-            self.socket.rmdir()
+        self._leave_socket()
         return True
 
     def _gone(self) -> bool:
@@ -131,6 +130,7 @@ class Cluster:
             alive.close()
         flock.wait_until(lambda: self.ready(binaries) or flock.free(self.alive), START_SECONDS)
         if not self.ready(binaries):
+            self._leave_socket()
             raise Unavailable(
                 f"The server over {self.data} did not start ({told.stdout.strip()}). The end of {self.log}:\n"
                 f"{self._tail(logged)}"
@@ -172,6 +172,10 @@ class Cluster:
                 ) from None
             if found.st_uid != self.user.uid:
                 self.user.take(self.socket)  # we died between making it and giving it away
+
+    def _leave_socket(self) -> None:
+        with suppress(OSError):  # not empty: a server is still there, or was killed, and the next start cleans up
+            self.socket.rmdir()
 
     def _remove_stale(self) -> None:
         """What a killed postmaster left (Postgres gives up on a zombie or a pid used again), and a killed initdb."""

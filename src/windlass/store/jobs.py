@@ -140,5 +140,9 @@ async def depth(conn: Connection, *, cap: int) -> list[tuple[str, str, int]]:
     return [(row[0], row[1], row[2]) for row in await conn.fetch(_SQL["depth"], cap)]
 
 
+async def live(conn: Connection) -> list[tuple[str, str]]:
+    return [(row[0], row[1]) for row in await conn.fetch(_SQL["live"])]
+
+
 def _fences(jobs: Sequence[Claimed]) -> tuple[list[UUID], list[int]]:
     return [held_.id for held_ in jobs], [held_.claim_no for held_ in jobs]

@@ -426,3 +426,9 @@ select lane.queue, lane.type, sum(n)::bigint as depth from windlass.lane cross j
      where j.status = 'pending' and j.due and j.deleted_at is null
        and j.queue = lane.queue and j.type = lane.type and j.priority = lane.priority limit $1) as some) as counted
  group by lane.queue, lane.type
+
+-- name: live
+-- What waits in line or is being worked on, at one moment.
+select queue, type from windlass.lane
+union
+select queue, type from workflow.workflow_run where status = 'leased'

@@ -1,0 +1,56 @@
+"""A database for each test, copied from a migrated template: real, empty and quick to have."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit, urlunsplit
+from uuid import uuid4
+
+import asyncpg
+
+from windlass.engine.unit import prepare
+from windlass.store.pool import DatabaseOptions
+
+
+class Databases:
+    """`server_url` names any database of a server on which databases may be created."""
+
+    def __init__(self, server_url: str) -> None:
+        self._server_url = server_url
+        self._template: str | None = None
+        self._making = asyncio.Lock()
+
+    @asynccontextmanager
+    async def fresh(self) -> AsyncIterator[str]:
+        """The URL of an empty, migrated database that is dropped in the end."""
+        template = await self._ready_template()
+        name = f"windlass_test_{uuid4().hex[:12]}"
+        await self._administer(f'create database "{name}" template "{template}"')
+        try:
+            yield self._url_of(name)
+        finally:
+            await self._administer(f'drop database if exists "{name}" with (force)')
+
+    async def close(self) -> None:
+        if self._template is not None:
+            await self._administer(f'drop database if exists "{self._template}" with (force)')
+            self._template = None
+
+    async def _ready_template(self) -> str:
+        async with self._making:
+            if self._template is None:
+                name = f"windlass_template_{uuid4().hex[:12]}"
+                await self._administer(f'create database "{name}"')
+                await prepare(DatabaseOptions(url=self._url_of(name)))
+                self._template = name
+            return self._template
+
+    async def _administer(self, statement: str) -> None:
+        conn = await asyncpg.connect(self._server_url)
+        try:
+            await conn.execute(statement)
+        finally:
+            await conn.close()
+
+    def _url_of(self, name: str) -> str:
+        return urlunsplit(urlsplit(self._server_url)._replace(path=f"/{name}"))

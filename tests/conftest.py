@@ -1,0 +1,68 @@
+"""One embedded server for the whole session, one fresh database for each test."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from windlass import Windlass
+from windlass.engine.unit import Unit
+from windlass.settings import Settings
+from windlass.store.embedded import Embedded, EmbeddedOptions
+from windlass.store.pool import DatabaseOptions
+from windlass.testing import Clock, Databases
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a real server: WINDLASS_TEST_DATABASE_URL, or an embedded one in a folder of its own."""
+    if given := os.environ.get("WINDLASS_TEST_DATABASE_URL"):
+        yield given
+        return
+    home: Path = tmp_path_factory.mktemp("home")
+    with Embedded.start(EmbeddedOptions(home=home, settings={"max_connections": "200"})) as embedded:
+        yield embedded.url
+
+
+@pytest.fixture(scope="session")
+def databases(server: str) -> Iterator[Databases]:
+    made = Databases(server)
+    yield made
+    asyncio.run(made.close())
+
+
+@pytest.fixture
+async def database(databases: Databases) -> AsyncIterator[str]:
+    """The URL of a fresh, migrated database."""
+    async with databases.fresh() as url:
+        yield url
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+async def unit(database: str, clock: Clock) -> AsyncIterator[Unit]:
+    opened = await Unit.open(DatabaseOptions(url=database, clock=clock.now))
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def app(database: str) -> AsyncIterator[Windlass]:
+    async with Windlass(database, settings=Settings()) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def conn(database: str) -> AsyncIterator["asyncpg.Connection[Any]"]:
+    """A plain client, as any language would have."""
+    connection = await asyncpg.connect(database)
+    yield connection
+    await connection.close()
