@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,14 +19,15 @@ from windlass.testing import Clock, Databases
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def server() -> Iterator[str]:
     """The URL of a real server: WINDLASS_TEST_DATABASE_URL, or an embedded one in a folder of its own."""
     if given := os.environ.get("WINDLASS_TEST_DATABASE_URL"):
         yield given
         return
-    home: Path = tmp_path_factory.mktemp("home")
-    with Embedded.start(EmbeddedOptions(home=home, settings={"max_connections": "200"})) as embedded:
-        yield embedded.url
+    with tempfile.TemporaryDirectory(prefix="windlass-test-", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o755)  # as root, the server's own user must be able to come in
+        with Embedded.start(EmbeddedOptions(home=Path(folder), settings={"max_connections": "200"})) as embedded:
+            yield embedded.url
 
 
 @pytest.fixture(scope="session")

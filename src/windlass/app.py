@@ -1,6 +1,7 @@
 """Windlass: the one object a user holds. It composes settings, database, handlers and loops, and has no rules."""
 
 import asyncio
+import atexit
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -15,7 +16,7 @@ from windlass.engine import jobs
 from windlass.engine.jobs import Page
 from windlass.engine.unit import DEFAULT_ORG, Unit, prepare
 from windlass.errors import Invalid
-from windlass.portal import Portal
+from windlass.runtime.portal import Portal
 from windlass.runtime.supervisor import Supervisor
 from windlass.runtime.worker import Worker, WorkerOptions
 from windlass.settings import Settings
@@ -50,7 +51,7 @@ class Windlass:
         self._unit: Unit | None = None
         self._embedded: Embedded | None = None
         self._opening: asyncio.Lock | None = None
-        self._portal: Portal | None = None
+        self._sync: tuple[Portal, Windlass] | None = None
 
     # Opening and closing
 
@@ -93,6 +94,21 @@ class Windlass:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    def close_sync(self) -> None:
+        """Close what `submit_sync` opened; happens by itself when the program ends."""
+        if self._sync is not None:
+            portal, twin = self._sync
+            self._sync = None
+            portal.run(twin.close())
+            portal.close()
+
+    def _door(self) -> "tuple[Portal, Windlass]":
+        """A loop in a thread, and a twin of this app that lives there: connections belong to one loop."""
+        if self._sync is None:
+            self._sync = Portal(), Windlass(self._url, settings=self.settings, org=self._org, clock=self._clock)
+            atexit.register(self.close_sync)
+        return self._sync
 
     # Handlers and workers
 
@@ -163,10 +179,8 @@ class Windlass:
 
     def submit_sync(self, type: str, payload: Any = None, **options: Any) -> UUID:  # noqa: A002
         """`submit` for plain scripts: blocks until the job is recorded."""
-        if self._portal is None:
-            self._portal = Portal(Windlass(self._url, settings=self.settings, org=self._org))
-        spec = self.spec(type, payload, **options)
-        return self._portal.call(lambda app: app.submit_many([spec]))[0]
+        portal, twin = self._door()
+        return portal.run(twin.submit_many([self.spec(type, payload, **options)]))[0]
 
     def spec(
         self,

@@ -75,7 +75,8 @@ def current() -> Context | None:
     return _current.get()
 
 
-def enter(context: Context) -> None:
+def enter(context: Context | None) -> None:
+    """From here on this task speaks for `context`; None: for nobody."""
     _current.set(context)
 
 

@@ -13,7 +13,7 @@ from uuid import UUID
 from windlass.core.document import decode
 from windlass.core.job import Claimed, Report, after
 from windlass.core.outcome import Outcome, Released
-from windlass.effects.context import Context
+from windlass.effects.context import Context, enter
 from windlass.effects.handlers import Handler, Handlers, failed, perform, timed_out
 from windlass.effects.threads import Threads
 from windlass.effects.tracing import span, tracer
@@ -137,6 +137,7 @@ class Attempts:
             outcome = _meaning(attempt, error)
         except Exception as error:
             outcome = failed(error)
+        enter(None)  # what the worker says from here on is not the handler's
         self._end(attempt, outcome)
 
     def _end(self, attempt: Attempt, outcome: Outcome | None) -> None:

@@ -4,6 +4,7 @@ import asyncio
 from datetime import timedelta
 
 from windlass.engine.unit import Unit
+from windlass.runtime.scheduler import Scheduler
 from windlass.runtime.timers import Timers
 from windlass.runtime.upkeep import Upkeep, UpkeepOptions
 from windlass.runtime.worker import Worker
@@ -12,6 +13,7 @@ from windlass.runtime.worker import Worker
 class Supervisor:
     def __init__(self, unit: Unit, *, holder: str, keep: timedelta | None) -> None:
         self._timers = Timers(unit)
+        self._scheduler = Scheduler(unit)
         self._upkeep = Upkeep(unit, holder, UpkeepOptions(keep=keep))
 
     async def run(
@@ -19,6 +21,7 @@ class Supervisor:
     ) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._timers.run(stop), name="windlass-timers")
+            group.create_task(self._scheduler.run(stop), name="windlass-scheduler")
             group.create_task(self._upkeep.run(stop), name="windlass-upkeep")
             if worker is not None:
                 group.create_task(worker.run(stop, at_once=at_once), name="windlass-worker")

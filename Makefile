@@ -1,0 +1,48 @@
+# One door for developers. Everything sets itself up from nothing but Python 3.11+ and make.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.DEFAULT_GOAL := help
+
+help:  ## What there is
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 12
+
+$(BIN)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit("Windlass needs Python 3.11 or later" if sys.version_info < (3, 11) else 0)'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --upgrade pip
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[otel,uvloop]' --group dev
+	touch $@
+
+setup: $(BIN)/.ready  ## Make the virtual environment
+
+demo: setup  ## See it work: a database, a worker, a crash, and nothing lost
+	$(BIN)/python examples/demo.py
+
+check: setup  ## Format, lint, types, layers, unit tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/pytest -q tests/unit
+
+test: check  ## Everything, from nothing
+	$(BIN)/pytest -q --ignore tests/unit
+
+soak: setup  ## Long trials: kills and restarts under load
+	$(BIN)/pytest -q -m soak --timeout 1800
+
+bench: setup  ## Measure, side by side with peers
+	$(BIN)/python -m bench
+
+schema: setup  ## Rewrite the schema snapshot from the migrations
+	$(BIN)/python -m windlass.testing.snapshot src/windlass/store/schema.sql
+
+format: setup  ## Put the code in order
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:  ## Remove what was built
+	rm -rf .venv .venv-bench build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+.PHONY: help setup demo check test soak bench schema format clean

@@ -1,0 +1,32 @@
+-- Schedules that enqueue jobs: the contract's public table. Foreign tickers serve it too; the key keeps a tick single.
+
+-- name: due
+-- Schedules whose time has come, and the moment it is.
+select id, type, schedule, timezone, next_run_at, windlass.now() as moment from workflow.workflow_schedule
+ where next_run_at <= windlass.now() and enabled and deleted_at is null
+ order by next_run_at limit $1 for update skip locked
+
+-- name: fire
+-- Enqueue a job for each tick, once whoever ticks, and move the schedules on; a schedule without a next time is paused.
+with tick as (
+  select * from unnest($1::uuid[], $2::timestamptz[]) as t(id, next_run_at)),
+born as (
+  insert into workflow.workflow_run (type, payload, priority, max_attempts, idempotency_key)
+  select s.type, s.payload, s.priority, s.max_attempts,
+         'schedule:' || s.id || ':' || extract(epoch from date_trunc('second', s.next_run_at))::bigint
+    from workflow.workflow_schedule s join tick on tick.id = s.id where tick.next_run_at is not null
+  on conflict (idempotency_key) do nothing
+  returning id),
+logged as (
+  insert into workflow.workflow_event (workflow_id, event_type, actor) select id, 'created', $3 from born),
+moved as (
+  update workflow.workflow_schedule s
+     set next_run_at = coalesce(tick.next_run_at, s.next_run_at), enabled = tick.next_run_at is not null,
+         last_run_at = case when tick.next_run_at is null then s.last_run_at else windlass.now() end, updated_at = windlass.now()
+    from tick where s.id = tick.id)
+select id from born
+
+-- name: next
+-- How long until the next schedule is due?
+select next_run_at - windlass.now() from workflow.workflow_schedule
+ where enabled and deleted_at is null order by next_run_at limit 1
