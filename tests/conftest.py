@@ -2,9 +2,7 @@
 
 import asyncio
 import os
-import tempfile
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -13,9 +11,8 @@ import pytest
 from windlass import Windlass
 from windlass.engine.unit import Unit
 from windlass.settings import Settings
-from windlass.store.embedded import Embedded, EmbeddedOptions
 from windlass.store.pool import DatabaseOptions
-from windlass.testing import Clock, Databases
+from windlass.testing import Clock, Databases, embedded_server
 
 
 @pytest.fixture(scope="session")
@@ -24,10 +21,8 @@ def server() -> Iterator[str]:
     if given := os.environ.get("WINDLASS_TEST_DATABASE_URL"):
         yield given
         return
-    with tempfile.TemporaryDirectory(prefix="windlass-test-", ignore_cleanup_errors=True) as folder:
-        Path(folder).chmod(0o755)  # as root, the server's own user must be able to come in
-        with Embedded.start(EmbeddedOptions(home=Path(folder), settings={"max_connections": "200"})) as embedded:
-            yield embedded.url
+    with embedded_server() as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

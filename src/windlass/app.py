@@ -12,7 +12,8 @@ from windlass import settings as settings_
 from windlass.core.retry import Retry
 from windlass.core.submission import DEFAULT_PRIORITY, JobSpec, check_name
 from windlass.effects.handlers import Handler, Handlers
-from windlass.engine import jobs
+from windlass.engine import jobs, workers
+from windlass.engine.database import Place
 from windlass.engine.jobs import Page
 from windlass.engine.unit import DEFAULT_ORG, Unit, prepare
 from windlass.errors import Invalid
@@ -22,7 +23,7 @@ from windlass.runtime.worker import Worker, WorkerOptions
 from windlass.settings import Settings
 from windlass.store.embedded import Embedded, EmbeddedOptions
 from windlass.store.pool import Connection, DatabaseOptions
-from windlass.store.rows import Event, Job, LogLine
+from windlass.store.rows import Event, Job, LogLine, WorkerRow
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -81,6 +82,10 @@ class Windlass:
         if self._embedded is None:
             self._embedded = Embedded.start(EmbeddedOptions(home=self.settings.home, pg_bin=self.settings.pg_bin))
         return self._embedded.url
+
+    def place(self) -> Place:
+        """What is known about the database before it is opened."""
+        return Place(url=self._url, home=self.settings.home, pg_bin=self.settings.pg_bin)
 
     def database(self, url: str) -> DatabaseOptions:
         chosen = self.settings
@@ -238,6 +243,10 @@ class Windlass:
 
     async def events(self, id: UUID) -> Sequence[Event]:  # noqa: A002
         return await jobs.events(await self.open(), id)
+
+    async def workers(self) -> Sequence[WorkerRow]:
+        """Workers and their signs of life, the latest first."""
+        return await workers.list_(await self.open())
 
     async def logs(self, id: UUID, *, attempt: int | None = None) -> Sequence[LogLine]:  # noqa: A002
         return await jobs.logs(await self.open(), id, attempt=attempt)

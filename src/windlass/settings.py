@@ -31,7 +31,7 @@ def read(environ: Mapping[str, str] | None = None) -> Settings:
     given = os.environ if environ is None else environ
     values: dict[str, object] = {}
     mistakes: list[str] = []
-    for variable, (name, convert) in _VARIABLES.items():
+    for variable, (name, convert) in VARIABLES.items():
         text = given.get(variable, "").strip()
         if text:
             try:
@@ -93,7 +93,7 @@ def _keys(text: str) -> tuple[str, ...]:
     return keys
 
 
-_VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
+VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "WINDLASS_DATABASE_URL": ("database_url", _url),
     "WINDLASS_HOME": ("home", lambda text: Path(text).expanduser().absolute()),
     "WINDLASS_PG_BIN": ("pg_bin", lambda text: Path(text).expanduser().absolute()),

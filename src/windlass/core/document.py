@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from windlass.errors import Invalid
@@ -18,7 +19,7 @@ def encode(value: object, *, field: str, limit: int = PAYLOAD_LIMIT) -> str:
     """The text of a JSON value, or an `Invalid` that names `field` and what is wrong with it."""
     if value is None:
         return "null"
-    if value == {} and isinstance(value, dict):
+    if isinstance(value, dict) and not value:
         return "{}"
     text = _text(value, field)
     _check_characters(text, field)
@@ -45,11 +46,11 @@ def parse(text: str, *, field: str) -> Any:
 
 def depth(value: object) -> int:
     """Levels of nesting, found without recursion: a hostile value must not exhaust the stack."""
-    deepest, level = 0, [value]
+    deepest, level = 0, _containers([value])
     while level:
-        level = [child for item in level for child in _children(item)]
+        level = _containers(child for item in level for child in (item.values() if isinstance(item, dict) else item))
         deepest += 1
-    return deepest - 1
+    return deepest
 
 
 def plain(text: str) -> str:
@@ -78,14 +79,8 @@ def _check_characters(text: str, field: str) -> None:
             raise Invalid(f"{field} contains half of a surrogate pair, which is not text", field=field) from None
 
 
-def _children(item: object) -> list[object]:
-    match item:
-        case dict():
-            return list(item.values())
-        case list() | tuple():
-            return list(item)
-        case _:
-            return []
+def _containers(items: Iterable[object]) -> list[Any]:
+    return [item for item in items if isinstance(item, dict | list | tuple)]
 
 
 def _refuse_constant(name: str) -> None:

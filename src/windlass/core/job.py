@@ -6,6 +6,7 @@ kills its worker again and again ends.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -15,6 +16,7 @@ from uuid import UUID
 from windlass.core.document import decode
 from windlass.core.outcome import Failed, Outcome, Released, Succeeded
 from windlass.core.retry import SQUARED_MINUTES, Retry
+from windlass.errors import Invalid
 
 DEFAULT_QUEUE = "default"
 SQL_QUEUE = "sql"  # rows inserted by plain SQL
@@ -122,7 +124,8 @@ def spent(attempt: int, lost: int, max_attempts: int, queue: str) -> bool:
 
 
 def policy(job: Claimed, handler: Retry | None) -> Retry:
-    """The row's own policy, else the handler's, else the SQL contract's."""
-    if job.retry is None:
-        return handler or SQUARED_MINUTES
-    return Retry.from_json(decode(job.retry))
+    """The row's own policy unless plain SQL got it wrong, else the handler's, else the SQL contract's."""
+    if job.retry is not None:
+        with suppress(Invalid, ValueError):
+            return Retry.from_json(decode(job.retry))
+    return handler or SQUARED_MINUTES

@@ -1,5 +1,6 @@
 """How long to wait after the n-th charged failure. A policy is a value; jitter is an argument, so the rule is pure."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -30,14 +31,15 @@ class Retry:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kind", _backoff(self.kind))
-        _check(self.base >= 0, "retry.base", "0 or more seconds", self.base)
-        _check(self.factor > 0, "retry.factor", "greater than 0", self.factor)
-        _check(self.cap is None or self.cap >= 0, "retry.cap", "0 or more seconds, or nothing", self.cap)
-        _check(0 <= self.jitter <= 1, "retry.jitter", "between 0 and 1", self.jitter)
+        _check(_is_number(self.base) and self.base >= 0, "retry.base", "0 or more seconds", self.base)
+        _check(_is_number(self.factor) and self.factor > 0, "retry.factor", "greater than 0", self.factor)
+        capped = self.cap is None or (_is_number(self.cap) and self.cap >= 0)
+        _check(capped, "retry.cap", "0 or more seconds, or nothing", self.cap)
+        _check(_is_number(self.jitter) and 0 <= self.jitter <= 1, "retry.jitter", "between 0 and 1", self.jitter)
 
     def delay(self, failures: int, roll: float) -> timedelta:
         """The wait after `failures` charged failures (1 or more). `roll` is a random number in [0, 1)."""
-        seconds = min(self._seconds(failures), MAX_DELAY if self.cap is None else self.cap)
+        seconds = min(self._seconds(failures), MAX_DELAY, MAX_DELAY if self.cap is None else self.cap)
         return timedelta(seconds=seconds * (1 + self.jitter * roll))
 
     def _seconds(self, n: int) -> float:
@@ -48,17 +50,19 @@ class Retry:
                 case Backoff.LINEAR:
                     return self.base * n
                 case Backoff.EXPONENTIAL:
-                    return float(self.base * self.factor ** (n - 1))
+                    return self.base * math.pow(self.factor, n - 1)
                 case Backoff.POLYNOMIAL:
-                    return float(self.base * n**self.factor)
+                    return self.base * math.pow(n, self.factor)
         except OverflowError:
-            return MAX_DELAY
+            return MAX_DELAY if self.base else 0.0
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
     def from_json(cls, policy: Mapping[str, Any]) -> Self:
+        if not isinstance(policy, Mapping):
+            raise Invalid(f"retry is {policy!r}: it must be an object", field="retry")
         unknown = sorted(set(policy) - {"kind", "base", "factor", "cap", "jitter"})
         if unknown:
             raise Invalid(f"retry has no field {unknown[0]!r}: kind, base, factor, cap, jitter", field="retry")
@@ -70,6 +74,10 @@ def _backoff(kind: str) -> Backoff:
         return Backoff(kind)
     except ValueError:
         raise Invalid(f"retry.kind is {kind!r}: one of {', '.join(Backoff)}", field="retry.kind") from None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and -math.inf < value < math.inf
 
 
 def _check(holds: bool, field: str, rule: str, value: object) -> None:

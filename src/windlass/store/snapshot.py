@@ -20,10 +20,11 @@ SCHEMAS = ["windlass", "workflow"]
 # Every table, view and sequence that is ours, whichever week it is.
 _RELATIONS = """
 select c.oid, n.nspname || '.' || c.relname as name, c.relkind::text as kind,
-       coalesce(array_to_string(c.reloptions, ', '), '') as options, coalesce(pg_get_partkeydef(c.oid), '') as partition_key
+       coalesce(array_to_string(c.reloptions, ', '), '') as options,
+       coalesce(pg_get_partkeydef(c.oid), '') as partition_key
   from pg_class c join pg_namespace n on n.oid = c.relnamespace
  where n.nspname = any($1) and c.relkind in ('r', 'p', 'v', 'S') and not c.relispartition
- order by c.relkind, name collate "C"
+ order by c.relkind, n.nspname collate "C", c.relname collate "C"
 """
 _COLUMNS = """
 select a.attname || ' ' || format_type(a.atttypid, a.atttypmod)
@@ -35,18 +36,20 @@ select a.attname || ' ' || format_type(a.atttypid, a.atttypmod)
 """
 _CONSTRAINTS = """
 select 'constraint ' || conname || ' ' || pg_get_constraintdef(oid) as line
-  from pg_constraint where conrelid = $1 order by conname collate "C"
+  from pg_constraint where conrelid = $1 and contype <> 'n' order by conname collate "C"
 """
 _INDEXES = """
 select pg_get_indexdef(indexrelid) as line from pg_index join pg_class c on c.oid = indexrelid
  where indrelid = $1 order by c.relname collate "C"
 """
 _TRIGGERS = """
-select pg_get_triggerdef(oid) as line from pg_trigger where tgrelid = $1 and not tgisinternal order by tgname collate "C"
+select pg_get_triggerdef(oid) as line from pg_trigger
+ where tgrelid = $1 and not tgisinternal order by tgname collate "C"
 """
 _FUNCTIONS = """
 select pg_get_functiondef(p.oid) as line from pg_proc p join pg_namespace n on n.oid = p.pronamespace
- where n.nspname = any($1) order by n.nspname collate "C", p.proname collate "C", pg_get_function_identity_arguments(p.oid)
+ where n.nspname = any($1)
+ order by n.nspname collate "C", p.proname collate "C", pg_get_function_identity_arguments(p.oid)
 """
 _SETTINGS = """
 select 'set ' || setting as line from pg_db_role_setting s join pg_database d on d.oid = s.setdatabase
@@ -56,9 +59,14 @@ select 'set ' || setting as line from pg_db_role_setting s join pg_database d on
 
 async def snapshot(conn: Connection) -> str:
     """The text of the schema this connection sees, the database's own settings first."""
+    async with conn.transaction():
+        await conn.execute("set local search_path = ''")  # so that every name is written in full
+        return await _render(conn)
+
+
+async def _render(conn: Connection) -> str:
     parts = ["-- What the migrations add up to: written by `make schema`, compared by a test.", *await _settings(conn)]
-    for name, block in [(row["name"], row) for row in await conn.fetch(_RELATIONS, SCHEMAS)]:
-        parts.append(await _relation(conn, name, block))
+    parts += [await _relation(conn, row) for row in await conn.fetch(_RELATIONS, SCHEMAS)]
     parts += [_tidy(line) for line in await _lines(conn, _FUNCTIONS, SCHEMAS)]
     return "\n\n".join(parts) + "\n"
 
@@ -68,7 +76,8 @@ async def _settings(conn: Connection) -> list[str]:
     return ["database\n" + "\n".join(f"  {line}" for line in lines)] if lines else []
 
 
-async def _relation(conn: Connection, name: str, row: asyncpg.Record) -> str:
+async def _relation(conn: Connection, row: asyncpg.Record) -> str:
+    name = row["name"]
     if row["kind"] == "v":
         return f"view {name}\n" + _tidy(str(await conn.fetchval("select pg_get_viewdef($1::oid, true)", row["oid"])))
     if row["kind"] == "S":

@@ -2,6 +2,6 @@
 
 from windlass.testing.clock import Clock
 from windlass.testing.idle import run_until_idle
-from windlass.testing.postgres import Databases
+from windlass.testing.postgres import Databases, embedded_server
 
-__all__ = ["Clock", "Databases", "run_until_idle"]
+__all__ = ["Clock", "Databases", "embedded_server", "run_until_idle"]

@@ -1,15 +1,27 @@
 """A database for each test, copied from a migrated template: real, empty and quick to have."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
 
 import asyncpg
 
 from windlass.engine.unit import prepare
+from windlass.store.embedded import Embedded, EmbeddedOptions
 from windlass.store.pool import DatabaseOptions
+
+
+@contextmanager
+def embedded_server() -> Iterator[str]:
+    """The URL of a server in a temporary folder, stopped and removed in the end."""
+    with TemporaryDirectory(prefix="windlass-test-", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o755)  # as root, the server's own user must be able to come in
+        with Embedded.start(EmbeddedOptions(home=Path(folder), settings={"max_connections": "200"})) as server:
+            yield server.url
 
 
 class Databases:

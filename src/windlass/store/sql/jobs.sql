@@ -143,9 +143,11 @@ select run_at - windlass.now() from workflow.workflow_run
 
 -- name: release_expired
 -- Give work back whose holder fell silent, whoever it was; a job that used up its attempts that way ends.
+-- Not in the first seconds of a server: while it was down nobody could send a heartbeat.
 -- moves: leased -> pending; leased -> failed
 with silent as (
   select id from workflow.workflow_run where status = 'leased' and lease_until < windlass.now()
+     and pg_postmaster_start_time() < windlass.now() - interval '5 seconds'
    order by id limit $1 for update skip locked),
 freed as (
   update workflow.workflow_run j

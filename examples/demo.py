@@ -1,0 +1,128 @@
+"""What `make demo` shows: a database from nothing, work recorded before anybody works, a crash, and nothing lost."""
+
+import asyncio
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from uuid import UUID
+
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from windlass import Windlass
+from windlass.settings import Settings
+
+JOBS = 400
+console = Console(highlight=False)
+
+
+async def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="windlass-demo-", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o755)
+        os.environ["WINDLASS_HOME"] = folder
+        started = time.perf_counter()
+        async with Windlass(settings=Settings(home=Path(folder))) as app:
+            say(f"Postgres is up and the schema is there ({time.perf_counter() - started:.1f} s)", app.url())
+            await show(app)
+
+
+async def show(app: Windlass) -> None:
+    await app.submit_many(
+        {"type": "content.thumbnail.v1", "payload": {"content_id": f"c_{n}"}, "idempotency_key": f"thumb:{n}"}
+        for n in range(JOBS)
+    )
+    email = await app.submit("notify.email.v1", {"template": "welcome", "to": "ada@example.org"})
+    broken = await app.submit("notify.email.v1", {"template": "welcome", "to": "nowhere"})
+    unit = await app.open()
+    await unit.pool.execute(
+        "insert into workflow.workflow_run (type, payload, idempotency_key)"
+        " values ('report.sum.v1', '{\"numbers\": [1, 2, 3]}', 'sum:1') on conflict (idempotency_key) do nothing"
+    )
+    say(f"{JOBS + 3} jobs recorded, one of them by plain SQL", "no worker is running yet")
+
+    first = await worker()
+    await progress(app, JOBS // 3)
+    first.send_signal(signal.SIGKILL)
+    await first.wait()
+    say("The worker was killed (SIGKILL) in the middle of its work", "its leases run out, nothing needs to be done")
+
+    second = await worker()
+    await progress(app, JOBS + 3)
+    second.send_signal(signal.SIGTERM)
+    await second.wait()
+    await report(app)
+    await trail(app, email, "A mail that failed once and was retried")
+    await trail(app, broken, "A mail that cannot be sent fails at once")
+    say(
+        "Your turn",
+        "windlass up examples.thumbnails:app   then   windlass submit report.sum.v1 '{\"numbers\": [1, 2]}'",
+    )
+
+
+async def worker() -> asyncio.subprocess.Process:
+    command = [
+        sys.executable,
+        "-m",
+        "windlass",
+        "worker",
+        "examples.thumbnails:app",
+        "--lease",
+        "2s",
+        "--concurrency",
+        "10",
+    ]
+    return await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.DEVNULL)
+
+
+async def progress(app: Windlass, wanted: int) -> None:
+    with Progress(console=console, transient=True) as bar:
+        task = bar.add_task("working", total=JOBS + 3)
+        while (done := (await counts(app))["ended"]) < wanted:
+            bar.update(task, completed=done)
+            await asyncio.sleep(0.1)
+
+
+async def counts(app: Windlass) -> Counter[str]:
+    unit = await app.open()
+    rows = await unit.pool.fetch("select status, count(*) from workflow.workflow_run group by status")
+    counted = Counter({row[0]: row[1] for row in rows})
+    counted["ended"] = counted["succeeded"] + counted["failed"]
+    return counted
+
+
+async def report(app: Windlass) -> None:
+    unit = await app.open()
+    twice = await unit.pool.fetchval(
+        "select count(*) from (select 1 from workflow.workflow_event where event_type = 'succeeded'"
+        " group by workflow_id having count(*) > 1) as doubled"
+    )
+    lost = await unit.pool.fetchval("select count(*) from workflow.workflow_run where lost > 0")
+    counted = await counts(app)
+    say(
+        f"{counted['succeeded']} succeeded, {counted['failed']} failed, {counted['pending'] + counted['leased']} left",
+        f"{lost} were in the killed worker's hands and ran again; {twice} were recorded twice",
+    )
+    if twice or counted["succeeded"] != JOBS + 2:
+        sys.exit("something was lost or doubled: this is a bug")
+
+
+async def trail(app: Windlass, id_: UUID, title: str) -> None:
+    table = Table(title=title, title_justify="left", show_edge=False)
+    for column in ("event", "attempt", "data"):
+        table.add_column(column)
+    for event in await app.events(id_):
+        table.add_row(event.event_type, str(event.attempt or ""), str(event.data or ""))
+    console.print(table)
+
+
+def say(what: str, detail: str) -> None:
+    console.print(f"[bold green]>[/] [bold]{what}[/]\n  {detail}")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

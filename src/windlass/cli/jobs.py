@@ -1,0 +1,138 @@
+"""`windlass jobs`: look at jobs, and steer them."""
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any
+from uuid import UUID
+
+import typer
+
+from windlass.app import Windlass
+from windlass.cli.output import Json, note, record, say, show_fields, show_json, show_table
+from windlass.cli.running import use
+from windlass.core import duration
+from windlass.engine.jobs import PAGE_LIMIT, Page, ids_of
+from windlass.errors import WindlassError
+
+Id = Annotated[str, typer.Argument(metavar="ID")]
+Ids = Annotated[list[str], typer.Argument(metavar="ID...")]
+COLUMNS = ("id", "type", "status", "queue", "attempt", "created", "error")
+
+LIST_EXAMPLES = """Examples:
+
+windlass jobs list --status failed --type 'billing.%'
+
+windlass jobs list --status pending --status leased --limit 200 --json"""
+
+
+def list_(
+    status: Annotated[list[str] | None, typer.Option(help="May be repeated.")] = None,
+    type_: Annotated[str | None, typer.Option("--type", metavar="LIKE", help="A pattern: 'billing.%'.")] = None,
+    queue: Annotated[str | None, typer.Option()] = None,
+    tag: Annotated[str | None, typer.Option()] = None,
+    limit: Annotated[int, typer.Option(min=1, max=PAGE_LIMIT)] = 50,
+    before: Annotated[int | None, typer.Option(min=0, max=2**62, help="Go on below this place.")] = None,
+    json: Json = False,
+) -> None:
+    """Newest first."""
+
+    async def action(app: Windlass) -> Page:
+        return await app.list(statuses=status, type_=type_, queue=queue, tag=tag, limit=limit, before=before)
+
+    page = use(action)
+    rows = [record(job) for job in page.jobs]
+    if json:
+        show_json({"jobs": rows, "next": page.next})
+        return
+    show_table(COLUMNS, map(_row, rows))
+    if page.next is not None:
+        note(f"more: --before {page.next}")
+
+
+def show(id_: Id, json: Json = False) -> None:
+    """Everything about one job: its fields, the errors of its attempts, its events."""
+    [job_id] = ids_of([id_])
+
+    async def action(app: Windlass) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        return record(await app.get(job_id)), [record(event) for event in await app.events(job_id)]
+
+    job, events = use(action)
+    if json:
+        show_json({**job, "events": events})
+        return
+    timeout = {"timeout": duration.text(job["timeout"])} if job["timeout"] is not None else {}
+    show_fields({name: value for name, value in {**job, **timeout}.items() if name != "errors"})
+    for error in job["errors"]:
+        say(f"\nerror of attempt {error.get('attempt', '?')}", "bold")
+        show_fields({name: value for name, value in error.items() if name != "attempt"})
+    say("\nevents", "bold")
+    names = ("created_at", "event_type", "attempt", "actor", "data")
+    show_table(("time", "event", "attempt", "actor", "data"), [[event[name] for name in names] for event in events])
+
+
+def logs(
+    id_: Id,
+    attempt: Annotated[int | None, typer.Option(min=1, max=2**31 - 1, help="Only of this attempt.")] = None,
+    json: Json = False,
+) -> None:
+    """What the job's handler logged."""
+    [job_id] = ids_of([id_])
+
+    async def action(app: Windlass) -> list[dict[str, Any]]:
+        return [record(line) for line in await app.logs(job_id, attempt=attempt)]
+
+    lines = use(action)
+    if json:
+        show_json(lines)
+    elif lines:
+        names = ("at", "attempt", "level", "message")
+        show_table(("time", "attempt", "level", "message"), [[line[name] for name in names] for line in lines])
+    else:
+        note("nothing was logged")
+
+
+def cancel(
+    ids: Ids, reason: Annotated[str | None, typer.Option(help="Kept in the trail.")] = None, json: Json = False
+) -> None:
+    """End jobs that wait or run."""
+    _each(ids, "cancelled", lambda app, id_: app.cancel(id_, reason=reason), json=json)
+
+
+def retry(ids: Ids, json: Json = False) -> None:
+    """Start failed or cancelled jobs over."""
+    _each(ids, "retried", lambda app, id_: app.retry(id_), json=json)
+
+
+def delete(ids: Ids, json: Json = False) -> None:
+    """Hide jobs; what waits is not run any more."""
+    _each(ids, "deleted", lambda app, id_: app.delete(id_), json=json)
+
+
+def _each(texts: list[str], done: str, act: Callable[[Windlass, UUID], Awaitable[None]], *, json: bool) -> None:
+    """Ids are checked before anything is done; after that each job stands for itself."""
+    ids = ids_of(texts)
+
+    async def action(app: Windlass) -> list[tuple[UUID, str | None]]:
+        return [(id_, await _error(act(app, id_))) for id_ in ids]
+
+    answers = use(action)
+    if json:
+        show_json([{"id": id_, done: error is None, "error": error} for id_, error in answers])
+    for id_, error in answers if not json else ():
+        note(f"error: {error}") if error else say(f"{done} {id_}")
+    if any(error for _, error in answers):
+        raise typer.Exit(1)
+
+
+async def _error(act: Awaitable[None]) -> str | None:
+    try:
+        await act
+    except WindlassError as error:
+        return str(error)
+    return None
+
+
+def _row(job: dict[str, Any]) -> list[object]:
+    error = (job["last_error"] or "").partition("\n")[0]
+    count = f"{job['attempt'] + job['lost']}/{job['max_attempts']}"
+    short = error if len(error) <= 60 else f"{error[:59]}…"
+    return [job["id"], job["type"], job["status"].value, job["queue"], count, job["created_at"], short]

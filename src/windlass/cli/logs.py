@@ -1,0 +1,72 @@
+"""Logging of a process, set up in one place: lines for people or JSON for collectors, always to stderr."""
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from windlass.effects.context import current
+from windlass.errors import Invalid
+from windlass.settings import Settings
+
+FORMATS = ("text", "json")
+LogFormat = Annotated[
+    str | None, typer.Option("--log-format", metavar="text|json", help="How to log; default WINDLASS_LOG_FORMAT.")
+]
+
+
+def configure(settings: Settings, *, log_format: str | None = None, brief: bool = False) -> None:
+    """`brief` is for commands that end by themselves: only warnings, without time and logger."""
+    chosen = log_format or settings.log_format
+    if chosen not in FORMATS:
+        raise Invalid(f"log-format is {chosen!r}: one of {', '.join(FORMATS)}", field="log-format")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines() if chosen == "json" else Brief() if brief else Lines())
+    level = logging.getLevelNamesMapping()[settings.log_level]
+    logging.basicConfig(level=max(level, logging.WARNING) if brief else level, handlers=[handler], force=True)
+    logging.captureWarnings(True)
+    logging.getLogger("uvicorn").setLevel(max(level, logging.WARNING))  # it announces what we announce
+
+
+class Lines(logging.Formatter):
+    """2030-01-01T10:00:00.000Z INFO windlass.worker: message"""
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = f"{_moment(record)} {record.levelname} {record.name}: {record.getMessage()}"
+        if job := _job():
+            text += f" [{job['job_type']} {job['job_id']} attempt {job['attempt']}]"
+        return text if record.exc_info is None else f"{text}\n{self.formatException(record.exc_info)}"
+
+
+class Brief(logging.Formatter):
+    """warning: message"""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return f"{record.levelname.lower()}: {record.getMessage()}"
+
+
+class JsonLines(logging.Formatter):
+    """One object a line; inside a handler it names the job."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": _moment(record),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        } | _job()
+        if record.exc_info is not None:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=True)
+
+
+def _moment(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _job() -> dict[str, Any]:
+    context = current()
+    return {"job_id": str(context.id), "job_type": context.type, "attempt": context.attempt} if context else {}

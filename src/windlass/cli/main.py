@@ -1,0 +1,99 @@
+"""The command line: which commands there are, and how their errors are told."""
+
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from windlass import __version__
+from windlass.cli import db, doctor, jobs, submit, up, worker, workers
+from windlass.cli.output import block
+from windlass.errors import Unavailable, WindlassError
+
+# Frames and colours are for terminals; in a pipe help and usage errors are plain text.
+MARKUP: Any = "rich" if sys.stdout.isatty() and sys.stderr.isatty() else None
+PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
+HINTS: dict[type[WindlassError], str] = {Unavailable: "windlass doctor looks for the cause"}
+
+
+def main() -> None:
+    """The entry point: errors of ours are one line on stderr and exit code 1; usage errors have exit code 2."""
+    try:
+        _check_arguments(sys.argv)
+        cli(prog_name="windlass")
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except WindlassError as error:
+        _tell(str(error), HINTS.get(type(error)))
+    except Exception as error:
+        # A refusal of the server (wrong password, no such database, no rights) is not a defect of ours.
+        if not getattr(error, "sqlstate", None):
+            raise
+        _tell(f"the database refused: {error}", "check WINDLASS_DATABASE_URL and the rights of its user")
+
+
+def _tell(message: str, hint: str | None) -> None:
+    typer.echo(f"error: {block(message.strip(), keep='')}", err=True)
+    if hint is not None:
+        typer.echo(f"hint: {hint}", err=True)
+    sys.exit(1)
+
+
+def _check_arguments(arguments: list[str]) -> None:
+    for argument in arguments:
+        if not argument.isascii() and any("\ud800" <= char <= "\udfff" for char in argument):
+            _tell(f"the argument {argument!a} is not UTF-8 text", None)
+
+
+def _group(help_: str) -> typer.Typer:
+    return typer.Typer(help=help_, no_args_is_help=True, rich_markup_mode=MARKUP)
+
+
+def _add(group: typer.Typer, function: Callable[..., None], name: str, examples: str = "", **options: Any) -> None:
+    group.command(name, epilog=examples or None, **options)(function)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"windlass {__version__}")
+        raise typer.Exit
+
+
+cli = typer.Typer(no_args_is_help=True, rich_markup_mode=MARKUP, pretty_exceptions_enable=False)
+
+
+@cli.callback()
+def _front(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Windlass: record work first, execute it later, never lose what was recorded."""
+
+
+_add(cli, up.up, "up", up.EXAMPLES)
+_add(cli, worker.worker, "worker", worker.EXAMPLES)
+_add(cli, submit.submit, "submit", submit.EXAMPLES)
+
+_jobs = _group("Look at jobs, and steer them.")
+_add(_jobs, jobs.list_, "list", jobs.LIST_EXAMPLES)
+_add(_jobs, jobs.show, "show")
+_add(_jobs, jobs.logs, "logs")
+_add(_jobs, jobs.cancel, "cancel")
+_add(_jobs, jobs.retry, "retry")
+_add(_jobs, jobs.delete, "delete")
+cli.add_typer(_jobs, name="jobs")
+
+_add(cli, workers.workers, "workers")
+
+_db = _group("The database behind it all, embedded or your own.")
+_add(_db, db.url, "url")
+_add(_db, db.psql, "psql", db.PSQL_EXAMPLES, context_settings=PASS_ON)
+_add(_db, db.migrate, "migrate")
+_add(_db, db.status, "status")
+_add(_db, db.stop, "stop")
+_add(_db, db.dump, "dump", db.DUMP_EXAMPLES, context_settings=PASS_ON)
+cli.add_typer(_db, name="db")
+
+_add(cli, doctor.doctor, "doctor")

@@ -1,0 +1,122 @@
+"""What commands print: JSON for programs, tables and colours on a terminal, plain aligned columns in a pipe.
+
+Nothing from the database reaches a terminal unescaped: SQL producers may store control characters in any text.
+"""
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, is_dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any
+from uuid import UUID
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+COLOURS = {
+    "ok": "green",
+    "succeeded": "green",
+    "running": "green",
+    "leased": "cyan",
+    "pending": "yellow",
+    "draining": "yellow",
+    "warning": "yellow",
+    "failed": "red",
+    "problem": "red",
+    "cancelled": "dim",
+    "stopped": "dim",
+}
+
+
+def show_json(value: object) -> None:
+    typer.echo(json.dumps(value, default=_plain_value, indent=2 if sys.stdout.isatty() else None, ensure_ascii=False))
+
+
+def show_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    cells = [[cell(value) for value in row] for row in rows]
+    if sys.stdout.isatty():
+        table = Table(*headers, box=None, header_style="bold", pad_edge=False)
+        for row in cells:
+            table.add_row(*(Text(text, style=COLOURS.get(text, ""), overflow="fold") for text in row))
+        Console(markup=False, highlight=False).print(table)
+        return
+    widths = [max(map(len, column)) for column in zip(headers, *cells, strict=True)]
+    for row in ([header.upper() for header in headers], *cells):
+        typer.echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+
+
+def show_fields(fields: Mapping[str, object]) -> None:
+    width = max(map(len, fields))
+    for name, value in fields.items():
+        first, *more = block(value).splitlines() or [""]
+        typer.echo(f"{styled(name.ljust(width), 'bold')}  {styled(first, COLOURS.get(first, ''))}")
+        for line in more:
+            typer.echo(f"{' ' * width}  {line}")
+
+
+def say(line: str, style: str = "") -> None:
+    typer.echo(styled(line, style))
+
+
+def note(line: str) -> None:
+    """For people, beside the data."""
+    typer.echo(line, err=True)
+
+
+def styled(text: str, style: str) -> str:
+    if not style or not sys.stdout.isatty():
+        return text
+    console = Console(markup=False, highlight=False)
+    with console.capture() as capture:
+        console.print(Text(text, style=style), end="", soft_wrap=True)
+    return capture.get()
+
+
+def record(row: object) -> dict[str, Any]:
+    """A row as a plain mapping, for JSON and for the tables alike."""
+    assert is_dataclass(row)
+    assert not isinstance(row, type)
+    return asdict(row)
+
+
+def cell(value: object) -> str:
+    """One line of printable text."""
+    return block(value, keep="")
+
+
+def block(value: object, *, keep: str = "\n\t") -> str:
+    text = _text(value)
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() or char in keep else ascii(char)[1:-1] for char in text)
+
+
+def _text(value: object) -> str:
+    match value:
+        case None | [] | () | {}:
+            return "-"
+        case datetime():
+            return value.astimezone(UTC).isoformat(sep=" ", timespec="seconds").replace("+00:00", "Z")
+        case list() | tuple() if all(isinstance(item, str) for item in value):
+            return ", ".join(value)
+        case dict() | list() | tuple() | bool():
+            return json.dumps(value, ensure_ascii=False, default=_plain_value)
+        case _:
+            return str(value)
+
+
+def _plain_value(value: object) -> object:
+    match value:
+        case datetime():
+            return value.isoformat()
+        case timedelta():
+            return value.total_seconds()
+        case UUID() | Path():
+            return str(value)
+        case _:
+            raise TypeError(f"{type(value).__name__} has no JSON form")

@@ -1,0 +1,52 @@
+"""How a command's coroutine is run, and how a process with work in it ends."""
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+from windlass import settings
+from windlass.app import Windlass
+from windlass.cli import logs
+from windlass.runtime.worker import Worker
+
+try:
+    import uvloop
+except ImportError:  # an optional extra
+    uvloop = None  # type: ignore[assignment]
+
+T = TypeVar("T")
+_log = logging.getLogger("windlass.cli")
+
+
+def use(action: Callable[[Windlass], Awaitable[T]]) -> T:
+    """Open Windlass, do one thing with it, close it again."""
+    chosen = settings.read()
+    logs.configure(chosen, brief=True)
+
+    async def inside() -> T:
+        app = Windlass(settings=chosen)
+        try:
+            return await action(app)
+        finally:
+            await app.close()
+
+    return asyncio.run(inside())
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """For processes that stay: on uvloop if it is installed."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop if uvloop else None) as runner:
+        return runner.run(main)
+
+
+def leave(worker: Worker | None, code: int) -> None:
+    """End the process. Threads that ignore their cancellation would keep it alive for ever."""
+    if worker is not None and worker.stuck:
+        _log.warning("%d threads did not stop when told: ending without them", worker.stuck)
+        logging.shutdown()
+        sys.stdout.flush()
+        os._exit(code)
+    sys.exit(code)

@@ -1,0 +1,155 @@
+"""`windlass submit`: record one job, and wait for its end if asked to."""
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO
+from uuid import UUID
+
+import typer
+from rich.console import Console
+
+from windlass.app import Windlass
+from windlass.cli.output import Json, block, record, say, show_json
+from windlass.cli.running import use
+from windlass.core import document, duration
+from windlass.core.job import TERMINAL, JobState
+from windlass.core.submission import DEFAULT_PRIORITY
+from windlass.errors import Invalid, Unavailable
+
+EXAMPLES = """Examples:
+
+windlass submit content.thumbnail.v1 '{"content_id": "c_123"}'
+
+windlass submit mail.send.v1 --payload-file mail.json --delay 5m --key order-7
+
+echo '{"n": 1}' | windlass submit report.build.v1 - --wait"""
+
+READ_LIMIT = 16 * document.PAYLOAD_LIMIT  # white space may be generous; what never ends is not read to the end
+
+
+def submit(
+    type_: Annotated[str, typer.Argument(metavar="TYPE", help="Should be domain.action.vN.")],
+    payload: Annotated[str | None, typer.Argument(metavar="[PAYLOAD]", help="JSON, or - for standard input.")] = None,
+    payload_file: Annotated[Path | None, typer.Option(help="Read the payload from a file.")] = None,
+    queue: Annotated[str | None, typer.Option(help="Default: default.")] = None,
+    priority: Annotated[int, typer.Option(help="Lower runs first.")] = DEFAULT_PRIORITY,
+    delay: Annotated[str | None, typer.Option(metavar="DURATION", help="Not before this has passed: 5m.")] = None,
+    run_at: Annotated[str | None, typer.Option(metavar="ISO", help="Not before: 2030-01-31T12:00Z.")] = None,
+    max_attempts: Annotated[int | None, typer.Option(help="Attempts in all; default 3.")] = None,
+    timeout: Annotated[str | None, typer.Option(metavar="DURATION", help="How long an attempt may take: 30s.")] = None,
+    key: Annotated[str | None, typer.Option(help="Idempotency key: a known one answers with its job.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="May be repeated.")] = None,
+    meta: Annotated[str | None, typer.Option(metavar="JSON", help="An object kept with the job.")] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the end; exit code 1 unless it succeeded.")] = False,
+    timeout_wait: Annotated[str | None, typer.Option(metavar="DURATION", help="Wait no longer than this.")] = None,
+    json: Json = False,
+) -> None:
+    """Record a job; prints its id."""
+    options = {
+        "queue": queue,
+        "priority": priority,
+        "delay": duration.parse(delay, field="delay") if delay is not None else None,
+        "run_at": _moment(run_at) if run_at is not None else None,
+        "max_attempts": max_attempts,
+        "timeout": duration.parse(timeout, field="timeout") if timeout is not None else None,
+        "idempotency_key": key,
+        "tags": tag or (),
+        "meta": _object(meta) if meta is not None else None,
+    }
+    arguments = _payload(payload, payload_file)
+    patience = duration.parse(timeout_wait, field="timeout-wait") if timeout_wait is not None else None
+
+    async def action(app: Windlass) -> JobState | None:
+        id_ = await app.submit(type_, arguments, **options)
+        if not json:
+            typer.echo(str(id_))
+        return await _wait(app, id_, patience, json=json) if wait else _told(id_, json=json)
+
+    if use(action) not in (None, JobState.SUCCEEDED):
+        raise typer.Exit(1)
+
+
+def _told(id_: UUID, *, json: bool) -> None:
+    if json:
+        show_json({"id": id_})
+
+
+async def _wait(app: Windlass, id_: UUID, patience: timedelta | None, *, json: bool) -> JobState:
+    try:
+        async with asyncio.timeout(patience.total_seconds() if patience is not None else None):
+            await _ended(app, id_)
+    except TimeoutError:
+        job = await app.get(id_)
+        raise Unavailable(f"job {id_} is still {job.status} after {timeout_text(patience)}: it goes on") from None
+    job = await app.get(id_)
+    if json:
+        show_json(record(job))
+    else:
+        say(f"{job.status}: {block(job.result if job.status is JobState.SUCCEEDED else job.last_error)}", "bold")
+    return job.status
+
+
+def timeout_text(patience: timedelta | None) -> str:
+    return duration.text(patience or timedelta())
+
+
+async def _ended(app: Windlass, id_: UUID) -> None:
+    pause = 0.05
+    with _progress(id_) as tell:
+        while (job := await app.get(id_)).status not in TERMINAL:
+            tell(f"{job.status}, attempt {job.attempt + job.lost + 1} of {job.max_attempts}")
+            await asyncio.sleep(pause)
+            pause = min(1.0, pause * 1.5)
+
+
+@contextlib.contextmanager
+def _progress(id_: UUID) -> Iterator[Any]:
+    """A spinner on a terminal, silence in a pipe."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda _text: None
+        return
+    with console.status("waiting") as status:
+        yield lambda text: status.update(f"{id_} {text}")
+
+
+def _payload(text: str | None, file: Path | None) -> Any:
+    if text is not None and file is not None:
+        raise typer.BadParameter("give the payload once: as an argument, or with --payload-file")
+    if file is not None:
+        try:
+            with file.open("rb") as source:
+                text = _read(source)
+        except OSError as error:
+            raise Invalid(f"cannot read {file}: {error.strerror}", field="payload-file") from None
+    elif text == "-":
+        text = _read(sys.stdin.buffer)
+    return None if text is None else document.parse(text, field="payload")
+
+
+def _read(source: BinaryIO) -> str:
+    data = source.read(READ_LIMIT + 1)
+    if len(data) > READ_LIMIT:
+        raise Invalid(f"payload is larger than {READ_LIMIT} bytes: pass a reference", field="payload")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise Invalid("payload is not JSON: it is not UTF-8 text", field="payload") from None
+
+
+def _object(text: str) -> dict[str, Any]:
+    value = document.parse(text, field="meta")
+    if not isinstance(value, dict):
+        raise Invalid(f"meta is a {type(value).__name__}: it must be a JSON object", field="meta")
+    return value
+
+
+def _moment(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise Invalid(f"run-at is {text!r}: it must look like 2030-01-31T12:00:00Z", field="run-at") from None

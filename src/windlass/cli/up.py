@@ -1,0 +1,81 @@
+"""`windlass up`: database, loops, HTTP and, given an app, a worker; all in one process until Ctrl-C."""
+
+import os
+import socket
+from typing import Annotated
+
+import typer
+
+from windlass import __version__, settings
+from windlass.app import Windlass
+from windlass.cli import logs
+from windlass.cli.loading import load
+from windlass.cli.output import Json, say, show_json
+from windlass.cli.running import leave, run
+from windlass.cli.signals import Signals
+from windlass.cli.worker import announce
+from windlass.engine.database import without_password
+from windlass.runtime.supervisor import Supervisor
+from windlass.runtime.worker import Worker, WorkerOptions
+from windlass.web import asgi
+from windlass.web.guard import GuardOptions
+from windlass.web.server import Listener, listen, serving
+
+EXAMPLES = """Examples:
+
+windlass up
+
+windlass up shop.jobs:app --port 0
+
+Without WINDLASS_DATABASE_URL it starts (and shares) a Postgres of its own, with its data in WINDLASS_HOME."""
+
+
+def up(
+    target: Annotated[
+        str | None, typer.Argument(metavar="[MODULE:APP]", help="Also run a worker with the handlers of this app.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="Beyond loopback WINDLASS_API_KEY must be set.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 picks a free one.")] = 8080,
+    json: Json = False,
+    log_format: logs.LogFormat = None,
+) -> None:
+    """Run everything in one process until Ctrl-C."""
+    chosen = settings.read()
+    logs.configure(chosen, log_format=log_format)
+    app = Windlass(settings=chosen) if target is None else load(target)
+    listener = listen(host, port, keys=app.settings.api_keys)
+    leave(*run(_up(app, listener, works=target is not None, json=json)))
+
+
+async def _up(app: Windlass, listener: Listener, *, works: bool, json: bool) -> tuple[Worker | None, int]:
+    with Signals() as signals:
+        async with app:
+            guard = GuardOptions(host=listener.host, keys=app.settings.api_keys)
+            async with serving(asgi.build(app, guard, stopping=signals.stop), listener):
+                _tell(app, listener, json=json)
+                worker = await _loops(app, signals, works=works)
+        return worker, signals.exit_code
+
+
+async def _loops(app: Windlass, signals: Signals, *, works: bool) -> Worker | None:
+    if works:
+        options = WorkerOptions()
+        announce(app, options)
+        return await app.work(options, stop=signals.stop, at_once=signals.at_once)
+    holder = f"up-{socket.gethostname()}-{os.getpid()}"
+    await Supervisor(await app.open(), holder=holder, keep=app.settings.keep).run(signals.stop)
+    return None
+
+
+def _tell(app: Windlass, listener: Listener, *, json: bool) -> None:
+    database = without_password(app.url())[0]
+    types = app.handlers.types()
+    if json:
+        show_json({"http": listener.url, "database": database, "pid": os.getpid(), "types": types})
+        return
+    embedded = app.place().url is None
+    say(f"windlass {__version__} is up, Ctrl-C stops it", "bold")
+    say(f"http      {listener.url}  (/health, /ready, /metrics)")
+    say(f"database  {database}" + (f"  (embedded, data in {app.settings.home})" if embedded else ""))
+    say("psql      windlass db psql")
+    say(f"worker    {', '.join(types)}" if types else "worker    none: give MODULE:APP, or start windlass worker")

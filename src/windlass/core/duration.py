@@ -1,0 +1,44 @@
+"""Durations as people write them: 30s, 5m, 1h30m, 500ms, 2d. The inverse writes them back."""
+
+import re
+from datetime import timedelta
+from decimal import Decimal
+
+from windlass.errors import Invalid
+
+# Largest first; the values are microseconds, so that sums are exact.
+UNITS = {"d": 86_400_000_000, "h": 3_600_000_000, "m": 60_000_000, "s": 1_000_000, "ms": 1_000}
+ALLOWED = "a number with a unit (ms, s, m, h, d), for example 500ms, 30s, 5m, 1h30m or 2d"
+LONGEST = timedelta(days=36_525)
+
+_WHOLE = re.compile("".join(rf"(?:([0-9]+(?:\.[0-9]+)?){unit})?" for unit in UNITS), re.ASCII)
+
+
+def parse(text: str, *, field: str = "duration") -> timedelta:
+    """The time a text speaks of; `field` names the option in the error."""
+    found = _WHOLE.fullmatch(text.strip())
+    if found is None or not any(found.groups()):
+        raise Invalid(f"{field} is {text!r}: it must be {ALLOWED}", field=field)
+    micros = sum((Decimal(n) * size for n, size in zip(found.groups(), UNITS.values(), strict=True) if n), Decimal())
+    if micros > LONGEST // timedelta(microseconds=1):
+        raise Invalid(f"{field} is {text!r}: the longest is {LONGEST.days}d", field=field)
+    return timedelta(microseconds=round(micros))
+
+
+def text(span: timedelta) -> str:
+    """The shortest such text, largest unit first; what is below a millisecond becomes its fraction."""
+    left = abs(span) // timedelta(microseconds=1)
+    parts = []
+    for unit, size in UNITS.items():
+        count, left = divmod(left, size)
+        if unit == "ms" and left:
+            parts.append(f"{count}.{left:03}".rstrip("0") + unit)
+        elif count:
+            parts.append(f"{count}{unit}")
+    return ("-" if span < timedelta() else "") + ("".join(parts) or "0s")
+
+
+def rough(span: timedelta) -> str:
+    """For reading: whole seconds, at most the two largest units."""
+    seconds = timedelta(seconds=round(span.total_seconds()))
+    return "".join(re.findall(r"-?[0-9]+[a-z]+", text(seconds))[:2])

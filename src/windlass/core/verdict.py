@@ -1,0 +1,35 @@
+"""How a run ends once all its steps did.
+
+A failure is handled when a dependent, direct or reached through skipped steps only, ran because of a `failure` edge or
+an `if`. Every failure handled: completed. Finalizers on `complete` edges hide nothing.
+"""
+
+from windlass.core.plan import Plan
+from windlass.core.run import BAD, Letter, RunMove
+from windlass.core.step import Condition
+
+
+def verdict(plan: Plan, letters: str) -> RunMove:
+    failures = [n for n, letter in enumerate(letters) if letter in BAD]
+    return RunMove.COMPLETE if all(handled(plan, letters, n) for n in failures) else RunMove.FAIL
+
+
+def handled(plan: Plan, letters: str, failure: int) -> bool:
+    seen, waiting = {failure}, [failure]
+    while waiting:
+        parent = waiting.pop()
+        for child in plan.children[parent]:
+            if letters[child] == Letter.SKIPPED:
+                if child not in seen:
+                    seen.add(child)
+                    waiting.append(child)
+            elif letters[child] != Letter.CANCELLED and _because(plan, child, parent):
+                return True
+    return False
+
+
+def _because(plan: Plan, child: int, parent: int) -> bool:
+    """Did `child`, which ran, run on account of a failure it was meant to see?"""
+    if plan.steps[child].condition is not None:
+        return True
+    return any(who == parent and asked is Condition.FAILURE for who, asked in plan.parents[child])

@@ -1,0 +1,143 @@
+"""What is wrong, and what to do about it. One function gathers facts; the others are pure and judge them."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+
+from windlass.core import duration
+from windlass.core.submission import advice
+from windlass.effects.handlers import like
+from windlass.engine import database
+from windlass.engine.unit import Unit
+from windlass.engine.workers import ALIVE_WITHIN
+from windlass.store import doctor as store
+from windlass.store import workers as worker_store
+from windlass.store.doctor import Server, Snapshot, Waiting
+from windlass.store.rows import WorkerRow
+
+OLDEST_VERSION = 15
+PATIENCE = timedelta(minutes=1)
+RUNTIME = "python"
+
+
+class Level(StrEnum):
+    OK = "ok"
+    WARNING = "warning"
+    PROBLEM = "problem"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    level: Level
+    check: str
+    message: str
+    fix: str | None = None
+
+
+async def examine(unit: Unit) -> list[Finding]:
+    """All findings about a database that answers. Changes nothing; a schema not yet current ends it early."""
+    async with unit.begin() as conn:
+        server = await store.server(conn)
+    missing = await database.pending(unit)
+    findings = [*judge_server(server), judge_schema(missing)]
+    if missing:
+        return findings
+    async with unit.begin() as conn:
+        types, lines = await store.types(conn), await store.waiting(conn)
+        snapshots = await store.snapshots(conn, older_than=PATIENCE)
+        workers = await worker_store.list_(conn, alive_within=ALIVE_WITHIN)
+        registry = {name: (runtime, on) for name, runtime, on in await worker_store.registry(conn)}
+    alive = [worker for worker in workers if worker.alive]
+    findings += [judge_types(types), judge_workers(alive, lines), *judge_lines(lines, alive, registry)]
+    return [*findings, *judge_queues(lines), *judge_snapshots(snapshots)]
+
+
+def judge_server(server: Server) -> Iterator[Finding]:
+    major = server.version // 10_000
+    if major < OLDEST_VERSION:
+        told = f"Postgres {server.name} is too old"
+        yield Finding(Level.PROBLEM, "version", told, f"use Postgres {OLDEST_VERSION} or later")
+    else:
+        yield Finding(Level.OK, "version", f"Postgres {server.name}")
+    weak = [name for name in ("fsync", "synchronous_commit", "full_page_writes") if getattr(server, name) == "off"]
+    if weak:
+        told = f"{' and '.join(weak)} off: what was acknowledged can be lost in a crash"
+        fix = "; ".join(f"alter system set {name} = on" for name in weak) + "; select pg_reload_conf()"
+        yield Finding(Level.PROBLEM, "durability", told, fix)
+    else:
+        yield Finding(Level.OK, "durability", "fsync, synchronous_commit and full_page_writes are on")
+    if server.timezone.upper() not in ("UTC", "ETC/UTC", "GMT", "ETC/GMT"):
+        told = f"sessions start in {server.timezone}: times that foreign clients write without a zone are shifted"
+        fix = "alter database NAME set timezone = 'UTC' (and reset it for the role)"
+        yield Finding(Level.WARNING, "time zone", told, fix)
+    else:
+        yield Finding(Level.OK, "time zone", "UTC")
+
+
+def judge_schema(missing: Sequence[str]) -> Finding:
+    if missing:
+        return Finding(Level.PROBLEM, "schema", f"not current, missing: {', '.join(missing)}", "windlass db migrate")
+    return Finding(Level.OK, "schema", "current")
+
+
+def judge_types(types: Iterable[str]) -> Finding:
+    odd = [type_ for type_ in types if advice(type_)]
+    if not odd:
+        return Finding(Level.OK, "types", "all are domain.action.vN")
+    named = ", ".join(map(repr, odd[:5])) + (f" and {len(odd) - 5} more" if len(odd) > 5 else "")
+    fix = "name new jobs like content.thumbnail.v1: a version lets old jobs finish on old code"
+    return Finding(Level.WARNING, "types", f"not of the form domain.action.vN: {named}", fix)
+
+
+def judge_workers(alive: Sequence[WorkerRow], lines: Sequence[Waiting]) -> Finding:
+    if alive:
+        busy, slots = sum(w.active for w in alive), sum(w.concurrency for w in alive)
+        return Finding(Level.OK, "workers", f"{len(alive)} alive, {busy} of {slots} slots busy")
+    told = "none is alive" + (" and jobs are waiting" if lines else "")
+    return Finding(Level.WARNING, "workers", told, "windlass worker MODULE:APP")
+
+
+def judge_lines(
+    lines: Sequence[Waiting], alive: Sequence[WorkerRow], registry: Mapping[str, tuple[str, bool]]
+) -> Iterator[Finding]:
+    """Jobs that wait for longer than a minute because nobody will take them."""
+    for line in lines:
+        runtime, enabled = registry.get(line.type, (RUNTIME, True))
+        told = f"{line.type} in queue {line.queue} has waited {duration.rough(line.waits)}"
+        if line.waits <= PATIENCE:
+            continue
+        if not enabled:
+            fix = "set is_enabled of its row in workflow.workflow_registry"
+            yield Finding(Level.WARNING, "waiting", f"{told}: it is switched off in the registry", fix)
+        elif runtime != RUNTIME:
+            fix = f"start a {runtime} worker, or set its runtime in workflow.workflow_registry to {RUNTIME}"
+            yield Finding(Level.WARNING, "waiting", f"{told}: it is registered to runtime {runtime}", fix)
+        elif not any(_serves(worker, line) for worker in alive):
+            fix = f"start a worker that has a handler for it: windlass worker MODULE:APP --queue {line.queue}"
+            yield Finding(Level.PROBLEM, "waiting", f"{told}: no live worker serves it", fix)
+
+
+def judge_queues(lines: Sequence[Waiting]) -> Iterator[Finding]:
+    longest: dict[str, Waiting] = {}
+    for line in lines:
+        if line.queue not in longest or line.waits > longest[line.queue].waits:
+            longest[line.queue] = line
+    for queue, line in sorted(longest.items()):
+        told = f"{queue}: the oldest waiting job ({line.type}) has waited {duration.rough(line.waits)}"
+        late = line.waits > PATIENCE
+        fix = "add workers or raise --concurrency, unless a finding above explains it" if late else None
+        yield Finding(Level.WARNING if late else Level.OK, "queue", told, fix)
+
+
+def judge_snapshots(snapshots: Sequence[Snapshot]) -> Iterator[Finding]:
+    for held in snapshots:
+        who = f"session {held.pid} ({held.application or held.user or 'unnamed'}, {held.state or 'unknown'})"
+        told = f"{who} has kept a snapshot for {duration.rough(held.age)}: dead rows pile up behind it"
+        yield Finding(Level.WARNING, "snapshots", told, f"end it: select pg_terminate_backend({held.pid})")
+    if not snapshots:
+        yield Finding(Level.OK, "snapshots", f"none older than {duration.rough(PATIENCE)}")
+
+
+def _serves(worker: WorkerRow, line: Waiting) -> bool:
+    return line.queue in worker.queues and any(like(type_).fullmatch(line.type) for type_ in worker.types)

@@ -1,0 +1,58 @@
+"""Facts for `windlass doctor`: the server, the lines, the sessions. What they mean is said in engine/doctor.py."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from windlass.store.pool import Connection
+from windlass.store.queries import load
+
+_SQL = {name: query.sql for name, query in load("doctor").items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    version: int  # as server_version_num: 150004
+    name: str
+    size: int  # of the database, in bytes
+    fsync: str
+    synchronous_commit: str
+    full_page_writes: str
+    timezone: str
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The first job of a line, and for how long a worker could have taken it."""
+
+    queue: str
+    type: str
+    waits: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A session that keeps an old view of the database."""
+
+    pid: int
+    user: str
+    application: str
+    state: str
+    age: timedelta
+
+
+async def server(conn: Connection) -> Server:
+    row = await conn.fetchrow(_SQL["server"])
+    assert row is not None  # it selects from no table
+    return Server(*row)
+
+
+async def waiting(conn: Connection) -> list[Waiting]:
+    return [Waiting(*row) for row in await conn.fetch(_SQL["waiting"])]
+
+
+async def types(conn: Connection) -> list[str]:
+    return [row[0] for row in await conn.fetch(_SQL["types"])]
+
+
+async def snapshots(conn: Connection, *, older_than: timedelta) -> list[Snapshot]:
+    return [Snapshot(*row) for row in await conn.fetch(_SQL["snapshots"], older_than)]

@@ -1,0 +1,34 @@
+-- What a doctor asks. Each answer is bounded by lanes, types or sessions, never by the number of jobs.
+
+-- name: server
+-- The server itself; works before the first migration.
+select current_setting('server_version_num')::int as version, current_setting('server_version') as name,
+       pg_database_size(current_database()) as size, current_setting('fsync') as fsync,
+       current_setting('synchronous_commit') as synchronous_commit,
+       current_setting('full_page_writes') as full_page_writes, current_setting('TimeZone') as timezone
+
+-- name: waiting
+-- How long the first job of each line has waited since it could have been taken; one probe a lane.
+select lane.queue, lane.type, max(windlass.now() - greatest(j.run_at, j.updated_at)) as waits
+  from windlass.lane cross join lateral (
+    select run_at, updated_at from workflow.workflow_run j
+     where j.status = 'pending' and j.due and j.deleted_at is null
+       and j.queue = lane.queue and j.type = lane.type and j.priority = lane.priority and j.seq = lane.seq) as j
+ group by lane.queue, lane.type order by waits desc, lane.queue, lane.type
+
+-- name: types
+-- The types the inbox knows. Of the jobs whose time has not come only the next few thousand are looked at.
+select type from windlass.lane
+union select type from windlass.finished
+union select type from workflow.workflow_run where status = 'leased'
+union (select type from workflow.workflow_run where status = 'pending' and not due order by run_at limit 5000)
+order by type
+
+-- name: snapshots
+-- Sessions of this database that have kept a snapshot for longer than $1: behind them nothing can be cleaned away.
+select pid, coalesce(usename, '') as usename, coalesce(application_name, '') as application,
+       coalesce(state, '') as state, windlass.now() - xact_start as age
+  from pg_stat_activity
+ where datname = current_database() and (backend_xmin is not null or backend_xid is not null)
+   and pid <> pg_backend_pid() and xact_start < windlass.now() - $1::interval
+ order by xact_start

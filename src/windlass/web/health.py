@@ -1,0 +1,59 @@
+"""For load balancers, probes and Prometheus: alive, ready, and in numbers."""
+
+import asyncio
+
+from fastapi import APIRouter
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.responses import JSONResponse, Response
+
+from windlass.app import Windlass
+from windlass.engine import database, jobs
+from windlass.errors import Unavailable
+from windlass.runtime import metrics
+from windlass.web import problems
+
+PATIENCE = 3.0  # seconds the database gets to answer
+
+
+def routes(app: Windlass, stopping: asyncio.Event) -> APIRouter:
+    router = APIRouter()
+
+    @router.get("/health")
+    async def health() -> Response:
+        """The process lives; whether it can work is another question."""
+        return JSONResponse({"status": "ok"})
+
+    @router.get("/ready")
+    async def ready() -> Response:
+        if stopping.is_set():
+            return problems.of(Unavailable("this process is stopping"))
+        try:
+            async with asyncio.timeout(PATIENCE):
+                missing = await database.pending(await app.open())
+        except TimeoutError:
+            return problems.of(Unavailable(f"the database did not answer within {PATIENCE:g} s"))
+        if missing:
+            return problems.of(Unavailable(f"the schema is not current, run windlass db migrate: {', '.join(missing)}"))
+        return JSONResponse({"status": "ok"})
+
+    @router.get("/metrics")
+    async def numbers() -> Response:
+        depths = await _depths(app)
+        metrics.queue_depth.clear()
+        for type_, depth in depths.items():
+            metrics.queue_depth.labels(type_, "pending").set(depth)
+        return Response(generate_latest(metrics.REGISTRY), media_type=CONTENT_TYPE_LATEST)
+
+    return router
+
+
+async def _depths(app: Windlass) -> dict[str, int]:
+    """Due jobs by type. Without a database the process's own numbers are still worth having."""
+    depths: dict[str, int] = {}
+    try:
+        async with asyncio.timeout(PATIENCE):
+            for _queue, type_, depth in await jobs.depth(await app.open()):
+                depths[type_] = depths.get(type_, 0) + depth
+    except (TimeoutError, Unavailable):
+        return {}
+    return depths

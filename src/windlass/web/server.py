@@ -1,0 +1,99 @@
+"""Listens and serves inside the running event loop; signals stay with the process that asked for it."""
+
+import asyncio
+import contextlib
+import errno
+import socket
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from windlass.errors import Invalid, Unavailable
+from windlass.web.guard import check_binding
+
+GRACE = 5  # seconds that requests under way get when the server stops
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """A bound socket. Port 0 became a real one."""
+
+    socket: socket.socket
+    host: str
+    port: int
+
+    @property
+    def url(self) -> str:
+        return f"http://[{self.host}]:{self.port}" if ":" in self.host else f"http://{self.host}:{self.port}"
+
+
+def listen(host: str, port: int, *, keys: tuple[str, ...] = (), option: str = "--port") -> Listener:
+    """Bind before anything else is started, so that a refusal costs nothing. `option` is named in the error."""
+    family, address = _resolve(host, port, keys)
+    try:
+        bound = socket.create_server(address[:2], family=family)
+    except OSError as error:
+        raise Unavailable(_refused(host, port, error, option)) from None
+    return Listener(bound, host, bound.getsockname()[1])
+
+
+@contextlib.asynccontextmanager
+async def serving(app: ASGIApp, listener: Listener) -> AsyncIterator[None]:
+    """Serve for as long as the block lasts; requests under way get a few seconds to end."""
+    server = _Server(
+        uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            proxy_headers=False,
+            server_header=False,
+            timeout_graceful_shutdown=GRACE,
+        )
+    )
+    task = asyncio.create_task(server.serve(sockets=[listener.socket]), name="windlass-http")
+    try:
+        await server.up.wait()
+        yield
+    finally:
+        server.should_exit = True
+        await task
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.up = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        try:
+            await super().startup(sockets)
+        finally:
+            self.up.set()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Not ours: the command that runs us drains its worker first."""
+        yield
+
+
+def _resolve(host: str, port: int, keys: tuple[str, ...]) -> tuple[int, tuple[str, int]]:
+    try:
+        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError) as error:
+        raise Invalid(f"host {host!r} is not an address of this machine: {error}", field="host") from None
+    addresses = [(family, str(address[0])) for family, _, _, _, address in found]
+    check_binding(host or "all addresses", [address for _, address in addresses], keys)
+    # localhost is often both; programs try 127.0.0.1 first or at least next.
+    family, address = next((one for one in addresses if one[0] == socket.AF_INET), addresses[0])
+    return family, (address, port)
+
+
+def _refused(host: str, port: int, error: OSError, option: str) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"port {port} on {host} is taken: stop the program that has it, or give {option} another (0 picks one)"
+    if error.errno == errno.EACCES:
+        return f"port {port} needs more rights than this user has: choose one above 1023 with {option}"
+    return f"cannot listen on {host}, port {port}: {error.strerror or error}"

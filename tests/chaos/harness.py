@@ -1,0 +1,238 @@
+"""Real processes to hurt, and a way to wait for what must come true.
+
+`Crew` starts workers (workload.py) on a database and ends them all; `Inbox` is a plain client that looks at the tables.
+Nothing here waits for a fixed time: every wait is for a condition, with a deadline.
+"""
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import asyncpg
+
+from windlass import Windlass
+from windlass.settings import Settings
+
+WORKLOAD = Path(__file__).with_name("workload.py")
+EFFECTS = """create table if not exists effects (
+  id bigint generated always as identity, job_id uuid not null, attempt int not null, fence int not null,
+  worker text not null, at timestamptz not null default clock_timestamp())"""
+
+T = TypeVar("T")
+
+
+async def eventually(condition: Callable[[], Awaitable[T]], what: str, *, within: float = 30, every: float = 0.05) -> T:
+    """Ask again and again until the answer is true; returns it."""
+    deadline = time.monotonic() + within
+    while not (answer := await condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"after {within} s it was still not so that {what}")
+        await asyncio.sleep(every)
+    return answer
+
+
+@contextmanager
+def dice(seed: int | None = None) -> Iterator[random.Random]:
+    """Randomness that can be had again: a failure tells the seed, CHAOS_SEED gives it back."""
+    given = os.environ.get("CHAOS_SEED")
+    chosen = seed if seed is not None else int(given) if given else random.SystemRandom().randrange(2**32)
+    try:
+        yield random.Random(chosen)
+    except BaseException as error:
+        error.add_note(f"chaos seed: {chosen} (CHAOS_SEED={chosen} throws the same dice)")
+        raise
+
+
+class WorkerProcess:
+    """One worker, by its pid."""
+
+    def __init__(self, id_: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
+        self.id = id_
+        self.pid = process.pid
+        self._process = process
+        self._log = log
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def freeze(self) -> None:
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def terminate(self) -> None:
+        os.kill(self.pid, signal.SIGTERM)
+
+    async def ended(self, *, within: float) -> int:
+        """Its exit code, once it has ended by itself."""
+
+        async def gone() -> bool:
+            return not self.alive
+
+        await eventually(gone, f"worker {self.id} ended", within=within)
+        return self._process.returncode
+
+    def output(self) -> str:
+        return self._log.read_text(errors="replace")
+
+    async def says(self, words: str, *, within: float = 30) -> None:
+        async def said() -> bool:
+            return words in self.output()
+
+        await eventually(said, f"worker {self.id} said {words!r}", within=within)
+
+
+class Crew:
+    """The workers of one test. Leaving it kills all of them; a failure carries the ends of their logs."""
+
+    def __init__(self, url: str, folder: Path, *, environ: Mapping[str, str] | None = None) -> None:
+        self._environ = {**_clean(os.environ), "WINDLASS_DATABASE_URL": url, **(environ or {})}
+        self._folder = folder
+        self._hired = Counter[str]()
+        self.members: list[WorkerProcess] = []
+
+    def start(self, name: str, **options: float) -> WorkerProcess:
+        """A worker of this name; a second one of the same name gets a number. It is not waited for."""
+        self._hired[name] += 1
+        id_ = name if self._hired[name] == 1 else f"{name}.{self._hired[name]}"
+        command = [sys.executable, str(WORKLOAD), "--worker-id", id_]
+        for option, value in options.items():
+            command += [f"--{option}", str(value)]
+        log = self._folder / f"{id_}.log"
+        with log.open("wb") as sink:
+            process = subprocess.Popen(command, env=self._environ, stdout=sink, stderr=sink, stdin=subprocess.DEVNULL)
+        worker = WorkerProcess(id_, process, log)
+        self.members.append(worker)
+        return worker
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        for worker in self.members:
+            worker.kill()
+        if error is not None:
+            for worker in self.members[-6:]:
+                error.add_note(f"--- {worker.id} (exit {worker._process.returncode}):\n{worker.output()[-3000:]}")
+
+
+class Inbox:
+    """The tables as any client sees them; each question has a connection of its own, so it survives every restart."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    async def prepare(self) -> None:
+        await self.execute(EFFECTS)
+
+    async def execute(self, sql: str, *values: Any) -> None:
+        async with self._connected() as conn:
+            await conn.execute(sql, *values)
+
+    async def fetch(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        async with self._connected() as conn:
+            return [tuple(row) for row in await conn.fetch(sql, *values)]
+
+    async def value(self, sql: str, *values: Any) -> Any:
+        async with self._connected() as conn:
+            return await conn.fetchval(sql, *values)
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator["asyncpg.Connection[Any]"]:
+        conn = await asyncpg.connect(self.url, statement_cache_size=0)
+        try:
+            yield conn
+        finally:
+            await conn.close()
+
+    async def submit(self, type_: str, count: int, payload: Any = None, **options: Any) -> list[Any]:
+        """Many jobs through the front door."""
+        async with Windlass(self.url, settings=Settings(notify=False)) as app:
+            ids: list[Any] = []
+            while len(ids) < count:
+                ids += await app.submit_many([app.spec(type_, payload, **options)] * min(5000, count - len(ids)))
+            return ids
+
+    async def statuses(self) -> dict[str, int]:
+        found = await self.fetch("select status, count(*) from workflow.workflow_run group by status")
+        return dict(found)
+
+    async def count(self, status: str) -> int:
+        return (await self.statuses()).get(status, 0)
+
+    async def settled(self) -> bool:
+        statuses = await self.statuses()
+        return not statuses.get("pending") and not statuses.get("leased")
+
+    async def drained(self, *, within: float) -> None:
+        await eventually(self.settled, "every job had ended", within=within, every=0.1)
+
+    async def effects_of(self, job: Any) -> list[tuple[int, str]]:
+        return [
+            (fence, worker)
+            for fence, worker in await self.fetch(
+                "select fence, worker from effects where job_id = $1 order by id", job
+            )
+        ]
+
+    async def job(self, id_: Any, columns: str = "status") -> tuple[Any, ...]:
+        return (await self.fetch(f"select {columns} from workflow.workflow_run where id = $1", id_))[0]
+
+    async def events_of(self, job: Any) -> list[str]:
+        """The words of its trail without the heartbeats."""
+        found = await self.fetch(
+            "select event_type from workflow.workflow_event"
+            " where workflow_id = $1 and event_type <> 'heartbeat' order by id",
+            job,
+        )
+        return [word for (word,) in found]
+
+    async def working(self, workers: Sequence[WorkerProcess], *, within: float = 30) -> None:
+        """All of them have registered."""
+        names = [worker.id for worker in workers]
+
+        async def registered() -> bool:
+            for worker in workers:
+                assert worker.alive, f"worker {worker.id} ended: {worker.output()[-3000:]}"
+            try:
+                found = await self.value("select count(*) from windlass.worker where id = any($1)", names)
+            except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
+                return False  # not yet migrated
+            return bool(found == len(names))
+
+        await eventually(registered, f"{', '.join(names)} had registered", within=within)
+
+    async def assert_each_succeeded_once(self, count: int) -> None:
+        """None lost, none recorded twice, and each execution held a later fence than the one before."""
+        assert await self.statuses() == {"succeeded": count}
+        successes = await self.fetch(
+            "select workflow_id, count(*) from workflow.workflow_event where event_type = 'succeeded' group by 1"
+        )
+        assert len(successes) == count
+        assert [row for row in successes if row[1] != 1] == []
+        assert await self.stale_effects() == []
+
+    async def stale_effects(self) -> list[tuple[Any, ...]]:
+        return await self.fetch(
+            """select * from (select job_id, worker, fence, lag(fence) over (partition by job_id order by id) as before
+                                from effects) as e where fence <= before"""
+        )
+
+
+def _clean(environ: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environ.items() if not name.startswith("WINDLASS_")}

@@ -1,0 +1,99 @@
+"""SIGTERM: a worker finishes or hands back what it runs, and ends."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.chaos.harness import Crew, Inbox, dice, eventually
+
+
+async def running(inbox: Inbox, count: int) -> None:
+    async def begun() -> bool:
+        return bool(await inbox.value("select count(*) from effects") >= count)
+
+    await eventually(begun, f"{count} jobs were running", every=0.01)
+
+
+async def assert_handed_back(inbox: Inbox, job: Any) -> None:
+    columns = "status, attempt, lost, leased_by, last_error"
+    assert await inbox.job(job, columns) == ("pending", 0, 0, None, None)
+
+
+async def test_a_draining_worker_finishes_what_runs_and_claims_nothing_new(inbox: Inbox, tmp_path: Path) -> None:
+    with Crew(inbox.url, tmp_path) as crew:
+        jobs = await inbox.submit("chaos.slow.v1", 5, {"seconds": 1.5})
+        worker = crew.start("ann", grace=20)
+        await running(inbox, 5)
+        worker.terminate()
+        await worker.says("draining: 5 jobs are running")
+        (late,) = await inbox.submit("chaos.slow.v1", 1, {"seconds": 0})
+        assert await worker.ended(within=15) == 0
+        assert [await inbox.job(job, "status, claim_no") for job in jobs] == [("succeeded", 1)] * 5
+        assert await inbox.job(late, "status, claim_no") == ("pending", 0)
+        assert await inbox.fetch("select id, state from windlass.worker") == [("ann", "stopped")]
+
+
+async def test_a_job_longer_than_the_grace_is_handed_back_uncharged_and_finished_by_another(
+    inbox: Inbox, tmp_path: Path
+) -> None:
+    with Crew(inbox.url, tmp_path) as crew:
+        (job,) = await inbox.submit("chaos.slow.v1", 1, {"seconds": 600, "again": 0}, max_attempts=1)
+        worker = crew.start("ann", grace=0.5)
+        await running(inbox, 1)
+        worker.terminate()
+        assert await worker.ended(within=15) == 0
+        await assert_handed_back(inbox, job)
+        crew.start("bob")
+        await inbox.drained(within=15)
+        assert await inbox.job(job, "status, attempt, lost, result ->> 'worker'") == ("succeeded", 0, 0, "bob")
+
+
+async def test_a_second_signal_hands_back_at_once(inbox: Inbox, tmp_path: Path) -> None:
+    with Crew(inbox.url, tmp_path) as crew:
+        (job,) = await inbox.submit("chaos.slow.v1", 1, {"seconds": 600})
+        worker = crew.start("ann", grace=600)
+        await running(inbox, 1)
+        worker.terminate()
+        await worker.says("draining")
+        worker.terminate()
+        assert await worker.ended(within=15) == 0
+        await assert_handed_back(inbox, job)
+
+
+async def test_a_thread_that_does_not_stop_does_not_keep_the_process_alive(inbox: Inbox, tmp_path: Path) -> None:
+    with Crew(inbox.url, tmp_path) as crew:
+        (job,) = await inbox.submit("chaos.stubborn.v1", 1, {"seconds": 600})
+        worker = crew.start("ann", grace=0.5)
+        await worker.says("stubborn")
+        worker.terminate()
+        assert await worker.ended(within=15) == 0
+        await assert_handed_back(inbox, job)
+
+
+async def assert_drains_clean(inbox: Inbox, folder: Path, *, count: int, rounds: int) -> None:
+    with dice() as rng, Crew(inbox.url, folder) as crew:
+        await inbox.submit("chaos.noop.v1", count, max_attempts=1)
+        for after in sorted(rng.sample(range(count // 2), rounds)):
+
+            async def far_enough(after: int = after) -> bool:
+                return await inbox.count("succeeded") >= after
+
+            worker = crew.start("ann", grace=5, concurrency=20)
+            await eventually(far_enough, f"{after} jobs had succeeded", every=0.001)
+            worker.terminate()
+            assert await worker.ended(within=15) == 0
+            assert await inbox.count("leased") == 0, "a worker that ended in good order left a job in its lease"
+        crew.start("bob")
+        await inbox.drained(within=30)
+        await inbox.assert_each_succeeded_once(count)
+
+
+async def test_a_worker_told_to_stop_under_load_leaves_no_job_in_its_lease(inbox: Inbox, tmp_path: Path) -> None:
+    await assert_drains_clean(inbox, tmp_path, count=20_000, rounds=5)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(600)
+async def test_a_hundred_drains_under_load_leave_no_job_in_a_lease(inbox: Inbox, tmp_path: Path) -> None:
+    await assert_drains_clean(inbox, tmp_path, count=400_000, rounds=100)

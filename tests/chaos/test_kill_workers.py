@@ -1,0 +1,92 @@
+"""kill -9 of workers under load, and jobs that kill their worker."""
+
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.harness import Crew, Inbox, WorkerProcess, dice, eventually
+
+NAMES = ("ann", "bob", "cid")
+
+
+async def kill_one(inbox: Inbox, crew: Crew, staff: list[WorkerProcess], rng: random.Random, *, after: int) -> None:
+    """When so many jobs have succeeded, somebody dies in the middle of whatever it does, and is replaced."""
+
+    async def far_enough() -> bool:
+        return await inbox.count("succeeded") >= after
+
+    await eventually(far_enough, f"{after} jobs had succeeded", within=60, every=0.01)
+    victim = rng.randrange(len(staff))
+    staff[victim].kill()
+    staff[victim] = crew.start(NAMES[victim], lease=2, concurrency=20)
+
+
+async def test_workers_killed_at_random_moments_lose_no_job_and_record_none_twice(inbox: Inbox, tmp_path: Path) -> None:
+    each, kills = 1500, 6
+    with dice() as rng, Crew(inbox.url, tmp_path) as crew:
+        for type_, payload in (("chaos.slow.v1", {"seconds": 0.1}), ("chaos.record.v1", None), ("chaos.noop.v1", None)):
+            await inbox.submit(type_, each, payload, max_attempts=50)
+        staff = [crew.start(name, lease=2, concurrency=20) for name in NAMES]
+        for after in sorted(rng.sample(range(each * 2), kills)):
+            await kill_one(inbox, crew, staff, rng, after=after)
+        await inbox.drained(within=60)
+        await inbox.assert_each_succeeded_once(each * 3)
+        assert await inbox.value("select sum(lost) from workflow.workflow_run") > 0, "nobody was killed at work"
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(900)
+async def test_a_minute_of_killing_loses_no_job_and_records_none_twice(inbox: Inbox, tmp_path: Path) -> None:
+    count = 20_000
+    with dice() as rng, Crew(inbox.url, tmp_path) as crew:
+        await inbox.submit("chaos.slow.v1", count // 2, {"seconds": 0.2}, max_attempts=1000)
+        await inbox.submit("chaos.record.v1", count // 2, max_attempts=1000)
+        staff = [crew.start(name, lease=2, concurrency=20) for name in NAMES]
+        until = time.monotonic() + 60
+        while time.monotonic() < until and not await inbox.settled():
+            done = await inbox.count("succeeded")
+            await kill_one(inbox, crew, staff, rng, after=min(count, done + rng.randrange(count // 50)))
+        await inbox.drained(within=300)
+        await inbox.assert_each_succeeded_once(count)
+
+
+async def staffed_until_drained(inbox: Inbox, crew: Crew, *, within: float) -> None:
+    """Two workers, the dead replaced, until nothing is left."""
+    staff: dict[str, WorkerProcess] = {}
+
+    async def settled() -> bool:
+        for name in NAMES[:2]:
+            if name not in staff or not staff[name].alive:
+                staff[name] = crew.start(name, lease=1)
+        return await inbox.settled()
+
+    await eventually(settled, "every job had ended", within=within, every=0.1)
+
+
+async def test_a_job_that_kills_its_worker_again_and_again_fails_and_the_others_finish(
+    inbox: Inbox, tmp_path: Path
+) -> None:
+    with Crew(inbox.url, tmp_path) as crew:
+        before = await inbox.submit("chaos.record.v1", 50, max_attempts=50)
+        (poison,) = await inbox.submit("chaos.poison.v1", 1, max_attempts=3)
+        after = await inbox.submit("chaos.record.v1", 50, max_attempts=50)
+        await staffed_until_drained(inbox, crew, within=90)
+        assert await inbox.job(poison, "status, attempt, lost") == ("failed", 0, 3)
+        assert [fence for fence, _ in await inbox.effects_of(poison)] == [1, 2, 3]
+        assert (await inbox.events_of(poison))[-1] == "failed"
+        assert await inbox.statuses() == {"failed": 1, "succeeded": len(before + after)}
+
+
+async def test_a_job_that_kills_its_worker_does_not_use_up_its_neighbours_attempts(
+    inbox: Inbox, tmp_path: Path
+) -> None:
+    """They are claimed together and lost together; that must not happen to them until the end."""
+    with Crew(inbox.url, tmp_path) as crew:
+        before = await inbox.submit("chaos.record.v1", 20, max_attempts=3)
+        (poison,) = await inbox.submit("chaos.poison.v1", 1, max_attempts=3)
+        after = await inbox.submit("chaos.record.v1", 20, max_attempts=3)
+        await staffed_until_drained(inbox, crew, within=90)
+        assert await inbox.job(poison) == ("failed",)
+        assert await inbox.statuses() == {"failed": 1, "succeeded": len(before + after)}

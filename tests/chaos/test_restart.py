@@ -1,0 +1,95 @@
+"""Postgres goes away under load and comes back: workers live on, nothing is lost, nothing is recorded twice."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.harness import Crew, Inbox, WorkerProcess, dice, eventually
+from tests.chaos.servers import Server, own_server
+from windlass.engine.unit import prepare
+from windlass.store.pool import DatabaseOptions
+
+MISSED = "the database did not answer"
+
+
+@asynccontextmanager
+async def busy(folder: Path, count: int) -> AsyncIterator[tuple[Server, Inbox, list[WorkerProcess]]]:
+    """A server of its own with a load and three workers on it."""
+    with own_server() as server:
+        await prepare(DatabaseOptions(url=server.url))
+        inbox = Inbox(server.url)
+        await inbox.prepare()
+        await inbox.submit("chaos.slow.v1", count // 2, {"seconds": 0.1}, max_attempts=50)
+        await inbox.submit("chaos.record.v1", count // 2, max_attempts=50)
+        with Crew(server.url, folder) as crew:
+            staff = [crew.start(name, lease=5, concurrency=20) for name in ("ann", "bob", "cid")]
+            await inbox.working(staff)
+            yield server, inbox, staff
+
+
+async def break_down(
+    server: Server, inbox: Inbox, staff: list[WorkerProcess], how: Callable[[Server], None], *, after: int
+) -> None:
+    """When so many jobs have succeeded the server goes, until every worker has missed it, and comes back."""
+
+    async def far_enough() -> bool:
+        return await inbox.count("succeeded") >= after
+
+    async def missed() -> bool:
+        return all(worker.output().count(MISSED) > noticed[worker.id] for worker in staff)
+
+    await eventually(far_enough, f"{after} jobs had succeeded", within=60, every=0.01)
+    noticed = {worker.id: worker.output().count(MISSED) for worker in staff}
+    await asyncio.to_thread(how, server)
+    await eventually(missed, "every worker had missed the database")
+    await asyncio.to_thread(server.start)
+
+
+async def assert_unharmed(inbox: Inbox, staff: list[WorkerProcess], count: int, *, within: float) -> None:
+    await inbox.drained(within=within)
+    await inbox.assert_each_succeeded_once(count)
+    assert all(worker.alive for worker in staff)
+
+
+@pytest.mark.parametrize("how", [Server.stop, Server.crash], ids=["stopped", "killed"])
+async def test_a_postgres_that_goes_and_comes_back_under_load_loses_nothing(
+    how: Callable[[Server], None], tmp_path: Path
+) -> None:
+    count = 2000
+    with dice() as rng:
+        async with busy(tmp_path, count) as (server, inbox, staff):
+            await break_down(server, inbox, staff, how, after=rng.randrange(count // 2))
+            await assert_unharmed(inbox, staff, count, within=60)
+
+
+async def test_a_running_job_outlives_a_restart_of_postgres(tmp_path: Path) -> None:
+    """It is not begun again: its worker held it all along."""
+    async with busy(tmp_path, 0) as (server, inbox, staff):
+        (job,) = await inbox.submit("chaos.slow.v1", 1, {"seconds": 4})
+
+        async def running() -> bool:
+            return bool(await inbox.effects_of(job))
+
+        await eventually(running, "the job was running")
+        await break_down(server, inbox, staff, Server.stop, after=0)
+        await assert_unharmed(inbox, staff, 1, within=30)
+        assert await inbox.job(job, "attempt, lost, claim_no") == (0, 0, 1)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(900)
+async def test_a_postgres_that_breaks_down_again_and_again_loses_nothing(tmp_path: Path) -> None:
+    count, rounds = 20_000, 10
+    with dice() as rng:
+        async with busy(tmp_path, count) as (server, inbox, staff):
+            for after in sorted(rng.sample(range(count * 3 // 4), rounds)):
+                await break_down(server, inbox, staff, _somehow(rng), after=after)
+            await assert_unharmed(inbox, staff, count, within=300)
+
+
+def _somehow(rng: random.Random) -> Callable[[Server], None]:
+    return rng.choice([Server.stop, Server.crash])

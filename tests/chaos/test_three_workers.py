@@ -1,0 +1,80 @@
+"""Three processes, one inbox: each job has exactly one success."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+from uuid import uuid4
+
+import pytest
+
+from tests.chaos.harness import Crew, Inbox
+from tests.chaos.servers import PGBOUNCER, pgbouncer
+from windlass.engine.unit import prepare
+from windlass.store.pool import DatabaseOptions
+
+needs_pgbouncer = pytest.mark.skipif(PGBOUNCER is None, reason="no pgbouncer here: apt-get install -y pgbouncer")
+
+
+async def drain_with_three(inbox: Inbox, crew: Crew, count: int) -> None:
+    workers = [crew.start(name) for name in ("ann", "bob", "cid")]
+    await inbox.working(workers)
+    for worker in workers:  # so that the three begin at the same moment
+        worker.freeze()
+    await inbox.submit("chaos.noop.v1", count)
+    for worker in workers:
+        worker.thaw()
+    await inbox.drained(within=30 + count / 500)
+    await inbox.assert_each_succeeded_once(count)
+    claims = await inbox.fetch(
+        "select actor, count(*) from workflow.workflow_event where event_type = 'leased' group by 1"
+    )
+    assert {actor for actor, _ in claims} == {"ann", "bob", "cid"}
+    assert sum(count for _, count in claims) == count, "a job was claimed twice though nobody fell silent"
+    assert all(worker.alive for worker in workers)
+
+
+async def test_each_of_30000_jobs_succeeds_exactly_once(inbox: Inbox, tmp_path: Path) -> None:
+    with Crew(inbox.url, tmp_path) as crew:
+        await drain_with_three(inbox, crew, 30_000)
+
+
+async def test_each_of_10000_jobs_succeeds_exactly_once_without_notifications(inbox: Inbox, tmp_path: Path) -> None:
+    with Crew(inbox.url, tmp_path, environ={"WINDLASS_NOTIFY": "off"}) as crew:
+        await drain_with_three(inbox, crew, 10_000)
+
+
+@needs_pgbouncer
+async def test_each_of_10000_jobs_succeeds_exactly_once_through_pgbouncer(inbox: Inbox, tmp_path: Path) -> None:
+    async with pgbouncer(inbox.url) as url:
+        with Crew(url, tmp_path, environ={"WINDLASS_POOLER": "on"}) as crew:
+            await drain_with_three(inbox, crew, 10_000)
+
+
+@needs_pgbouncer
+async def test_workers_that_start_at_once_behind_pgbouncer_migrate_the_database_once(
+    server: str, tmp_path: Path
+) -> None:
+    async with empty_database(server) as empty, pgbouncer(empty.url) as url:
+        with Crew(url, tmp_path, environ={"WINDLASS_POOLER": "on"}) as crew:
+            await empty.working([crew.start(f"w{n}") for n in range(5)])
+        assert await prepare(DatabaseOptions(url=empty.url)) == []
+        left = await empty.value("select count(*) from pg_locks where locktype = 'advisory'")
+        assert left == 0, "the lock of the migrations was left behind in a connection of the pooler"
+
+
+@asynccontextmanager
+async def empty_database(server: str) -> AsyncIterator[Inbox]:
+    admin, name = Inbox(server), f"windlass_empty_{uuid4().hex[:12]}"
+    await admin.execute(f"create database {name}")
+    try:
+        yield Inbox(urlunsplit(urlsplit(server)._replace(path=f"/{name}")))
+    finally:
+        await admin.execute(f"drop database {name} with (force)")
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(600)
+async def test_each_of_200000_jobs_succeeds_exactly_once(inbox: Inbox, tmp_path: Path) -> None:
+    with Crew(inbox.url, tmp_path) as crew:
+        await drain_with_three(inbox, crew, 200_000)

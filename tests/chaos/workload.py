@@ -1,0 +1,124 @@
+"""What the workers of the chaos tests run. A program: `python workload.py --worker-id a --lease 2`.
+
+Handlers that leave a trace do so in the plain table `effects`, through a connection of their own, before anything else
+happens to them: it shows what was executed, whatever the engine believes.
+"""
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import threading
+from datetime import timedelta
+from typing import Any
+
+import asyncpg
+
+from windlass import Context, Retry, Windlass
+from windlass.core.retry import Backoff
+from windlass.runtime.worker import WorkerOptions
+
+EFFECT = "insert into effects (job_id, attempt, fence, worker) values ($1, $2, $3, $4)"
+SOON = Retry(kind=Backoff.CONSTANT, base=0.2)
+
+app = Windlass()
+worker_id = ""
+_effects: "asyncio.Future[asyncpg.Pool[Any]] | None" = None
+
+
+@app.job("chaos.noop.v1")
+async def noop() -> None:
+    """Nothing: the engine alone is at work."""
+
+
+@app.job("chaos.record.v1", retry=SOON)
+async def record(ctx: Context) -> dict[str, Any]:
+    await leave_effect(ctx)
+    return signature(ctx)
+
+
+@app.job("chaos.slow.v1", retry=SOON)
+async def slow(ctx: Context, seconds: float, again: float | None = None) -> dict[str, Any]:
+    """Takes its time; under a later fence it may take another."""
+    await leave_effect(ctx)
+    await asyncio.sleep(seconds if ctx.fence == 1 or again is None else again)
+    return signature(ctx)
+
+
+@app.job("chaos.block.v1")
+async def block(ctx: Context, seconds: float) -> dict[str, Any]:
+    """Holds up the whole process the first time: no heartbeat goes out meanwhile."""
+    await leave_effect(ctx)
+    if ctx.fence == 1:
+        threading.Event().wait(seconds)
+    return signature(ctx)
+
+
+@app.job("chaos.stubborn.v1")
+def stubborn(ctx: Context, seconds: float) -> None:
+    """A thread that does not look whether it is still wanted."""
+    ctx.log.info("stubborn")
+    threading.Event().wait(seconds)
+
+
+@app.job("chaos.poison.v1")
+async def poison(ctx: Context) -> None:
+    await leave_effect(ctx)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def signature(ctx: Context) -> dict[str, Any]:
+    return {"worker": worker_id, "fence": ctx.fence}
+
+
+async def leave_effect(ctx: Context) -> None:
+    pool = await effects()
+    await pool.execute(EFFECT, ctx.id, ctx.attempt, ctx.fence, worker_id)
+
+
+async def effects() -> "asyncpg.Pool[Any]":
+    """One small pool a process, opened by the first who needs it; it reconnects by itself."""
+    global _effects
+    if _effects is None or (_effects.done() and _effects.exception() is not None):
+        opening = asyncpg.create_pool(os.environ["WINDLASS_DATABASE_URL"], min_size=1, max_size=4)
+        _effects = asyncio.ensure_future(_opened(opening))
+    return await asyncio.shield(_effects)
+
+
+async def _opened(pool: "asyncpg.Pool[Any]") -> "asyncpg.Pool[Any]":
+    await pool
+    return pool
+
+
+async def main(options: WorkerOptions) -> int:
+    """What `windlass worker` does: the first signal drains, the second ends at once."""
+    stop, at_once = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, lambda: (at_once if stop.is_set() else stop).set())
+    async with app:
+        worker = await app.work(options, stop=stop, at_once=at_once)
+    return worker.stuck
+
+
+def arguments() -> WorkerOptions:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--worker-id", required=True)
+    parser.add_argument("--lease", type=float, default=30)
+    parser.add_argument("--grace", type=float, default=30)
+    parser.add_argument("--concurrency", type=int, default=100)
+    given = parser.parse_args()
+    return WorkerOptions(
+        id=given.worker_id,
+        lease=timedelta(seconds=given.lease),
+        grace=timedelta(seconds=given.grace),
+        concurrency=given.concurrency,
+    )
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    chosen = arguments()
+    worker_id = chosen.id
+    if asyncio.run(main(chosen)):
+        os._exit(0)  # threads that do not end would keep the process for ever

@@ -1,0 +1,356 @@
+"""How a payload becomes a handler's arguments, and what its end means."""
+
+import asyncio
+import functools
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from windlass.core.document import decode
+from windlass.core.outcome import Failed, Outcome, Succeeded
+from windlass.effects.context import Context, current
+from windlass.effects.handlers import Handler, Handlers, like, perform
+from windlass.effects.threads import Threads
+from windlass.errors import Invalid, NonRetryable, RetryAfter
+
+
+@pytest.fixture
+def threads() -> Iterator[Threads]:
+    pool = Threads(2)
+    yield pool
+    pool.close()
+
+
+def a_context() -> Context:
+    lines: list[Any] = []
+    now = datetime(2030, 1, 1, tzinfo=UTC)
+    return Context(UUID(int=1), "a.b.v1", 1, 3, "default", 100, 1, now, {}, lines.append)
+
+
+def serving(call: Callable[..., Any]) -> Handler:
+    return Handler.of("a.b.v1", call)
+
+
+async def outcome_of(call: Callable[..., Any], threads: Threads, payload: Any = None) -> Outcome:
+    async with asyncio.timeout(10):
+        return await perform(serving(call), a_context(), {} if payload is None else payload, threads)
+
+
+async def failure_of(call: Callable[..., Any], threads: Threads, payload: Any = None) -> Failed:
+    outcome = await outcome_of(call, threads, payload)
+    assert isinstance(outcome, Failed)
+    return outcome
+
+
+# Binding
+
+
+def thumbnail(ctx: Context, content_id: str, width: int = 300) -> None: ...
+def no_context(content_id: str, width: int = 300) -> None: ...
+def annotated(job: Context, content_id: str) -> None: ...
+def keyword_only(ctx: Context, *, content_id: str) -> None: ...
+def open_ended(ctx: Context, **rest: Any) -> None: ...
+def open_ended_with(ctx: Context, content_id: str, **rest: Any) -> None: ...
+def whole(ctx: Context, payload: Any) -> None: ...
+def whole_alone(payload: Any) -> None: ...
+def nothing() -> None: ...
+def only_context(ctx: Context) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("call", "payload", "arguments"),
+    [
+        (thumbnail, {"content_id": "c"}, {"content_id": "c"}),
+        (thumbnail, {"content_id": "c", "width": 5}, {"content_id": "c", "width": 5}),
+        (no_context, {"content_id": "c"}, {"content_id": "c"}),
+        (annotated, {"content_id": "c"}, {"content_id": "c"}),
+        (keyword_only, {"content_id": "c"}, {"content_id": "c"}),
+        (open_ended, {"a": 1, "b": 2}, {"a": 1, "b": 2}),
+        (open_ended_with, {"content_id": "c", "b": 2}, {"content_id": "c", "b": 2}),
+        (whole, {"a": 1}, {"payload": {"a": 1}}),
+        (whole, [1, 2], {"payload": [1, 2]}),
+        (whole, "text", {"payload": "text"}),
+        (whole, None, {"payload": None}),
+        (whole, {"payload": 1}, {"payload": 1}),
+        (whole_alone, {"payload": 1, "more": 2}, {"payload": {"payload": 1, "more": 2}}),
+        (nothing, {}, {}),
+        (nothing, None, {}),
+        (only_context, None, {}),
+    ],
+    ids=lambda value: value.__name__ if callable(value) else str(value),
+)
+def test_payload_keys_become_arguments(call: Callable[..., Any], payload: Any, arguments: dict[str, Any]) -> None:
+    assert serving(call).arguments(payload) == arguments
+
+
+@pytest.mark.parametrize(
+    ("call", "payload", "named"),
+    [
+        (thumbnail, {}, "content_id"),
+        (thumbnail, None, "content_id"),
+        (thumbnail, {"width": 5}, "content_id"),
+        (thumbnail, {"content_id": "c", "height": 5}, "height"),
+        (thumbnail, {"content_id": "c", "ctx": 5}, "ctx"),
+        (keyword_only, {}, "content_id"),
+        (open_ended_with, {"b": 2}, "content_id"),
+        (open_ended, {"ctx": 5}, "ctx"),  # nobody may stand in for the context
+        (nothing, {"a": 1}, "a"),
+        (only_context, {"ctx": 1}, "ctx"),
+    ],
+    ids=lambda value: value.__name__ if callable(value) else str(value),
+)
+async def test_a_misfit_fails_at_once_and_names_the_parameter(
+    call: Callable[..., Any], payload: Any, named: str, threads: Threads
+) -> None:
+    failure = await failure_of(call, threads, payload)
+    assert not failure.retryable
+    assert repr(named) in failure.error["message"]
+
+
+@pytest.mark.parametrize("payload", [[1], "text", 5, True], ids=repr)
+async def test_a_payload_that_is_no_object_cannot_name_arguments(payload: Any, threads: Threads) -> None:
+    failure = await failure_of(thumbnail, threads, payload)
+    assert not failure.retryable
+    assert "send an object" in failure.error["message"]
+
+
+def takes_positional_only(ctx: Context, content_id: str, /) -> str:
+    return content_id
+
+
+def takes_context_by_name(*, ctx: Context) -> int:
+    return ctx.attempt
+
+
+def test_a_parameter_that_no_name_can_reach_is_refused_when_the_handler_is_registered() -> None:
+    with pytest.raises(Invalid, match="content_id"):
+        serving(takes_positional_only)
+
+
+async def test_a_context_behind_the_star_is_handed_over_by_name(threads: Threads) -> None:
+    assert await outcome_of(takes_context_by_name, threads) == Succeeded("1")
+
+
+class Service:
+    async def handle(self, ctx: Context, n: int) -> int:
+        return n + ctx.attempt
+
+
+async def test_methods_and_partials_are_handlers_too(threads: Threads) -> None:
+    assert await outcome_of(Service().handle, threads, {"n": 1}) == Succeeded("2")
+    assert await outcome_of(functools.partial(Service().handle, n=5), threads, {"n": 2}) == Succeeded("3")
+
+
+# Which handler serves a type
+
+
+def test_an_exact_type_goes_before_a_pattern_and_patterns_go_in_order() -> None:
+    handlers = Handlers()
+    for type_ in ("billing.%", "%", "billing.invoice.v1"):
+        handlers.add(Handler.of(type_, nothing))
+    found = [handlers.find(type_) for type_ in ("billing.invoice.v1", "billing.refund.v1", "other")]
+    assert [handler.type if handler else None for handler in found] == ["billing.invoice.v1", "billing.%", "%"]
+    assert set(handlers.types()) == {"billing.%", "%", "billing.invoice.v1"}
+
+
+def test_a_type_nobody_registered_has_no_handler() -> None:
+    assert Handlers().find("a.b.v1") is None
+
+
+@pytest.mark.parametrize("type_", ["a.b.v1", "a.%"])
+def test_a_second_handler_for_a_type_is_refused(type_: str) -> None:
+    handlers = Handlers()
+    handlers.add(Handler.of(type_, nothing))
+    with pytest.raises(Invalid, match="has a handler already"):
+        handlers.add(Handler.of(type_, only_context))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "matches"),
+    [
+        ("billing.%", "billing.invoice.v1", True),
+        ("billing.%", "billing.", True),
+        ("billing.%", "billing", False),
+        ("billing.%", "xbilling.a", False),
+        ("billing.%", "billingXa", False),
+        ("%.v1", "a.b.v1", True),
+        ("%.v1", "a.b.v10", False),
+        ("a_c", "abc", True),
+        ("a_c", "ac", False),
+        ("a%", "a\nb", True),
+        ("a.b+c", "a.b+c", True),
+        ("a.b+c", "a.bbc", False),
+        ("plain", "plain", True),
+        (r"100\%", "100%", True),
+        (r"a\_c", "abc", False),
+        ("%", "", True),
+    ],
+)
+def test_patterns_mean_what_sql_means_by_them(pattern: str, text: str, matches: bool) -> None:
+    assert bool(like(pattern).fullmatch(text)) is matches
+
+
+@given(st.text(st.characters(exclude_characters="%_\\")))
+def test_a_pattern_without_wildcards_matches_itself_alone(text: str) -> None:
+    assert like(text).fullmatch(text)
+    assert not like(text).fullmatch(text + "x")
+
+
+# What a handler's end means
+
+
+async def test_a_sync_handler_runs_in_a_thread_and_an_async_one_on_the_loop(threads: Threads) -> None:
+    loop = asyncio.get_running_loop()
+
+    def in_thread(n: int) -> dict[str, Any]:
+        with pytest.raises(RuntimeError):
+            asyncio.get_running_loop()
+        return {"n": n}
+
+    async def on_loop(n: int) -> list[int]:
+        assert asyncio.get_running_loop() is loop
+        return [n]
+
+    assert await outcome_of(in_thread, threads, {"n": 1}) == Succeeded('{"n":1}')
+    assert await outcome_of(on_loop, threads, {"n": 1}) == Succeeded("[1]")
+
+
+async def test_both_kinds_know_their_context(threads: Threads) -> None:
+    def in_thread(ctx: Context) -> bool:
+        return current() is ctx
+
+    async def on_loop(ctx: Context) -> bool:
+        return current() is ctx
+
+    assert await outcome_of(in_thread, threads) == await outcome_of(on_loop, threads) == Succeeded("true")
+
+
+def both(raising: Callable[[], Any]) -> list[Callable[..., Any]]:
+    def in_thread() -> Any:
+        return raising()
+
+    async def on_loop() -> Any:
+        return raising()
+
+    return [in_thread, on_loop]
+
+
+def raise_(error: BaseException) -> Callable[[], Any]:
+    def call() -> Any:
+        raise error
+
+    return call
+
+
+@pytest.mark.parametrize("call", both(raise_(ValueError("no such file"))))
+async def test_an_exception_is_a_failure_with_its_text_and_its_place(
+    call: Callable[..., Any], threads: Threads
+) -> None:
+    failure = await failure_of(call, threads)
+    assert failure.retryable
+    assert failure.retry_after is None
+    assert (failure.error["type"], failure.error["message"]) == ("ValueError", "no such file")
+    assert "test_handlers.py" in failure.error["traceback"]
+
+
+@pytest.mark.parametrize("call", both(raise_(NonRetryable("the card is stolen"))))
+async def test_a_handler_can_end_the_job(call: Callable[..., Any], threads: Threads) -> None:
+    failure = await failure_of(call, threads)
+    assert not failure.retryable
+    assert failure.error["message"] == "the card is stolen"
+
+
+@pytest.mark.parametrize("call", [*both(raise_(RetryAfter(90))), *both(raise_(RetryAfter(timedelta(seconds=90))))])
+async def test_a_handler_can_say_when_to_try_again(call: Callable[..., Any], threads: Threads) -> None:
+    failure = await failure_of(call, threads)
+    assert failure.retryable
+    assert failure.retry_after == timedelta(seconds=90)
+
+
+@pytest.mark.parametrize("call", both(raise_(SystemExit(3))))
+async def test_a_handler_that_exits_fails_its_job_and_not_the_worker(
+    call: Callable[..., Any], threads: Threads
+) -> None:
+    failure = await failure_of(call, threads)
+    assert failure.retryable
+    assert failure.error["type"] == "SystemExit"
+
+
+@pytest.mark.parametrize("call", both(lambda: next(iter(()))))
+async def test_a_stray_stop_iteration_is_a_failure_and_never_a_hang(call: Callable[..., Any], threads: Threads) -> None:
+    assert (await failure_of(call, threads)).retryable
+
+
+@pytest.mark.parametrize("value", [object(), {1}, float("nan"), "\x00", b"x", ["\ud800"]], ids=repr)
+async def test_a_result_that_cannot_be_stored_fails_the_job_for_good(value: Any, threads: Threads) -> None:
+    for call in both(lambda: value):
+        failure = await failure_of(call, threads)
+        assert not failure.retryable
+        assert failure.error["message"].startswith("result ")
+
+
+async def test_no_result_is_null(threads: Threads) -> None:
+    assert [await outcome_of(call, threads) for call in both(lambda: None)] == [Succeeded("null")] * 2
+
+
+@pytest.mark.parametrize(
+    "text", ["a\x00b", "half \ud800 a pair", "x" * 100_000, ""], ids=["nul", "half", "long", "none"]
+)
+async def test_any_error_text_becomes_one_that_can_be_stored(text: str, threads: Threads) -> None:
+    for call in both(raise_(ValueError(text))):
+        failure = await failure_of(call, threads)
+        assert failure.error["message"]
+        for told in failure.error.values():
+            assert "\x00" not in told
+            assert len(told.encode()) < 100_000
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize("call", both(raise_(Unspeakable())))
+async def test_an_error_without_words_is_a_failure_all_the_same(call: Callable[..., Any], threads: Threads) -> None:
+    assert (await failure_of(call, threads)).error["type"] == "Unspeakable"
+
+
+async def test_only_cancellation_passes_through(threads: Threads) -> None:
+    started = asyncio.Event()
+
+    async def patient() -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(perform(serving(patient), a_context(), {}, threads))
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_thread_taken_away_counts_until_it_returns(threads: Threads) -> None:
+    context, running = a_context(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def stubborn(ctx: Context) -> None:
+        loop.call_soon_threadsafe(running.set)
+        assert ctx.wait_cancelled(10)
+
+    task = asyncio.create_task(perform(serving(stubborn), context, {}, threads))
+    await running.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert threads.abandoned == 1
+    context.cancel()
+    assert await outcome_of(lambda: 1, threads) == Succeeded("1")
+
+
+def test_a_result_is_json_text() -> None:
+    assert decode(Succeeded().result) is None

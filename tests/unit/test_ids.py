@@ -1,0 +1,45 @@
+"""Ids are UUIDv7 as RFC 9562 lays them out."""
+
+from uuid import RFC_4122
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from windlass.core.ids import RANDOM_BYTES, uuid7
+from windlass.engine.unit import new_id, new_ids
+
+moments = st.integers(0, 2**48 - 1)
+dice = st.binary(min_size=RANDOM_BYTES, max_size=RANDOM_BYTES)
+
+
+@given(moments, dice)
+def test_the_layout_is_that_of_version_seven(moment: int, random: bytes) -> None:
+    made = uuid7(moment, random)
+    assert made.version == 7
+    assert made.variant == RFC_4122
+    assert made.int >> 80 == moment
+
+
+@given(moments, moments, dice, dice)
+def test_ids_sort_by_their_time_as_numbers_and_as_texts(first: int, second: int, one: bytes, other: bytes) -> None:
+    if first < second:
+        assert uuid7(first, one) < uuid7(second, other)
+        assert str(uuid7(first, one)) < str(uuid7(second, other))
+
+
+@given(moments, dice, dice)
+def test_seventy_four_of_the_random_bits_are_kept(moment: int, one: bytes, other: bytes) -> None:
+    mask = (1 << 74) - 1
+    same_dice = int.from_bytes(one, "big") & mask == int.from_bytes(other, "big") & mask
+    assert (uuid7(moment, one) == uuid7(moment, other)) is same_dice
+
+
+def test_the_example_of_the_rfc() -> None:
+    """RFC 9562, A.6: 2022-02-22 14:22:22 -05:00, rand_a 0xCC3, rand_b 0x18C4DC0C0C07398F."""
+    random = (0xCC3 << 62 | 0x18C4DC0C0C07398F).to_bytes(RANDOM_BYTES, "big")
+    assert str(uuid7(0x017F22E279B0, random)) == "017f22e2-79b0-7cc3-98c4-dc0c0c07398f"
+
+
+def test_many_made_at_once_differ() -> None:
+    assert len({*new_ids(10_000), new_id()}) == 10_001
+    assert new_ids(0) == []

@@ -1,0 +1,233 @@
+"""The lifecycle of a job is a table; these tests walk the whole of it."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from itertools import product
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from windlass.core.document import decode, encode
+from windlass.core.job import (
+    EDGES,
+    SPARE_LOSSES,
+    SQL_QUEUE,
+    TERMINAL,
+    Claimed,
+    JobMove,
+    JobState,
+    Setback,
+    Success,
+    after,
+    policy,
+    spent,
+)
+from windlass.core.outcome import Failed, Outcome, Released, Succeeded
+from windlass.core.retry import SQUARED_MINUTES, Backoff, Retry
+from windlass.errors import Invalid
+
+S, M = JobState, JobMove
+
+# Read by column: what each move does to each state. A dash is a refusal.
+SQUARE = """
+            claim   succeed    retry    fail    release  cancel     reopen
+pending     leased  -          -        -       -        cancelled  -
+leased      -       succeeded  pending  failed  pending  cancelled  -
+succeeded   -       -          -        -       -        -          -
+failed      -       -          -        -       -        -          pending
+cancelled   -       -          -        -       -        -          pending
+"""
+
+ERROR = {"type": "ValueError", "message": "no such file"}
+
+
+def expected() -> Mapping[tuple[JobState, JobMove], JobState | None]:
+    head, *lines = SQUARE.strip().splitlines()
+    moves = [JobMove(word) for word in head.split()]
+    return {
+        (JobState(state), move): None if word == "-" else JobState(word)
+        for state, *words in map(str.split, lines)
+        for move, word in zip(moves, words, strict=True)
+    }
+
+
+def a_job(**columns: Any) -> Claimed:
+    known: dict[str, Any] = {
+        "id": UUID(int=1),
+        "type": "content.thumbnail.v1",
+        "payload": "{}",
+        "queue": "default",
+        "priority": 100,
+        "seq": 1,
+        "attempt": 0,
+        "lost": 0,
+        "max_attempts": 3,
+        "claim_no": 1,
+        "timeout": None,
+        "retry": None,
+        "created_at": datetime(2030, 1, 1, tzinfo=UTC),
+        "meta": None,
+    }
+    return Claimed(**{**known, **columns})
+
+
+@pytest.mark.parametrize(("state", "move"), [*product(JobState, JobMove)], ids=str)
+def test_every_pair_is_a_move_or_a_refusal(state: JobState, move: JobMove) -> None:
+    assert EDGES.get((state, move)) == expected()[state, move]
+
+
+def test_a_terminal_job_leaves_only_by_an_explicit_reopen() -> None:
+    assert {move for state, move in EDGES if state in TERMINAL} == {M.REOPEN}
+    assert {EDGES[state, move] for state, move in EDGES if state in TERMINAL} == {S.PENDING}
+
+
+def test_a_success_is_never_reopened() -> None:
+    assert not [move for state, move in EDGES if state is S.SUCCEEDED]
+
+
+def test_every_state_can_be_reached_from_pending_and_every_live_state_can_end() -> None:
+    reached = {S.PENDING}
+    while more := {new for (old, _), new in EDGES.items() if old in reached} - reached:
+        reached |= more
+    assert reached == set(S)
+    assert all(any(EDGES.get((state, move)) in TERMINAL for move in M) for state in set(S) - TERMINAL)
+
+
+def test_the_words_are_those_of_the_sql_contract() -> None:
+    assert [*S] == ["pending", "leased", "succeeded", "failed", "cancelled"]
+    assert TERMINAL == {"succeeded", "failed", "cancelled"}
+
+
+jobs = st.builds(
+    a_job,
+    attempt=st.integers(0, 12),
+    lost=st.integers(0, 12),
+    max_attempts=st.integers(1, 12),
+    queue=st.sampled_from(["default", SQL_QUEUE]),
+)
+outcomes = st.one_of(
+    st.builds(Succeeded, st.sampled_from(["null", "{}", "[1,2]"])),
+    st.builds(Released),
+    st.builds(
+        Failed,
+        st.just(ERROR),
+        st.booleans(),
+        st.none() | st.timedeltas(timedelta(), timedelta(days=400)),
+    ),
+)
+rolls = st.floats(0, 1, exclude_max=True)
+
+
+@given(jobs, outcomes, rolls)
+def test_what_follows_from_an_outcome_is_a_legal_move_out_of_leased(
+    job: Claimed, outcome: Outcome, roll: float
+) -> None:
+    report = after(job, outcome, None, roll)
+    move = report.move if isinstance(report, Setback) else M.SUCCEED
+    assert (S.LEASED, move) in EDGES
+    assert report.job is job
+
+
+@given(jobs, st.sampled_from(["null", "{}", '"done"']), rolls)
+def test_a_success_is_a_success_whatever_the_counters_say(job: Claimed, result: str, roll: float) -> None:
+    assert after(job, Succeeded(result), None, roll) == Success(job, result)
+
+
+@given(jobs, rolls)
+def test_a_job_handed_back_is_not_charged_and_does_not_wait(job: Claimed, roll: float) -> None:
+    assert after(job, Released(), None, roll) == Setback(job, M.RELEASE, None, timedelta())
+
+
+@given(jobs, outcomes.filter(lambda outcome: isinstance(outcome, Failed)), rolls)
+def test_a_failure_is_retried_exactly_while_it_may_be(job: Claimed, outcome: Failed, roll: float) -> None:
+    report = after(job, outcome, None, roll)
+    assert isinstance(report, Setback)
+    assert report.error == ERROR
+    if not outcome.retryable or spent(job.attempt + 1, job.lost, job.max_attempts, job.queue):
+        assert (report.move, report.delay) == (M.FAIL, timedelta())
+    elif outcome.retry_after is not None:
+        assert (report.move, report.delay) == (M.RETRY, outcome.retry_after)
+    else:
+        assert (report.move, report.delay) == (M.RETRY, SQUARED_MINUTES.delay(job.attempt + 1, roll))
+
+
+@pytest.mark.parametrize(
+    ("attempt", "lost", "max_attempts", "queue", "is_spent"),
+    [
+        (0, 0, 3, "default", False),
+        (2, 0, 3, "default", False),
+        (3, 0, 3, "default", True),
+        (4, 0, 3, "default", True),
+        (0, 2, 3, "default", False),
+        (0, 3, 3, "default", True),  # a job that kills its worker ends too
+        (1, 1, 3, "default", False),
+        (2, 1, 3, "default", True),  # failures and losses use up the same attempts
+        (3, 0, 3, SQL_QUEUE, True),  # charged failures count as their producer wrote
+        (0, 3, 3, SQL_QUEUE, False),  # but losses do not, for a while
+        (0, 7, 3, SQL_QUEUE, False),
+        (0, 8, 3, SQL_QUEUE, True),
+        (2, 5, 3, SQL_QUEUE, False),
+        (2, 6, 3, SQL_QUEUE, True),
+        (0, 0, 1, "default", False),
+        (1, 0, 1, SQL_QUEUE, True),
+    ],
+)
+def test_attempts_are_spent(attempt: int, lost: int, max_attempts: int, queue: str, is_spent: bool) -> None:
+    assert spent(attempt, lost, max_attempts, queue) is is_spent
+
+
+@given(st.integers(0, 50), st.integers(0, 50), st.integers(1, 50), st.sampled_from(["default", SQL_QUEUE]))
+def test_attempts_once_spent_stay_spent(attempt: int, lost: int, max_attempts: int, queue: str) -> None:
+    if spent(attempt, lost, max_attempts, queue):
+        assert spent(attempt + 1, lost, max_attempts, queue)
+        assert spent(attempt, lost + 1, max_attempts, queue)
+
+
+@given(st.integers(1, 50))
+def test_a_poison_job_of_plain_sql_ends_after_five_losses_more(max_attempts: int) -> None:
+    losses = next(n for n in range(100) if spent(0, n, max_attempts, SQL_QUEUE))
+    assert losses == max_attempts + SPARE_LOSSES == max_attempts + 5
+
+
+@given(jobs)
+def test_the_number_shown_counts_failures_and_losses_from_one(job: Claimed) -> None:
+    assert job.number == job.attempt + job.lost + 1
+
+
+ROW, HANDLER = Retry(Backoff.CONSTANT, base=7), Retry(Backoff.CONSTANT, base=9)
+
+
+@pytest.mark.parametrize(
+    ("row", "handler", "chosen"),
+    [
+        (ROW, HANDLER, ROW),
+        (ROW, None, ROW),
+        (None, HANDLER, HANDLER),
+        (None, None, SQUARED_MINUTES),
+    ],
+)
+def test_the_rows_policy_goes_before_the_handlers_and_the_contracts_comes_last(
+    row: Retry | None, handler: Retry | None, chosen: Retry
+) -> None:
+    job = a_job(retry=encode(row.to_json(), field="retry") if row else None)
+    assert policy(job, handler) == chosen
+
+
+@pytest.mark.parametrize(
+    "written", ['{"kind": "soon"}', '{"base": "1 minute"}', '{"base": null}', '{"wait": 1}', "[]", "5", '"x"']
+)
+def test_a_policy_that_plain_sql_got_wrong_still_lets_the_failure_be_recorded(written: str) -> None:
+    """The outcome of work that was done must not be lost because its row carries a policy nobody can read."""
+    report = after(a_job(retry=written), Failed(ERROR), HANDLER, 0.0)
+    assert isinstance(report, Setback)
+    assert report.move is M.RETRY
+    assert report.error == ERROR
+
+
+@pytest.mark.parametrize("written", ['{"kind": "soon"}', '{"base": "1 minute"}', '{"wait": 1}'])
+def test_a_policy_that_cannot_be_read_is_invalid_and_says_so(written: str) -> None:
+    with pytest.raises(Invalid, match="retry"):
+        Retry.from_json(decode(written))

@@ -1,0 +1,135 @@
+"""Which lanes a worker draws from, and where in each it stands."""
+
+from datetime import UTC, datetime
+from uuid import UUID
+
+from windlass.core.job import Claimed
+from windlass.engine.work import Lane
+from windlass.runtime.lanes import LEAST, MAX_LANES, MOST, SHARE, Lanes
+
+
+def everything(_: str) -> bool:
+    return True
+
+
+def unlimited(_: str) -> int | None:
+    return None
+
+
+def a_job(seq: int, *, type_: str = "a.b.v1", priority: int = 100) -> Claimed:
+    born = datetime(2030, 1, 1, tzinfo=UTC)
+    return Claimed(UUID(int=seq), type_, "{}", "default", priority, seq, 0, 0, 3, 1, None, None, born, None)
+
+
+def a_lane(seq: int, *, type_: str = "a.b.v1", priority: int = 100) -> Lane:
+    return Lane("default", type_, priority, seq)
+
+
+def looked(*lanes: Lane) -> Lanes:
+    known = Lanes(everything)
+    known.found(lanes, started=0.0, ended=0.001)
+    return known
+
+
+def test_a_new_worker_may_look_at_once() -> None:
+    assert Lanes(everything).rest(0.0) == 0.0
+    assert Lanes(everything).offer(10, unlimited) == []
+
+
+def test_a_look_costs_at_most_a_twentieth_of_the_time() -> None:
+    known = Lanes(everything)
+    known.found([], started=100.0, ended=100.03)
+    assert abs(known.rest(100.03) - SHARE * 0.03) < 1e-6
+    assert known.rest(101.0) == 0.0
+
+
+def test_looks_are_neither_hectic_nor_rare() -> None:
+    quick, slow = Lanes(everything), Lanes(everything)
+    quick.found([], started=0.0, ended=0.0)
+    slow.found([], started=0.0, ended=60.0)
+    assert quick.rest(0.0) == LEAST
+    assert slow.rest(60.0) == MOST
+
+
+def test_a_lane_found_is_drawn_from_its_head() -> None:
+    [(lane, room)] = looked(a_lane(7)).offer(10, unlimited)
+    assert (lane.seq, room) == (6, 10)
+
+
+def test_what_was_taken_is_not_read_again() -> None:
+    known = looked(a_lane(7))
+    known.taken([a_job(7), a_job(9), a_job(12)])
+    assert [lane.seq for lane, _ in known.offer(10, unlimited)] == [12]
+
+
+def test_a_cursor_never_moves_back_by_taking() -> None:
+    known = looked(a_lane(7))
+    known.taken([a_job(12)])
+    known.taken([a_job(8)])
+    assert [lane.seq for lane, _ in known.offer(10, unlimited)] == [12]
+
+
+def test_a_look_finds_what_a_cursor_has_passed() -> None:
+    known = looked(a_lane(7))
+    known.taken([a_job(12)])
+    known.found([a_lane(9)], started=1.0, ended=1.0)
+    assert [lane.seq for lane, _ in known.offer(10, unlimited)] == [8]
+
+
+def test_taking_from_a_lane_nobody_knows_changes_nothing() -> None:
+    known = looked(a_lane(7))
+    known.taken([a_job(50, type_="other.x.v1")])
+    assert [lane.type for lane, _ in known.offer(10, unlimited)] == ["a.b.v1"]
+
+
+def test_an_empty_lane_is_kept_because_work_may_come_back() -> None:
+    known = looked(a_lane(7))
+    assert not known.found([], started=1.0, ended=1.0)
+    assert len(known.offer(10, unlimited)) == 1
+
+
+def test_a_look_says_whether_there_is_anything_to_draw() -> None:
+    assert Lanes(everything).found([a_lane(1)], started=0.0, ended=0.0)
+    assert not Lanes(lambda _: False).found([a_lane(1)], started=0.0, ended=0.0)
+
+
+def test_types_that_are_not_ours_are_left_to_others() -> None:
+    known = Lanes(lambda type_: type_ == "mine.x.v1")
+    known.found([a_lane(1, type_="theirs.x.v1"), a_lane(2, type_="mine.x.v1")], started=0.0, ended=0.0)
+    assert [lane.type for lane, _ in known.offer(10, unlimited)] == ["mine.x.v1"]
+
+
+def test_a_lane_is_dropped_when_its_type_is_no_longer_ours() -> None:
+    ours = {"a.b.v1"}
+    known = Lanes(ours.__contains__)
+    known.found([a_lane(1)], started=0.0, ended=0.0)
+    ours.clear()
+    known.found([], started=1.0, ended=1.0)
+    assert known.offer(10, unlimited) == []
+
+
+def test_the_most_urgent_lanes_are_kept_when_there_are_too_many() -> None:
+    known = looked(*(a_lane(n + 1, type_=f"t{n}.x.v1") for n in range(MAX_LANES + 50)))
+    offered = known.offer(10, unlimited)
+    assert [lane.type for lane, _ in offered] == [f"t{n}.x.v1" for n in range(MAX_LANES)]
+
+
+def test_lanes_with_work_go_before_lanes_kept() -> None:
+    known = looked(*(a_lane(n + 1, type_=f"old{n}.x.v1") for n in range(MAX_LANES)))
+    known.found([a_lane(500, type_="new.x.v1")], started=1.0, ended=1.0)
+    assert known.offer(10, unlimited)[0][0].type == "new.x.v1"
+
+
+def test_a_limited_type_offers_its_first_lane_only_and_no_more_than_its_room() -> None:
+    known = looked(a_lane(1, priority=1), a_lane(2, priority=2), a_lane(3, type_="free.x.v1"))
+    offered = known.offer(10, lambda type_: 4 if type_ == "a.b.v1" else None)
+    assert [(lane.type, lane.priority, room) for lane, room in offered] == [("a.b.v1", 1, 4), ("free.x.v1", 100, 10)]
+
+
+def test_room_beyond_the_count_is_not_asked_for() -> None:
+    assert [room for _, room in looked(a_lane(1)).offer(3, lambda _: 50)] == [3]
+
+
+def test_a_type_without_room_is_not_offered() -> None:
+    assert looked(a_lane(1)).offer(10, lambda _: 0) == []
+    assert looked(a_lane(1)).offer(10, lambda _: -1) == []
