@@ -60,7 +60,7 @@ async def show(app: Windlass) -> None:
     await trail(app, broken, "A mail that cannot be sent fails at once")
     say(
         "Your turn",
-        "windlass up examples.thumbnails:app   then   windlass submit report.sum.v1 '{\"numbers\": [1, 2]}'",
+        ".venv/bin/windlass up examples.thumbnails:app   then   .venv/bin/windlass submit report.sum.v1 '{\"numbers\": [1, 2]}'",
     )
 
 

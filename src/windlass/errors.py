@@ -3,6 +3,7 @@
     WindlassError
       Invalid            the caller's words make no sense      -> 422
         InvalidCron      a cron expression that cannot be read
+        InvalidWorkflow  a definition with mistakes, all of them
       NotFound           no such job, run, schedule            -> 404
       Conflict           it exists, but not in that state      -> 409
       Unavailable        the database did not answer           -> 503
@@ -11,6 +12,7 @@ A handler's failure is not among them: it is an `Outcome`. `NonRetryable` and `R
 to steer that outcome.
 """
 
+from collections.abc import Iterable
 from datetime import timedelta
 
 
@@ -28,6 +30,16 @@ class Invalid(WindlassError):
 
 class InvalidCron(Invalid):
     """A cron expression that cannot be read."""
+
+
+class InvalidWorkflow(Invalid):
+    """A definition that makes no sense. `errors` has every mistake: where it is, and what is wrong there."""
+
+    def __init__(self, errors: Iterable[tuple[str, str]]) -> None:
+        self.errors = list(errors)
+        lines = [f"{path}: {message}" if path else message for path, message in self.errors]
+        head = [f"the workflow has {len(lines)} mistakes:"] if len(lines) > 1 else []
+        super().__init__("\n  ".join(head + lines), field=self.errors[0][0] if self.errors else None)
 
 
 class NotFound(WindlassError):

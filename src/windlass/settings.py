@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from windlass.errors import Invalid
 
@@ -37,7 +38,8 @@ def read(environ: Mapping[str, str] | None = None) -> Settings:
             try:
                 values[name] = convert(text)
             except ValueError as error:
-                mistakes.append(f"{variable}={text!r}: {error}")
+                told = f"{variable}=..." if variable in SECRET else f"{variable}={text!r}"
+                mistakes.append(f"{told}: {error}")
     if mistakes:
         raise Invalid("; ".join(mistakes))
     return Settings(**values)  # type: ignore[arg-type]  # names and types stand side by side below
@@ -78,6 +80,10 @@ def _one_of(*words: str) -> Callable[[str], str]:
 def _url(text: str) -> str:
     if not text.startswith(("postgresql://", "postgres://")):
         raise ValueError("a postgresql:// address")
+    try:
+        _ = urlsplit(text).port  # the parser looks at the rest only when asked
+    except ValueError as error:
+        raise ValueError(f"a postgresql:// address, but {error}") from None
     return text
 
 
@@ -93,6 +99,7 @@ def _keys(text: str) -> tuple[str, ...]:
     return keys
 
 
+SECRET = frozenset({"WINDLASS_API_KEY", "WINDLASS_DATABASE_URL"})  # never repeated in a message
 VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "WINDLASS_DATABASE_URL": ("database_url", _url),
     "WINDLASS_HOME": ("home", lambda text: Path(text).expanduser().absolute()),

@@ -1,6 +1,7 @@
 """Real processes to hurt, and a way to wait for what must come true.
 
-`Crew` starts workers (workload.py) on a database and ends them all; `Inbox` is a plain client that looks at the tables.
+`Crew` starts workers (`windlass worker` with workload.py) on a database and ends them all; `Inbox` is a plain client
+that looks at the tables.
 Nothing here waits for a fixed time: every wait is for a condition, with a deadline.
 """
 
@@ -22,7 +23,8 @@ import asyncpg
 from windlass import Windlass
 from windlass.settings import Settings
 
-WORKLOAD = Path(__file__).with_name("workload.py")
+FOLDER = Path(__file__).parent
+WORKER = (sys.executable, "-c", "from windlass.cli.main import main; main()", "worker", "workload:app")
 EFFECTS = """create table if not exists effects (
   id bigint generated always as identity, job_id uuid not null, attempt int not null, fence int not null,
   worker text not null, at timestamptz not null default clock_timestamp())"""
@@ -90,11 +92,11 @@ class WorkerProcess:
     def output(self) -> str:
         return self._log.read_text(errors="replace")
 
-    async def says(self, words: str, *, within: float = 30) -> None:
+    async def says(self, words: str, *, within: float = 30, every: float = 0.05) -> None:
         async def said() -> bool:
             return words in self.output()
 
-        await eventually(said, f"worker {self.id} said {words!r}", within=within)
+        await eventually(said, f"worker {self.id} said {words!r}", within=within, every=every)
 
 
 class Crew:
@@ -106,16 +108,18 @@ class Crew:
         self._hired = Counter[str]()
         self.members: list[WorkerProcess] = []
 
-    def start(self, name: str, **options: float) -> WorkerProcess:
+    def start(self, name: str, *, lease: float = 30, grace: float = 30, concurrency: int = 100) -> WorkerProcess:
         """A worker of this name; a second one of the same name gets a number. It is not waited for."""
         self._hired[name] += 1
         id_ = name if self._hired[name] == 1 else f"{name}.{self._hired[name]}"
-        command = [sys.executable, str(WORKLOAD), "--worker-id", id_]
-        for option, value in options.items():
-            command += [f"--{option}", str(value)]
+        command = [*WORKER, "--worker-id", id_, "--concurrency", str(concurrency)]
+        command += ["--lease", f"{lease * 1000:.0f}ms", "--grace", f"{grace * 1000:.0f}ms"]
         log = self._folder / f"{id_}.log"
+        environ = self._environ | {"CHAOS_WORKER": id_}
         with log.open("wb") as sink:
-            process = subprocess.Popen(command, env=self._environ, stdout=sink, stderr=sink, stdin=subprocess.DEVNULL)
+            process = subprocess.Popen(
+                command, env=environ, cwd=FOLDER, stdout=sink, stderr=sink, stdin=subprocess.DEVNULL
+            )
         worker = WorkerProcess(id_, process, log)
         self.members.append(worker)
         return worker

@@ -17,7 +17,9 @@ MISSED = "the database did not answer"
 
 
 @asynccontextmanager
-async def busy(folder: Path, count: int) -> AsyncIterator[tuple[Server, Inbox, list[WorkerProcess]]]:
+async def busy(
+    folder: Path, count: int, *, lease: float = 3
+) -> AsyncIterator[tuple[Server, Inbox, list[WorkerProcess]]]:
     """A server of its own with a load and three workers on it."""
     with own_server() as server:
         await prepare(DatabaseOptions(url=server.url))
@@ -26,7 +28,7 @@ async def busy(folder: Path, count: int) -> AsyncIterator[tuple[Server, Inbox, l
         await inbox.submit("chaos.slow.v1", count // 2, {"seconds": 0.1}, max_attempts=50)
         await inbox.submit("chaos.record.v1", count // 2, max_attempts=50)
         with Crew(server.url, folder) as crew:
-            staff = [crew.start(name, lease=5, concurrency=20) for name in ("ann", "bob", "cid")]
+            staff = [crew.start(name, lease=lease, concurrency=20) for name in ("ann", "bob", "cid")]
             await inbox.working(staff)
             yield server, inbox, staff
 
@@ -68,7 +70,7 @@ async def test_a_postgres_that_goes_and_comes_back_under_load_loses_nothing(
 
 async def test_a_running_job_outlives_a_restart_of_postgres(tmp_path: Path) -> None:
     """It is not begun again: its worker held it all along."""
-    async with busy(tmp_path, 0) as (server, inbox, staff):
+    async with busy(tmp_path, 0, lease=10) as (server, inbox, staff):
         (job,) = await inbox.submit("chaos.slow.v1", 1, {"seconds": 4})
 
         async def running() -> bool:

@@ -34,9 +34,9 @@ async def drain_with_three(inbox: Inbox, crew: Crew, count: int) -> None:
     assert all(worker.alive for worker in workers)
 
 
-async def test_each_of_30000_jobs_succeeds_exactly_once(inbox: Inbox, tmp_path: Path) -> None:
+async def test_each_of_10000_jobs_succeeds_exactly_once(inbox: Inbox, tmp_path: Path) -> None:
     with Crew(inbox.url, tmp_path) as crew:
-        await drain_with_three(inbox, crew, 30_000)
+        await drain_with_three(inbox, crew, 10_000)
 
 
 async def test_each_of_10000_jobs_succeeds_exactly_once_without_notifications(inbox: Inbox, tmp_path: Path) -> None:
@@ -75,6 +75,6 @@ async def empty_database(server: str) -> AsyncIterator[Inbox]:
 
 @pytest.mark.soak
 @pytest.mark.timeout(600)
-async def test_each_of_200000_jobs_succeeds_exactly_once(inbox: Inbox, tmp_path: Path) -> None:
+async def test_each_of_100000_jobs_succeeds_exactly_once(inbox: Inbox, tmp_path: Path) -> None:
     with Crew(inbox.url, tmp_path) as crew:
-        await drain_with_three(inbox, crew, 200_000)
+        await drain_with_three(inbox, crew, 100_000)

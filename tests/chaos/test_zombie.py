@@ -1,12 +1,25 @@
 """Workers that fall silent past their lease and come back: what they report then is refused."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.chaos.harness import Crew, Inbox, eventually
+from tests.chaos.harness import Crew, Inbox, WorkerProcess, eventually
 
 WRITERS = """select count(*) from pg_stat_activity
  where datname = current_database() and state = 'idle in transaction' and backend_xid is not null"""
+
+
+@dataclass(frozen=True)
+class Scene:
+    job: Any
+    zombie: WorkerProcess
+    second: WorkerProcess
+
+    async def zombie_learnt(self) -> bool:
+        return any(words in self.zombie.output() for words in ("was refused", "told to stop"))
 
 
 async def started(inbox: Inbox, job: Any) -> None:
@@ -30,38 +43,39 @@ async def assert_second_wins(inbox: Inbox, job: Any) -> None:
     assert await inbox.events_of(job) == ["created", "leased", "retried", "leased", "succeeded"]
 
 
-async def test_a_worker_stopped_past_its_lease_is_refused_when_it_comes_back(inbox: Inbox, tmp_path: Path) -> None:
-    with Crew(inbox.url, tmp_path) as crew:
-        (job,) = await inbox.submit("chaos.slow.v1", 1, {"seconds": 2, "again": 0.1})
+@asynccontextmanager
+async def zombie_at_work(inbox: Inbox, folder: Path, type_: str, **payload: float) -> AsyncIterator[Scene]:
+    """One worker runs the job; another, started before it and so in charge of expired leases, stands still."""
+    with Crew(inbox.url, folder) as crew:
+        second = crew.start("second", lease=1)
+        await inbox.working([second])
+        second.freeze()
+        (job,) = await inbox.submit(type_, 1, payload)
         zombie = crew.start("zombie", lease=1)
         await started(inbox, job)
-        zombie.freeze()
-        crew.start("second", lease=1)
-        await succeeded(inbox, job)
-        zombie.thaw()
+        yield Scene(job, zombie, second)
+
+
+async def test_a_worker_stopped_past_its_lease_is_refused_when_it_comes_back(inbox: Inbox, tmp_path: Path) -> None:
+    async with zombie_at_work(inbox, tmp_path, "chaos.slow.v1", seconds=2, again=0.1) as scene:
+        scene.zombie.freeze()
+        scene.second.thaw()
+        await succeeded(inbox, scene.job)
+        scene.zombie.thaw()
         # Whichever it notices first: that its report is not taken, or that the job is no longer its own.
-        await eventually(lambda: refused_or_told(zombie), "the zombie learnt of its loss")
-        (more,) = await inbox.submit("chaos.slow.v1", 1, {"seconds": 0})
-        await succeeded(inbox, more)
-        await assert_second_wins(inbox, job)
-        assert zombie.alive
-
-
-async def refused_or_told(worker: Any) -> bool:
-    return "was refused" in worker.output() or "told to stop" in worker.output()
+        await eventually(scene.zombie_learnt, "the zombie learnt of its loss")
+        await assert_second_wins(inbox, scene.job)
+        assert scene.zombie.alive
 
 
 async def test_the_report_of_a_handler_that_blocked_its_worker_past_the_lease_is_refused(
     inbox: Inbox, tmp_path: Path
 ) -> None:
-    with Crew(inbox.url, tmp_path) as crew:
-        (job,) = await inbox.submit("chaos.block.v1", 1, {"seconds": 12})
-        zombie = crew.start("zombie", lease=1)
-        await started(inbox, job)
-        crew.start("second", lease=1)
-        await succeeded(inbox, job)
-        await zombie.says(f"the outcome of {job} was refused")
-        await assert_second_wins(inbox, job)
+    async with zombie_at_work(inbox, tmp_path, "chaos.block.v1", seconds=8) as scene:
+        scene.second.thaw()
+        await succeeded(inbox, scene.job)
+        await scene.zombie.says(f"the outcome of {scene.job} was refused")
+        await assert_second_wins(inbox, scene.job)
 
 
 async def test_a_worker_stopped_inside_a_transaction_does_not_keep_its_jobs_from_others(

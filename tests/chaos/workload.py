@@ -1,29 +1,25 @@
-"""What the workers of the chaos tests run. A program: `python workload.py --worker-id a --lease 2`.
+"""What the workers of the chaos tests run: `windlass worker workload:app --worker-id ann`, with CHAOS_WORKER=ann.
 
 Handlers that leave a trace do so in the plain table `effects`, through a connection of their own, before anything else
 happens to them: it shows what was executed, whatever the engine believes.
 """
 
-import argparse
 import asyncio
-import logging
 import os
 import signal
 import threading
-from datetime import timedelta
 from typing import Any
 
 import asyncpg
 
-from windlass import Context, Retry, Windlass
-from windlass.core.retry import Backoff
-from windlass.runtime.worker import WorkerOptions
+from windlass import Backoff, Context, Retry, Windlass
 
 EFFECT = "insert into effects (job_id, attempt, fence, worker) values ($1, $2, $3, $4)"
 SOON = Retry(kind=Backoff.CONSTANT, base=0.2)
 
+WORKER = os.environ.get("CHAOS_WORKER", "")
+
 app = Windlass()
-worker_id = ""
 _effects: "asyncio.Future[asyncpg.Pool[Any]] | None" = None
 
 
@@ -58,7 +54,7 @@ async def block(ctx: Context, seconds: float) -> dict[str, Any]:
 @app.job("chaos.stubborn.v1")
 def stubborn(ctx: Context, seconds: float) -> None:
     """A thread that does not look whether it is still wanted."""
-    ctx.log.info("stubborn")
+    ctx.log.info("a thread is busy")
     threading.Event().wait(seconds)
 
 
@@ -69,12 +65,12 @@ async def poison(ctx: Context) -> None:
 
 
 def signature(ctx: Context) -> dict[str, Any]:
-    return {"worker": worker_id, "fence": ctx.fence}
+    return {"worker": WORKER, "fence": ctx.fence}
 
 
 async def leave_effect(ctx: Context) -> None:
     pool = await effects()
-    await pool.execute(EFFECT, ctx.id, ctx.attempt, ctx.fence, worker_id)
+    await pool.execute(EFFECT, ctx.id, ctx.attempt, ctx.fence, WORKER)
 
 
 async def effects() -> "asyncpg.Pool[Any]":
@@ -89,36 +85,3 @@ async def effects() -> "asyncpg.Pool[Any]":
 async def _opened(pool: "asyncpg.Pool[Any]") -> "asyncpg.Pool[Any]":
     await pool
     return pool
-
-
-async def main(options: WorkerOptions) -> int:
-    """What `windlass worker` does: the first signal drains, the second ends at once."""
-    stop, at_once = asyncio.Event(), asyncio.Event()
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, lambda: (at_once if stop.is_set() else stop).set())
-    async with app:
-        worker = await app.work(options, stop=stop, at_once=at_once)
-    return worker.stuck
-
-
-def arguments() -> WorkerOptions:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--worker-id", required=True)
-    parser.add_argument("--lease", type=float, default=30)
-    parser.add_argument("--grace", type=float, default=30)
-    parser.add_argument("--concurrency", type=int, default=100)
-    given = parser.parse_args()
-    return WorkerOptions(
-        id=given.worker_id,
-        lease=timedelta(seconds=given.lease),
-        grace=timedelta(seconds=given.grace),
-        concurrency=given.concurrency,
-    )
-
-
-if __name__ == "__main__":
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    chosen = arguments()
-    worker_id = chosen.id
-    if asyncio.run(main(chosen)):
-        os._exit(0)  # threads that do not end would keep the process for ever

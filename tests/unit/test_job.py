@@ -98,7 +98,7 @@ def test_every_state_can_be_reached_from_pending_and_every_live_state_can_end() 
 
 def test_the_words_are_those_of_the_sql_contract() -> None:
     assert [*S] == ["pending", "leased", "succeeded", "failed", "cancelled"]
-    assert TERMINAL == {"succeeded", "failed", "cancelled"}
+    assert {"succeeded", "failed", "cancelled"} == TERMINAL
 
 
 jobs = st.builds(

@@ -1,9 +1,9 @@
 """`windlass db`: the database behind it all, embedded or your own."""
 
+import asyncio
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import IO, Annotated, Any
@@ -43,9 +43,7 @@ def url(json: Json = False) -> None:
     else:
         typer.echo(found)
     if started:  # it is not closed: a URL of a stopped server would be of no use
-        note(
-            "the embedded server was started; it stops with the next command that is its last user, or: windlass db stop"
-        )
+        note("the embedded server was started; it runs until its next last user leaves, or: windlass db stop")
 
 
 def psql(ctx: typer.Context) -> None:
@@ -133,24 +131,15 @@ def _surveyed(url_: str) -> dict[str, Any]:
 
 def _run(name: str, arguments: list[str], stdout: IO[bytes] | None) -> int:
     """Run a client program; the embedded server is held for as long as it runs."""
-
-    async def action(app: Windlass) -> int:
-        program = database.program(app.place(), name)
-        address, password = database.without_password(app.url())
-        environment = {**os.environ} | ({"PGPASSWORD": password} if password is not None else {})
-        # Ctrl-C is the client's: psql stops a query with it and stays.
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        try:
-            sys.stdout.flush()
-            client = subprocess.Popen(  # noqa: S603, ASYNC220 - looked up, arguments as a list; nothing else runs here
-                [program, "-d", address, *arguments], env=environment, stdout=stdout, preexec_fn=_default_interrupt
-            )
-            return client.wait()  # noqa: ASYNC222
-        finally:
-            signal.signal(signal.SIGINT, before)
-
-    return use(action)
-
-
-def _default_interrupt() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # an ignored signal would be inherited
+    app = Windlass(settings=settings.read())
+    program = database.program(app.place(), name)
+    address, password = database.without_password(app.url())
+    environment = {**os.environ} | ({"PGPASSWORD": password} if password is not None else {})
+    # Ctrl-C is the client's: psql stops a query with it and stays. A handler, unlike SIG_IGN, is not inherited.
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        command = [str(program), "-d", address, *arguments]
+        return subprocess.run(command, env=environment, stdout=stdout, check=False).returncode  # noqa: S603
+    finally:
+        signal.signal(signal.SIGINT, before)
+        asyncio.run(app.close())

@@ -9,6 +9,7 @@ from windlass import settings
 from windlass.app import Windlass
 from windlass.cli import logs
 from windlass.cli.output import COLOURS, Json, block, record, say, show_json, styled
+from windlass.cli.running import sentence
 from windlass.engine.doctor import Finding, Level, examine
 from windlass.engine.unit import Unit
 from windlass.errors import WindlassError
@@ -48,9 +49,12 @@ async def _database(chosen: Settings) -> list[Finding]:
             return [Finding(Level.OK, "database", "answers"), *await examine(unit)]
         finally:
             await unit.close()
-    except WindlassError as error:
-        fix = "check WINDLASS_DATABASE_URL and that the server runs" if chosen.database_url else "read its log, above"
-        return [Finding(Level.PROBLEM, "database", str(error), fix)]
+    except Exception as error:
+        told = sentence(error)
+        if told is None:
+            raise
+        fix = "check WINDLASS_DATABASE_URL and that the server runs" if chosen.database_url else None
+        return [Finding(Level.PROBLEM, "database", told, fix)]
     finally:
         await app.close()
 

@@ -14,7 +14,7 @@ from windlass.engine.jobs import PAGE_LIMIT, Page, ids_of
 from windlass.errors import WindlassError
 
 Id = Annotated[str, typer.Argument(metavar="ID")]
-Ids = Annotated[list[str], typer.Argument(metavar="ID...")]
+Ids = Annotated[list[str], typer.Argument(metavar="ID")]
 COLUMNS = ("id", "type", "status", "queue", "attempt", "created", "error")
 
 LIST_EXAMPLES = """Examples:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from windlass.cli.output import block
 from windlass.effects.context import current
 from windlass.errors import Invalid
 from windlass.settings import Settings
@@ -38,14 +39,16 @@ class Lines(logging.Formatter):
         text = f"{_moment(record)} {record.levelname} {record.name}: {record.getMessage()}"
         if job := _job():
             text += f" [{job['job_type']} {job['job_id']} attempt {job['attempt']}]"
-        return text if record.exc_info is None else f"{text}\n{self.formatException(record.exc_info)}"
+        if record.exc_info is not None:
+            text = f"{text}\n{self.formatException(record.exc_info)}"
+        return block(text)  # an error's text may come from anywhere, and this may be a terminal
 
 
 class Brief(logging.Formatter):
     """warning: message"""
 
     def format(self, record: logging.LogRecord) -> str:
-        return f"{record.levelname.lower()}: {record.getMessage()}"
+        return block(f"{record.levelname.lower()}: {record.getMessage()}")
 
 
 class JsonLines(logging.Formatter):

@@ -9,12 +9,11 @@ import typer
 from windlass import __version__
 from windlass.cli import db, doctor, jobs, submit, up, worker, workers
 from windlass.cli.output import block
-from windlass.errors import Unavailable, WindlassError
+from windlass.cli.running import sentence
 
 # Frames and colours are for terminals; in a pipe help and usage errors are plain text.
 MARKUP: Any = "rich" if sys.stdout.isatty() and sys.stderr.isatty() else None
 PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
-HINTS: dict[type[WindlassError], str] = {Unavailable: "windlass doctor looks for the cause"}
 
 
 def main() -> None:
@@ -24,17 +23,16 @@ def main() -> None:
         cli(prog_name="windlass")
     except KeyboardInterrupt:
         sys.exit(130)
-    except WindlassError as error:
-        _tell(str(error), HINTS.get(type(error)))
     except Exception as error:
-        # A refusal of the server (wrong password, no such database, no rights) is not a defect of ours.
-        if not getattr(error, "sqlstate", None):
+        told = sentence(error)
+        if told is None:
             raise
-        _tell(f"the database refused: {error}", "check WINDLASS_DATABASE_URL and the rights of its user")
+        away = told.startswith("the database ")
+        _tell(told, "check WINDLASS_DATABASE_URL; windlass doctor looks for the cause" if away else None)
 
 
-def _tell(message: str, hint: str | None) -> None:
-    typer.echo(f"error: {block(message.strip(), keep='')}", err=True)
+def _tell(message: str, hint: str | None = None) -> None:
+    typer.echo(f"error: {block(message, keep='')}", err=True)
     if hint is not None:
         typer.echo(f"hint: {hint}", err=True)
     sys.exit(1)
@@ -43,7 +41,7 @@ def _tell(message: str, hint: str | None) -> None:
 def _check_arguments(arguments: list[str]) -> None:
     for argument in arguments:
         if not argument.isascii() and any("\ud800" <= char <= "\udfff" for char in argument):
-            _tell(f"the argument {argument!a} is not UTF-8 text", None)
+            _tell(f"the argument {argument!a} is not UTF-8 text")
 
 
 def _group(help_: str) -> typer.Typer:

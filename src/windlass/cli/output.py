@@ -39,13 +39,14 @@ def show_json(value: object) -> None:
 
 def show_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     cells = [[cell(value) for value in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(headers, *cells, strict=True)]
     if sys.stdout.isatty():
         table = Table(*headers, box=None, header_style="bold", pad_edge=False)
         for row in cells:
-            table.add_row(*(Text(text, style=COLOURS.get(text, ""), overflow="fold") for text in row))
-        Console(markup=False, highlight=False).print(table)
+            table.add_row(*(Text(text, style=COLOURS.get(text, ""), no_wrap=True) for text in row))
+        # As wide as it is: the terminal may break lines, but ids stay in one piece and can be copied.
+        Console(markup=False, highlight=False, width=sum(widths) * 2 + 2 * len(widths)).print(table, soft_wrap=True)
         return
-    widths = [max(map(len, column)) for column in zip(headers, *cells, strict=True)]
     for row in ([header.upper() for header in headers], *cells):
         typer.echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
 
@@ -98,7 +99,9 @@ def block(value: object, *, keep: str = "\n\t") -> str:
 
 def _text(value: object) -> str:
     match value:
-        case None | [] | () | {}:
+        case None:
+            return "-"
+        case list() | tuple() | dict() if not value:
             return "-"
         case datetime():
             return value.astimezone(UTC).isoformat(sep=" ", timespec="seconds").replace("+00:00", "Z")

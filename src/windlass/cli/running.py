@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from windlass import settings
 from windlass.app import Windlass
 from windlass.cli import logs
+from windlass.errors import WindlassError
 from windlass.runtime.worker import Worker
 
 try:
@@ -42,10 +43,20 @@ def run(main: Coroutine[Any, Any, T]) -> T:
         return runner.run(main)
 
 
+def sentence(error: Exception) -> str | None:
+    """What to say about an error that is not a defect of ours; None: it is one.
+
+    Ours, and what a server says about itself (wrong password, no such database, no rights), which has a SQLSTATE.
+    """
+    if isinstance(error, WindlassError):
+        return str(error).strip()
+    return f"the database refused: {error}" if getattr(error, "sqlstate", None) else None
+
+
 def leave(worker: Worker | None, code: int) -> None:
     """End the process. Threads that ignore their cancellation would keep it alive for ever."""
     if worker is not None and worker.stuck:
-        _log.warning("%d threads did not stop when told: ending without them", worker.stuck)
+        _log.warning("%d thread(s) did not stop when told: ending without them", worker.stuck)
         logging.shutdown()
         sys.stdout.flush()
         os._exit(code)

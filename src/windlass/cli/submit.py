@@ -18,7 +18,7 @@ from windlass.cli.running import use
 from windlass.core import document, duration
 from windlass.core.job import TERMINAL, JobState
 from windlass.core.submission import DEFAULT_PRIORITY
-from windlass.errors import Invalid, Unavailable
+from windlass.errors import Conflict, Invalid
 
 EXAMPLES = """Examples:
 
@@ -33,7 +33,7 @@ READ_LIMIT = 16 * document.PAYLOAD_LIMIT  # white space may be generous; what ne
 
 def submit(
     type_: Annotated[str, typer.Argument(metavar="TYPE", help="Should be domain.action.vN.")],
-    payload: Annotated[str | None, typer.Argument(metavar="[PAYLOAD]", help="JSON, or - for standard input.")] = None,
+    payload: Annotated[str | None, typer.Argument(metavar="PAYLOAD", help="JSON, or - for standard input.")] = None,
     payload_file: Annotated[Path | None, typer.Option(help="Read the payload from a file.")] = None,
     queue: Annotated[str | None, typer.Option(help="Default: default.")] = None,
     priority: Annotated[int, typer.Option(help="Lower runs first.")] = DEFAULT_PRIORITY,
@@ -49,7 +49,7 @@ def submit(
     json: Json = False,
 ) -> None:
     """Record a job; prints its id."""
-    options = {
+    options: dict[str, Any] = {
         "queue": queue,
         "priority": priority,
         "delay": duration.parse(delay, field="delay") if delay is not None else None,
@@ -67,15 +67,14 @@ def submit(
         id_ = await app.submit(type_, arguments, **options)
         if not json:
             typer.echo(str(id_))
-        return await _wait(app, id_, patience, json=json) if wait else _told(id_, json=json)
+        if wait:
+            return await _wait(app, id_, patience, json=json)
+        if json:
+            show_json({"id": id_})
+        return None
 
     if use(action) not in (None, JobState.SUCCEEDED):
         raise typer.Exit(1)
-
-
-def _told(id_: UUID, *, json: bool) -> None:
-    if json:
-        show_json({"id": id_})
 
 
 async def _wait(app: Windlass, id_: UUID, patience: timedelta | None, *, json: bool) -> JobState:
@@ -84,17 +83,14 @@ async def _wait(app: Windlass, id_: UUID, patience: timedelta | None, *, json: b
             await _ended(app, id_)
     except TimeoutError:
         job = await app.get(id_)
-        raise Unavailable(f"job {id_} is still {job.status} after {timeout_text(patience)}: it goes on") from None
+        waited = duration.text(patience or timedelta())
+        raise Conflict(f"job {id_} is still {job.status} after {waited}: it is recorded and goes on") from None
     job = await app.get(id_)
     if json:
         show_json(record(job))
     else:
         say(f"{job.status}: {block(job.result if job.status is JobState.SUCCEEDED else job.last_error)}", "bold")
     return job.status
-
-
-def timeout_text(patience: timedelta | None) -> str:
-    return duration.text(patience or timedelta())
 
 
 async def _ended(app: Windlass, id_: UUID) -> None:

@@ -32,7 +32,7 @@ Without WINDLASS_DATABASE_URL it starts (and shares) a Postgres of its own, with
 
 def up(
     target: Annotated[
-        str | None, typer.Argument(metavar="[MODULE:APP]", help="Also run a worker with the handlers of this app.")
+        str | None, typer.Argument(metavar="MODULE:APP", help="Also run a worker with the handlers of this app.")
     ] = None,
     host: Annotated[str, typer.Option(help="Beyond loopback WINDLASS_API_KEY must be set.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 picks a free one.")] = 8080,

@@ -151,7 +151,7 @@ class _Board:
             fan = self._refill(event.step, fan, free)
         self._set_fan(event.step, fan)
         if not fan.active:
-            self._move(event.step, fan.letter, event.reason)
+            self._move(event.step, fan.letter, fan.reason)
 
     def _refill(self, step: int, fan: Fan, free: int) -> Fan:
         """Use free slots: first what is to be done again, then what was never begun."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from windlass.core.plan import Plan
+from windlass.core.reason import Reason
 
 
 class Letter(StrEnum):
@@ -113,6 +114,15 @@ class Fan:
         if self.failed:
             return Letter.FAILED
         return Letter.SUCCEEDED if self.succeeded == self.count else Letter.CANCELLED
+
+    @property
+    def reason(self) -> Reason | None:
+        """Why it did not succeed; in numbers, so that it does not depend on which instance ended last."""
+        if self.letter is Letter.SUCCEEDED:
+            return None
+        if self.failed:
+            return Reason("instances", f"{self.failed} of {self.count} instances failed")
+        return Reason("instances", f"{self.count - self.succeeded} of {self.count} instances were cancelled")
 
     def after(self, letter: Letter, count: int) -> "Fan":
         if letter is Letter.SUCCEEDED:

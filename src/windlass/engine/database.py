@@ -1,6 +1,8 @@
 """The database as an operator sees it: where it is, what state it is in, and the programs that come with it."""
 
+import re
 import shutil
+import subprocess
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -65,26 +67,26 @@ def stop(place: Place) -> bool:
 
 
 def program(place: Place, name: str) -> Path:
-    """psql, pg_dump and their like: the embedded server's own, or for a foreign server the user's choice first.
+    """psql, pg_dump and their like: the embedded server's own; for a foreign server the newest there is.
 
-    A dump program must not be older than its server, which for a foreign one only the user can know.
+    A dump program refuses a server newer than itself, but not an older one.
     """
     on_path = shutil.which(name)
-    if place.url is not None and place.pg_bin is None and on_path:
-        return Path(on_path)
     try:
         data = embedded.status(place.embedded).data if place.url is None else place.home / "none"
-        found = embedded.find_binaries(place.pg_bin, data).program(name)
+        binaries = embedded.find_binaries(place.pg_bin, data)
     except Unavailable:
-        found = None
-    if found is None or not found.exists():
-        if on_path:
-            return Path(on_path)
+        binaries = None
+    if binaries is not None and binaries.program(name).exists():
+        chosen = place.url is None or place.pg_bin is not None
+        if chosen or on_path is None or _major(on_path) < binaries.major:
+            return binaries.program(name)
+    if on_path is None:
         raise Unavailable(
             f"{name} was not found: install the Postgres client programs (for example postgresql-client), "
             "or name a folder that has them with WINDLASS_PG_BIN"
         )
-    return found
+    return Path(on_path)
 
 
 def without_password(url: str) -> tuple[str, str | None]:
@@ -104,3 +106,9 @@ async def _migrations(conn: Connection) -> tuple[list[str], list[str]]:
     return [known.get(version, f"{version:04} (from a newer version)") for version in applied], [
         name for version, name in known.items() if version not in applied
     ]
+
+
+def _major(program_: str) -> int:
+    told = subprocess.run([program_, "--version"], capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 - a program we looked up
+    version = re.search(r"\(PostgreSQL\) (\d+)", told.stdout)
+    return int(version[1]) if version else 0

@@ -37,12 +37,14 @@ class Attempt:
     task: "asyncio.Task[None] | None" = None
     timer: asyncio.TimerHandle | None = None
     stop: Stop | None = None
+    begun: bool = False
 
     def end(self, why: Stop) -> None:
         if self.stop is None and self.task is not None:
             self.stop = why
             self.context.cancel()
-            self.task.cancel()
+            if self.begun:  # a task that is cancelled before its first step ends without a word
+                self.task.cancel()
 
     @property
     def timeout(self) -> timedelta | None:
@@ -129,7 +131,10 @@ class Attempts:
 
     async def _run(self, attempt: Attempt) -> None:
         outcome: Outcome | None
+        attempt.begun = True
         try:
+            if attempt.stop is not None:
+                raise asyncio.CancelledError
             with span(self._tracer, attempt.job):
                 payload = decode(attempt.job.payload)
                 outcome = await perform(attempt.handler, attempt.context, payload, self._threads)

@@ -24,6 +24,11 @@ class Lanes:
         self._lanes: dict[Key, Lane] = {}
         self._looked = float("-inf")
         self._rest = 0.0
+        self._stale = float("-inf")
+
+    def stale(self, now: float) -> bool:
+        """Is a full look overdue, however much the known lanes still give?"""
+        return now >= self._stale
 
     def rest(self, now: float) -> float:
         """How long until the next full look may be taken; 0 means now."""
@@ -35,6 +40,7 @@ class Lanes:
         kept = {key: lane for key, lane in self._lanes.items() if key not in due and self._serves(lane.type)}
         self._lanes = dict(list({**due, **kept}.items())[:MAX_LANES])
         self._looked, self._rest = ended, min(MOST, max(LEAST, SHARE * (ended - started)))
+        self._stale = ended + max(MOST, SHARE * (ended - started))
         return bool(due)
 
     def taken(self, jobs: Iterable[Claimed]) -> None:
@@ -49,6 +55,8 @@ class Lanes:
         offered: list[tuple[Lane, int]] = []
         limited: set[str] = set()
         for lane in self._lanes.values():
+            if not self._serves(lane.type):  # the registry may have changed since the last look
+                continue
             limit = room(lane.type)
             if limit is None:
                 offered.append((lane, count))

@@ -36,6 +36,7 @@ from windlass.runtime.lanes import Lanes
 from windlass.runtime.metrics import WorkerMetrics
 
 _log = logging.getLogger("windlass.worker")
+SIGN_OF_LIFE = 10.0  # seconds; others take a worker for dead that was silent for three of these
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +80,7 @@ class Worker:
         self._claiming = 0
         self._hungry = False
         self._open = False  # registered, and not yet draining
+        self._draining = False
         self._dispatch_due = False
         self._pause = 0.0
         self._paused = False
@@ -178,7 +180,8 @@ class Worker:
     async def _offer(self, count: int) -> Sequence[tuple[Lane, int]]:
         if not count:
             return ()
-        return self._lanes.offer(count, self._type_room(count)) or await self._look(count)
+        known = () if self._lanes.stale(time.monotonic()) else self._lanes.offer(count, self._type_room(count))
+        return known or await self._look(count)
 
     async def _exchange(
         self, reports: list[Report], lines: list[Line], offer: Sequence[tuple[Lane, int]], count: int
@@ -251,7 +254,7 @@ class Worker:
 
     async def _watch(self) -> None:
         """Extend leases at a third of their length; see each second what was taken from us."""
-        if time.monotonic() - self._extended < self.options.lease.total_seconds() / 3:
+        if time.monotonic() - self._extended < min(SIGN_OF_LIFE, self.options.lease.total_seconds() / 3):
             return await self._check_held()
         await self._say_seen()
         self._extended = time.monotonic()
@@ -287,24 +290,33 @@ class Worker:
             host=socket.gethostname(),
             pid=os.getpid(),
             queues=self.options.queues,
-            types=self._handlers.types(),
+            types=[type_ for type_ in self._handlers.types() if "%" in type_ or self.serves(type_)],
             concurrency=self.options.concurrency,
         )
-        self._open = True
+        self._open = not self._draining  # the stop may come while we say hello
         self._wake()
 
     async def _drain(self, at_once: asyncio.Event) -> None:
-        self._open = False
+        self._open, self._draining = False, True
         _log.info("draining: %d jobs are running", len(self._attempts))
         hurry = asyncio.ensure_future(at_once.wait())
         deadline = time.monotonic() + self.options.grace.total_seconds()
-        while len(self._attempts) and not hurry.done() and (left := deadline - time.monotonic()) > 0:
-            await asyncio.wait([hurry, *self._attempts.tasks()], timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        while self._occupied and not hurry.done() and (left := deadline - time.monotonic()) > 0:
+            await asyncio.wait([hurry, *self._under_way()], timeout=left, return_when=asyncio.FIRST_COMPLETED)
         hurry.cancel()
-        self._attempts.stop_all(Stop.DRAIN)
-        if tasks := self._attempts.tasks():
-            await asyncio.wait(tasks, timeout=5)
+        deadline = time.monotonic() + 5
+        while self._occupied and (left := deadline - time.monotonic()) > 0:
+            self._attempts.stop_all(Stop.DRAIN)  # again and again: a claim may bring more
+            await asyncio.wait(self._under_way(), timeout=left, return_when=asyncio.FIRST_COMPLETED)
         await self._flush(deadline=time.monotonic() + 5)
+
+    @property
+    def _occupied(self) -> bool:
+        """Jobs run, or a claim that was on its way when the stop came may still bring some."""
+        return bool(len(self._attempts) or self._claiming)
+
+    def _under_way(self) -> list["asyncio.Task[None]"]:
+        return [*self._attempts.tasks(), *self._turns]
 
     async def _flush(self, *, deadline: float) -> None:
         """Get the last reports out; if the database stays away the leases run out by themselves."""

@@ -1,8 +1,8 @@
 """Connections: how they are opened, what a transaction starts with, and what a driver error means to the caller."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias
@@ -56,7 +56,7 @@ async def open_pool(options: DatabaseOptions) -> Pool:
         moment = options.clock() if options.clock else None
         await conn.execute("select set_config('windlass.now', $1, false)", moment.isoformat() if moment else "")
 
-    with translated():
+    with translated(), admitted():
         return await asyncpg.create_pool(
             options.url,
             min_size=1,
@@ -68,7 +68,7 @@ async def open_pool(options: DatabaseOptions) -> Pool:
 
 
 async def open_connection(options: DatabaseOptions) -> "asyncpg.Connection[asyncpg.Record]":
-    with translated():
+    with translated(), admitted():
         return await asyncpg.connect(options.url, statement_cache_size=0 if options.pooler else 100)
 
 
@@ -85,6 +85,19 @@ async def transaction(pool: Pool) -> AsyncIterator[Connection]:
                     await conn.execute("rollback")
                 raise
             await conn.execute("commit")
+
+
+@contextmanager
+def admitted() -> Iterator[None]:
+    """A server that answers with a refusal (password, database, rights) is as good as none."""
+    try:
+        yield
+    except asyncpg.PostgresError as error:
+        if isinstance(error, GONE):
+            raise
+        raise Unavailable(
+            f"the database refused: {error}; check WINDLASS_DATABASE_URL and its user's rights"
+        ) from error
 
 
 class translated:  # noqa: N801 - used as a context manager, reads as a verb

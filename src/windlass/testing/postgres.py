@@ -38,6 +38,7 @@ class Databases:
         template = await self._ready_template()
         name = f"windlass_test_{uuid4().hex[:12]}"
         await self._administer(f'create database "{name}" template "{template}"')
+        await self._administer(f"alter database \"{name}\" set timezone = 'UTC'")  # settings are not copied
         try:
             yield self._url_of(name)
         finally:

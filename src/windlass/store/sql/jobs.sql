@@ -261,7 +261,7 @@ select lane.queue, lane.type, sum(n)::bigint as depth from windlass.lane cross j
   select count(*) as n from (
     select 1 from workflow.workflow_run j
      where j.status = 'pending' and j.due and j.deleted_at is null
-       and j.queue = lane.queue and j.type = lane.type and j.priority = lane.priority limit $1) as some) as counted
+       and j.queue = lane.queue and j.type = lane.type and j.priority = lane.priority limit $1) as waiting) as counted
  group by lane.queue, lane.type
 
 -- name: live

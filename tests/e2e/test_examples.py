@@ -1,0 +1,14 @@
+"""Every example runs."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_demo_shows_a_crash_and_loses_nothing() -> None:
+    done = subprocess.run([sys.executable, "examples/demo.py"], cwd=ROOT, capture_output=True, text=True, timeout=110)
+    assert done.returncode == 0, done.stderr
+    assert "402 succeeded, 1 failed, 0 left" in done.stdout
+    assert "0 were recorded twice" in done.stdout

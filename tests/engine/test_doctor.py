@@ -1,0 +1,83 @@
+"""What the doctor finds, and what it advises."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import asyncpg
+import pytest
+
+from windlass.engine.doctor import Level, examine, judge_lines, judge_schema, judge_server
+from windlass.engine.unit import Unit
+from windlass.store.doctor import Server, Waiting
+from windlass.store.rows import WorkerRow
+from windlass.testing import Clock
+
+SERVER = Server(150004, "15.4", 1, "on", "on", "on", "UTC")
+LATE = Waiting("default", "billing.charge.v1", timedelta(minutes=3))
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+WORKER = WorkerRow("w", "host", 1, ["default"], ["billing.%"], 10, "running", 0, NOON, NOON, True)
+
+
+@pytest.mark.parametrize(
+    ("server", "expected"),
+    [
+        (SERVER, {}),
+        (replace(SERVER, version=140011), {"version": Level.PROBLEM}),
+        (replace(SERVER, fsync="off"), {"durability": Level.PROBLEM}),
+        (replace(SERVER, synchronous_commit="off"), {"durability": Level.PROBLEM}),
+        (replace(SERVER, synchronous_commit="remote_apply"), {}),
+        (replace(SERVER, full_page_writes="off"), {"durability": Level.PROBLEM}),
+        (replace(SERVER, timezone="Europe/Berlin"), {"time zone": Level.WARNING}),
+    ],
+)
+def test_a_server_that_could_lose_or_shift_things_is_named(server: Server, expected: dict[str, Level]) -> None:
+    findings = [finding for finding in judge_server(server) if finding.level is not Level.OK]
+    assert {finding.check: finding.level for finding in findings} == expected
+    assert all(finding.fix for finding in findings)
+
+
+@pytest.mark.parametrize(
+    ("worker", "registry", "expected"),
+    [
+        (WORKER, {}, []),
+        (replace(WORKER, types=["billing.charge.v1"]), {}, []),
+        (replace(WORKER, types=["billing.charge.v2"]), {}, [Level.PROBLEM]),
+        (replace(WORKER, queues=["sql"]), {}, [Level.PROBLEM]),
+        (WORKER, {"billing.charge.v1": ("go", True)}, [Level.WARNING]),
+        (WORKER, {"billing.charge.v1": ("python", False)}, [Level.WARNING]),
+        (WORKER, {"billing.charge.v1": ("python", True)}, []),
+    ],
+)
+def test_a_line_that_nobody_will_serve_is_found(
+    worker: WorkerRow, registry: dict[str, tuple[str, bool]], expected: list[Level]
+) -> None:
+    assert [finding.level for finding in judge_lines([LATE], [worker], registry)] == expected
+    young = replace(LATE, waits=timedelta(seconds=59))
+    assert list(judge_lines([young], [], {})) == []
+
+
+def test_a_schema_that_is_behind_names_what_is_missing() -> None:
+    assert judge_schema(["0002 hooks"]).fix == "windlass db migrate"
+
+
+async def test_a_session_that_keeps_an_old_snapshot_is_found(
+    unit: Unit, clock: Clock, conn: "asyncpg.Connection[Any]"
+) -> None:
+    async with conn.transaction(isolation="repeatable_read"):
+        await conn.fetchval("select count(*) from workflow.workflow_run")
+        before = [finding for finding in await examine(unit) if finding.check == "snapshots"]
+        clock.move(timedelta(minutes=5))
+        after = [finding for finding in await examine(unit) if finding.check == "snapshots"]
+    pid = conn.get_server_pid()
+    assert [finding.level for finding in before] == [Level.OK]
+    assert [finding.fix for finding in after] == [f"end it: select pg_terminate_backend({pid})"]
+    assert "has kept a snapshot for 5m" in after[0].message or "has kept a snapshot for 4m" in after[0].message
+
+
+async def test_a_database_without_a_schema_is_a_problem_and_not_an_error(
+    unit: Unit, conn: "asyncpg.Connection[Any]"
+) -> None:
+    await conn.execute("drop schema windlass cascade")
+    findings = {finding.check: finding.level for finding in await examine(unit)}
+    assert findings["schema"] is Level.PROBLEM

@@ -1,0 +1,322 @@
+"""Time passes, holders fall silent, old rows go: what upkeep does, with the clock moved by hand."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from windlass.core.job import Claimed, JobMove, Report, Setback, Success
+from windlass.core.submission import JobSpec
+from windlass.engine import jobs, upkeep, work
+from windlass.engine.unit import Unit
+from windlass.engine.upkeep import Swept
+from windlass.engine.work import Turn
+from windlass.errors import NotFound
+from windlass.testing import Clock
+
+Connection = Any
+LEASE = timedelta(seconds=30)
+MONTH = timedelta(days=30)
+SPEC = JobSpec(type="a.b.v1")
+
+
+@pytest.fixture
+async def unit(unit: Unit, clock: Clock) -> Unit:
+    """An hour from now: the server has been up for long."""
+    clock.move(timedelta(hours=1))
+    return unit
+
+
+async def submit(unit: Unit, **fields: Any) -> UUID:
+    return (await jobs.submit(unit, [replace(SPEC, **fields)]))[0]
+
+
+async def take(unit: Unit, count: int = 1, worker: str = "w1") -> list[Claimed]:
+    lanes = [(replace(lane, seq=0), count) for lane in await work.look(unit, ["default", "sql"])]
+    return (await work.turn(unit, Turn(worker=worker, lease=LEASE, lanes=lanes, count=count)))[0]
+
+
+async def tell(unit: Unit, *reports: Report) -> None:
+    await work.turn(unit, Turn(worker="w1", lease=LEASE, reports=reports))
+
+
+async def finished(unit: Unit, count: int = 1) -> list[UUID]:
+    await jobs.submit(unit, [SPEC] * count)
+    claimed = await take(unit, count)
+    await tell(unit, *(Success(job, "1") for job in claimed))
+    return [job.id for job in claimed]
+
+
+async def by_sql(conn: Connection, **columns: Any) -> UUID:
+    given = {"type": "a.b.v1", "payload": "{}", **columns}
+    marks = ", ".join(f"${n}" for n in range(1, len(given) + 1))
+    statement = f"insert into workflow.workflow_run ({', '.join(given)}) values ({marks}) returning id"
+    id_: UUID = await conn.fetchval(statement, *given.values())
+    return id_
+
+
+# Silent holders
+
+
+async def test_an_expired_lease_returns_to_pending_whoever_held_it(unit: Unit, clock: Clock, conn: Connection) -> None:
+    ours = await submit(unit)
+    await take(unit)
+    now = clock.now() or datetime.now(UTC)
+    lease = {"status": "leased", "lease_until": now + LEASE}
+    go, nameless = await by_sql(conn, leased_by="go-1", **lease), await by_sql(conn, **lease)
+    assert await upkeep.release_expired(unit) == Swept()
+    clock.move(LEASE + timedelta(seconds=1))
+    assert await upkeep.release_expired(unit) == Swept(released=3)
+    for id_, holder in ((ours, "w1"), (go, "go-1"), (nameless, "the worker")):
+        job = await jobs.get(unit, id_)
+        assert (job.status, job.attempt, job.lost, job.leased_by, job.lease_until) == ("pending", 0, 1, None, None)
+        assert job.last_error == f"lease lost: {holder} fell silent"
+        last = (await jobs.events(unit, id_))[-1]
+        assert (last.event_type, last.actor, last.data) == ("retried", "upkeep", {"error": job.last_error})
+    assert {job.number for job in await take(unit, 3)} == {2}
+    assert await upkeep.release_expired(unit) == Swept()
+
+
+async def test_a_heartbeat_keeps_a_lease(unit: Unit, clock: Clock) -> None:
+    await submit(unit)
+    [job] = await take(unit)
+    for _ in range(5):
+        clock.move(LEASE - timedelta(seconds=1))
+        assert await work.heartbeat(unit, [job], worker="w1", lease=LEASE) == {job.id}
+        assert await upkeep.release_expired(unit) == Swept()
+
+
+async def losses_until_the_end(unit: Unit, clock: Clock, id_: UUID) -> int:
+    for losses in range(1, 50):
+        assert [job.id for job in await take(unit)] == [id_]
+        clock.move(LEASE * 2)
+        swept = await upkeep.release_expired(unit)
+        if swept == Swept(failed=1):
+            return losses
+        assert swept == Swept(released=1)
+    raise AssertionError("it never ends")
+
+
+async def test_a_poison_job_ends_as_failed(unit: Unit, clock: Clock) -> None:
+    id_ = await submit(unit, max_attempts=3)
+    assert await losses_until_the_end(unit, clock, id_) == 3
+    job = await jobs.get(unit, id_)
+    assert (job.status, job.lost, job.attempt) == ("failed", 3, 0)
+    assert [error["type"] for error in job.errors] == ["LeaseLost"] * 3
+    assert [event.event_type for event in await jobs.events(unit, id_)][-2:] == ["leased", "failed"]
+    assert await take(unit) == []
+
+
+async def test_a_bare_sql_row_gets_five_more_losses(unit: Unit, clock: Clock, conn: Connection) -> None:
+    id_ = await by_sql(conn, max_attempts=2)
+    assert await losses_until_the_end(unit, clock, id_) == 7
+
+
+async def test_losses_and_failures_use_up_the_same_attempts(unit: Unit, clock: Clock) -> None:
+    id_ = await submit(unit, max_attempts=3)
+    [job] = await take(unit)
+    await tell(unit, Setback(job, JobMove.RETRY, {"message": "boom"}, timedelta()))
+    assert await losses_until_the_end(unit, clock, id_) == 2
+
+
+async def test_a_reopened_poison_job_has_its_attempts_again(unit: Unit, clock: Clock) -> None:
+    id_ = await submit(unit, max_attempts=2)
+    await losses_until_the_end(unit, clock, id_)
+    await jobs.reopen(unit, id_)
+    assert await losses_until_the_end(unit, clock, id_) == 2
+
+
+# Time
+
+
+async def test_a_job_comes_into_line_when_its_time_has_come(unit: Unit, clock: Clock) -> None:
+    id_ = await submit(unit, delay=timedelta(minutes=10))
+    assert await take(unit) == []
+    assert await upkeep.become_due(unit) == 0
+    assert await upkeep.next_due(unit) == timedelta(minutes=10)
+    clock.move(timedelta(minutes=10))
+    assert await upkeep.become_due(unit) == 1
+    assert [job.id for job in await take(unit)] == [id_]
+    assert await upkeep.next_due(unit) is None
+
+
+# Pruning
+
+
+async def test_pruning_removes_old_rows_in_small_batches_and_their_lines(
+    unit: Unit, clock: Clock, conn: Connection
+) -> None:
+    old = await finished(unit, 7)
+    line = (old[0], 1, 1, datetime(2030, 1, 1, tzinfo=UTC), "INFO", "hello")
+    await work.turn(unit, Turn(worker="w1", lease=LEASE, lines=[line]))
+    clock.move(MONTH)
+    young = await finished(unit, 2)
+    waiting = await submit(unit)
+    clock.move(timedelta(minutes=1))
+    assert [await upkeep.prune(unit, age=MONTH, batch=3) for _ in range(4)] == [3, 3, 1, 0]
+    left = {row[0] for row in await conn.fetch("select id from workflow.workflow_run")}
+    assert left == {*young, waiting}
+    assert await conn.fetchval("select count(*) from windlass.job_log") == 0
+
+
+async def test_pruning_spares_what_is_alive_however_old(unit: Unit, clock: Clock) -> None:
+    held, waiting = await submit(unit), await submit(unit, delay=timedelta(days=400))
+    await take(unit)
+    clock.move(timedelta(days=365))
+    assert await upkeep.prune(unit, age=MONTH) == 0
+    assert [(await jobs.get(unit, id_)).status for id_ in (held, waiting)] == ["leased", "pending"]
+
+
+async def test_pruning_takes_every_kind_of_end_and_what_was_hidden(unit: Unit, clock: Clock) -> None:
+    failed, cancelled, hidden = await submit(unit), await submit(unit), await submit(unit)
+    [job] = await take(unit)
+    assert job.id == failed
+    await tell(unit, Setback(job, JobMove.FAIL, {"message": "x"}, timedelta()))
+    await jobs.cancel(unit, cancelled)
+    await jobs.delete(unit, hidden)
+    await finished(unit)
+    assert await upkeep.prune(unit, age=MONTH) == 0
+    clock.move(MONTH + timedelta(days=1))
+    assert await upkeep.prune(unit, age=MONTH, batch=100) == 4
+    with pytest.raises(NotFound):
+        await jobs.get(unit, failed)
+
+
+async def test_an_old_row_behind_young_ones_is_pruned_when_those_are(unit: Unit, clock: Clock) -> None:
+    """Rows are looked at by their place in line, and what was submitted first may end last: it may hold up the rest."""
+    early = await jobs.submit(unit, [replace(SPEC, priority=900)] * 5)
+    await finished(unit, 1)
+    clock.move(MONTH + timedelta(days=1))
+    claimed = await take(unit, 5)
+    assert [job.id for job in claimed] == early
+    await tell(unit, *(Success(job, "1") for job in claimed))
+    assert await upkeep.prune(unit, age=MONTH, batch=6) == 1
+    clock.move(MONTH + timedelta(days=1))
+    assert await upkeep.prune(unit, age=MONTH, batch=5) == 5
+
+
+async def test_a_key_is_free_again_when_its_job_was_pruned(unit: Unit, clock: Clock) -> None:
+    first = await submit(unit, idempotency_key="k")
+    await jobs.cancel(unit, first)
+    clock.move(MONTH * 2)
+    await upkeep.prune(unit, age=MONTH)
+    assert await submit(unit, idempotency_key="k") != first
+
+
+# The trail's partitions
+
+
+async def partitions(conn: Connection) -> list[str]:
+    rows = await conn.fetch("""select relname from pg_inherits join pg_class on oid = inhrelid
+      where inhparent = 'workflow.workflow_event'::regclass and relname <> 'workflow_event_default' order by 1""")
+    return [row[0] for row in rows]
+
+
+def week_of(moment: datetime) -> str:
+    return f"workflow_event_{moment - timedelta(days=moment.weekday()):%Y%m%d}"
+
+
+async def test_partitions_are_made_ahead(unit: Unit, clock: Clock, conn: Connection) -> None:
+    before = await partitions(conn)
+    now = clock.now() or datetime.now(UTC)
+    assert before == [week_of(now + timedelta(weeks=n)) for n in range(3)]
+    await upkeep.tend(unit, age=timedelta(days=3650))
+    assert await partitions(conn) == before
+    clock.move(timedelta(weeks=1))
+    await upkeep.tend(unit, age=timedelta(days=3650))
+    assert await partitions(conn) == [*before, week_of(now + timedelta(weeks=3))]
+
+
+async def test_lines_of_a_week_without_a_partition_move_into_it(unit: Unit, clock: Clock, conn: Connection) -> None:
+    clock.move(timedelta(weeks=20))
+    id_ = await submit(unit)
+    where = "select tableoid::regclass::text from workflow.workflow_event where workflow_id = $1"
+    assert await conn.fetchval(where, id_) == "workflow.workflow_event_default"
+    before = await jobs.events(unit, id_)
+    await upkeep.tend(unit, age=timedelta(days=3650))
+    assert await conn.fetchval(where, id_) == f"workflow.{week_of(clock.now() or datetime.now(UTC))}"
+    assert await jobs.events(unit, id_) == before
+
+
+async def test_old_partitions_go_unless_a_live_job_is_as_old(unit: Unit, clock: Clock, conn: Connection) -> None:
+    first = (await partitions(conn))[0]
+    old = await submit(unit, delay=timedelta(days=300))
+    clock.move(timedelta(weeks=10))
+    await upkeep.tend(unit, age=MONTH)
+    assert first in await partitions(conn)
+    assert [event.event_type for event in await jobs.events(unit, old)] == ["created"]
+    await jobs.cancel(unit, old)
+    await submit(unit)
+    await upkeep.tend(unit, age=MONTH)
+    left = await partitions(conn)
+    assert first not in left
+    now = clock.now() or datetime.now(UTC)
+    assert {week_of(now + timedelta(weeks=n)) for n in range(3)} <= set(left)
+
+
+async def test_a_partition_is_kept_until_all_of_it_is_old(unit: Unit, clock: Clock, conn: Connection) -> None:
+    names = await partitions(conn)
+    ends = datetime.strptime(names[0][-8:], "%Y%m%d").replace(tzinfo=UTC) + timedelta(weeks=1)
+    clock.set(ends + MONTH - timedelta(seconds=1))
+    await upkeep.tend(unit, age=MONTH)
+    assert names[0] in await partitions(conn)
+    clock.set(ends + MONTH + timedelta(seconds=1))
+    await upkeep.tend(unit, age=MONTH)
+    assert names[0] not in await partitions(conn)
+
+
+async def test_every_partition_marks_late_lines(unit: Unit, clock: Clock, conn: Connection) -> None:
+    clock.move(timedelta(weeks=30))
+    await upkeep.tend(unit, age=timedelta(days=3650))
+    [id_] = await finished(unit)
+    await conn.execute(
+        "insert into workflow.workflow_event (workflow_id, event_type, created_at) values ($1, 'failed', $2)",
+        id_,
+        clock.now(),
+    )
+    assert (await jobs.events(unit, id_))[-1].data == {"late": True}
+
+
+async def test_workers_long_silent_are_forgotten(unit: Unit, clock: Clock, conn: Connection) -> None:
+    known = {"host": "h", "pid": 1, "queues": ["default"], "types": ["a"], "concurrency": 1}
+    await work.register(unit, id_="gone", **known)  # type: ignore[arg-type]
+    clock.move(timedelta(days=2))
+    await work.register(unit, id_="here", **known)  # type: ignore[arg-type]
+    await upkeep.tend(unit, age=MONTH)
+    assert [row[0] for row in await conn.fetch("select id from windlass.worker")] == ["here"]
+
+
+# Terms
+
+TERM = timedelta(seconds=10)
+
+
+async def hold(unit: Unit, holder: str, duty: str = "upkeep") -> bool:
+    return await upkeep.take_term(unit, duty=duty, holder=holder, term=TERM)
+
+
+async def test_a_duty_has_one_holder_who_may_renew_it(unit: Unit, clock: Clock) -> None:
+    assert await hold(unit, "a")
+    assert not await hold(unit, "b")
+    assert await hold(unit, "b", duty="another")
+    clock.move(TERM * 0.9)
+    assert await hold(unit, "a")
+    clock.move(TERM * 0.9)
+    assert not await hold(unit, "b")
+
+
+async def test_a_term_that_ended_is_taken_over_and_not_given_back(unit: Unit, clock: Clock) -> None:
+    assert await hold(unit, "a")
+    clock.move(TERM + timedelta(seconds=1))
+    assert await hold(unit, "b")
+    assert not await hold(unit, "a")
+
+
+async def test_whoever_resigns_makes_room_at_once_but_only_for_himself(unit: Unit) -> None:
+    assert await hold(unit, "a")
+    await upkeep.resign_term(unit, duty="upkeep", holder="b")
+    assert not await hold(unit, "b")
+    await upkeep.resign_term(unit, duty="upkeep", holder="a")
+    assert await hold(unit, "b")

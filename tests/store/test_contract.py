@@ -1,0 +1,587 @@
+"""The SQL contract: what its design document and its unmodified clients say works word for word."""
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import asyncpg
+import pytest
+
+from windlass.engine import jobs, upkeep, work
+from windlass.engine.unit import Unit
+from windlass.engine.work import Turn
+from windlass.testing import Clock
+
+# The design document's statements, letter by letter.
+
+CREATE = """
+insert into workflow.workflow_run (
+  type,
+  payload,
+  idempotency_key
+) values (
+  'content.thumbnail.v1',
+  '{"content_id":"c_123", "width": 300, "height": 300}',
+  'content:c_123:thumbnail:300x300'
+)
+on conflict (idempotency_key) do nothing
+returning id;
+"""
+CANCEL = """
+update workflow.workflow_run
+set status = 'cancelled', updated_at = now()
+where id = :run_id
+  and status in ('pending', 'leased');
+"""
+CLAIM = """
+select id, type, payload, attempt, max_attempts
+from workflow.workflow_run
+where status = 'pending'
+  and (type like 'billing.%' or type like 'payment.%')
+  and run_at <= now()
+  and deleted_at is null
+order by priority asc, created_at asc
+for update skip locked
+limit 1;
+"""
+LEASE = """
+update workflow.workflow_run
+set status = 'leased',
+    leased_by = :worker_id,
+    lease_until = now() + interval '30 seconds',
+    updated_at = now()
+where id = :run_id;
+"""
+HEARTBEAT = """
+update workflow.workflow_run
+set lease_until = now() + interval '30 seconds',
+    updated_at = now()
+where id = :run_id and status = 'leased';
+"""
+CHECK = """
+select status from workflow.workflow_run where id = :run_id;
+-- if status = 'cancelled', stop execution gracefully
+"""
+LOG = """
+insert into workflow.workflow_event (workflow_id, event_type, data)
+values (:run_id, 'heartbeat', '{"extended_by_seconds": 30}');
+"""
+
+# What the unmodified clients send: unqualified names, the schema on the search path.
+
+SUBMIT = """INSERT INTO workflow_run (id, type, payload, priority, run_at, idempotency_key, max_attempts)
+  VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (idempotency_key) DO NOTHING RETURNING id"""
+EVENT = "INSERT INTO workflow_event (workflow_id, event_type, data) VALUES ($1, $2, $3)"
+STOP = """UPDATE workflow_run SET status = 'cancelled', updated_at = now()
+  WHERE id = $1 AND status IN ('pending', 'leased')"""
+_POLL = """UPDATE workflow_run SET status = 'leased', leased_by = $1, lease_until = now() + interval '30 seconds',
+  updated_at = now() WHERE id = (SELECT id FROM workflow_run WHERE {due} AND deleted_at IS NULL
+  AND (type LIKE $2 OR type LIKE $3) ORDER BY priority ASC, created_at ASC FOR UPDATE SKIP LOCKED LIMIT 1)
+  RETURNING id, type, payload, attempt, max_attempts"""
+POLL_PYTHON = _POLL.format(due="status = 'pending' AND run_at <= now()")
+POLL_GO = _POLL.format(due="((status = 'pending' AND run_at <= now()) OR (status = 'leased' AND lease_until < now()))")
+SUCCEED = "UPDATE workflow_run SET status = 'succeeded', result = $2, updated_at = now() WHERE id = $1"
+FAIL = """UPDATE workflow_run SET status = $2, attempt = $3, run_at = $4, last_error = $5, updated_at = now()
+  WHERE id = $1"""
+EXTEND = """UPDATE workflow_run SET lease_until = now() + interval '1 second' * $2, updated_at = now()
+  WHERE id = $1 AND status = 'leased'"""
+DEPTH = "SELECT count(*) FROM workflow_run WHERE type LIKE $1 AND status = 'pending' AND deleted_at IS NULL"
+COLUMNS = """id, type, payload, status, priority, run_at, idempotency_key, attempt, max_attempts, leased_by,
+  lease_until, last_error, result, created_at, updated_at"""
+GET = f"SELECT {COLUMNS} FROM workflow_run WHERE id = $1 AND deleted_at IS NULL"
+LIST = f"""SELECT {COLUMNS} FROM workflow_run WHERE deleted_at IS NULL AND type = $1 AND status = $2
+  ORDER BY created_at DESC LIMIT $3 OFFSET $4"""
+EVENTS = """SELECT id, workflow_id, event_type, data, created_at FROM workflow_event WHERE workflow_id = $1
+  ORDER BY created_at ASC"""
+SCHEDULE = """INSERT INTO workflow_schedule (type, payload, schedule, timezone, next_run_at, priority, max_attempts)
+  VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING id"""
+SCHEDULE_GO = """INSERT INTO workflow_schedule (id, type, payload, schedule, timezone, next_run_at, priority,
+  max_attempts) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"""
+PAUSE = "UPDATE workflow_schedule SET enabled = $2, updated_at = now() WHERE id = $1 AND deleted_at IS NULL"
+UNSCHEDULE = """UPDATE workflow_schedule SET deleted_at = now(), enabled = false, updated_at = now()
+  WHERE id = $1 AND deleted_at IS NULL"""
+SCHEDULES = """SELECT id, type, payload, schedule, timezone, next_run_at, last_run_at, enabled, priority, max_attempts
+  FROM workflow_schedule WHERE deleted_at IS NULL ORDER BY created_at"""
+TICK = """SELECT id, type, payload, schedule, timezone, next_run_at, priority, max_attempts FROM workflow_schedule
+  WHERE next_run_at <= now() AND enabled = true AND deleted_at IS NULL ORDER BY next_run_at
+  FOR UPDATE SKIP LOCKED LIMIT 10"""
+FIRE = """INSERT INTO workflow_run (type, payload, priority, max_attempts, run_at, idempotency_key)
+  VALUES ($1, $2, $3, $4, now(), $5) ON CONFLICT (idempotency_key) DO NOTHING RETURNING id"""
+MOVE_ON = "UPDATE workflow_schedule SET next_run_at = $2, last_run_at = now(), updated_at = now() WHERE id = $1"
+
+Connection = Any
+NOW = datetime.now(UTC)
+
+
+def bound(statement: str, **values: Any) -> tuple[str, list[Any]]:
+    """The document's `:name` as the driver's `$n`."""
+    names = list(dict.fromkeys(re.findall(r"(?<!:):(\w+)", statement)))
+    for n, name in enumerate(names, 1):
+        statement = statement.replace(f":{name}", f"${n}")
+    return statement, [values[name] for name in names]
+
+
+async def say(conn: Connection, statement: str, **values: Any) -> list[Any]:
+    text, arguments = bound(statement, **values)
+    return list(await conn.fetch(text, *arguments))
+
+
+async def row(conn: Connection, id_: UUID) -> dict[str, Any]:
+    return dict(await conn.fetchrow("select * from workflow.workflow_run where id = $1", id_))
+
+
+@pytest.fixture(params=["owner", "worker role"])
+async def client(request: pytest.FixtureRequest, database: str, conn: Connection) -> AsyncIterator[Connection]:
+    """A client as the other project opens it: only `workflow` on the path, and perhaps only the rights it needs."""
+    if request.param == "owner":
+        client = await asyncpg.connect(database)
+        await client.execute("SET search_path TO workflow")
+        yield client
+        await client.close()
+        return
+    role = f"worker_{uuid4().hex[:12]}"
+    await conn.execute(f"""
+        create role {role};
+        grant usage on schema workflow to {role};
+        grant select, insert, update on all tables in schema workflow to {role};
+        grant usage on sequence workflow.workflow_event_id_seq to {role}""")
+    client = await asyncpg.connect(database)
+    await client.execute(f"set session authorization {role}")
+    await client.execute("SET search_path TO workflow")
+    try:
+        yield client
+    finally:
+        await client.close()
+        await conn.execute(f"drop owned by {role}; drop role {role}")
+
+
+async def submitted(client: Connection, type_: str = "billing.invoice.v1", **columns: Any) -> UUID:
+    id_ = uuid4()
+    given = {"priority": 100, "run_at": NOW - timedelta(seconds=1), "key": None, "max_attempts": 3, **columns}
+    await client.fetchval(SUBMIT, id_, type_, "{}", *(given[k] for k in ("priority", "run_at", "key", "max_attempts")))
+    return id_
+
+
+async def polled(client: Connection, worker: str = "billing-1", statement: str = POLL_PYTHON) -> UUID | None:
+    found = await client.fetchrow(statement, worker, "billing.%", "payment.%")
+    return found["id"] if found else None
+
+
+# The document
+
+
+async def test_the_documents_insert_records_intent_once(conn: Connection) -> None:
+    first = await conn.fetchval(CREATE)
+    assert isinstance(first, UUID)
+    assert await conn.fetchval(CREATE) is None
+    job = await row(conn, first)
+    assert (job["status"], job["priority"], job["attempt"], job["max_attempts"]) == ("pending", 100, 0, 3)
+    assert json.loads(job["payload"]) == {"content_id": "c_123", "width": 300, "height": 300}
+    assert (job["queue"], job["due"], job["result"], job["leased_by"]) == ("sql", True, None, None)
+
+
+async def test_the_documents_worker_claims_beats_and_sees_the_cancel(conn: Connection, database: str) -> None:
+    first, second = [
+        await conn.fetchval("insert into workflow.workflow_run (type, payload) values ($1, '{}') returning id", type_)
+        for type_ in ("billing.invoice.v1", "payment.refund.v1")
+    ]
+    await conn.execute("insert into workflow.workflow_run (type, payload) values ('content.ocr.v1', '{}')")
+    other = await asyncpg.connect(database)
+    async with conn.transaction():
+        [mine] = await say(conn, CLAIM)
+        async with other.transaction():
+            [theirs] = await say(other, CLAIM)  # skips what is locked
+        await say(conn, LEASE, worker_id="worker-1", run_id=mine["id"])
+    await other.close()
+    assert (mine["id"], theirs["id"]) == (first, second)
+    leased = await row(conn, first)
+    assert (leased["status"], leased["leased_by"]) == ("leased", "worker-1")
+    await conn.execute("update workflow.workflow_run set lease_until = now() where id = $1", first)
+    await say(conn, HEARTBEAT, run_id=first)
+    assert (await row(conn, first))["lease_until"] > datetime.now(UTC) + timedelta(seconds=20)
+    await say(conn, LOG, run_id=first)
+    await say(conn, CANCEL, run_id=first)
+    assert [r["status"] for r in await say(conn, CHECK, run_id=first)] == ["cancelled"]
+    assert (await row(conn, first))["leased_by"] is None
+    [event] = await conn.fetch("select * from workflow.workflow_event where workflow_id = $1", first)
+    assert (event["event_type"], json.loads(event["data"])) == ("heartbeat", {"extended_by_seconds": 30})
+
+
+@pytest.mark.skipif(shutil.which("psql") is None, reason="psql is not installed")
+def test_the_documents_statements_work_from_psql(database: str, tmp_path: Path) -> None:
+    script = tmp_path / "contract.sql"
+    billing = CREATE.replace("'content.thumbnail.v1'", "'billing.invoice.v1'")
+    take = "begin;" + CLAIM.rstrip().rstrip(";") + r" \gset" + "\n\\set run_id '''' :id ''''\n" + LEASE + "commit;"
+    script.write_text(
+        "\\set worker_id '''psql-1'''\n" + billing + take + HEARTBEAT + LOG + CHECK + CANCEL + CHECK + CANCEL + billing
+    )
+    done = subprocess.run(
+        ["psql", "-X", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-f", str(script), database],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": os.environ["PATH"]},
+        timeout=30,
+    )
+    assert done.returncode == 0, done.stderr
+    said = done.stdout.split()
+    inserted, *rest = said
+    assert UUID(inserted)
+    assert [word for word in rest if word in {"leased", "cancelled"}] == ["leased", "cancelled"]
+    tags = re.findall(r"^(INSERT 0 \d|UPDATE \d|BEGIN|COMMIT)$", done.stdout, re.MULTILINE)
+    assert tags == [
+        *("INSERT 0 1", "BEGIN", "UPDATE 1", "COMMIT"),  # recorded, claimed, leased
+        *("UPDATE 1", "INSERT 0 1", "UPDATE 1", "UPDATE 0"),  # heartbeat, event, cancelled, cancelled already
+        "INSERT 0 0",  # a duplicate is accepted and not recorded
+    ]
+
+
+# The clients
+
+
+async def test_a_client_submits_and_a_duplicate_comes_back_empty(client: Connection) -> None:
+    given = (uuid4(), "content.ocr.v1", '{"a": 1}', 100, NOW, "key-1", 3)
+    assert await client.fetchval(SUBMIT, *given) == given[0]
+    await client.execute(EVENT, given[0], "created", None)
+    assert await client.fetchval(SUBMIT, uuid4(), *given[1:]) is None
+    [event] = await client.fetch(EVENTS, given[0])
+    assert (event["event_type"], event["data"]) == ("created", None)
+
+
+async def test_a_client_cancels_what_is_live_and_learns_when_it_is_too_late(client: Connection) -> None:
+    waiting, leased, done = [await submitted(client, priority=n) for n in (30, 20, 10)]
+    assert [await polled(client), await polled(client)] == [done, leased]
+    await client.execute(SUCCEED, done, "{}")
+    assert [await client.execute(STOP, id_) for id_ in (waiting, leased, done)] == ["UPDATE 1", "UPDATE 1", "UPDATE 0"]
+    assert await client.execute(STOP, waiting) == "UPDATE 0"
+
+
+@pytest.mark.parametrize("statement", [POLL_PYTHON, POLL_GO], ids=["python", "go"])
+async def test_a_client_polls_by_priority_then_age_and_by_prefix(client: Connection, statement: str) -> None:
+    low = await submitted(client, priority=200)
+    old = await submitted(client, "payment.refund.v1")
+    new = await submitted(client)
+    await submitted(client, "content.ocr.v1", priority=1)
+    await submitted(client, run_at=NOW + timedelta(hours=1), priority=1)
+    hidden = await submitted(client, priority=1)
+    await client.execute("UPDATE workflow_run SET deleted_at = now() WHERE id = $1", hidden)
+    assert [await polled(client, statement=statement) for _ in range(4)] == [old, new, low, None]
+
+
+async def test_a_go_poller_takes_over_an_expired_lease_and_a_python_poller_does_not(client: Connection) -> None:
+    id_ = await submitted(client)
+    await polled(client, "crashed")
+    assert await polled(client, "go-1", POLL_GO) is None
+    await client.execute("UPDATE workflow_run SET lease_until = now() - interval '1 second' WHERE id = $1", id_)
+    assert await polled(client, "python-1", POLL_PYTHON) is None
+    assert await polled(client, "go-1", POLL_GO) == id_
+    assert (await row(client, id_))["leased_by"] == "go-1"
+
+
+async def test_a_client_succeeds(client: Connection) -> None:
+    id_ = await submitted(client)
+    await polled(client)
+    await client.execute(EVENT, id_, "leased", '{"worker_id": "billing-1", "attempt": 0}')
+    await client.execute(EVENT, id_, "started", '{"worker_id": "billing-1"}')
+    await client.execute(SUCCEED, id_, '{"url": "s3://x"}')
+    await client.execute(EVENT, id_, "succeeded", None)
+    job = await client.fetchrow(GET, id_)
+    assert (job["status"], json.loads(job["result"]), job["leased_by"]) == ("succeeded", {"url": "s3://x"}, None)
+    assert [(e["event_type"], e["data"]) for e in await client.fetch(EVENTS, id_)][-1] == ("succeeded", None)
+
+
+async def test_a_client_fails_with_backoff_until_its_attempts_are_spent(client: Connection) -> None:
+    id_ = await submitted(client)
+    before = await row(client, id_)
+    for failures in (1, 2, 3):
+        await client.execute("UPDATE workflow_run SET run_at = now() WHERE id = $1", id_)
+        assert await polled(client) == id_
+        later = datetime.now(UTC) + timedelta(minutes=failures**2)
+        status = "pending" if failures < 3 else "failed"
+        await client.execute(FAIL, id_, status, failures, later, "boom")
+        await client.execute(EVENT, id_, "retried" if failures < 3 else "failed", json.dumps({"attempt": failures}))
+        job = await row(client, id_)
+        assert (job["status"], job["attempt"], job["last_error"]) == (status, failures, "boom")
+        assert (job["leased_by"], job["lease_until"]) == (None, None)
+        if failures < 3:
+            assert (job["run_at"], job["due"]) == (later, False)
+            assert await polled(client) is None
+    assert (await row(client, id_))["seq"] > before["seq"]
+    assert all(
+        event["data"] == json.dumps({"attempt": n}) for n, event in enumerate(await client.fetch(EVENTS, id_), 1)
+    )
+
+
+async def test_a_client_beats_only_while_it_holds_the_lease(client: Connection) -> None:
+    id_ = await submitted(client)
+    assert await client.execute(EXTEND, id_, 30) == "UPDATE 0"
+    await polled(client)
+    assert await client.execute(EXTEND, id_, 300) == "UPDATE 1"
+    assert (await row(client, id_))["lease_until"] > datetime.now(UTC) + timedelta(seconds=200)
+    await client.execute(STOP, id_)
+    assert await client.execute(EXTEND, id_, 30) == "UPDATE 0"
+    assert await client.fetchval("SELECT status FROM workflow_run WHERE id = $1", id_) == "cancelled"
+
+
+async def test_a_client_counts_gets_and_lists(client: Connection) -> None:
+    ids = [await submitted(client) for _ in range(3)]
+    await submitted(client, "content.ocr.v1")
+    assert await client.fetchval(DEPTH, "billing.%") == 3
+    assert (await client.fetchrow(GET, ids[0]))["type"] == "billing.invoice.v1"
+    assert [r["id"] for r in await client.fetch(LIST, "billing.invoice.v1", "pending", 50, 0)] == ids[::-1]
+    assert [r["id"] for r in await client.fetch(LIST, "billing.invoice.v1", "pending", 1, 1)] == [ids[1]]
+    await client.execute("UPDATE workflow_run SET deleted_at = now() WHERE id = $1", ids[0])
+    assert await client.fetchrow(GET, ids[0]) is None
+    assert await client.fetchval(DEPTH, "billing.%") == 2
+
+
+async def test_a_client_schedules_pauses_resumes_and_deletes(client: Connection) -> None:
+    later = NOW + timedelta(hours=1)
+    id_ = await client.fetchval(SCHEDULE, "billing.close.v1", '{"m": 1}', "0 2 * * *", "Europe/Berlin", later, 100, 3)
+    await client.execute(SCHEDULE_GO, uuid4(), "billing.open.v1", "{}", "0 1 * * *", "UTC", later, 50, 1)
+    assert [r["type"] for r in await client.fetch(SCHEDULES)] == ["billing.close.v1", "billing.open.v1"]
+    assert await client.execute(PAUSE, id_, False) == "UPDATE 1"
+    assert await client.execute(PAUSE, id_, True) == "UPDATE 1"
+    assert await client.execute(UNSCHEDULE, id_) == "UPDATE 1"
+    assert await client.execute(UNSCHEDULE, id_) == await client.execute(PAUSE, id_, True) == "UPDATE 0"
+    assert [r["type"] for r in await client.fetch(SCHEDULES)] == ["billing.open.v1"]
+
+
+async def test_a_client_ticks_and_a_tick_fires_once(client: Connection) -> None:
+    due = NOW.replace(microsecond=0) - timedelta(minutes=1)
+    id_ = await client.fetchval(SCHEDULE, "billing.close.v1", '{"m": 1}', "* * * * *", "UTC", due, 7, 2)
+    paused = await client.fetchval(SCHEDULE, "billing.off.v1", "{}", "* * * * *", "UTC", due, 7, 2)
+    await client.execute(PAUSE, paused, False)
+    async with client.transaction():
+        [schedule] = await client.fetch(TICK)
+        assert schedule["id"] == id_
+        key = f"schedule:{id_}:{int(schedule['next_run_at'].timestamp())}"
+        fire = (schedule["type"], schedule["payload"], schedule["priority"], schedule["max_attempts"], key)
+        fired = await client.fetchval(FIRE, *fire)
+        assert await client.fetchval(FIRE, *fire) is None
+        await client.execute(MOVE_ON, id_, NOW + timedelta(minutes=1))
+    job = await row(client, fired)
+    assert (job["type"], job["priority"], job["max_attempts"], job["due"]) == ("billing.close.v1", 7, 2, True)
+    assert await client.fetch(TICK) == []
+
+
+async def test_a_time_without_a_zone_is_utc(client: Connection) -> None:
+    """The Python client writes `datetime.now()`, the Go client UTC text without a zone."""
+    await client.execute(
+        "INSERT INTO workflow_run (id, type, payload, run_at) VALUES ($1, 'a', '{}', '2030-01-01 12:00')", NIL
+    )
+    assert (await row(client, NIL))["run_at"] == datetime(2030, 1, 1, 12, tzinfo=UTC)
+
+
+NIL = UUID(int=0)
+
+
+# The guard
+
+
+ENDS = {
+    "succeeded": (SUCCEED, '{"n": 1}'),
+    "failed": (FAIL, "failed", 3, NOW, "boom"),
+    "cancelled": (STOP,),
+}
+LATE = [
+    (SUCCEED, '{"late": 1}'),
+    (FAIL, "pending", 1, NOW + timedelta(minutes=1), "late"),
+    (FAIL, "failed", 3, NOW, "late"),
+    (STOP,),
+    (EXTEND, 30),
+    ("UPDATE workflow_run SET status = 'pending', leased_by = 'x', lease_until = now(), result = '1' WHERE id = $1",),
+]
+
+
+async def ended(client: Connection, how: str) -> UUID:
+    id_ = await submitted(client)
+    await polled(client)
+    statement, *arguments = ENDS[how]
+    await client.execute(statement, id_, *arguments)
+    assert (await row(client, id_))["status"] == how
+    return id_
+
+
+@pytest.mark.parametrize("how", ENDS)
+async def test_a_late_writer_changes_nothing_on_a_finished_row(client: Connection, how: str) -> None:
+    id_ = await ended(client, how)
+    before = await row(client, id_)
+    for statement, *arguments in LATE:
+        await client.execute(statement, id_, *arguments)
+        assert await row(client, id_) == before
+    assert await polled(client) is None
+
+
+@pytest.mark.parametrize("how", ENDS)
+async def test_a_finished_row_can_still_be_hidden(client: Connection, how: str) -> None:
+    id_ = await ended(client, how)
+    await client.execute("UPDATE workflow_run SET deleted_at = now(), updated_at = now() WHERE id = $1", id_)
+    assert await client.fetchrow(GET, id_) is None
+    assert (await row(client, id_))["status"] == how
+
+
+@pytest.mark.parametrize("how", ENDS)
+async def test_a_line_that_contradicts_the_row_says_that_it_came_late(client: Connection, how: str) -> None:
+    id_ = await ended(client, how)
+    for word in {"succeeded", "failed", "retried", "cancelled"} - {how}:
+        for data, kept in ((None, {}), ('{"attempt": 1}', {"attempt": 1}), ("[1]", {"data": [1]})):
+            await client.execute(EVENT, id_, word, data)
+            told = await client.fetchval("SELECT data FROM workflow_event WHERE workflow_id = $1 ORDER BY id DESC", id_)
+            assert json.loads(told) == {"late": True, **kept}
+
+
+@pytest.mark.parametrize("how", ENDS)
+async def test_a_line_that_agrees_with_the_row_is_left_as_it_is(client: Connection, how: str) -> None:
+    id_ = await ended(client, how)
+    await client.execute(EVENT, id_, how, '{"attempt": 1}')
+    assert [json.loads(event["data"]) for event in await client.fetch(EVENTS, id_)] == [{"attempt": 1}]
+
+
+async def test_lines_about_live_rows_and_our_own_are_left_as_they_are(client: Connection) -> None:
+    id_ = await submitted(client)
+    for word in ("created", "leased", "started", "heartbeat", "failed", "retried"):
+        await client.execute(EVENT, id_, word, None)
+    assert {event["data"] for event in await client.fetch(EVENTS, id_)} == {None}
+
+
+WAYS_OUT = [
+    "status = 'pending'",
+    "status = 'pending', run_at = now() + interval '1 hour'",
+    "status = 'succeeded'",
+    "status = 'failed', attempt = attempt + 1",
+    "status = 'cancelled'",
+    "status = 'cancelled', lease_until = now() + interval '1 hour'",
+    "status = 'pending', leased_by = 'somebody else'",
+]
+
+
+async def test_no_lease_outlives_leased_whatever_statement_ends_it(client: Connection) -> None:
+    for way_out in WAYS_OUT:
+        id_ = await submitted(client, priority=1)
+        assert await polled(client) == id_
+        await client.execute(f"UPDATE workflow_run SET {way_out}, priority = 900 WHERE id = $1", id_)
+        job = await row(client, id_)
+        assert (way_out, job["leased_by"], job["lease_until"]) == (way_out, None, None)
+
+
+async def test_a_retry_in_the_future_waits_outside_the_line_and_comes_back_at_its_end(
+    conn: Connection, unit: Unit, clock: Clock
+) -> None:
+    await conn.execute("set search_path to workflow")
+    id_ = await submitted(conn)
+    await polled(conn)
+    await conn.execute(FAIL, id_, "pending", 1, datetime.now(UTC) + timedelta(minutes=1), "boom")
+    waiting = await submitted(conn)
+    assert not (await row(conn, id_))["due"]
+    assert await upkeep.become_due(unit) == 0
+    clock.move(timedelta(minutes=2))
+    assert await upkeep.become_due(unit) == 1
+    back = await row(conn, id_)
+    assert back["due"]
+    assert back["seq"] > (await row(conn, waiting))["seq"]
+
+
+async def test_a_retry_at_once_goes_to_the_end_of_the_line(client: Connection) -> None:
+    id_ = await submitted(client)
+    await polled(client)
+    waiting = await submitted(client)
+    await client.execute(FAIL, id_, "pending", 1, NOW - timedelta(seconds=1), "boom")
+    back = await row(client, id_)
+    assert back["due"]
+    assert back["seq"] > (await row(client, waiting))["seq"]
+
+
+async def test_a_row_put_off_leaves_the_line_and_one_brought_forward_joins_it(
+    client: Connection,
+) -> None:
+    id_ = await submitted(client)
+    await client.execute("UPDATE workflow_run SET run_at = now() + interval '1 hour' WHERE id = $1", id_)
+    assert not (await row(client, id_))["due"]
+    await client.execute("UPDATE workflow_run SET run_at = now() WHERE id = $1", id_)
+    assert (await row(client, id_))["due"]
+
+
+async def test_our_worker_and_a_foreign_poller_refuse_each_others_zombies(conn: Connection, unit: Unit) -> None:
+    await conn.execute("set search_path to workflow")
+    id_ = await submitted(conn)
+    lease = timedelta(seconds=30)
+    lanes = [(replace(lane, seq=0), 1) for lane in await work.look(unit, ["sql"])]
+    [claimed], _ = await work.turn(unit, Turn(worker="ours", lease=lease, lanes=lanes, count=1))
+    await conn.execute("update workflow_run set lease_until = now() - interval '1 second' where id = $1", id_)
+    assert await polled(conn, "go-1", POLL_GO) == id_
+    assert await work.heartbeat(unit, [claimed], worker="ours", lease=lease) == set()
+    await conn.execute(SUCCEED, id_, '"theirs"')
+    assert (await jobs.get(unit, id_)).result == "theirs"
+
+
+# The other project's own DDL
+
+REPLAY = """
+create table if not exists workflow_run (id uuid primary key);
+create table if not exists workflow_event (id bigserial primary key);
+create table if not exists workflow_registry (id uuid primary key);
+create table if not exists workflow_schedule (id uuid primary key);
+create index if not exists idx_workflow_run_claim on workflow_run (status, run_at, priority, created_at)
+  where status = 'pending';
+create index if not exists idx_workflow_run_type_prefix on workflow_run (type text_pattern_ops, status, run_at)
+  where status = 'pending';
+create index if not exists idx_workflow_run_idempotency on workflow_run (idempotency_key)
+  where idempotency_key is not null;
+create index if not exists idx_workflow_run_type_status on workflow_run (type, status, created_at desc);
+create index if not exists idx_workflow_run_deleted_at on workflow_run (deleted_at) where deleted_at is null;
+"""
+
+
+async def test_the_other_projects_automigrate_finds_everything_there(conn: Connection) -> None:
+    indexes = "select indexname, indexdef from pg_indexes where schemaname = 'workflow' order by 1"
+    before = await conn.fetch(indexes)
+    await conn.execute("set search_path to workflow")
+    await conn.execute(REPLAY)
+    assert await conn.fetch(indexes) == before
+
+
+async def test_the_registry_keeps_one_runtime_for_each_workflow(client: Connection) -> None:
+    register = (
+        "INSERT INTO workflow_registry (workflow_name, runtime) VALUES ('content.ocr.v1', $1) RETURNING intent_type"
+    )
+    assert await client.fetchval(register, "python") == "workflow"
+    with pytest.raises(asyncpg.UniqueViolationError):
+        await client.fetchval(register, "go")
+    await client.execute("UPDATE workflow_registry SET runtime = 'go' WHERE workflow_name = 'content.ocr.v1'")
+
+
+async def test_words_the_contract_does_not_know_are_refused(client: Connection) -> None:
+    id_ = await submitted(client)
+    with pytest.raises(asyncpg.CheckViolationError):
+        await client.execute("UPDATE workflow_run SET status = 'running' WHERE id = $1", id_)
+    with pytest.raises(asyncpg.CheckViolationError):
+        await client.execute(EVENT, id_, "exploded", None)
+
+
+async def test_many_foreign_pollers_never_share_a_run(database: str, conn: Connection) -> None:
+    await conn.execute(
+        "insert into workflow.workflow_run (type, payload) select 'billing.x.v1', '{}' from generate_series(1, 60)"
+    )
+
+    async def poll(worker: str) -> list[UUID]:
+        client = await asyncpg.connect(database, server_settings={"search_path": "workflow"})
+        taken = []
+        while id_ := await polled(client, worker, POLL_GO):
+            taken.append(id_)
+        await client.close()
+        return taken
+
+    taken = [id_ for ids in await asyncio.gather(*(poll(f"w{n}") for n in range(6))) for id_ in ids]
+    assert len(taken) == len(set(taken))
+    # A poller may find every candidate locked and stop early; what it left is still there, nothing is lost.
+    assert len(taken) + await conn.fetchval("select count(*) from workflow.workflow_run where status = 'pending'") == 60

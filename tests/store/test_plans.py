@@ -1,0 +1,173 @@
+"""The cost of a claim, a look and a list follows what they return, not what the inbox holds.
+
+Three times a million rows: finished, due but of a type this worker does not serve, and not yet due.
+"""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import asyncpg
+import pytest
+
+from windlass.store.pool import BEGIN
+from windlass.store.queries import sql
+from windlass.testing import Databases
+
+MILLION = 1_000_000
+BOUND = 2_000  # rows or index entries a statement may touch
+LEASE = timedelta(seconds=30)
+
+# Replica mode skips the triggers, so `due` is given by hand; indexes come last, as one sort each; no WAL is written.
+FILL = [
+    """insert into workflow.workflow_run (type, payload, queue, status, result, due)
+       select 'done.x.v1', '{}', 'default', 'succeeded', '{}', true from generate_series(1, $1)""",
+    """insert into workflow.workflow_run (type, payload, queue, due)
+       select 'theirs.x.v1', '{}', 'default', true from generate_series(1, $1)""",
+    """insert into workflow.workflow_run (type, payload, queue, run_at, due)
+       select 'ours.x.v1', '{}', 'default', now() + n * interval '1 second' + interval '1 day', false
+         from generate_series(1, $1) n""",
+    """insert into workflow.workflow_run (type, payload, queue, due)
+       select 'ours.x.v1', '{}', 'default', true from generate_series(1, $1 / 10000)""",
+]
+
+
+KEYS = """select conname as name, pg_get_constraintdef(oid) as made from pg_constraint
+  where conrelid = 'workflow.workflow_run'::regclass and contype in ('p', 'u')"""
+INDEXES = """select indexrelid::regclass::text as name, pg_get_indexdef(indexrelid) as made from pg_index
+  where indrelid = 'workflow.workflow_run'::regclass and not indisunique"""
+
+
+@pytest.fixture(scope="module")
+def crowded(databases: Databases) -> Iterator[str]:
+    """One database for the module."""
+    fresh = databases.fresh()
+    with asyncio.Runner() as runner:
+        url = runner.run(fresh.__aenter__())
+        runner.run(fill(url))
+        yield url
+        runner.run(fresh.__aexit__(None, None, None))
+
+
+async def fill(url: str) -> None:
+    conn = await asyncpg.connect(url)
+    await conn.execute("set session_replication_role = replica; set synchronous_commit = off")
+    await conn.execute("alter table workflow.workflow_run set unlogged")
+    async with conn.transaction():
+        await conn.execute("set local maintenance_work_mem = '512MB'")
+        keys, indexes = await conn.fetch(KEYS), await conn.fetch(INDEXES)
+        for key in keys:
+            await conn.execute(f"alter table workflow.workflow_run drop constraint {key['name']}")
+        for index in indexes:
+            await conn.execute(f"drop index {index['name']}")
+        for statement in FILL:
+            await conn.execute(statement, MILLION)
+        for key in keys:
+            await conn.execute(f"alter table workflow.workflow_run add constraint {key['name']} {key['made']}")
+        for index in indexes:
+            await conn.execute(index["made"])
+    await conn.execute("analyze workflow.workflow_run")
+    await conn.close()
+
+
+async def touched(url: str, query: str, *arguments: Any) -> tuple[int, list[dict[str, Any]]]:
+    """Rows of the inbox a statement touched, and its scans; the statement is rolled back."""
+    conn = await asyncpg.connect(url)
+    await conn.execute(BEGIN)
+    try:
+        [plan] = json.loads(await conn.fetchval(f"explain (analyze, buffers, format json) {query}", *arguments))
+    finally:
+        await conn.execute("rollback")
+        await conn.close()
+    scans = [
+        node
+        for node in nodes(plan["Plan"])
+        if node.get("Relation Name") == "workflow_run" and "Scan" in node["Node Type"]
+    ]
+    return sum(cost(scan) for scan in scans), scans
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for child in plan.get("Plans", []):
+        yield from nodes(child)
+
+
+def cost(scan: dict[str, Any]) -> int:
+    rows = scan["Actual Rows"] + scan.get("Rows Removed by Filter", 0) + scan.get("Rows Removed by Index Recheck", 0)
+    return int(rows * scan["Actual Loops"])
+
+
+async def assert_bounded(url: str, query: str, *arguments: Any) -> None:
+    rows, scans = await touched(url, query, *arguments)
+    told = [(scan["Node Type"], scan.get("Index Name"), cost(scan)) for scan in scans]
+    assert not [scan for scan in told if scan[0] == "Seq Scan"], told
+    assert rows < BOUND, told
+    blocks = sum(scan["Shared Hit Blocks"] + scan["Shared Read Blocks"] for scan in scans)
+    assert blocks < 10 * BOUND, told
+
+
+async def test_a_full_look_hops_from_lane_to_lane(crowded: str) -> None:
+    await assert_bounded(crowded, sql("jobs", "find_lanes"), ["default", "sql"])
+
+
+async def test_a_claim_reads_what_it_takes(crowded: str) -> None:
+    lanes = (["default"], ["ours.x.v1"], [100], [0], [100])
+    await assert_bounded(crowded, sql("jobs", "claim"), *lanes, 100, "w1", LEASE)
+
+
+async def test_a_claim_from_many_lanes_reads_what_it_takes(crowded: str) -> None:
+    types = ["ours.x.v1", *(f"none{n}.x.v1" for n in range(98)), "theirs.x.v1"]
+    lanes = (["default"] * 100, types, [100] * 100, [0] * 100, [100] * 100)
+    await assert_bounded(crowded, sql("jobs", "claim"), *lanes, 100, "w1", LEASE)
+
+
+async def test_a_single_claim_reads_a_handful(crowded: str) -> None:
+    lanes = (["default"], ["ours.x.v1"], [100], [0], [1])
+    rows, _ = await touched(crowded, sql("jobs", "claim"), *lanes, 1, "w1", LEASE)
+    assert rows < 10
+
+
+@pytest.mark.parametrize("name", ["become_due", "next_due", "release_expired"])
+async def test_the_loops_find_nothing_quickly_when_there_is_nothing(crowded: str, name: str) -> None:
+    arguments = {"become_due": [1000], "next_due": [], "release_expired": [500, "upkeep"]}[name]
+    await assert_bounded(crowded, sql("jobs", name), *arguments)
+
+
+async def test_pruning_reads_a_batch(crowded: str) -> None:
+    await assert_bounded(crowded, sql("jobs", "prune"), timedelta(days=30), 500)
+
+
+ANYTHING: dict[str, Any] = {"statuses": None, "queue": None, "type": None, "before": 2**62, "limit": 50, "tag": None}
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {},
+        {"statuses": ["succeeded"]},
+        {"statuses": ["pending"]},
+        {"statuses": ["leased"]},
+        {"statuses": ["failed", "cancelled"]},
+        {"type": "ours.%"},
+        {"before": 500_000},
+        {"statuses": ["succeeded"], "before": 500_000, "type": "done.x.v1", "queue": "default"},
+    ],
+    ids=str,
+)
+async def test_a_page_costs_a_page(crowded: str, wanted: dict[str, Any]) -> None:
+    asked = {**ANYTHING, **wanted}
+    await assert_bounded(crowded, sql("jobs", "list"), "default", *asked.values())
+
+
+# A foreign poller's claim has no lane to go by, but it must not sort a million rows either.
+FOREIGN = """update workflow.workflow_run set status = 'leased', leased_by = 'go-1', updated_at = now(),
+  lease_until = now() + interval '30 s' where id = (select id from workflow.workflow_run where status = 'pending'
+  and run_at <= now() and deleted_at is null and type like 'theirs.%' order by priority, created_at
+  for update skip locked limit 1) returning id"""
+
+
+async def test_a_foreign_claim_of_what_lies_at_the_front_reads_a_handful(crowded: str) -> None:
+    await assert_bounded(crowded, FOREIGN)

@@ -1,0 +1,395 @@
+"""Random graphs, random outcomes, random order: what must hold for every run, checked against the reference."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference import World, descendants, edges_met, node, results, verdict
+
+from windlass.core.command import (
+    Command,
+    Conclude,
+    Enqueue,
+    Expand,
+    Judge,
+    ListenUntil,
+    Note,
+    Reopen,
+    StartChild,
+    WakeAt,
+    Withdraw,
+)
+from windlass.core.decide import decide
+from windlass.core.event import Begun, CancelAsked, Ended, Event, Expanded, Expired, Judged, RerunAsked, RetryAsked
+from windlass.core.plan import Plan
+from windlass.core.reason import Reason
+from windlass.core.run import Letter, Run, RunState
+from windlass.core.step import (
+    Action,
+    ChildAction,
+    CommandAction,
+    Condition,
+    FanOut,
+    Foreach,
+    HookAction,
+    HttpAction,
+    JobAction,
+    Join,
+    Parallel,
+    SleepAction,
+    Step,
+)
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+WIDEST = 5
+FANNED: list[Action] = [JobAction("j.v1"), HttpAction("https://example.com"), CommandAction("true"), ChildAction("w")]
+SINGLE: list[Action] = [*FANNED, SleepAction(timedelta(seconds=30)), HookAction(timedelta(hours=1)), HookAction()]
+
+import os
+from hypothesis import Phase
+unhurried = settings(deadline=None, max_examples=int(os.environ.get('N', '100')), phases=[Phase.generate] if 'N' in os.environ else list(Phase))
+
+
+# Graphs and worlds
+
+
+@st.composite
+def graphs(draw: st.DrawFn, joins: Sequence[Join] = tuple(Join)) -> tuple[Step, ...]:
+    """Up to twelve steps, in an order of definition that is not the order of the graph."""
+    count = draw(st.integers(1, 12))
+    steps = [draw(a_step(n, joins)) for n in range(count)]
+    if draw(st.booleans()):
+        steps[-1] = replace(steps[-1], edges=(), final=True)
+    return tuple(draw(st.permutations(steps)))
+
+
+@st.composite
+def a_step(draw: st.DrawFn, number: int, joins: Sequence[Join]) -> Step:
+    earlier = [f"s{n}" for n in range(number)]
+    need = st.tuples(st.sampled_from(earlier), st.sampled_from(Condition)) if earlier else st.nothing()
+    needs = draw(st.lists(need, max_size=3)) if earlier else []
+    fan_out = draw(st.one_of(st.none(), st.none(), fan_outs()))
+    return node(
+        f"s{number}",
+        *(f"{parent}:{condition}" for parent, condition in needs),
+        action=draw(st.sampled_from(FANNED if fan_out else SINGLE)),
+        join=draw(st.sampled_from(joins)),
+        condition=draw(st.sampled_from([None, None, None, "x"])),
+        fan_out=fan_out,
+        concurrency=draw(st.sampled_from([None, 1, 2, 3])) if fan_out else None,
+    )
+
+
+def fan_outs() -> st.SearchStrategy[FanOut]:
+    return st.one_of(st.integers(0, WIDEST).map(Parallel), st.just(Foreach("input.items")), st.just(Parallel("s0.n")))
+
+
+@st.composite
+def worlds(draw: st.DrawFn, steps: Sequence[Step], letters: str = "ssssffttc") -> World:
+    sizes = st.sampled_from([*range(WIDEST + 1), None])
+    ends = st.lists(st.sampled_from(letters), min_size=WIDEST, max_size=WIDEST)
+    told = {step.name: step.fan_out.count for step in steps if isinstance(step.fan_out, Parallel)}
+    return World(
+        outcomes={step.name: draw(ends) for step in steps},
+        truths={step.name: draw(st.booleans()) for step in steps if step.condition is not None},
+        sizes={
+            step.name: told[step.name] if isinstance(told.get(step.name), int) else draw(sizes)  # type: ignore[misc]
+            for step in steps
+            if step.fan_out is not None
+        },
+    )
+
+
+def all_good(world: World) -> World:
+    """The same world on a better day."""
+    return World(
+        outcomes={name: "s" * WIDEST for name in world.outcomes},
+        truths=world.truths,
+        sizes={name: 2 if size is None else size for name, size in world.sizes.items()},
+    )
+
+
+scenes = graphs().flatmap(lambda steps: st.tuples(st.just(steps), worlds(steps)))
+ordered_scenes = graphs(joins=[Join.ALL]).flatmap(lambda steps: st.tuples(st.just(steps), worlds(steps)))
+seeds = st.integers(0, 2**32)
+Scene = tuple[tuple[Step, ...], World]
+
+
+# The shell
+
+
+class Shell:
+    """Carries out commands in random order, and watches that nothing is done twice, too early or too widely."""
+
+    def __init__(self, scene: Scene, seed: int) -> None:
+        self.steps, self.world = scene
+        self.random = Random(seed)
+        self.run = Run.new(Plan(self.steps), held=bool(seed % 2))
+        self.under_way: Counter[tuple[int, int]] = Counter()  # (step, instance) -> how often at once
+        self.starts: Counter[tuple[int, int]] = Counter()  # in this try
+        self.ends: dict[str, list[str]] = {step.name: [""] * WIDEST for step in self.steps}
+        self.conclusions: list[RunState] = []
+        self.notes: dict[int, Note] = {}
+        self.said: list[Event] = []  # to be said again
+        self.tell(Begun())
+
+    @property
+    def known(self) -> dict[str, str]:
+        return {step.name: letter for step, letter in zip(self.steps, self.run.letters, strict=True)}
+
+    def tell(self, *events: Event) -> list[Command]:
+        """One transaction: decide, carry out, and answer every question before it ends."""
+        done: list[Command] = []
+        waiting = list(events)
+        while True:
+            commands = self._decide(waiting)
+            done += commands
+            for command in commands:
+                self._carry_out(command)
+            questions = [command for command in commands if isinstance(command, Judge | Expand)]
+            if not questions:
+                return done
+            waiting = [self._answer(question) for question in questions]
+            self.random.shuffle(waiting)
+
+    def drive(self, batches: int = 10_000) -> None:
+        """End what is under way, a few at a time, until nothing is or so many batches were told."""
+        for _ in range(batches):
+            if not self.under_way:
+                return
+            some = self.random.sample([*self.under_way], self.random.randint(1, len(self.under_way)))
+            events = [*self._ended(some), *self._echoes()]
+            self.random.shuffle(events)
+            self.tell(*events)
+
+    def another_try(self, world: World) -> None:
+        self.world = world
+        self.starts.clear()
+        self.said.clear()
+
+    def _decide(self, events: Sequence[Event]) -> list[Command]:
+        before = self.run
+        self.run, commands = decide(before, events, NOW)
+        assert decide(before, events, NOW) == (self.run, commands), "not pure"
+        noted = {command.step: command for command in commands if isinstance(command, Note)}
+        for step, (old, new) in enumerate(zip(before.letters, self.run.letters, strict=True)):
+            if old != new and new in "kft":
+                assert step in noted, f"no reason why {self.steps[step].name} became {new}"
+                assert noted[step].letter == new
+                self.notes[step] = noted[step]
+        return commands
+
+    def _carry_out(self, command: Command) -> None:
+        match command:
+            case Enqueue(step, first, count) | StartChild(step, first, count):
+                self._start(step, range(first, first + count))
+            case WakeAt(step, at):
+                assert at == NOW + timedelta(seconds=30)
+                self._start(step, [0])
+            case ListenUntil(step, at):
+                assert at in (None, NOW + timedelta(hours=1))
+                self._start(step, [0])
+            case Reopen(step, count):
+                bad = [n for n, end in enumerate(self.ends[self.steps[step].name]) if end in "ftc" and end]
+                idle = [n for n in bad if (step, n) not in self.under_way]
+                assert len(idle) >= count, "more to do again than went wrong"
+                self._start(step, idle[:count])
+            case Conclude(state):
+                assert not self.under_way or state in (RunState.CANCELLED, RunState.TIMEOUT)
+                self.conclusions.append(state)
+            case Judge(step) | Expand(step):
+                assert self.run.letters[step] == Letter.WAITING
+                self._parents_are_done(step)
+            case Withdraw(step):
+                assert self.run.letters[step] == Letter.ACTIVE
+            case Note():
+                pass
+
+    def _start(self, step: int, instances: Iterable[int]) -> None:
+        self._parents_are_done(step)
+        for n in instances:
+            self.under_way[step, n] += 1
+            self.starts[step, n] += 1
+            assert self.starts[step, n] == 1, f"{self.steps[step].name}[{n}] started twice"
+        limit = self.steps[step].concurrency or WIDEST
+        assert sum(1 for who, _ in self.under_way if who == step) <= limit, "wider than its concurrency"
+
+    def _parents_are_done(self, number: int) -> None:
+        step, known = self.steps[number], self.known
+        if step.final:
+            open_ones = [name for name, letter in known.items() if letter in ".a" and name != step.name]
+            assert not open_ones, "the final step came before the end"
+        elif step.join is Join.ANY and step.condition is None:
+            assert edges_met(step, known)
+        else:
+            assert all(known[edge.parent] not in ".a" for edge in step.edges)
+
+    def _answer(self, question: Judge | Expand) -> Event:
+        name = self.steps[question.step].name
+        answer: Event
+        match question:
+            case Judge(step):
+                answer = Judged(step, self.world.truths[name], Reason("condition", "x"))
+            case Expand(step):
+                size = self.world.sizes[name]
+                if size is None:
+                    return Ended(step, Letter.FAILED, Reason("expansion", "cannot expand"))
+                answer = Expanded(step, size)
+        self.said.append(answer)
+        return answer
+
+    def _ended(self, some: Sequence[tuple[int, int]]) -> list[Event]:
+        groups: Counter[tuple[int, str]] = Counter()
+        for step, n in some:
+            name = self.steps[step].name
+            self.ends[name][n] = self.world.outcomes[name][n]
+            del self.under_way[step, n]
+            groups[step, self.world.outcomes[name][n]] += 1
+        events: list[Event] = []
+        for (step, letter), count in groups.items():
+            reason = None if letter == "s" else Reason("outcome", letter)
+            split = [count] if self.random.random() < 0.5 else [1] * count
+            events += [Ended(step, Letter(letter), reason, part) for part in split]
+            if self.steps[step].fan_out is None:
+                self.said += events[-1:]
+        return events
+
+    def _echoes(self) -> list[Event]:
+        """Things that were said before and must not matter any more."""
+        return self.random.sample(self.said, min(len(self.said), self.random.randint(0, 2)))
+
+    def recorded(self) -> World:
+        """The world as it was seen: instances that ended in an earlier try keep that end."""
+        return replace(self.world, outcomes=self.ends)
+
+
+def play(scene: Scene, seed: int, batches: int = 10_000) -> Shell:
+    shell = Shell(scene, seed)
+    shell.drive(batches)
+    return shell
+
+
+# What must hold
+
+
+@unhurried
+@given(scenes, seeds)
+def test_every_run_ends_as_the_reference_says(scene: Scene, seed: int) -> None:
+    steps, world = scene
+    shell = play(scene, seed)
+    assert shell.known == results(steps, world)
+    assert shell.run.state == verdict(steps, shell.known)
+    assert shell.conclusions == [shell.run.state]
+
+
+@unhurried
+@given(ordered_scenes, seeds, seeds)
+def test_without_any_joins_neither_order_nor_batches_of_events_change_the_result(
+    scene: Scene, seed: int, other: int
+) -> None:
+    one, two = play(scene, seed), play(scene, other)
+    assert (one.run.letters, one.run.state, one.run.fans) == (two.run.letters, two.run.state, two.run.fans)
+    assert one.notes == two.notes
+    assert one.starts == two.starts
+
+
+@unhurried
+@given(scenes, seeds)
+def test_a_failed_run_retried_on_a_better_day_completes_and_keeps_what_succeeded(scene: Scene, seed: int) -> None:
+    steps, world = scene
+    shell = play(scene, seed)
+    if shell.run.state is not RunState.FAILED:
+        return
+    kept = {name: letter for name, letter in shell.known.items() if letter == "s"}
+    partly = {
+        step.name: sum(end in "ftc" for end in shell.ends[step.name][: world.sizes[step.name]] if end)
+        for step in steps
+        if step.fan_out and shell.known[step.name] in "fc" and world.sizes[step.name] is not None
+        if all(edge.parent in kept for edge in step.edges) and not step.final
+    }
+    shell.another_try(all_good(world))
+    shell.tell(RetryAsked())
+    shell.drive()
+    assert shell.run.state is RunState.COMPLETED
+    assert shell.known == results(steps, shell.world, kept=kept)
+    started = Counter(steps[step].name for step, _ in shell.starts)
+    assert not started.keys() & kept.keys()
+    assert {name: started[name] for name in partly} == partly, "good instances were done again"
+
+
+@unhurried
+@given(scenes, seeds, st.data())
+def test_a_run_retried_again_and_again_ends_as_the_reference_says(scene: Scene, seed: int, data: Any) -> None:
+    """Also when its time was over in the middle, and outcomes still come in before and after the retry."""
+    steps, world = scene
+    shell = Shell(scene, seed)
+    for _ in range(3):
+        shell.drive(data.draw(st.integers(0, 4)))
+        shell.tell(Expired())
+        shell.drive(data.draw(st.integers(0, 2)))
+        if shell.run.state is not RunState.TIMEOUT and shell.run.state is not RunState.FAILED:
+            break
+        kept = {name: letter for name, letter in shell.known.items() if letter == "s"}
+        shell.another_try(replace(world, outcomes=data.draw(worlds(steps)).outcomes))
+        shell.tell(RetryAsked())
+        if data.draw(st.booleans()):
+            continue
+        shell.drive()
+        assert shell.known == results(steps, shell.recorded(), kept=kept)
+        assert shell.run.state == verdict(steps, shell.known)
+
+
+@unhurried
+@given(scenes, seeds, st.data())
+def test_a_rerun_does_a_step_and_what_follows_again_and_keeps_the_rest(scene: Scene, seed: int, data: Any) -> None:
+    steps, world = scene
+    shell = play(scene, seed)
+    again = data.draw(st.integers(0, len(steps) - 1))
+    kept = {name: end for name, end in shell.known.items() if name not in descendants(steps, steps[again].name)}
+    shell.another_try(data.draw(worlds(steps)))
+    shell.tell(RerunAsked(again))
+    shell.drive()
+    assert shell.known == results(steps, shell.world, kept=kept, forced={steps[again].name})
+    assert shell.run.state == verdict(steps, shell.known)
+    assert not {steps[step].name for step, _ in shell.starts} & kept.keys()
+
+
+@unhurried
+@given(scenes, seeds, st.integers(0, 12), st.sampled_from([CancelAsked(Reason("user", "enough")), Expired()]))
+def test_a_run_stopped_at_any_moment_starts_nothing_more(
+    scene: Scene, seed: int, batches: int, stop: CancelAsked | Expired
+) -> None:
+    shell = play(scene, seed, batches)
+    if shell.run.state is not RunState.RUNNING:
+        return
+    active = {step for step, _ in shell.under_way}
+    commands = shell.tell(stop)
+    assert {command.step for command in commands if isinstance(command, Withdraw)} == active
+    stopped = shell.run
+    assert stopped.state is (RunState.TIMEOUT if isinstance(stop, Expired) else RunState.CANCELLED)
+    assert Letter.WAITING not in stopped.letters
+    shell.starts.clear()
+    shell.drive()
+    shell.tell(stop, Begun())
+    assert shell.conclusions == [stopped.state]
+    assert not shell.starts
+    assert shell.run.state is stopped.state
+    assert Letter.ACTIVE not in shell.run.letters
+    for step, (before, after) in enumerate(zip(stopped.letters, shell.run.letters, strict=True)):
+        assert before == after or step in active
+
+
+@unhurried
+@given(scenes, seeds, st.integers(0, 12))
+def test_a_cancelled_run_never_revives(scene: Scene, seed: int, batches: int) -> None:
+    shell = play(scene, seed, batches)
+    if shell.run.state is not RunState.RUNNING:
+        return
+    shell.tell(CancelAsked(Reason("user", "enough")))
+    cancelled = shell.run
+    assert decide(cancelled, [RetryAsked(), RerunAsked(0), Expired(), Begun()], NOW) == (cancelled, [])
