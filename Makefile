@@ -36,7 +36,7 @@ bench: setup  ## Measure, side by side with peers
 	$(BIN)/python -m bench
 
 schema: setup  ## Rewrite the schema snapshot from the migrations
-	$(BIN)/python -m windlass.testing.snapshot src/windlass/store/schema.sql
+	$(BIN)/python -m windlass.store.snapshot > schema.tmp && mv schema.tmp src/windlass/store/schema.sql
 
 format: setup  ## Put the code in order
 	$(BIN)/ruff format .

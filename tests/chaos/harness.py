@@ -108,12 +108,14 @@ class Crew:
         self._hired = Counter[str]()
         self.members: list[WorkerProcess] = []
 
-    def start(self, name: str, *, lease: float = 30, grace: float = 30, concurrency: int = 100) -> WorkerProcess:
+    def start(
+        self, name: str, *, lease: float = 30, grace: float = 30, concurrency: int = 100, prefix: str = "chaos.%"
+    ) -> WorkerProcess:
         """A worker of this name; a second one of the same name gets a number. It is not waited for."""
         self._hired[name] += 1
         id_ = name if self._hired[name] == 1 else f"{name}.{self._hired[name]}"
         command = [*WORKER, "--worker-id", id_, "--concurrency", str(concurrency)]
-        command += ["--lease", f"{lease * 1000:.0f}ms", "--grace", f"{grace * 1000:.0f}ms"]
+        command += ["--lease", f"{lease * 1000:.0f}ms", "--grace", f"{grace * 1000:.0f}ms", "--prefix", prefix]
         log = self._folder / f"{id_}.log"
         environ = self._environ | {"CHAOS_WORKER": id_}
         with log.open("wb") as sink:

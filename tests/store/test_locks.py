@@ -1,23 +1,27 @@
-"""Everybody at once: cancel, complete, expire, heartbeat, claim, reopen and foreign statements, at random."""
+"""Everybody at once: turns, heartbeats, cancels, expiries, reopens and foreign statements, at random."""
 
 import asyncio
 import random
-from collections import Counter
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 import asyncpg
 import pytest
 
-from windlass.core.job import EDGES, Claimed, JobMove, Setback, Success
+from windlass.core.job import EDGES, Claimed, JobMove, Report, Setback, Success
+from windlass.engine import upkeep, work
+from windlass.engine.unit import Unit
+from windlass.engine.work import Lane, Turn
 from windlass.store import jobs
-from windlass.store.jobs import Lane
-from windlass.store.pool import BEGIN
+from windlass.store.pool import BEGIN_POOLED, DatabaseOptions
 
 Connection = Any
 LEASE = timedelta(seconds=30)
 LANE = Lane("default", "a.b.v1", 100, 0)
+IN_AN_HOUR = datetime.now(UTC) + timedelta(hours=1)  # the server has been up for long
+INSERT = """insert into workflow.workflow_run (type, payload, queue, max_attempts)
+  select 'a.b.v1', '{}', 'default', 50 from generate_series(1, $1) returning id"""
 
 # Every change of a row, written down by the database itself in the order in which it happened to the row.
 WITNESS = """
@@ -33,72 +37,77 @@ create trigger witness after update on workflow.workflow_run for each row execut
 """
 
 
+async def opened(database: str) -> Unit:
+    """A process with one connection."""
+    return await Unit.open(DatabaseOptions(url=database, size=1, notify=False, clock=lambda: IN_AN_HOUR))
+
+
 class Actor:
     """One connection that does whatever comes to its mind to a handful of rows."""
 
-    def __init__(self, conn: Connection, name: str, ids: list[UUID], seed: int) -> None:
-        self.conn, self.name, self.ids = conn, name, ids
+    def __init__(self, unit: Unit, worker: str, held: list[Claimed], ids: list[UUID], seed: int) -> None:
+        self.unit, self.worker, self.ids = unit, worker, ids
+        self.held = held  # two connections of one worker share this
         self.dice = random.Random(seed)
-        self.held: list[Claimed] = []
-        self.done: Counter[str] = Counter()
 
     async def act(self, times: int) -> None:
-        await self.conn.execute("select set_config('windlass.now', (now() + interval '1 hour')::text, false)")
-        acts = [self.claim, self.claim, self.succeed, self.set_back, self.heartbeat, self.cancel, self.expire]
-        acts += [self.set_back, self.set_back, self.reopen, self.reopen, self.foreign, self.lapse]
+        acts = [self.turn, self.turn, self.turn, self.heartbeat, self.cancel, self.expire]
+        acts += [self.reopen, self.foreign, self.lapse, self.arrive]
         for _ in range(times):
-            act = self.dice.choice(acts)
-            self.done[act.__name__] += 1
-            await self.conn.execute(BEGIN)
-            await act()
-            if self.dice.random() < 0.3:
-                await self.dice.choice(acts)()  # two statements in one transaction, as a turn has
-            await self.conn.execute("commit")
+            await self.dice.choice(acts)()
 
-    def some(self) -> list[Any]:
+    def some(self) -> list[Claimed]:
         return self.dice.sample(self.held, self.dice.randint(0, len(self.held)))
 
     def any_ids(self) -> list[UUID]:
         return self.dice.sample(self.ids, self.dice.randint(1, 3))
 
-    async def claim(self) -> None:
+    async def turn(self) -> None:
+        """Report what ended, in the order of ending, and claim."""
+        reports = [self.report(job) for job in self.some()]
         count = self.dice.randint(1, 4)
-        self.held += await jobs.claim(self.conn, [(LANE, count)], count=count, worker=self.name, lease=LEASE)
-        self.held = self.held[-6:]
+        wish = Turn(worker=self.worker, lease=LEASE, reports=reports, lanes=[(LANE, count)], count=count)
+        self.held += (await work.turn(self.unit, wish))[0]
+        del self.held[:-6]
 
-    async def succeed(self) -> None:
-        await jobs.succeed(self.conn, [Success(job, '"done"') for job in self.some()], worker=self.name)
+    def report(self, job: Claimed) -> Report:
+        move = self.dice.choice([None, None, JobMove.RETRY, JobMove.FAIL, JobMove.FAIL, JobMove.RELEASE])
+        return Success(job, '"done"') if move is None else Setback(job, move, {"message": "x"}, timedelta())
 
-    async def set_back(self) -> None:
-        moves = [JobMove.RETRY, JobMove.FAIL, JobMove.RELEASE]
-        told = [Setback(job, self.dice.choice(moves), {"message": "x"}, timedelta()) for job in self.some()]
-        await jobs.set_back(self.conn, told, worker=self.name)
+    async def arrive(self) -> None:
+        """New work, for successes are for ever; the oldest row is left in peace."""
+        async with self.unit.begin() as conn:
+            self.ids.append(await conn.fetchval(INSERT, 1))
+        del self.ids[:-6]
 
     async def heartbeat(self) -> None:
-        await jobs.heartbeat(self.conn, self.some(), worker=self.name, lease=LEASE)
-
-    async def cancel(self) -> None:
-        await jobs.cancel(self.conn, self.any_ids(), org="default", actor=self.name, reason=None)
-
-    async def reopen(self) -> None:
-        await jobs.reopen(self.conn, self.any_ids(), org="default", actor=self.name)
+        await work.heartbeat(self.unit, self.some(), worker=self.worker, lease=LEASE)
 
     async def expire(self) -> None:
-        await jobs.release_expired(self.conn, 5, actor=self.name)
+        await upkeep.release_expired(self.unit, batch=5)
+
+    async def cancel(self) -> None:
+        async with self.unit.begin() as conn:
+            await jobs.cancel(conn, self.any_ids(), org="default", actor="ada", reason=None)
+
+    async def reopen(self) -> None:
+        async with self.unit.begin() as conn:
+            await jobs.reopen(conn, self.any_ids(), org="default", actor="ada")
 
     async def lapse(self) -> None:
-        """Some lease runs out. The rows are taken as the upkeep loop takes them: not if somebody is at them."""
-        await self.conn.execute("""update workflow.workflow_run set lease_until = now() where id = any(array(
-          select id from workflow.workflow_run where status = 'leased' order by id limit 2 for update skip locked))""")
+        """Some leases run out."""
+        async with self.unit.begin() as conn:
+            await conn.execute("""update workflow.workflow_run set lease_until = now() where id = any(array(
+              select id from workflow.workflow_run where status = 'leased' order by id limit 2 for update))""")
 
     async def foreign(self) -> None:
-        """An unfenced client's late word about one row, which is all its statement ever touches."""
-        await self.conn.execute(
-            """update workflow.workflow_run set status = 'succeeded', result = '"foreign"', updated_at = now()
-                where id = any(array(select id from workflow.workflow_run where id = $1 for update skip locked))
-                  and status <> 'pending'""",
-            self.dice.choice(self.ids),
-        )
+        """An unfenced client's word about one row, perhaps a late one."""
+        async with self.unit.begin() as conn:
+            await conn.execute(
+                """update workflow.workflow_run set status = 'succeeded', result = '"foreign"', updated_at = now()
+                    where id = $1 and status <> 'pending'""",
+                self.dice.choice(self.ids),
+            )
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -106,17 +115,14 @@ async def test_nothing_deadlocks_and_no_finished_row_moves_unless_reopened(
     database: str, conn: Connection, seed: int
 ) -> None:
     await conn.execute(WITNESS)
-    ids = [
-        r[0]
-        for r in await conn.fetch("""insert into workflow.workflow_run (type, payload, queue, max_attempts)
-          select 'a.b.v1', '{}', 'default', 50 from generate_series(1, 6) returning id""")
-    ]
-    clients = [await asyncpg.connect(database) for _ in range(4)]
-    actors = [Actor(client, f"w{n}", ids, 10 * seed + n) for n, client in enumerate(clients)]
-    results = await asyncio.gather(*(actor.act(800) for actor in actors), return_exceptions=True)
-    for client in clients:
-        await client.close()
-    assert results == [None] * 4, [r for r in results if r]
+    ids = [row[0] for row in await conn.fetch(INSERT, 6)]
+    units = [await opened(database) for _ in range(4)]
+    held: list[list[Claimed]] = [[], []]
+    actors = [Actor(unit, f"w{n % 2}", held[n % 2], ids, 10 * seed + n) for n, unit in enumerate(units)]
+    results = await asyncio.gather(*(actor.act(600) for actor in actors), return_exceptions=True)
+    for unit in units:
+        await unit.close()
+    assert results == [None] * 4, [result for result in results if result]
 
     seen = await conn.fetch("select * from witness order by n")
     legal = {(old.value, new.value) for (old, _), new in EDGES.items()}
@@ -128,4 +134,68 @@ async def test_nothing_deadlocks_and_no_finished_row_moves_unless_reopened(
         elif change["old"] != change["new"]:
             assert (change["old"], change["new"]) in legal, dict(change)
     made = {(change["old"], change["new"]) for change in seen}
-    assert made >= legal, "the trial was too tame: some move never happened"
+    assert made >= legal, f"the trial was too tame, never saw {legal - made}"
+
+
+@pytest.fixture
+async def pair(database: str, conn: Connection) -> tuple[Claimed, Claimed]:
+    """Two jobs in the hands of one worker, by ascending id."""
+    await conn.execute(INSERT, 2)
+    claimed = await jobs.claim(conn, [(LANE, 2)], count=2, worker="w1", lease=LEASE)
+    low, high = sorted(claimed, key=lambda job: job.id)
+    return low, high
+
+
+async def waiting_for_a_lock(conn: Connection, pid: int) -> None:
+    """Look until that backend waits; nothing is slept away."""
+    async with asyncio.timeout(10):
+        while not await conn.fetchval("select cardinality(pg_blocking_pids($1)) > 0", pid):
+            await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("told", ["successes", "setbacks", "heartbeats"])
+async def test_a_batch_locks_by_ascending_id_whatever_its_order(
+    database: str, conn: Connection, pair: tuple[Claimed, Claimed], told: str
+) -> None:
+    low, high = pair
+    first: Connection = await asyncpg.connect(database)
+    second: Connection = await asyncpg.connect(database)
+    begun = first.transaction()
+    await begun.start()
+    await first.execute("select from workflow.workflow_run where id = $1 for update", low.id)
+    mixed = [high, low]
+    setbacks = [Setback(job, JobMove.FAIL, {"message": "x"}, timedelta()) for job in mixed]
+    batch = {
+        "successes": lambda: jobs.succeed(second, [Success(job, "1") for job in mixed], worker="w1"),
+        "setbacks": lambda: jobs.set_back(second, setbacks, worker="w1"),
+        "heartbeats": lambda: jobs.heartbeat(second, mixed, worker="w1", lease=LEASE),
+    }
+    await second.execute(BEGIN_POOLED)
+    waiting = asyncio.create_task(batch[told]())
+    await waiting_for_a_lock(conn, second.get_server_pid())
+    # It waits for the low one, so it must not hold the high one yet.
+    await first.execute("select from workflow.workflow_run where id = $1 for update nowait", high.id)
+    await begun.rollback()
+    assert await waiting == {low.id, high.id}
+    await first.close()
+    await second.close()
+
+
+async def test_a_turn_with_both_kinds_of_reports_locks_by_ascending_id_too(
+    database: str, conn: Connection, pair: tuple[Claimed, Claimed]
+) -> None:
+    low, high = pair
+    unit, first = await opened(database), await asyncpg.connect(database)
+    begun = first.transaction()
+    await begun.start()
+    await first.execute("select from workflow.workflow_run where id = $1 for update", low.id)
+    reports: list[Report] = [Success(high, "1"), Setback(low, JobMove.FAIL, {"message": "x"}, timedelta())]
+    turn = asyncio.create_task(work.turn(unit, Turn(worker="w1", lease=LEASE, reports=reports)))
+    async with asyncio.timeout(10):
+        while not await conn.fetchval("select count(*) from pg_stat_activity where wait_event_type = 'Lock'"):
+            await asyncio.sleep(0)
+    await first.execute("select from workflow.workflow_run where id = $1 for update nowait", high.id)
+    await begun.rollback()
+    assert (await turn)[1] == {low.id, high.id}
+    await first.close()
+    await unit.close()

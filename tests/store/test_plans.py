@@ -12,7 +12,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from windlass.store.pool import BEGIN
+from windlass.store.pool import BEGIN_POOLED
 from windlass.store.queries import sql
 from windlass.testing import Databases
 
@@ -75,7 +75,7 @@ async def fill(url: str) -> None:
 async def touched(url: str, query: str, *arguments: Any) -> tuple[int, list[dict[str, Any]]]:
     """Rows of the inbox a statement touched, and its scans; the statement is rolled back."""
     conn = await asyncpg.connect(url)
-    await conn.execute(BEGIN)
+    await conn.execute(BEGIN_POOLED)
     try:
         [plan] = json.loads(await conn.fetchval(f"explain (analyze, buffers, format json) {query}", *arguments))
     finally:
@@ -132,8 +132,8 @@ async def test_a_single_claim_reads_a_handful(crowded: str) -> None:
 
 @pytest.mark.parametrize("name", ["become_due", "next_due", "release_expired"])
 async def test_the_loops_find_nothing_quickly_when_there_is_nothing(crowded: str, name: str) -> None:
-    arguments = {"become_due": [1000], "next_due": [], "release_expired": [500, "upkeep"]}[name]
-    await assert_bounded(crowded, sql("jobs", name), *arguments)
+    arguments: dict[str, list[Any]] = {"become_due": [1000], "next_due": [], "release_expired": [500, "upkeep"]}
+    await assert_bounded(crowded, sql("jobs", name), *arguments[name])
 
 
 async def test_pruning_reads_a_batch(crowded: str) -> None:

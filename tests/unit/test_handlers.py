@@ -127,13 +127,12 @@ def takes_context_by_name(*, ctx: Context) -> int:
     return ctx.attempt
 
 
-def test_a_parameter_that_no_name_can_reach_is_refused_when_the_handler_is_registered() -> None:
-    with pytest.raises(Invalid, match="content_id"):
-        serving(takes_positional_only)
-
-
-async def test_a_context_behind_the_star_is_handed_over_by_name(threads: Threads) -> None:
-    assert await outcome_of(takes_context_by_name, threads) == Succeeded("1")
+@pytest.mark.parametrize(("call", "named"), [(takes_positional_only, "content_id"), (takes_context_by_name, "ctx")])
+def test_a_parameter_that_cannot_be_reached_is_refused_when_the_handler_is_registered(
+    call: Callable[..., Any], named: str
+) -> None:
+    with pytest.raises(Invalid, match=named):
+        serving(call)
 
 
 class Service:

@@ -146,9 +146,8 @@ class _Board:
 
     def _end_instances(self, event: Ended, fan: Fan) -> None:
         fan = fan.after(event.letter, event.count)
-        free = min(event.count, fan.count - fan.created + fan.parked)
-        if self._state is RunState.RUNNING and free:
-            fan = self._refill(event.step, fan, free)
+        if self._state is RunState.RUNNING:
+            fan = self._refill(event.step, fan, event.count)
         self._set_fan(event.step, fan)
         if not fan.active:
             self._move(event.step, fan.letter, fan.reason)
@@ -191,9 +190,12 @@ class _Board:
         if (self._state, RunMove.RETRY) not in RUN_EDGES:
             return
         self._state = RUN_EDGES[self._state, RunMove.RETRY]
-        for step, letter in enumerate(self._letters()):
-            if letter in BAD or letter == Letter.SKIPPED:
-                self._reopen(step)
+        again = {step for step, letter in enumerate(self._letters()) if letter in BAD or letter == Letter.SKIPPED}
+        for step in again:
+            self._reopen(step, afresh=not again.isdisjoint(self._plan.before(step)))
+        for step, fan in self._fans.items():
+            if self._letter(step) == Letter.ACTIVE:
+                self._resume(step, fan)
         self._consider_all()
 
     def _rerun(self, step: int) -> None:
@@ -201,10 +203,10 @@ class _Board:
             return
         self._state = RUN_EDGES[self._state, RunMove.RERUN]
         for again in sorted({step} | self._plan.descendants([step])):
-            if self._letter(again) not in OPEN:
-                self._changed[again] = STEP_EDGES[Letter(self._letter(again)), StepMove.REOPEN]
-            self._fans = {n: fan for n, fan in self._fans.items() if n != again}
-        self._begin_step(step)
+            if self._letter(again) not in OPEN:  # else its time ran out while someone still holds it: that end counts
+                self._reopen(again, afresh=True)
+        if self._letter(step) == Letter.WAITING:
+            self._begin_step(step)
 
     # Steps
 
@@ -263,6 +265,9 @@ class _Board:
         if fan_out is None:
             self._move(step, Letter.ACTIVE, reason)
             self._create(step, 0, 1)
+        elif step in self._fans:
+            self._move(step, Letter.ACTIVE, reason)
+            self._resume(step, self._fans[step])
         elif isinstance(fan_out, Parallel) and isinstance(fan_out.count, int):
             self._spread(step, fan_out.count)
         else:
@@ -292,17 +297,17 @@ class _Board:
             case _:
                 assert_never(action)
 
-    def _reopen(self, step: int) -> None:
-        """A fanned-out step that got as far as instances keeps the good ones and does the others again."""
-        fan = self._fans.get(step)
-        if fan is None:
-            self._changed[step] = STEP_EDGES[Letter(self._letter(step)), StepMove.REOPEN]
-            return
-        window = self._plan.steps[step].concurrency or fan.count
-        bad = fan.failed + fan.cancelled
-        self._changed[step] = Letter.ACTIVE
-        fan = replace(fan, failed=0, cancelled=0, parked=bad)
-        self._set_fan(step, self._refill(step, fan, min(window, bad + fan.count - fan.created)))
+    def _reopen(self, step: int, *, afresh: bool) -> None:
+        """It waits again; its instances are kept only if nothing before the step is done again."""
+        self._move(step, Letter.WAITING, None)
+        if afresh:
+            self._fans = {n: fan for n, fan in self._fans.items() if n != step}
+
+    def _resume(self, step: int, fan: Fan) -> None:
+        """Keep the good instances and do the others again, as far as there are slots."""
+        fan = replace(fan, failed=0, cancelled=0, parked=fan.parked + fan.failed + fan.cancelled)
+        free = (self._plan.steps[step].concurrency or fan.count) - fan.active
+        self._set_fan(step, self._refill(step, fan, free))
 
     def _move(self, step: int, letter: Letter, reason: Reason | None) -> None:
         self._changed[step] = STEP_EDGES[Letter(self._letter(step)), MOVE_TO[letter]]

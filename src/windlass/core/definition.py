@@ -1,7 +1,7 @@
 """A workflow from a document: a YAML or JSON file, a request's body, a stored version. All faces come through here.
 
-`parse` reads the whole document and raises one `InvalidWorkflow` with every mistake and its path. Accepted are our own
-spelling and the seeds'; `Workflow.to_document` writes the canonical one. The keys: docs/reference/workflow-file.md.
+`parse` reads the whole document and raises one `InvalidWorkflow` with every mistake and its path. Several spellings are
+read, `Workflow.to_document` writes the canonical one. The keys: docs/reference/workflow-file.md.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

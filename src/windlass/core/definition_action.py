@@ -16,6 +16,7 @@ HOOK_KEYS = ("timeout", "secret")
 MILLISECOND = timedelta(milliseconds=1)
 SECOND = timedelta(seconds=1)
 MAX_URL = 8192
+MAX_SECRET = 1000
 MAX_COMMAND = 65_536
 
 _TEMPLATE = re.compile(r"\{\{.*?\}\}", re.DOTALL)
@@ -81,7 +82,16 @@ def _hook(fields: Fields) -> Action:
         return HookAction()
     hook = Fields(fields.values["wait_for_webhook"], fields.at("wait_for_webhook"), fields.mistakes)
     hook.refuse_unknown(HOOK_KEYS)
-    return HookAction(hook.span("timeout", unit=MILLISECOND), hook.text("secret"))
+    return HookAction(hook.span("timeout", unit=MILLISECOND), _secret(hook))
+
+
+def _secret(hook: Fields) -> str | None:
+    """Refused without saying what it was, and so are headers: messages end up in logs."""
+    secret = hook.values.get("secret")
+    if secret is None or (isinstance(secret, str) and 0 < len(secret) <= MAX_SECRET):
+        return secret
+    hook.refuse("secret", f"it must be a text of 1 to {MAX_SECRET} characters")
+    return None
 
 
 def _command(fields: Fields) -> Action:
@@ -123,8 +133,7 @@ def _headers(fields: Fields) -> dict[str, str]:
         if not isinstance(name, str) or not _HEADER(name):
             fields.mistakes.add(inside(fields.at("headers"), name), "it is not a name of a header")
         if not isinstance(value, str) or not _HEADER_VALUE(value):
-            message = f"it is {shown(value)}: it must be a text of one line"
-            fields.mistakes.add(inside(fields.at("headers"), name), message)
+            fields.mistakes.add(inside(fields.at("headers"), name), "it must be a text of one line")
     return headers.values if headers else {}
 
 

@@ -131,7 +131,7 @@ def _max_attempts(fields: Fields, action: Action) -> int:
         return default
     if key == "max_attempts":
         return fields.whole(key, 1, MAX_ATTEMPTS) or default
-    if key == "max_retries":  # seed 004 compares attempt < max_retries, counting from 1: it is the total
+    if key == "max_retries":  # compared with attempts counted from 1: the total, in spite of its name
         total = fields.whole(key, 0, MAX_ATTEMPTS)
         return default if total is None else max(total, 1)
     again = fields.whole(key, 0, MAX_ATTEMPTS - 1)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from windlass.core.document import decode
@@ -56,9 +56,8 @@ EDGES: Mapping[tuple[JobState, JobMove], JobState] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
-    """A job in a worker's hands."""
+class Claimed(NamedTuple):
+    """A job in a worker's hands. A tuple: one is made for every job of the hot path."""
 
     id: UUID
     type: str
@@ -74,6 +73,7 @@ class Claimed:
     retry: str | None
     created_at: datetime
     meta: str | None
+    alone: bool = False  # one more lost lease would end it
 
     @property
     def number(self) -> int:
@@ -81,8 +81,7 @@ class Claimed:
         return self.attempt + self.lost + 1
 
 
-@dataclass(frozen=True, slots=True)
-class Success:
+class Success(NamedTuple):
     """The job ends well."""
 
     job: Claimed

@@ -42,6 +42,12 @@ class Plan:
     def roots(self) -> tuple[int, ...]:
         return tuple(n for n, step in enumerate(self.steps) if not step.edges and not step.final)
 
+    def before(self, step: int) -> set[int]:
+        """Whose ends a step waits for; a final step waits for everybody."""
+        if step == self.final:
+            return set(range(len(self.steps))) - {step}
+        return {parent for parent, _ in self.parents[step]}
+
     def descendants(self, of: Iterable[int]) -> set[int]:
         """Everything reached from these steps, themselves not included; a final step follows everybody."""
         seen: set[int] = set()

@@ -43,6 +43,12 @@ def check(spec: JobSpec) -> None:
     _whole(spec.max_attempts, "max_attempts", 1, 1000)
     if spec.run_at is not None and spec.delay is not None:
         raise Invalid("run_at and delay are both given: pass one of them", field="run_at")
+    _is(spec.run_at, datetime | None, "run_at", "an aware datetime")
+    _is(spec.delay, timedelta | None, "delay", "a timedelta")
+    _is(spec.timeout, timedelta | None, "timeout", "a timedelta")
+    _is(spec.retry, Retry | None, "retry", "a Retry")
+    _is(spec.tags, list | tuple, "tags", "a list of texts")
+    _is(spec.meta, Mapping | None, "meta", "a mapping")
     if spec.run_at is not None and spec.run_at.tzinfo is None:
         raise Invalid("run_at has no time zone: pass an aware datetime, for example datetime.now(UTC)", field="run_at")
     if spec.delay is not None and spec.delay < timedelta():
@@ -72,6 +78,11 @@ def check_name(value: object, field_: str, advice_: str, *, limit: int = MAX_NAM
         raise Invalid(f"{field_} is {len(value)} characters long, the limit is {limit}", field=field_)
     if "\x00" in value or not value.isprintable():
         raise Invalid(f"{field_} contains characters that cannot be printed", field=field_)
+
+
+def _is(value: object, kind: Any, field_: str, rule: str) -> None:
+    if not isinstance(value, kind):
+        raise Invalid(f"{field_} is {value!r}: it must be {rule}", field=field_)
 
 
 def _whole(value: object, field_: str, least: int, most: int) -> None:

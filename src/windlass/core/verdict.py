@@ -23,13 +23,13 @@ def handled(plan: Plan, letters: str, failure: int) -> bool:
                 if child not in seen:
                     seen.add(child)
                     waiting.append(child)
-            elif letters[child] != Letter.CANCELLED and _because(plan, child, parent):
+            elif letters[child] != Letter.CANCELLED and _because(plan, child, failure):
                 return True
     return False
 
 
-def _because(plan: Plan, child: int, parent: int) -> bool:
-    """Did `child`, which ran, run on account of a failure it was meant to see?"""
+def _because(plan: Plan, child: int, failure: int) -> bool:
+    """Did `child`, which ran, run on account of this failure? An edge on a skipped step between them was not met."""
     if plan.steps[child].condition is not None:
         return True
-    return any(who == parent and asked is Condition.FAILURE for who, asked in plan.parents[child])
+    return (failure, Condition.FAILURE) in plan.parents[child]

@@ -35,11 +35,14 @@ class Handler:
     timeout: timedelta | None = None
     concurrency: int | None = None
     queue: str = "default"
+    context_name: str | None = None  # of the parameter that takes the context
 
     @classmethod
     def of(cls, type_: str, call: Callable[..., Any], **options: Any) -> "Handler":
         parameters = list(inspect.signature(call).parameters.values())
         wants_context = bool(parameters) and _is_context(parameters[0])
+        for parameter in parameters:
+            _check_reachable(type_, parameter, is_context=wants_context and parameter is parameters[0])
         named = [p for p in parameters[wants_context:] if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
         return cls(
             type=type_,
@@ -49,6 +52,7 @@ class Handler:
             parameters={p.name: p.default is p.empty for p in named},
             takes_any=any(p.kind is p.VAR_KEYWORD for p in parameters),
             takes_whole=[p.name for p in named] == ["payload"],
+            context_name=parameters[0].name if wants_context else None,
             **options,
         )
 
@@ -64,7 +68,8 @@ class Handler:
         for name, required in self.parameters.items():
             if required and name not in payload:
                 raise Invalid(f"the payload has no {name!r}, which {self.type} requires", field=name)
-        if not self.takes_any and (unknown := payload.keys() - self.parameters.keys()):
+        named = payload.keys() - self.parameters.keys()
+        if unknown := named & {self.context_name} if self.takes_any else named:
             name = min(unknown)
             raise Invalid(f"the payload has {name!r}, but {self.type} has no such parameter", field=name)
         return payload
@@ -98,7 +103,8 @@ class Handlers:
 def like(pattern: str) -> re.Pattern[str]:
     """SQL's LIKE as a regular expression: % for anything, _ for one character."""
     wild = {"%": ".*", "_": "."}
-    return re.compile("".join(wild.get(char) or re.escape(char) for char in pattern), re.DOTALL)
+    parts = re.findall(r"\\.|.", pattern, re.DOTALL)  # a backslash takes the next character as it is
+    return re.compile("".join(wild.get(part) or re.escape(part[-1]) for part in parts), re.DOTALL)
 
 
 async def perform(handler: Handler, context: Context, payload: Any, threads: Threads) -> Outcome:
@@ -114,6 +120,8 @@ async def perform(handler: Handler, context: Context, payload: Any, threads: Thr
             value = await handler.call(*given, **arguments)
         else:
             value = await threads.run(lambda: handler.call(*given, **arguments))
+            if inspect.isawaitable(value):  # a plain wrapper around an async function
+                value = await value
     except NonRetryable as error:
         return failed(error, retryable=False)
     except RetryAfter as error:
@@ -131,14 +139,32 @@ async def perform(handler: Handler, context: Context, payload: Any, threads: Thr
 def failed(
     error: BaseException, *, retryable: bool = True, retry_after: timedelta | None = None, trace: bool = True
 ) -> Failed:
-    told = {"type": type(error).__name__, "message": plain(str(error)[:MAX_TRACE]) or type(error).__name__}
+    told = {"type": type(error).__name__, "message": plain(_words(error)[:MAX_TRACE]) or type(error).__name__}
     if trace:
         told["traceback"] = plain("".join(traceback.format_exception(error))[-MAX_TRACE:])
     return Failed(told, retryable, retry_after)
 
 
+def _words(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # an error class may fail at its own words
+        return ""
+
+
 def timed_out(after: timedelta) -> Failed:
     return Failed({"type": "Timeout", "message": f"timed out after {after.total_seconds():g} s"})
+
+
+def _check_reachable(type_: str, parameter: inspect.Parameter, *, is_context: bool) -> None:
+    """The context is passed first, everything else by name."""
+    if is_context and parameter.kind is parameter.KEYWORD_ONLY:
+        raise Invalid(f"the handler of {type_} takes {parameter.name!r} behind a *: put it first", field=parameter.name)
+    if not is_context and parameter.kind is parameter.POSITIONAL_ONLY:
+        raise Invalid(
+            f"the handler of {type_} takes {parameter.name!r} by position only: payload keys are passed by name",
+            field=parameter.name,
+        )
 
 
 def _is_context(parameter: inspect.Parameter) -> bool:

@@ -18,7 +18,7 @@ class Threads:
 
     async def run(self, call: Callable[[], Any]) -> Any:
         """Run `call` with this task's context variables; cancelling the task abandons the thread."""
-        future = self._pool.submit(contextvars.copy_context().run, call)
+        future = self._pool.submit(contextvars.copy_context().run, _call, call)
         try:
             return await asyncio.wrap_future(future)
         except asyncio.CancelledError:
@@ -29,3 +29,10 @@ class Threads:
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _call(call: Callable[[], Any]) -> Any:
+    try:
+        return call()
+    except StopIteration as error:  # a future cannot carry it: whoever awaits would wait for ever
+        raise RuntimeError("the handler raised StopIteration") from error

@@ -18,9 +18,7 @@ def tracer() -> Any | None:
     return trace.get_tracer("windlass")
 
 
-def span(source: Any | None, job: Claimed) -> contextlib.AbstractContextManager[Any]:
-    if source is None:
-        return contextlib.nullcontext()
+def span(source: Any, job: Claimed) -> contextlib.AbstractContextManager[Any]:
     attributes = {
         "messaging.system": "windlass",
         "messaging.destination.name": job.queue,

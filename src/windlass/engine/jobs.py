@@ -18,6 +18,7 @@ from windlass.store.rows import Event, Job, LogLine
 
 MAX_BATCH = 10_000
 PAGE_LIMIT = 1000
+MAX_REASON = 8192
 _log = logging.getLogger("windlass.jobs")
 _warned: set[str] = set()
 
@@ -44,7 +45,7 @@ async def submit(unit: Unit, specs: Sequence[JobSpec], *, connection: Connection
     if connection is not None:
         with translated():
             return await _insert(connection, unit, rows)
-    async with unit.begin() as conn:
+    async with unit.once() as conn:
         found = await _insert(conn, unit, rows)
     for queue in {spec.queue for spec in specs}:
         unit.poke(queue)
@@ -52,7 +53,7 @@ async def submit(unit: Unit, specs: Sequence[JobSpec], *, connection: Connection
 
 
 async def get(unit: Unit, id_: UUID) -> Job:
-    async with unit.begin() as conn:
+    async with unit.once() as conn:
         return await _known(conn, unit, id_)
 
 
@@ -71,14 +72,19 @@ async def list_(
     for status in statuses or ():
         if status not in set(JobState):
             raise Invalid(f"status is {status!r}: one of {', '.join(JobState)}", field="status")
+    for name, value in (("queue", queue), ("type", type_), ("tag", tag)):
+        encode(value, field=name)  # text that Postgres cannot hold matches nothing, and says why
+    if before is not None and not 0 <= before < 2**63:
+        raise Invalid(f"before is {before}: pass the `next` of the page before", field="before")
     wanted = Filter(org=unit.org, statuses=statuses, queue=queue, type=type_, tag=tag, before=before, limit=limit)
-    async with unit.begin() as conn:
+    async with unit.once() as conn:
         jobs = await store.list_(conn, wanted)
     return Page(jobs, jobs[-1].seq if len(jobs) == limit else None)
 
 
 async def cancel(unit: Unit, id_: UUID, *, reason: str | None = None) -> None:
     """End a live job at once; its holder is told."""
+    encode(reason, field="reason", limit=MAX_REASON)
     async with unit.begin() as conn:
         if not await store.cancel(conn, [id_], org=unit.org, actor=unit.actor, reason=reason):
             await _refuse(conn, unit, id_, "cancelled", "only pending and leased jobs can be")
@@ -96,7 +102,7 @@ async def reopen(unit: Unit, id_: UUID) -> None:
 
 async def delete(unit: Unit, id_: UUID) -> None:
     """Hide a job; if it still waits, nobody will claim it."""
-    async with unit.begin() as conn:
+    async with unit.once() as conn:
         if not await store.soft_delete(conn, [id_], org=unit.org):
             raise NotFound("job", id_)
 
@@ -115,13 +121,13 @@ async def logs(unit: Unit, id_: UUID, *, attempt: int | None = None) -> list[Log
 
 async def depth(unit: Unit, *, cap: int = 100_000) -> list[tuple[str, str, int]]:
     """(queue, type, due jobs), each counted up to `cap`."""
-    async with unit.begin() as conn:
+    async with unit.once() as conn:
         return await store.depth(conn, cap=cap)
 
 
 async def live(unit: Unit) -> list[tuple[str, str]]:
     """(queue, type) of what waits in line or is being worked on."""
-    async with unit.begin() as conn:
+    async with unit.once() as conn:
         return await store.live(conn)
 
 
@@ -132,6 +138,8 @@ async def _insert(conn: Connection, unit: Unit, rows: Sequence[store.NewRow]) ->
         raise Invalid(f"Postgres cannot store this: {error}") from None
     keys = [row[10] for row in rows if row[0] not in born]
     known = await store.find_keys(conn, keys) if keys else {}
+    if gone := [key for key in keys if key not in known]:
+        raise Conflict(f"the job with key {gone[0]!r} was removed at this moment: submit again")
     return [row[0] if row[0] in born else known[row[10]] for row in rows]
 
 

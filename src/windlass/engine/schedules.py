@@ -26,7 +26,7 @@ async def tick(unit: Unit, *, batch: int = 100) -> int:
 
 
 async def next_due(unit: Unit) -> timedelta | None:
-    async with unit.begin() as conn:
+    async with unit.once() as conn:
         return await store.next_due(conn)
 
 

@@ -4,14 +4,13 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from uuid import UUID
 
 from windlass.core.ids import RANDOM_BYTES, uuid7
 from windlass.store import migrate
 from windlass.store.notify import Listener, Notifier
-from windlass.store.pool import Connection, DatabaseOptions, Pool, open_connection, open_pool, transaction
+from windlass.store.pool import Connection, DatabaseOptions, Pool, open_connection, open_pool, statement, transaction
 
 DEFAULT_ORG = "default"
 
@@ -19,8 +18,9 @@ DEFAULT_ORG = "default"
 class Unit:
     """An open database. Use cases take one as their first argument."""
 
-    def __init__(self, pool: Pool, notifier: Notifier, *, org: str, actor: str) -> None:
+    def __init__(self, pool: Pool, notifier: Notifier, *, org: str, actor: str, pooler: bool = False) -> None:
         self.pool = pool
+        self._pooler = pooler
         self.org = org
         self.actor = actor
         self._notifier = notifier
@@ -30,7 +30,7 @@ class Unit:
         pool = await open_pool(options)
         notifier = Notifier(options)
         notifier.start()
-        return cls(pool, notifier, org=org, actor=actor)
+        return cls(pool, notifier, org=org, actor=actor, pooler=options.pooler)
 
     async def close(self) -> None:
         await self._notifier.close()
@@ -38,10 +38,13 @@ class Unit:
             await asyncio.wait_for(self.pool.close(), timeout=5)
         self.pool.terminate()
 
-    @asynccontextmanager
-    async def begin(self) -> AsyncIterator[Connection]:
-        async with transaction(self.pool) as conn:
-            yield conn
+    def begin(self) -> AbstractAsyncContextManager[Connection]:
+        """A transaction: all or nothing."""
+        return transaction(self.pool, pooler=self._pooler)
+
+    def once(self) -> AbstractAsyncContextManager[Connection]:
+        """For a single statement, which is a transaction by itself and saves two round trips."""
+        return self.begin() if self._pooler else statement(self.pool)
 
     def poke(self, topic: str) -> None:
         """Wake whoever waits for this; only after the commit."""

@@ -16,7 +16,7 @@ class Swept:
 
 async def become_due(unit: Unit, *, batch: int = 1000) -> int:
     """Put rows whose time has come into line and wake their queues."""
-    async with unit.begin() as conn:
+    async with unit.once() as conn:
         queues = await jobs.become_due(conn, batch)
     for queue in set(queues):
         unit.poke(queue)
@@ -24,23 +24,23 @@ async def become_due(unit: Unit, *, batch: int = 1000) -> int:
 
 
 async def next_due(unit: Unit) -> timedelta | None:
-    async with unit.begin() as conn:
+    async with unit.once() as conn:
         return await jobs.next_due(conn)
 
 
 async def take_term(unit: Unit, *, duty: str, holder: str, term: timedelta) -> bool:
-    async with unit.begin() as conn:
+    async with unit.once() as conn:
         return await terms.take(conn, duty=duty, holder=holder, term=term)
 
 
 async def resign_term(unit: Unit, *, duty: str, holder: str) -> None:
-    async with unit.begin() as conn:
+    async with unit.once() as conn:
         await terms.resign(conn, duty=duty, holder=holder)
 
 
 async def release_expired(unit: Unit, *, batch: int = 500) -> Swept:
     """Give work back whose holder fell silent."""
-    async with unit.begin() as conn:
+    async with unit.once() as conn:
         freed = await jobs.release_expired(conn, batch, actor="upkeep")
     if freed:
         unit.poke("")
@@ -50,7 +50,7 @@ async def release_expired(unit: Unit, *, batch: int = 500) -> Swept:
 
 async def prune(unit: Unit, *, age: timedelta, batch: int = 500) -> int:
     """Remove a batch of jobs that ended longer than `age` ago."""
-    async with unit.begin() as conn:
+    async with unit.once() as conn:
         return await jobs.prune(conn, age=age, batch=batch)
 
 

@@ -30,6 +30,11 @@ class Turn:
     lanes: Sequence[tuple[Lane, int]] = ()
     count: int = 0
 
+    @property
+    def statements(self) -> int:
+        kinds = {type(report) for report in self.reports}
+        return len(kinds) + bool(self.lines) + bool(self.lanes and self.count)
+
 
 async def turn(unit: Unit, wish: Turn) -> tuple[list[Claimed], set[UUID]]:
     """Record reports and claim, all or nothing; returns the jobs claimed and the ids whose report was recorded.
@@ -38,7 +43,7 @@ async def turn(unit: Unit, wish: Turn) -> tuple[list[Claimed], set[UUID]]:
     and is then recorded as a failure that says so.
     """
     try:
-        async with unit.begin() as conn:
+        async with unit.begin() if wish.statements > 1 else unit.once() as conn:
             recorded = await _record(conn, wish)
             claimed = await jobs.claim(conn, wish.lanes, count=wish.count, worker=wish.worker, lease=wish.lease)
             return claimed, recorded
@@ -49,36 +54,36 @@ async def turn(unit: Unit, wish: Turn) -> tuple[list[Claimed], set[UUID]]:
 
 
 async def look(unit: Unit, queues: Sequence[str]) -> list[Lane]:
-    async with unit.begin() as conn:
+    async with unit.once() as conn:
         return await jobs.find_lanes(conn, queues)
 
 
 async def heartbeat(unit: Unit, held_: Sequence[Claimed], *, worker: str, lease: timedelta) -> set[UUID]:
     """Extend the leases; what is not in the answer is no longer ours."""
-    async with unit.begin() as conn:
+    async with unit.once() as conn:
         return await jobs.heartbeat(conn, held_, worker=worker, lease=lease)
 
 
 async def held(unit: Unit, held_: Sequence[Claimed], *, worker: str) -> set[UUID]:
-    async with unit.begin() as conn:
+    async with unit.once() as conn:
         return await jobs.held(conn, held_, worker=worker)
 
 
 async def register(
     unit: Unit, *, id_: str, host: str, pid: int, queues: Sequence[str], types: Sequence[str], concurrency: int
 ) -> None:
-    async with unit.begin() as conn:
+    async with unit.once() as conn:
         await workers.register(conn, id_=id_, host=host, pid=pid, queues=queues, types=types, concurrency=concurrency)
 
 
 async def seen(unit: Unit, *, id_: str, state: str, active: int) -> None:
-    async with unit.begin() as conn:
+    async with unit.once() as conn:
         await workers.seen(conn, id_=id_, state=state, active=active)
 
 
 async def registry(unit: Unit) -> dict[str, tuple[str, bool]]:
     """type -> (runtime, enabled), for the types somebody registered."""
-    async with unit.begin() as conn:
+    async with unit.once() as conn:
         return {name: (runtime, enabled) for name, runtime, enabled in await workers.registry(conn)}
 
 
@@ -88,6 +93,8 @@ async def _record(conn: Connection, wish: Turn) -> set[UUID]:
     recorded: set[UUID] = set()
     if wish.lines:
         await events.insert_lines(conn, wish.lines)
+    if successes and setbacks:
+        await jobs.lock(conn, (report.job.id for report in wish.reports))
     if successes:
         recorded |= await jobs.succeed(conn, successes, worker=wish.worker)
     if setbacks:
@@ -120,5 +127,5 @@ async def _record_poisoned(unit: Unit, wish: Turn, error: Exception) -> set[UUID
     job = wish.reports[0].job
     told = {"type": type(error).__name__, "message": f"the outcome could not be stored: {str(error)!a}"}
     _log.error("job %s: %s", job.id, told["message"])
-    async with unit.begin() as conn:
+    async with unit.once() as conn:
         return await jobs.set_back(conn, [Setback(job, JobMove.FAIL, told, timedelta())], worker=wish.worker)

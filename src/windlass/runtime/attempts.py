@@ -63,8 +63,10 @@ class Attempts:
         self._ended = ended
         self._running: dict[UUID, Attempt] = {}
         self._per_handler: Counter[str] = Counter()
+        self.suspects = 0  # jobs here that may have killed their workers before
         self._threads = Threads(concurrency)
         self._tracer = tracer()
+        self._loop = asyncio.get_running_loop()
 
     def __len__(self) -> int:
         return len(self._running)
@@ -97,16 +99,16 @@ class Attempts:
             job.priority,
             job.claim_no,
             job.created_at,
-            decode(job.meta) or {},
+            {},
             self.lines.append,
         )
         attempt = Attempt(job, handler, context, time.monotonic())
         self._running[job.id] = attempt
         self._per_handler[handler.type] += 1
-        loop = asyncio.get_running_loop()
-        attempt.task = loop.create_task(self._run(attempt))
+        self.suspects += job.alone
+        attempt.task = self._loop.create_task(self._run(attempt))
         if attempt.timeout is not None:
-            attempt.timer = loop.call_later(attempt.timeout.total_seconds(), attempt.end, Stop.TIMEOUT)
+            attempt.timer = self._loop.call_later(attempt.timeout.total_seconds(), attempt.end, Stop.TIMEOUT)
 
     def jobs(self, *, older_than: float = 0.0) -> list[Claimed]:
         now = time.monotonic()
@@ -135,9 +137,11 @@ class Attempts:
         try:
             if attempt.stop is not None:
                 raise asyncio.CancelledError
-            with span(self._tracer, attempt.job):
-                payload = decode(attempt.job.payload)
-                outcome = await perform(attempt.handler, attempt.context, payload, self._threads)
+            if self._tracer is None:
+                outcome = await self._perform(attempt)
+            else:
+                with span(self._tracer, attempt.job):
+                    outcome = await self._perform(attempt)
         except asyncio.CancelledError as error:
             outcome = _meaning(attempt, error)
         except Exception as error:
@@ -145,11 +149,17 @@ class Attempts:
         enter(None)  # what the worker says from here on is not the handler's
         self._end(attempt, outcome)
 
+    async def _perform(self, attempt: Attempt) -> Outcome:
+        if attempt.job.meta is not None:
+            attempt.context.meta = decode(attempt.job.meta)
+        return await perform(attempt.handler, attempt.context, decode(attempt.job.payload), self._threads)
+
     def _end(self, attempt: Attempt, outcome: Outcome | None) -> None:
         if attempt.timer is not None:
             attempt.timer.cancel()
         del self._running[attempt.job.id]
         self._per_handler[attempt.handler.type] -= 1
+        self.suspects -= attempt.job.alone
         report = None
         if outcome is not None and attempt.stop is not Stop.LOST:
             report = after(attempt.job, outcome, attempt.handler.retry, random.random())

@@ -26,9 +26,11 @@ async def beat(
         try:
             wait = await tick()
             pause = 0.0
-        except Unavailable as error:
+        except Exception as error:  # a loop that died would be missed by nobody until it is too late
             pause = min(LONGEST_PAUSE, max(0.2, pause * 2))
-            _log.warning("%s; trying again in %.1f s", error, pause)
+            expected = isinstance(error, Unavailable)
+            level = logging.WARNING if expected else logging.ERROR
+            _log.log(level, "%s; trying again in %.1f s", error, pause, exc_info=not expected)
             wait = timedelta(seconds=pause * random.uniform(0.8, 1.2))
         await until(stop, min(wait if wait is not None else every, every), wake=wake)
 

@@ -15,7 +15,7 @@ SHARE = 20
 LEAST, MOST = 0.05, 1.0
 MAX_LANES = 100
 
-Key = tuple[str, str, int]
+Key = tuple[str, str, int, bool]
 
 
 class Lanes:
@@ -45,20 +45,27 @@ class Lanes:
 
     def taken(self, jobs: Iterable[Claimed]) -> None:
         """Move the cursors; `jobs` come in the order of their places."""
-        for key, seq in {(job.queue, job.type, job.priority): job.seq for job in jobs}.items():
+        for key, seq in {(job.queue, job.type, job.priority, job.alone): job.seq for job in jobs}.items():
             lane = self._lanes.get(key)
             if lane is not None and lane.seq < seq:
                 self._lanes[key] = replace(lane, seq=seq)
 
-    def offer(self, count: int, room: Callable[[str], int | None]) -> Sequence[tuple[Lane, int]]:
-        """Lanes to claim from, each with the most it may give. A type with limited room offers its first lane only."""
+    def offer(self, count: int, room: Callable[[str], int | None], *, alone: bool = True) -> Sequence[tuple[Lane, int]]:
+        """Lanes to claim from, each with the most it may give. A type with limited room offers its first lane only.
+
+        Of jobs that are claimed alone at most one is offered, and none if `alone` says that one is here already.
+        """
         offered: list[tuple[Lane, int]] = []
         limited: set[str] = set()
         for lane in self._lanes.values():
             if not self._serves(lane.type):  # the registry may have changed since the last look
                 continue
             limit = room(lane.type)
-            if limit is None:
+            if lane.alone:
+                if alone and limit != 0:
+                    alone = False
+                    offered.append((lane, 1))
+            elif limit is None:
                 offered.append((lane, count))
             elif limit > 0 and lane.type not in limited:
                 limited.add(lane.type)
@@ -67,4 +74,4 @@ class Lanes:
 
 
 def _key(lane: Lane) -> Key:
-    return lane.queue, lane.type, lane.priority
+    return lane.queue, lane.type, lane.priority, lane.alone

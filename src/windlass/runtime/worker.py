@@ -18,7 +18,7 @@ import os
 import random
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from uuid import UUID
@@ -49,7 +49,7 @@ class WorkerOptions:
     grace: timedelta = timedelta(seconds=30)
     poll: timedelta = timedelta(seconds=1)
     registry_every: timedelta = timedelta(seconds=3)
-    batch: int = 100
+    batch: int = 200  # jobs claimed in one turn; plans are fixed, so larger batches only amortise the commit
     turns: int = 2
     runtime: str = "python"
 
@@ -79,6 +79,7 @@ class Worker:
         self._turns: set[asyncio.Task[None]] = set()
         self._claiming = 0
         self._hungry = False
+        self._flowing = False  # the last claim got all it asked for, so a second one beside it is worth its while
         self._open = False  # registered, and not yet draining
         self._draining = False
         self._dispatch_due = False
@@ -87,6 +88,7 @@ class Worker:
         self._metrics = WorkerMetrics(self.options.id)
         self._born = time.monotonic()
         self._extended = float("-inf")
+        self._registered = False
         self._suspicion = asyncio.Event()  # something was cancelled somewhere: see whether it was ours
 
     @property
@@ -159,7 +161,7 @@ class Worker:
         self._stir()
 
     def _room(self) -> int:
-        if not (self._open and self._hungry):
+        if not (self._open and self._hungry) or (self._claiming and not self._flowing):
             return 0
         return max(0, min(self._attempts.free - self._claiming, self.options.batch))
 
@@ -180,8 +182,18 @@ class Worker:
     async def _offer(self, count: int) -> Sequence[tuple[Lane, int]]:
         if not count:
             return ()
-        known = () if self._lanes.stale(time.monotonic()) else self._lanes.offer(count, self._type_room(count))
+        known = () if self._lanes.stale(time.monotonic()) else self._known_lanes(count)
         return known or await self._look(count)
+
+    def _known_lanes(self, count: int) -> Sequence[tuple[Lane, int]]:
+        """What is limited, a type or suspects, is claimed by one turn at a time: what the other brings is not known."""
+        only = self._claiming == count
+
+        def room(type_: str) -> int | None:
+            free = self._attempts.room(type_)
+            return free if free is None or only else 0
+
+        return self._lanes.offer(count, room, alone=only and not self._attempts.suspects)
 
     async def _exchange(
         self, reports: list[Report], lines: list[Line], offer: Sequence[tuple[Lane, int]], count: int
@@ -196,6 +208,7 @@ class Worker:
             _log.warning("the outcome of %s was refused: recorded already, cancelled, or the lease was lost", refused)
         ends, self._ends = self._ends, []
         self._metrics.ended(ends)
+        self._flowing = bool(count) and len(claimed) == count
         if len(claimed) < count:
             await self._look(count)
 
@@ -214,12 +227,7 @@ class Worker:
             return ()
         lanes = await work.look(self._unit, self.options.queues)
         self._hungry = self._lanes.found(lanes, started=started, ended=time.monotonic())
-        return self._lanes.offer(count, self._type_room(count)) if self._hungry else ()
-
-    def _type_room(self, count: int) -> Callable[[str], int | None]:
-        """A type with a limit of its own is claimed by one turn at a time: what the other brings is not known yet."""
-        alone = self._claiming == count
-        return lambda type_: room if (room := self._attempts.room(type_)) is None or alone else 0
+        return self._known_lanes(count) if self._hungry else ()
 
     def _back_off(self, error: Exception) -> None:
         self._metrics.erred(error)
@@ -256,12 +264,13 @@ class Worker:
         """Extend leases at a third of their length; see each second what was taken from us."""
         if time.monotonic() - self._extended < min(SIGN_OF_LIFE, self.options.lease.total_seconds() / 3):
             return await self._check_held()
+        started = time.monotonic()
         await self._say_seen()
-        self._extended = time.monotonic()
         jobs = self._attempts.jobs()
         if jobs:
             held = await work.heartbeat(self._unit, jobs, worker=self.options.id, lease=self.options.lease)
             self._let_go(held, jobs)
+        self._extended = started
         return None
 
     async def _check_held(self) -> None:
@@ -279,7 +288,7 @@ class Worker:
     # Beginning and end
 
     async def _say_seen(self) -> None:
-        if self._extended > 0:
+        if self._registered:
             state = "running" if self._open else "draining"
             await work.seen(self._unit, id_=self.options.id, state=state, active=len(self._attempts))
             return
@@ -293,6 +302,7 @@ class Worker:
             types=[type_ for type_ in self._handlers.types() if "%" in type_ or self.serves(type_)],
             concurrency=self.options.concurrency,
         )
+        self._registered = True
         self._open = not self._draining  # the stop may come while we say hello
         self._wake()
 
@@ -324,6 +334,8 @@ class Worker:
             self._paused = False
             self._dispatch()
             await asyncio.wait(tuple(self._turns), timeout=1)
+            if self._reports:
+                await asyncio.sleep(0.1)
         with contextlib.suppress(Unavailable):
             await work.seen(self._unit, id_=self.options.id, state="stopped", active=0)
 

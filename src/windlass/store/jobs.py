@@ -16,6 +16,7 @@ _SQL = {name: query.sql for name, query in load("jobs").items()}
 
 # id, type, payload, queue, priority, run_at, delay, max_attempts, timeout, retry, idempotency_key, tags, meta
 NewRow = tuple[Any, ...]
+ALIKE = (1, 3, 4, 7)  # type, queue, priority, max_attempts: mostly the same all over a batch, then sent once
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class Lane:
     type: str
     priority: int
     seq: int
+    alone: bool = False  # its jobs are claimed one at a time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +42,13 @@ class Filter:
 
 
 async def insert(conn: Connection, rows: Sequence[NewRow], *, org: str, actor: str) -> set[UUID]:
-    columns = [list(column) for column in zip(*rows, strict=True)]
-    return {row[0] for row in await conn.fetch(_SQL["insert"], *columns, org, actor)}
+    columns = list(zip(*rows, strict=True))
+    shared = [columns[n][0] if columns[n].count(columns[n][0]) == len(rows) else None for n in ALIKE]
+    for n, value in zip(ALIKE, shared, strict=True):
+        if value is not None:
+            columns[n] = ()
+    given = [list(column) if column.count(None) < len(column) else [] for column in columns]
+    return {row[0] for row in await conn.fetch(_SQL["insert"], *given, org, actor, *shared)}
 
 
 async def find_keys(conn: Connection, keys: Sequence[str]) -> dict[str, UUID]:
@@ -56,14 +63,20 @@ async def claim(
     conn: Connection, lanes: Iterable[tuple[Lane, int]], *, count: int, worker: str, lease: timedelta
 ) -> list[Claimed]:
     """Take up to `count` jobs; each lane comes with the most it may give."""
-    taken = [(lane.queue, lane.type, lane.priority, lane.seq, room) for lane, room in lanes]
+    taken = [(lane.queue, lane.type, lane.priority, lane.seq, room, lane.alone) for lane, room in lanes]
     if not taken or count < 1:
         return []
-    columns = [list(column) for column in zip(*taken, strict=True)]
-    return [Claimed(*row) for row in await conn.fetch(_SQL["claim"], *columns, count, worker, lease)]
+    *columns, alone = [list(column) for column in zip(*taken, strict=True)]
+    return list(map(Claimed._make, await conn.fetch(_SQL["claim"], *columns, count, worker, lease, alone)))
+
+
+async def lock(conn: Connection, ids: Iterable[UUID]) -> None:
+    """Lock rows that several statements of this transaction will touch: each locks by id, together they would not."""
+    await conn.execute(_SQL["lock"], list(ids))
 
 
 async def succeed(conn: Connection, reports: Sequence[Success], *, worker: str) -> set[UUID]:
+    reports = sorted(reports, key=_job_id)
     ids = [report.job.id for report in reports]
     fences = [report.job.claim_no for report in reports]
     results = [report.result for report in reports]
@@ -71,6 +84,7 @@ async def succeed(conn: Connection, reports: Sequence[Success], *, worker: str) 
 
 
 async def set_back(conn: Connection, reports: Sequence[Setback], *, worker: str) -> set[UUID]:
+    reports = sorted(reports, key=_job_id)
     rows = await conn.fetch(
         _SQL["set_back"],
         [report.job.id for report in reports],
@@ -144,5 +158,11 @@ async def live(conn: Connection) -> list[tuple[str, str]]:
     return [(row[0], row[1]) for row in await conn.fetch(_SQL["live"])]
 
 
+def _job_id(report: Success | Setback) -> UUID:
+    """Rows are locked in the order in which they are named: by id, so that two batches never wait for each other."""
+    return report.job.id
+
+
 def _fences(jobs: Sequence[Claimed]) -> tuple[list[UUID], list[int]]:
+    jobs = sorted(jobs, key=lambda held_: held_.id)
     return [held_.id for held_ in jobs], [held_.claim_no for held_ in jobs]

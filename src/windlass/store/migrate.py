@@ -11,7 +11,9 @@ LOCK = 0x57494E44  # "WIND"
 LEDGER = """
 create schema if not exists windlass;
 create table if not exists windlass.migration (
-  version int primary key, name text not null, applied_at timestamptz not null default now())"""
+  version int primary key, name text not null, applied_at timestamptz not null default now(),
+  early boolean not null default false)"""  # early: it may run before the code that needs it, so older code may go on
+EARLY = "-- May run before the new code: yes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +21,10 @@ class Migration:
     version: int
     name: str
     sql: str
+
+    @property
+    def early(self) -> bool:
+        return self.sql.startswith(EARLY)
 
 
 def migrations() -> list[Migration]:
@@ -38,30 +44,40 @@ async def applied(conn: Connection) -> list[int]:
 async def migrate(conn: Connection) -> list[Migration]:
     """Bring the database up to date; returns what was applied. Each migration is one transaction."""
     await _check_server(conn)
-    if await applied(conn) == [m.version for m in migrations()]:
+    done = await applied(conn)
+    if set(done) >= {migration.version for migration in migrations()}:
+        await _check_newer(conn)
         return []
-    done: list[Migration] = []
-    await conn.execute("select pg_advisory_lock($1)", LOCK)
-    try:
-        await conn.execute("set lock_timeout = '5s'")
-        await conn.execute(LEDGER)
-        known = set(await applied(conn))
-        for migration in migrations():
-            if migration.version not in known:
-                await _apply(conn, migration)
-                done.append(migration)
-    finally:
-        await conn.execute("reset lock_timeout")
-        await conn.execute("select pg_advisory_unlock($1)", LOCK)
-    return done
+    return [migration for migration in migrations() if await _apply(conn, migration)]
 
 
-async def _apply(conn: Connection, migration: Migration) -> None:
+async def _apply(conn: Connection, migration: Migration) -> bool:
+    """False if another process was first. The lock ends with the transaction: behind a transaction pooler a session's
+    lock would be taken in one connection, and stay there."""
     async with conn.transaction():
+        await conn.execute("select pg_advisory_xact_lock($1)", LOCK)
+        await conn.execute("set local lock_timeout = '5s'")
+        await conn.execute(LEDGER)
+        if migration.version in await applied(conn):
+            return False
         await conn.execute(migration.sql)
         await conn.execute(
-            "insert into windlass.migration (version, name) values ($1, $2)", migration.version, migration.name
+            "insert into windlass.migration (version, name, early) values ($1, $2, $3)",
+            migration.version,
+            migration.name,
+            migration.early,
         )
+    return True
+
+
+async def _check_newer(conn: Connection) -> None:
+    """A database that went on without us: fine if every step beyond ours said that older code may stay."""
+    known = [migration.version for migration in migrations()]
+    strange = await conn.fetchval(
+        "select min(version) from windlass.migration where version <> all($1) and not early", known
+    )
+    if strange is not None:
+        raise Unavailable(f"a newer Windlass has migrated this database (to {strange:04}): upgrade this program")
 
 
 async def _check_server(conn: Connection) -> None:

@@ -20,9 +20,15 @@ else:
     Pool = asyncpg.Pool
 
 # Plans must not depend on how fresh the statistics are: a plan made while the inbox was empty would scan it when full.
-BEGIN = """begin;
-set local enable_seqscan = off; set local enable_bitmapscan = off; set local plan_cache_mode = force_generic_plan;
-set local jit = off"""
+# Nested loops also lock rows in the order in which they are named, which is how batches avoid each other.
+PLANNER = {
+    **{f"enable_{way}": "off" for way in ("seqscan", "bitmapscan", "hashjoin", "mergejoin")},
+    "plan_cache_mode": "force_generic_plan",
+    "jit": "off",
+    "idle_in_transaction_session_timeout": "5000",
+}
+BEGIN = "begin"
+BEGIN_POOLED = "; ".join([BEGIN, *(f"set local {name} = {value}" for name, value in PLANNER.items())])
 
 # The server went away, refuses or restarts: worth another try, unlike an error in what we said.
 GONE = (
@@ -32,6 +38,7 @@ GONE = (
     asyncpg.PostgresConnectionError,
     asyncpg.exceptions.OperatorInterventionError,
     asyncpg.exceptions.TooManyConnectionsError,
+    asyncpg.exceptions.IdleInTransactionSessionTimeoutError,
 )
 
 # Postgres or the driver cannot store what we said; saying it again will not help.
@@ -64,6 +71,7 @@ async def open_pool(options: DatabaseOptions) -> Pool:
             reset=leave_as_is,
             statement_cache_size=0 if options.pooler else 1024,
             setup=move_clock if options.clock else None,
+            server_settings={} if options.pooler else PLANNER,  # a pooler's sessions are not ours to set
         )
 
 
@@ -73,11 +81,19 @@ async def open_connection(options: DatabaseOptions) -> "asyncpg.Connection[async
 
 
 @asynccontextmanager
-async def transaction(pool: Pool) -> AsyncIterator[Connection]:
+async def statement(pool: Pool) -> AsyncIterator[Connection]:
+    """For a use case of one statement, which is a transaction by itself."""
+    with translated():
+        async with pool.acquire() as conn:
+            yield conn
+
+
+@asynccontextmanager
+async def transaction(pool: Pool, *, pooler: bool = False) -> AsyncIterator[Connection]:
     """One use case: all of it or nothing."""
     with translated():
         async with pool.acquire() as conn:
-            await conn.execute(BEGIN)
+            await conn.execute(BEGIN_POOLED if pooler else BEGIN)
             try:
                 yield conn
             except BaseException:

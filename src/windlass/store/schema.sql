@@ -36,6 +36,7 @@ table windlass.migration
   version integer not null
   name text not null
   applied_at timestamp with time zone not null default now()
+  early boolean not null default false
   constraint migration_pkey PRIMARY KEY (version)
   CREATE UNIQUE INDEX migration_pkey ON windlass.migration USING btree (version)
 
@@ -99,6 +100,7 @@ table workflow.workflow_run with (fillfactor=80, autovacuum_vacuum_scale_factor=
   due boolean not null default true
   claim_no integer not null default 0
   lost integer not null default 0
+  alone boolean not null default false
   epoch integer not null default 0
   timeout interval
   retry jsonb
@@ -112,12 +114,13 @@ table workflow.workflow_run with (fillfactor=80, autovacuum_vacuum_scale_factor=
   CREATE INDEX idx_workflow_run_deleted_at ON workflow.workflow_run USING btree (deleted_at) WHERE (deleted_at IS NOT NULL)
   CREATE UNIQUE INDEX idx_workflow_run_idempotency ON workflow.workflow_run USING btree (idempotency_key)
   CREATE INDEX idx_workflow_run_lease ON workflow.workflow_run USING btree (lease_until) WHERE (status = 'leased'::text)
-  CREATE INDEX idx_workflow_run_type_prefix ON workflow.workflow_run USING btree (queue, type, priority, seq) WHERE ((status = 'pending'::text) AND due AND (deleted_at IS NULL))
+  CREATE INDEX idx_workflow_run_type_prefix ON workflow.workflow_run USING btree (queue, type, priority, alone, seq) WHERE ((status = 'pending'::text) AND due AND (deleted_at IS NULL))
   CREATE INDEX idx_workflow_run_type_status ON workflow.workflow_run USING btree (type, status, seq) WHERE (status = ANY (ARRAY['succeeded'::text, 'failed'::text, 'cancelled'::text]))
   CREATE INDEX idx_workflow_run_wait ON workflow.workflow_run USING btree (run_at) WHERE ((status = 'pending'::text) AND (NOT due))
+  CREATE INDEX idx_workflow_run_wait_seq ON workflow.workflow_run USING btree (seq) WHERE ((status = 'pending'::text) AND (NOT due))
   CREATE UNIQUE INDEX workflow_run_pkey ON workflow.workflow_run USING btree (id)
   CREATE TRIGGER workflow_run_10_due BEFORE INSERT ON workflow.workflow_run FOR EACH ROW WHEN ((new.run_at > windlass.now())) EXECUTE FUNCTION windlass.inbox_due()
-  CREATE TRIGGER workflow_run_20_moved BEFORE UPDATE ON workflow.workflow_run FOR EACH ROW WHEN (((old.status = ANY (ARRAY['pending'::text, 'leased'::text])) AND ((new.run_at <> old.run_at) OR ((new.status <> 'leased'::text) AND (new.leased_by IS NOT NULL)) OR ((new.status = 'pending'::text) AND (old.status <> 'pending'::text))))) EXECUTE FUNCTION windlass.inbox_moved()
+  CREATE TRIGGER workflow_run_20_moved BEFORE UPDATE ON workflow.workflow_run FOR EACH ROW WHEN (((old.status = ANY (ARRAY['pending'::text, 'leased'::text])) AND ((new.run_at <> old.run_at) OR ((new.status <> 'leased'::text) AND ((new.leased_by IS NOT NULL) OR (new.lease_until IS NOT NULL))) OR ((new.status = 'pending'::text) AND (old.status <> 'pending'::text))))) EXECUTE FUNCTION windlass.inbox_moved()
   CREATE TRIGGER workflow_run_30_guard BEFORE UPDATE ON workflow.workflow_run FOR EACH ROW WHEN (((old.status = ANY (ARRAY['succeeded'::text, 'failed'::text, 'cancelled'::text])) AND (new.epoch = old.epoch))) EXECUTE FUNCTION windlass.inbox_guard()
 
 table workflow.workflow_schedule
@@ -166,29 +169,33 @@ WITH RECURSIVE lane AS (
         ( SELECT workflow_run.queue,
             workflow_run.type,
             workflow_run.priority,
+            workflow_run.alone,
             workflow_run.seq
            FROM workflow.workflow_run
           WHERE workflow_run.status = 'pending'::text AND workflow_run.due AND workflow_run.deleted_at IS NULL
-          ORDER BY workflow_run.queue, workflow_run.type, workflow_run.priority, workflow_run.seq
+          ORDER BY workflow_run.queue, workflow_run.type, workflow_run.priority, workflow_run.alone, workflow_run.seq
          LIMIT 1)
         UNION ALL
          SELECT next.queue,
             next.type,
             next.priority,
+            next.alone,
             next.seq
            FROM lane lane_1
              CROSS JOIN LATERAL ( SELECT j.queue,
                     j.type,
                     j.priority,
+                    j.alone,
                     j.seq
                    FROM workflow.workflow_run j
-                  WHERE j.status = 'pending'::text AND j.due AND j.deleted_at IS NULL AND ((ROW(j.queue, j.type, j.priority) > ROW(lane_1.queue, lane_1.type, lane_1.priority)))
-                  ORDER BY j.queue, j.type, j.priority, j.seq
+                  WHERE j.status = 'pending'::text AND j.due AND j.deleted_at IS NULL AND ((ROW(j.queue, j.type, j.priority, j.alone) > ROW(lane_1.queue, lane_1.type, lane_1.priority, lane_1.alone)))
+                  ORDER BY j.queue, j.type, j.priority, j.alone, j.seq
                  LIMIT 1) next
         )
  SELECT queue,
     type,
     priority,
+    alone,
     seq
    FROM lane;
 
@@ -306,6 +313,26 @@ begin
   if octet_length(submit.payload::text) > 1048576 then
     raise exception 'payload is % bytes, the limit is 1048576: store the data elsewhere and pass a reference',
       octet_length(submit.payload::text) using errcode = 'check_violation';
+  end if;
+  if coalesce(btrim(submit.queue), '') = '' then
+    raise exception 'queue is empty: name a queue, for example sql' using errcode = 'check_violation';
+  end if;
+  if submit.priority not between -1000000 and 1000000 then
+    raise exception 'priority is %: it must lie between -1000000 and 1000000', submit.priority using errcode = 'check_violation';
+  end if;
+  if submit.delay < interval '0' then
+    raise exception 'delay is negative' using errcode = 'check_violation';
+  end if;
+  if submit.timeout <= interval '0' then
+    raise exception 'timeout must be longer than nothing' using errcode = 'check_violation';
+  end if;
+  if jsonb_typeof(submit.meta) <> 'object' then
+    raise exception 'meta is not an object' using errcode = 'check_violation';
+  end if;
+  if jsonb_typeof(submit.retry) <> 'object'
+     or submit.retry ->> 'kind' not in ('constant', 'linear', 'exponential', 'polynomial') then
+    raise exception 'retry is not a policy: {"kind": "constant | linear | exponential | polynomial", "base": seconds, ...}'
+      using errcode = 'check_violation';
   end if;
   if submit.max_attempts < 1 then
     raise exception 'max_attempts is %, the least is 1', submit.max_attempts using errcode = 'check_violation';

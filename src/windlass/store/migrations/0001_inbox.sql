@@ -37,6 +37,7 @@ create table workflow.workflow_run (
   due             boolean not null default true,             -- kept by triggers: rows not yet due stay out of the claim index
   claim_no        int not null default 0,                    -- the fence: grows with each claim
   lost            int not null default 0,                    -- leases that ran out
+  alone           boolean not null default false,            -- one more lost lease would end it: see release_expired
   epoch           int not null default 0,                    -- raised by a reopen; the guard lets nothing else leave a terminal state
   timeout         interval,
   retry           jsonb,
@@ -46,13 +47,15 @@ create table workflow.workflow_run (
 ) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
         autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.1);
 
--- Our own claims: one probe a lane (queue, type, priority).
-create index idx_workflow_run_type_prefix on workflow.workflow_run (queue, type, priority, seq)
+-- Our own claims: one probe a lane (queue, type, priority, alone).
+create index idx_workflow_run_type_prefix on workflow.workflow_run (queue, type, priority, alone, seq)
   where status = 'pending' and due and deleted_at is null;
 -- Claims of foreign pollers, which order by priority and age.
 create index idx_workflow_run_claim on workflow.workflow_run (priority, created_at) where status = 'pending';
 -- Rows that wait for their time, for the timer loop.
 create index idx_workflow_run_wait on workflow.workflow_run (run_at) where status = 'pending' and not due;
+-- The same rows by age, for lists: a page must not sort a million of them.
+create index idx_workflow_run_wait_seq on workflow.workflow_run (seq) where status = 'pending' and not due;
 -- Leases that ran out, for the upkeep loop.
 create index idx_workflow_run_lease on workflow.workflow_run (lease_until) where status = 'leased';
 -- Lists and pruning of finished rows: written once in a row's life.
@@ -60,18 +63,18 @@ create index idx_workflow_run_type_status on workflow.workflow_run (type, status
   where status in ('succeeded', 'failed', 'cancelled');
 create index idx_workflow_run_deleted_at on workflow.workflow_run (deleted_at) where deleted_at is not null;
 
--- Every (queue, type, priority) with due work, and its oldest place in line, by hopping through the index.
+-- Every (queue, type, priority, alone) with due work, and its oldest place in line, by hopping through the index.
 create view windlass.lane as
 with recursive lane as (
-  (select queue, type, priority, seq from workflow.workflow_run
-    where status = 'pending' and due and deleted_at is null order by queue, type, priority, seq limit 1)
+  (select queue, type, priority, alone, seq from workflow.workflow_run
+    where status = 'pending' and due and deleted_at is null order by queue, type, priority, alone, seq limit 1)
   union all
-  select next.queue, next.type, next.priority, next.seq from lane cross join lateral (
-    select j.queue, j.type, j.priority, j.seq from workflow.workflow_run j
+  select next.queue, next.type, next.priority, next.alone, next.seq from lane cross join lateral (
+    select j.queue, j.type, j.priority, j.alone, j.seq from workflow.workflow_run j
      where j.status = 'pending' and j.due and j.deleted_at is null
-       and (j.queue, j.type, j.priority) > (lane.queue, lane.type, lane.priority)
-     order by j.queue, j.type, j.priority, j.seq limit 1) as next)
-select queue, type, priority, seq from lane;
+       and (j.queue, j.type, j.priority, j.alone) > (lane.queue, lane.type, lane.priority, lane.alone)
+     order by j.queue, j.type, j.priority, j.alone, j.seq limit 1) as next)
+select queue, type, priority, alone, seq from lane;
 
 -- Every (type, status) that has finished rows, the same way.
 create view windlass.finished as
@@ -121,7 +124,7 @@ end $$;
 create trigger workflow_run_20_moved before update on workflow.workflow_run
   for each row when (old.status in ('pending', 'leased')
     and (new.run_at <> old.run_at
-         or (new.status <> 'leased' and new.leased_by is not null)
+         or (new.status <> 'leased' and (new.leased_by is not null or new.lease_until is not null))
          or (new.status = 'pending' and old.status <> 'pending')))
   execute function windlass.inbox_moved();
 
@@ -279,6 +282,26 @@ begin
   if octet_length(submit.payload::text) > 1048576 then
     raise exception 'payload is % bytes, the limit is 1048576: store the data elsewhere and pass a reference',
       octet_length(submit.payload::text) using errcode = 'check_violation';
+  end if;
+  if coalesce(btrim(submit.queue), '') = '' then
+    raise exception 'queue is empty: name a queue, for example sql' using errcode = 'check_violation';
+  end if;
+  if submit.priority not between -1000000 and 1000000 then
+    raise exception 'priority is %: it must lie between -1000000 and 1000000', submit.priority using errcode = 'check_violation';
+  end if;
+  if submit.delay < interval '0' then
+    raise exception 'delay is negative' using errcode = 'check_violation';
+  end if;
+  if submit.timeout <= interval '0' then
+    raise exception 'timeout must be longer than nothing' using errcode = 'check_violation';
+  end if;
+  if jsonb_typeof(submit.meta) <> 'object' then
+    raise exception 'meta is not an object' using errcode = 'check_violation';
+  end if;
+  if jsonb_typeof(submit.retry) <> 'object'
+     or submit.retry ->> 'kind' not in ('constant', 'linear', 'exponential', 'polynomial') then
+    raise exception 'retry is not a policy: {"kind": "constant | linear | exponential | polynomial", "base": seconds, ...}'
+      using errcode = 'check_violation';
   end if;
   if submit.max_attempts < 1 then
     raise exception 'max_attempts is %, the least is 1', submit.max_attempts using errcode = 'check_violation';

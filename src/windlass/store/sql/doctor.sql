@@ -13,7 +13,8 @@ select lane.queue, lane.type, max(windlass.now() - greatest(j.run_at, j.updated_
   from windlass.lane cross join lateral (
     select run_at, updated_at from workflow.workflow_run j
      where j.status = 'pending' and j.due and j.deleted_at is null
-       and j.queue = lane.queue and j.type = lane.type and j.priority = lane.priority and j.seq = lane.seq) as j
+       and j.queue = lane.queue and j.type = lane.type and j.priority = lane.priority and j.alone = lane.alone
+       and j.seq = lane.seq) as j
  group by lane.queue, lane.type order by waits desc, lane.queue, lane.type
 
 -- name: types

@@ -2,14 +2,17 @@
 --  * whoever leaves `leased` clears `leased_by`, so a report is fenced by (id, claim_no, leased_by) through the primary
 --    key alone: a `status = 'leased'` there would lure the planner into the lease index;
 --  * every change and its event are one statement;
---  * a claim probes lanes (queue, type, priority) past a cursor: dead index entries at the front, which an old snapshot
+--  * a claim probes lanes (queue, type, priority, alone) past a cursor: dead index entries at the front, which an old snapshot
 --    keeps alive, are read only by `find_lanes`, whose frequency the worker bounds;
 --  * rows are locked in ascending id, or skipped when locked.
 
 -- name: insert
 -- Record a batch of jobs. Rows whose key exists already are not among those returned.
+-- A column without values comes as an empty array, one with a single value as $16 to $19: arrays cost by their length.
 with asked as (
-  select *, (select windlass.now()) as moment
+  select id, coalesce(type, $16) as type, payload, coalesce(queue, $17) as queue, coalesce(priority, $18) as priority,
+         run_at, delay, coalesce(max_attempts, $19) as max_attempts, timeout, retry, idempotency_key, tags, meta,
+         (select windlass.now()) as moment
     from unnest($1::uuid[], $2::text[], $3::jsonb[], $4::text[], $5::int[], $6::timestamptz[], $7::interval[], $8::int[],
                 $9::interval[], $10::jsonb[], $11::text[], $12::jsonb[], $13::jsonb[])
          as a(id, type, payload, queue, priority, run_at, delay, max_attempts, timeout, retry, idempotency_key, tags, meta)),
@@ -32,27 +35,29 @@ select id from born
 select idempotency_key, id from workflow.workflow_run where idempotency_key = any($1)
 
 -- name: find_lanes
--- A full look at what is due in these queues: each (queue, type, priority) once, with its oldest place in line.
-select queue, type, priority, seq from windlass.lane where queue = any($1) order by priority, seq limit 1000
+-- A full look at what is due in these queues: each lane once, with its oldest place in line.
+select queue, type, priority, seq, alone from windlass.lane where queue = any($1) order by priority, seq limit 1000
 
 -- name: claim
 -- Take up to $6 jobs from these lanes: the most urgent lane first, then the one whose head waited longest.
 -- `any(array(...))` and the inner limit keep the plan on its indexes.
 -- moves: pending -> leased
 with lane as materialized (
-  select l.queue, l.type, l.priority, l.room, head.seq
-    from unnest($1::text[], $2::text[], $3::int[], $4::bigint[], $5::int[]) as l(queue, type, priority, seq, room)
+  select l.queue, l.type, l.priority, l.alone, l.room, head.seq
+    from unnest($1::text[], $2::text[], $3::int[], $4::bigint[], $9::boolean[], $5::int[])
+         as l(queue, type, priority, seq, alone, room)
    cross join lateral (
      select j.seq from workflow.workflow_run j
       where j.status = 'pending' and j.due and j.deleted_at is null
-        and j.queue = l.queue and j.type = l.type and j.priority = l.priority and j.seq > l.seq
+        and j.queue = l.queue and j.type = l.type and j.priority = l.priority and j.alone = l.alone and j.seq > l.seq
       order by j.seq limit 1) as head
    order by l.priority, head.seq),
 picked as (
   select j.id from lane cross join lateral (
     select j.id from workflow.workflow_run j
      where j.status = 'pending' and j.due and j.deleted_at is null
-       and j.queue = lane.queue and j.type = lane.type and j.priority = lane.priority and j.seq >= lane.seq
+       and j.queue = lane.queue and j.type = lane.type and j.priority = lane.priority and j.alone = lane.alone
+       and j.seq >= lane.seq
      order by j.seq limit lane.room for update skip locked) as j
    limit $6),
 claimed as (
@@ -60,11 +65,15 @@ claimed as (
      set status = 'leased', leased_by = $7, lease_until = (select windlass.now()) + $8::interval,
          claim_no = claim_no + 1, updated_at = (select windlass.now())
    where id = any(array(select id from picked))
-  returning id, type, payload, queue, priority, seq, attempt, lost, max_attempts, claim_no, timeout, retry, created_at, meta),
+  returning id, type, payload, queue, priority, seq, attempt, lost, max_attempts, claim_no, timeout, retry, created_at, meta, alone),
 logged as (
   insert into workflow.workflow_event (workflow_id, event_type, actor, attempt, created_at)
   select id, 'leased', $7, attempt + lost + 1, (select windlass.now()) from claimed)
 select * from claimed order by priority, seq
+
+-- name: lock
+-- Take the locks of a batch in one go, by id.
+select from workflow.workflow_run where id = any($1) order by id for update
 
 -- name: succeed
 -- Record successes of one worker; a zombie's are not among those returned.
@@ -144,6 +153,7 @@ select run_at - windlass.now() from workflow.workflow_run
 -- name: release_expired
 -- Give work back whose holder fell silent, whoever it was; a job that used up its attempts that way ends.
 -- Not in the first seconds of a server: while it was down nobody could send a heartbeat.
+-- What one more loss would end is claimed by itself from now on: whatever kills its workers takes no others along.
 -- moves: leased -> pending; leased -> failed
 with silent as (
   select id from workflow.workflow_run where status = 'leased' and lease_until < windlass.now()
@@ -152,6 +162,7 @@ with silent as (
 freed as (
   update workflow.workflow_run j
      set lost = j.lost + 1,
+         alone = j.attempt + j.lost + 2 >= j.max_attempts + case j.queue when 'sql' then 5 else 0 end,
          status = case when j.attempt >= j.max_attempts
                          or j.attempt + j.lost + 1 >= j.max_attempts + case j.queue when 'sql' then 5 else 0 end
                        then 'failed' else 'pending' end,
@@ -188,7 +199,7 @@ select id from ended
 -- moves: failed -> pending; cancelled -> pending
 with again as (
   update workflow.workflow_run j
-     set status = 'pending', epoch = j.epoch + 1, attempt = 0, lost = 0, run_at = windlass.now(), due = true,
+     set status = 'pending', epoch = j.epoch + 1, attempt = 0, lost = 0, alone = false, run_at = windlass.now(), due = true,
          seq = nextval('workflow.workflow_run_seq_seq'), result = null, updated_at = windlass.now()
    where j.id = any(array(
            select id from workflow.workflow_run
@@ -225,14 +236,20 @@ with page as (
   (select j.id, j.seq from windlass.lane cross join lateral (
      select j.id, j.seq from workflow.workflow_run j
       where j.status = 'pending' and j.due and j.deleted_at is null and j.queue = lane.queue and j.type = lane.type
-        and j.priority = lane.priority and j.seq < $5 and j.org = $1 and ($7::text is null or j.tags @> array[$7])
+        and j.priority = lane.priority and j.alone = lane.alone and j.seq < $5 and j.org = $1 and ($7::text is null or j.tags @> array[$7])
       order by j.seq desc limit $6) as j
     where ($2::text[] is null or 'pending' = any($2)) and ($3::text is null or lane.queue = $3)
       and ($4::text is null or lane.type like $4))
   union all
   (select j.id, j.seq from workflow.workflow_run j
-    where ((j.status = 'pending' and not j.due and ($2::text[] is null or 'pending' = any($2)))
-           or (j.status = 'leased' and ($2::text[] is null or 'leased' = any($2))))
+    where j.status = 'pending' and not j.due and ($2::text[] is null or 'pending' = any($2))
+      and j.seq < $5 and j.org = $1 and j.deleted_at is null
+      and ($3::text is null or j.queue = $3) and ($4::text is null or j.type like $4)
+      and ($7::text is null or j.tags @> array[$7])
+    order by j.seq desc limit $6)
+  union all
+  (select j.id, j.seq from workflow.workflow_run j
+    where j.status = 'leased' and ($2::text[] is null or 'leased' = any($2))
       and j.seq < $5 and j.org = $1 and j.deleted_at is null
       and ($3::text is null or j.queue = $3) and ($4::text is null or j.type like $4)
       and ($7::text is null or j.tags @> array[$7])
@@ -261,7 +278,8 @@ select lane.queue, lane.type, sum(n)::bigint as depth from windlass.lane cross j
   select count(*) as n from (
     select 1 from workflow.workflow_run j
      where j.status = 'pending' and j.due and j.deleted_at is null
-       and j.queue = lane.queue and j.type = lane.type and j.priority = lane.priority limit $1) as waiting) as counted
+       and j.queue = lane.queue and j.type = lane.type and j.priority = lane.priority
+       and j.alone = lane.alone limit $1) as waiting) as counted
  group by lane.queue, lane.type
 
 -- name: live

@@ -1,0 +1,80 @@
+"""`python -m bench`: all contestants, all measures, one table. The exit code tells breakage, not slowness."""
+
+import argparse
+import asyncio
+import json
+import os
+import platform
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from bench import report, room
+from bench.arena import Arena
+from bench.plan import CONTESTANTS, Measure, Plan, Series
+from bench.server import NotDurable, own_server
+
+QUICK = {"repeat": 3, "jobs": 10_000, "samples": 100, "snapshot_jobs": 40_000}
+
+
+def main() -> int:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that the server is stopped on the way out
+    args = _arguments().parse_args()
+    wanted = _plan(args)
+    python = room.python_for(wanted.contestants)
+    missing = [name for name in wanted.contestants if not room.is_installed(name, python)]
+    present = tuple(name for name in wanted.contestants if name not in missing)
+    plan = Plan(**{**vars(wanted), "contestants": present})
+    try:
+        about, found, failures = asyncio.run(_run(plan, python))
+    except NotDurable as error:
+        print(error, file=sys.stderr)
+        return 1
+    print("  ".join(f"{name} {value}" for name, value in about.items()))
+    print(report.text(plan, found, missing=missing, failures=failures))
+    if args.json:
+        args.json.write_text(json.dumps(report.document(plan, found, about), indent=1) + "\n")
+    return 1 if failures else 0
+
+
+async def _run(plan: Plan, python: Path) -> tuple[dict[str, Any], list[Series], list[str]]:
+    with own_server() as server:
+        about = {
+            "Postgres": await server.version(),
+            "Python": platform.python_version(),
+            "cores": os.cpu_count(),
+            **room.versions(python),
+        }
+        arena = Arena(server, python, plan)
+        return about, await arena.run(), arena.failures
+
+
+def _plan(args: argparse.Namespace) -> Plan:
+    given = {name: getattr(args, name) for name in QUICK if getattr(args, name) is not None}
+    return Plan(measures=args.only, contestants=args.contestants, **{**(QUICK if args.quick else {}), **given})
+
+
+def _arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--only", type=_measures, default=tuple(Measure), metavar="drain,submit,latency,snapshot")
+    parser.add_argument("--contestants", type=_contestants, default=CONTESTANTS, metavar=",".join(CONTESTANTS))
+    parser.add_argument("--quick", action="store_true", help="a smaller run: a look, not a result")
+    parser.add_argument("--repeat", type=int, help="how often everybody has a turn (5)")
+    parser.add_argument("--jobs", type=int, help="for drain and submit (20000)")
+    parser.add_argument("--samples", type=int, help="for latency (300)")
+    parser.add_argument("--snapshot-jobs", type=int, help="for snapshot (200000)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything there, too")
+    return parser
+
+
+def _measures(text: str) -> tuple[Measure, ...]:
+    return tuple(Measure(word) for word in text.split(","))
+
+
+def _contestants(text: str) -> tuple[str, ...]:
+    return tuple(name for name in CONTESTANTS if name in text.split(","))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

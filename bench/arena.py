@@ -1,0 +1,119 @@
+"""Runs the contestants in turns: in each repetition everybody once, the order rotating, each in a process of its own.
+
+A contestant that breaks is left out of the rest of that measure and named in the report; the others go on.
+"""
+
+import asyncio
+import json
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+from bench.plan import Measure, Plan, Series
+from bench.room import ROOT
+from bench.server import Server
+
+PATIENCE = 1200.0
+
+
+class Broken(Exception):
+    """A contestant's process failed."""
+
+
+class Arena:
+    def __init__(self, server: Server, python: Path, plan: Plan) -> None:
+        self._server, self._python, self._plan = server, python, plan
+        self.failures: list[str] = []
+
+    async def run(self) -> list[Series]:
+        return [series for measure in self._plan.measures for series in await self._measure(measure)]
+
+    async def _measure(self, measure: Measure) -> list[Series]:
+        entrants = self._plan.entrants(measure)
+        values: dict[tuple[str, str], list[float]] = {}
+        for repetition in range(self._plan.repeat):
+            for contestant in rotated(entrants, repetition):
+                try:
+                    reached = await self._part(measure, contestant, repetition)
+                except Broken as error:
+                    self.failures.append(f"{measure} {contestant}: {error}")
+                    entrants = [name for name in entrants if name != contestant]
+                    continue
+                _say(f"{measure} {repetition + 1}/{self._plan.repeat} {contestant}: {_brief(reached)}")
+                for column, value in reached.items():
+                    values.setdefault((contestant, column), []).append(value)
+        found = [
+            Series(measure=measure, contestant=name, column=column, values=tuple(numbers))
+            for (name, column), numbers in values.items()
+        ]
+        return sorted(found, key=lambda series: self._plan.contestants.index(series.contestant))
+
+    async def _part(self, measure: Measure, contestant: str, repetition: int) -> dict[str, float]:
+        count = self._plan.count(measure, contestant)
+        match measure:
+            case Measure.DRAIN:
+                return {"rate": await self._drain(contestant, count)}
+            case Measure.SUBMIT:
+                url = await self._prepared(contestant, 0)
+                return {"rate": count / (await self._call(contestant, "submit", url, count))["seconds"]}
+            case Measure.LATENCY:
+                url = await self._prepared(contestant, 0)
+                return percentiles((await self._call(contestant, "latency", url, count))["milliseconds"])
+            case Measure.SNAPSHOT:
+                rates = {
+                    column: await self._drain(contestant, count, held=column == "held")
+                    for column in rotated(["quiet", "held"], repetition)
+                }
+                return {column: rates[column] for column in ("quiet", "held")}
+
+    async def _drain(self, contestant: str, count: int, *, held: bool = False) -> float:
+        url = await self._prepared(contestant, count)
+        async with self._server.old_snapshot(url, held=held):
+            return float(count / (await self._call(contestant, "drain", url, count))["seconds"])
+
+    async def _prepared(self, contestant: str, count: int) -> str:
+        url = await self._server.fresh(contestant)
+        await self._call(contestant, "prepare", url, count)
+        await self._server.settle(url)
+        return url
+
+    async def _call(self, contestant: str, verb: str, url: str, count: int) -> dict[str, Any]:
+        module = f"bench.contestants.{contestant}"
+        command = [str(self._python), "-m", module, verb, "--url", url, "--count", str(count)]
+        process = await asyncio.create_subprocess_exec(
+            *command, cwd=ROOT, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        )
+        try:
+            told, complaints = await asyncio.wait_for(process.communicate(), PATIENCE)
+        except TimeoutError:
+            raise Broken(f"{verb} took longer than {PATIENCE:.0f} s") from None
+        finally:
+            if process.returncode is None:  # too slow, or we were told to stop
+                process.kill()
+                await process.wait()
+        if process.returncode != 0:
+            raise Broken(f"{verb} ended with {process.returncode}: {complaints.decode()[-2000:]}")
+        report: dict[str, Any] = json.loads(told.decode().splitlines()[-1])
+        return report
+
+
+def rotated(names: list[str], turn: int) -> list[str]:
+    """Everybody goes first equally often."""
+    cut = turn % len(names) if names else 0
+    return names[cut:] + names[:cut]
+
+
+def percentiles(milliseconds: list[float]) -> dict[str, float]:
+    if len(milliseconds) < 2:
+        return {"p50": milliseconds[0], "p99": milliseconds[0]}
+    cuts = statistics.quantiles(milliseconds, n=100, method="inclusive")
+    return {"p50": cuts[49], "p99": cuts[98]}
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _brief(reached: dict[str, float]) -> str:
+    return ", ".join(f"{column} {value:,.2f}" for column, value in reached.items())

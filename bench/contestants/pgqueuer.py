@@ -1,0 +1,111 @@
+"""PgQueuer in the best setting found for one process; docs/explanation/performance.md says what was tried.
+
+Its audit trail is the log table (queued, picked, successful), and a finished job leaves the queue table. Both are
+logged tables here (`durable`), and the autovacuum settings its documentation recommends are applied.
+"""
+
+import asyncio
+import importlib
+import time
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from typing import Any
+
+import asyncpg
+
+from bench.contestants.stage import Tally, Turn, clock_drain, clock_latency, perform
+
+# A pool and a big batch (also the size of its status buffer) drain best; one connection answers soonest.
+SETTINGS = {"managers": 1, "batch": 1000, "concurrent": 4000, "pool": 4, "latency_batch": 10, "latency_pool": 0}
+ENTRYPOINT = "noop"
+DONE = "select not exists (select from pgqueuer)"
+
+
+async def prepare(turn: Turn) -> dict[str, Any]:
+    conn = await asyncpg.connect(turn.url)
+    queries = _queries(conn)
+    await queries.install()
+    await queries.optimize_autovacuum()
+    await _submit(queries, turn)
+    await conn.close()
+    return {}
+
+
+async def submit(turn: Turn) -> dict[str, Any]:
+    conn = await asyncpg.connect(turn.url)
+    queries = _queries(conn)
+    started = time.perf_counter()
+    await _submit(queries, turn)
+    seconds = time.perf_counter() - started
+    await conn.close()
+    return {"seconds": seconds}
+
+
+async def drain(turn: Turn) -> dict[str, Any]:
+    """`mode=drain` is kinder to it than `continuous`: the last batch is recorded at once, not by a timer."""
+    tally = Tally(turn.count)
+    mode = importlib.import_module("pgqueuer.types").QueueExecutionMode.drain
+    async with AsyncExitStack() as stack:
+        managers = [await _manager(turn.url, turn.settings["pool"], stack) for _ in range(turn.settings["managers"])]
+        for manager in managers:
+
+            @manager.entrypoint(ENTRYPOINT)  # type: ignore[untyped-decorator]  # not installed where mypy runs
+            async def noop(_job: object) -> None:
+                tally.add()
+
+        async def work() -> None:
+            options = _options(turn.settings["batch"]) | {"max_concurrent_tasks": turn.settings["concurrent"] or None}
+            await asyncio.gather(*(manager.run(mode=mode, **options) for manager in managers))
+
+        return {"seconds": await clock_drain(turn, work, tally, DONE)}
+
+
+async def latency(turn: Turn) -> dict[str, Any]:
+    begun: asyncio.Queue[float] = asyncio.Queue()
+    async with AsyncExitStack() as stack:
+        manager = await _manager(turn.url, turn.settings["latency_pool"], stack)
+
+        @manager.entrypoint(ENTRYPOINT)  # type: ignore[untyped-decorator]  # not installed where mypy runs
+        async def noop(_job: object) -> None:
+            begun.put_nowait(time.perf_counter())
+
+        conn = await asyncpg.connect(turn.url)
+        client = _queries(conn)
+        working = asyncio.create_task(manager.run(**_options(turn.settings["latency_batch"])))
+        samples = await clock_latency(turn, lambda: client.enqueue(ENTRYPOINT, b"{}"), begun)
+        manager.shutdown.set()
+        await working
+        await conn.close()
+    return {"milliseconds": samples}
+
+
+async def _manager(url: str, size: int, stack: AsyncExitStack) -> Any:
+    """A queue manager on a pool of that size, or, if it is 0, on one connection."""
+    drivers = importlib.import_module("pgqueuer.db")
+    if size:
+        pool = await stack.enter_async_context(asyncpg.create_pool(url, min_size=size, max_size=size))
+        driver = drivers.AsyncpgPoolDriver(pool)
+    else:
+        conn = await asyncpg.connect(url)
+        stack.push_async_callback(conn.close)
+        driver = drivers.AsyncpgDriver(conn)
+    queries = importlib.import_module("pgqueuer.queries").Queries(driver)
+    return importlib.import_module("pgqueuer.qm").QueueManager(queries)
+
+
+def _options(batch: int) -> dict[str, Any]:
+    """Without its statistics loop, which would only add work."""
+    return {"batch_size": batch, "log_aggregation_interval": timedelta(0)}
+
+
+def _queries(conn: "asyncpg.Connection[Any]") -> Any:
+    return importlib.import_module("pgqueuer.queries").Queries.from_asyncpg_connection(conn)
+
+
+async def _submit(queries: Any, turn: Turn) -> None:
+    for size in turn.batches():
+        await queries.enqueue([ENTRYPOINT] * size, [b"{}"] * size, [0] * size)
+
+
+if __name__ == "__main__":
+    perform({"prepare": prepare, "submit": submit, "drain": drain, "latency": latency}, SETTINGS)

@@ -1,0 +1,74 @@
+"""Windlass as its users run it: an app, one worker with its loops, jobs submitted through the front door."""
+
+import asyncio
+import time
+from typing import Any
+
+from bench.contestants.stage import Tally, Turn, clock_drain, clock_latency, perform
+from windlass import Windlass
+from windlass.runtime.worker import WorkerOptions
+from windlass.settings import Settings
+
+SETTINGS = {"concurrency": 400, "batch": 200, "turns": 2}
+TYPE = "bench.noop.v1"
+DONE = "select not exists (select from workflow.workflow_run where status in ('pending', 'leased'))"
+
+
+async def prepare(turn: Turn) -> dict[str, Any]:
+    async with _app(turn) as app:
+        await _submit(app, turn)
+    return {}
+
+
+async def submit(turn: Turn) -> dict[str, Any]:
+    async with _app(turn) as app:
+        started = time.perf_counter()
+        await _submit(app, turn)
+        return {"seconds": time.perf_counter() - started}
+
+
+async def drain(turn: Turn) -> dict[str, Any]:
+    app, tally, stop = _app(turn), Tally(turn.count), asyncio.Event()
+
+    @app.job(TYPE)
+    async def noop() -> None:
+        tally.add()
+
+    async with app:
+        seconds = await clock_drain(turn, lambda: app.work(_options(turn), stop=stop), tally, DONE, stop.set)
+    return {"seconds": seconds}
+
+
+async def latency(turn: Turn) -> dict[str, Any]:
+    """The client is an app of its own, with its own connections: nothing passes between the two but the database."""
+    app, client = _app(turn), _app(turn)
+    begun: asyncio.Queue[float] = asyncio.Queue()
+    stop = asyncio.Event()
+
+    @app.job(TYPE)
+    async def noop() -> None:
+        begun.put_nowait(time.perf_counter())
+
+    async with app, client:
+        working = asyncio.create_task(app.work(_options(turn), stop=stop))
+        samples = await clock_latency(turn, lambda: client.submit(TYPE), begun)
+        stop.set()
+        await working
+    return {"milliseconds": samples}
+
+
+def _app(turn: Turn) -> Windlass:
+    return Windlass(turn.url, settings=Settings())
+
+
+def _options(turn: Turn) -> WorkerOptions:
+    return WorkerOptions(**turn.settings)  # type: ignore[arg-type]  # numbers all
+
+
+async def _submit(app: Windlass, turn: Turn) -> None:
+    for size in turn.batches():
+        await app.submit_many({"type": TYPE, "payload": {}} for _ in range(size))
+
+
+if __name__ == "__main__":
+    perform({"prepare": prepare, "submit": submit, "drain": drain, "latency": latency}, SETTINGS)

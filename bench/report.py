@@ -1,0 +1,60 @@
+"""Turns results into words: a plain table for people, one JSON document for programs."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from statistics import median
+from typing import Any
+
+from bench.floors import BEST_PEER, Judged, Results, judge
+from bench.plan import TITLES, Measure, Plan, Series
+
+
+def text(plan: Plan, found: Sequence[Series], *, missing: Sequence[str], failures: Sequence[str]) -> str:
+    results = Results(found)
+    lines = [line for measure in plan.measures for line in _table(measure, found, results)]
+    lines += [f"{name}: not installed" for name in missing]
+    lines += [f"BROKE {failure}" for failure in failures]
+    lines += ["", "floors (ratio of medians)", *(_verdict(judged) for judged in judge(results))]
+    return "\n".join(lines)
+
+
+def document(plan: Plan, found: Sequence[Series], about: dict[str, Any]) -> dict[str, Any]:
+    judged = [asdict(floor) | {"verdict": floor.verdict} for floor in judge(Results(found))]
+    return {"about": about, "plan": asdict(plan), "results": [asdict(series) for series in found], "floors": judged}
+
+
+def _table(measure: Measure, found: Sequence[Series], results: Results) -> list[str]:
+    rows = [_row(series, results) for series in found if series.measure is measure]
+    head = ("contestant", "", "median", "min - max", "of bare", "of best peer")
+    return ["", TITLES[measure], *(_columns(row) for row in [head, *rows])]
+
+
+def _row(series: Series, results: Results) -> tuple[str, ...]:
+    middle = median(series.values)
+    show = "{:.2f}".format if series.measure is Measure.LATENCY else "{:,.0f}".format
+    return (
+        series.contestant,
+        series.column,
+        show(middle),
+        f"{show(min(series.values))} - {show(max(series.values))}",
+        _ratio(middle, results.of(series.measure, "bare", series.column)),
+        _ratio(middle, results.of(series.measure, BEST_PEER, series.column)),
+    )
+
+
+def _ratio(value: float, of: float | None) -> str:
+    return f"{value / of:.2f}" if of else "-"
+
+
+def _columns(row: tuple[str, ...]) -> str:
+    name, column, *numbers = row
+    widths = (10, 20, 9, 14)
+    return f"  {name:<14}{column:<6}" + "".join(
+        f"{number:>{width}}" for number, width in zip(numbers, widths, strict=True)
+    )
+
+
+def _verdict(judged: Judged) -> str:
+    floor, sign = judged.floor, "<=" if judged.floor.at_most else ">="
+    reached = "-" if judged.reached is None else f"{judged.reached:.3f}"
+    return f"  {floor.text:<40}{reached:>7}  (floor {sign} {floor.needed:.2f})  {judged.verdict}"

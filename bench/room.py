@@ -1,0 +1,61 @@
+"""The room the contestants run in: `.venv-bench`, with Windlass (editable) and its peers at pinned versions.
+
+All contestants of a run share one interpreter. Without the peers, or without a package index, that is our own.
+"""
+
+import hashlib
+import subprocess
+import sys
+from collections.abc import Collection
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+ROOM = ROOT / ".venv-bench"
+LISTS = (HERE / "requirements.txt", HERE / "constraints.txt", ROOT / "pyproject.toml")
+PEERS = ("pgqueuer", "procrastinate")
+
+
+def python_for(contestants: Collection[str]) -> Path:
+    """The interpreter for a run; makes the room if a peer takes part."""
+    if not set(PEERS) & set(contestants):
+        return Path(sys.executable)
+    python = ROOM / "bin" / "python"
+    stamp = ROOM / "made-from"
+    if stamp.exists() and stamp.read_text() == _fingerprint():
+        return python
+    print(f"Making {ROOM.name} (once) ...", file=sys.stderr)
+    try:
+        _make(python)
+    except subprocess.CalledProcessError as error:
+        print(f"The peers cannot be installed: {error.stderr[-500:]}", file=sys.stderr)
+        return Path(sys.executable)
+    stamp.write_text(_fingerprint())
+    return python
+
+
+def is_installed(contestant: str, python: Path) -> bool:
+    if contestant not in PEERS:
+        return True
+    return subprocess.run([python, "-c", f"import {contestant}"], capture_output=True).returncode == 0
+
+
+def versions(python: Path) -> dict[str, str]:
+    """What the room holds of what matters, for the report."""
+    listed = subprocess.run([python, "-m", "pip", "freeze"], capture_output=True, text=True, check=True).stdout
+    pinned = dict(line.split("==") for line in listed.splitlines() if "==" in line)
+    return {name: pinned[name] for name in ("asyncpg", "uvloop", "psycopg", *PEERS) if name in pinned}
+
+
+def _make(python: Path) -> None:
+    _run(sys.executable, "-m", "venv", "--clear", ROOM)
+    (ROOM / ".gitignore").write_text("*\n")
+    _run(python, "-m", "pip", "install", "-q", "-c", LISTS[1], "-r", LISTS[0], "-e", ROOT)
+
+
+def _run(*command: str | Path) -> None:
+    subprocess.run(command, capture_output=True, text=True, check=True)
+
+
+def _fingerprint() -> str:
+    return hashlib.sha256(b"".join(path.read_bytes() for path in LISTS)).hexdigest()

@@ -1,0 +1,78 @@
+"""The ground: one embedded Postgres of our own in a temporary folder, durable, with a fresh database for each part."""
+
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import asyncpg
+
+from windlass.store.embedded import Embedded, EmbeddedOptions
+
+DURABLE = ("fsync", "synchronous_commit", "full_page_writes")
+# Checkpoints are taken between the parts, by us, so that none falls into the part of one contestant only.
+SETTINGS = {"max_wal_size": "8GB", "checkpoint_timeout": "1h"}
+
+
+class NotDurable(Exception):
+    """The server would win by forgetting."""
+
+
+class Server:
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    async def version(self) -> str:
+        """Also the check that what is measured is durable."""
+        async with self._connected(self._url) as conn:
+            for name in DURABLE:
+                value = await conn.fetchval("select current_setting($1)", name)
+                if value != "on":
+                    raise NotDurable(f"{name} is {value}: only durable writes are measured here")
+            return str(await conn.fetchval("select current_setting('server_version')"))
+
+    async def fresh(self, name: str) -> str:
+        """The URL of a new, empty database for a contestant; its last one is gone."""
+        name = f"bench_{name}"
+        async with self._connected(self._url) as conn:
+            await conn.execute(f'drop database if exists "{name}" with (force)')
+            await conn.execute(f'create database "{name}"')
+        return urlunsplit(urlsplit(self._url)._replace(path=f"/{name}"))
+
+    async def settle(self, url: str) -> None:
+        """Fresh statistics, no dead rows, nothing left to write: everybody starts from the same rest."""
+        async with self._connected(url) as conn:
+            await conn.execute("vacuum analyze")
+            await conn.execute("checkpoint")
+
+    @asynccontextmanager
+    async def old_snapshot(self, url: str, *, held: bool) -> AsyncIterator[None]:
+        """While inside, an idle transaction keeps its snapshot, if `held`; vacuum can remove nothing newer."""
+        async with self._connected(url) as conn:
+            if not held:
+                yield
+                return
+            async with conn.transaction(isolation="repeatable_read"):
+                await conn.fetchval("select count(*) from pg_class")
+                yield
+
+    @asynccontextmanager
+    async def _connected(self, url: str) -> AsyncIterator["asyncpg.Connection[Any]"]:
+        conn = await asyncpg.connect(url)
+        try:
+            yield conn
+        finally:
+            await conn.close()
+
+
+@contextmanager
+def own_server() -> Iterator[Server]:
+    with tempfile.TemporaryDirectory(prefix="windlass-bench-", ignore_cleanup_errors=True) as folder:
+        home = Path(folder)
+        home.chmod(
+            0o711
+        )  # root's server runs as another user, who must come in: its data would lie elsewhere, and stay
+        with Embedded.start(EmbeddedOptions(home=home, settings=SETTINGS)) as embedded:
+            yield Server(embedded.url)

@@ -1,0 +1,212 @@
+"""Every mistake in a document is told, with its path and what to do about it; all of them at once."""
+
+from typing import Any
+
+import pytest
+
+from windlass.core.definition import MAX_DOCUMENT, parse
+from windlass.errors import Invalid, InvalidWorkflow
+
+JOB = {"job": "a.b.v1"}
+GOOD = {"name": "w", "tasks": {"a": JOB}}
+
+
+def refused(document: Any) -> list[tuple[str, str]]:
+    with pytest.raises(InvalidWorkflow) as refusal:
+        parse(document)
+    lines = str(refusal.value).split("\n  ")
+    assert lines[-len(refusal.value.errors) :] == [
+        f"{path}: {message}" if path else message for path, message in refusal.value.errors
+    ]
+    return refusal.value.errors
+
+
+def told(**tasks: Any) -> list[str]:
+    """The mistakes of a workflow with these steps, as people read them."""
+    return [f"{path}: {message}" for path, message in refused({"name": "w", "tasks": tasks})]
+
+
+def test_all_mistakes_are_told_at_once() -> None:
+    document = {
+        "name": "../etc",
+        "trigger": {"cron": "61 * * * *", "timezone": "Mars/Base"},
+        "tasks": {
+            "charge": {"url": "https://x", "timeout": "soon", "retries": -1, "needs": ["fetsh"]},
+            "fetch": {"url": "https://x", "sleep": 1},
+        },
+    }
+    assert [path for path, _ in refused(document)] == [
+        "name",
+        "tasks.charge.retries",
+        "tasks.charge.timeout",
+        "tasks.fetch",
+        "trigger.timezone",
+        "trigger.cron",
+        "tasks.charge.needs",
+    ]
+
+
+def test_one_mistake_is_one_line_and_several_are_a_list() -> None:
+    with pytest.raises(Invalid) as one:
+        parse({**GOOD, "name": 1})
+    assert str(one.value).startswith("name: 1 is no name for a workflow")
+    assert one.value.field == "name"
+    with pytest.raises(Invalid) as two:
+        parse({"name": 1, "tasks": {}})
+    assert str(two.value).splitlines()[0] == "the workflow has 2 mistakes:"
+    assert len(str(two.value).splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        (None, "the workflow is None: it must be an object"),
+        ([GOOD], "it must be an object"),
+        ("w", "the workflow is 'w': it must be an object"),
+        ({**GOOD, "description": float("nan")}, "the workflow is not JSON"),
+        ({**GOOD, "description": {1, 2}}, "the workflow is not JSON"),
+        ({**GOOD, "description": "a\x00b"}, "NUL"),
+        ({**GOOD, "description": "\ud800"}, "surrogate"),
+        ({**GOOD, "description": "x" * MAX_DOCUMENT}, "the limit is 1000000"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_is_no_document(document: Any, message: str) -> None:
+    ((path, found),) = refused(document)
+    assert path == ""
+    assert message in found
+
+
+def test_a_document_nested_too_deep() -> None:
+    body: Any = 1
+    for _ in range(100):
+        body = [body]
+    assert "nested deeper" in refused({"name": "w", "tasks": {"a": {"url": "https://x", "body": body}}})[0][1]
+
+
+@pytest.mark.parametrize(
+    ("words", "path", "message"),
+    [
+        ({"name": None}, "name", "it is missing"),
+        ({"name": ""}, "name", "no name for a workflow"),
+        ({"name": "a/b"}, "name", "no name for a workflow"),
+        ({"name": ".."}, "name", "no name for a workflow"),
+        ({"name": "-rf"}, "name", "no name for a workflow"),
+        ({"name": "a b"}, "name", "no name for a workflow"),
+        ({"name": "a\n"}, "name", "no name for a workflow"),
+        ({"name": "x" * 101}, "name", "no name for a workflow: up to 100"),
+        ({"name": "0190b6a2-7f4e-7cc3-98a1-5d2f6c1b7a01"}, "name", "looks like an id"),
+        ({"nmae": "w"}, "nmae", "unknown key 'nmae': did you mean 'name'?"),
+        ({"wholly": 1}, "wholly", "unknown key 'wholly'"),
+        ({5: 1}, "[5]", "unknown key 5"),
+        ({"tasks": None}, "tasks", "there are none"),
+        ({"tasks": {}}, "tasks", "there are none"),
+        ({"tasks": []}, "tasks", "there are none"),
+        ({"tasks": 3}, "tasks", "it must be an object with a step for each name"),
+        ({"description": 3}, "description", "it is 3: it must be a text"),
+        ({"description": " "}, "description", "not empty"),
+        ({"description": "x" * 10_001}, "description", "the limit is 10000"),
+        ({"max_duration": 30}, "max_duration", "a number with a unit"),
+        ({"max_duration": "30"}, "max_duration", "a number with a unit"),
+        ({"max_duration": "0s"}, "max_duration", "longer than nothing"),
+        ({"max_duration": "9999999d"}, "max_duration", "the longest is"),
+        ({"max_duration_seconds": "30d"}, "max_duration_seconds", "a number of seconds"),
+        ({"max_duration_seconds": 0}, "max_duration_seconds", "longer than nothing"),
+        ({"max_duration_seconds": -1}, "max_duration_seconds", "at least 0"),
+        ({"max_duration": "1d", "max_duration_seconds": 1}, "max_duration_seconds", "`max_duration` is given too"),
+        ({"concurrency": 0}, "concurrency", "between 1 and"),
+        ({"concurrency": True}, "concurrency", "a whole number"),
+        ({"labels": []}, "labels", "an object"),
+        ({"labels": {"a": 1}}, "labels.a", "a text"),
+        ({"labels": {"": "x"}}, "labels", "no name for a label"),
+        ({"labels": {"a": "\x07"}}, "labels.a", "cannot be printed"),
+        ({"labels": {str(n): "x" for n in range(65)}}, "labels", "the limit is 64"),
+        ({"trigger": "cron"}, "cron_expression", "it is missing"),
+        ({"trigger": "timer"}, "trigger", "one of api, cron, webhook"),
+        ({"trigger": 5}, "trigger", "one of api, cron, webhook"),
+        ({"trigger": {}}, "trigger.cron", "it is missing"),
+        ({"trigger": {"cron": "* *"}}, "trigger.cron", "expected"),
+        ({"trigger": {"cron": 5}}, "trigger.cron", "a text"),
+        ({"trigger": {"cron": "@daily", "zone": "UTC"}}, "trigger.zone", "unknown key 'zone'"),
+        ({"trigger": {"cron": "@daily", "timezone": "Nowhere"}}, "trigger.timezone", "IANA"),
+        ({"trigger": {"cron": "@daily", "overlap": "maybe"}}, "trigger.overlap", "allow, skip, replace, buffer"),
+        ({"trigger": {"cron": "@daily", "catch_up": 1}}, "trigger.catch_up", "none, one, all"),
+        ({"trigger": "cron", "cron_expression": "x"}, "cron_expression", "expected"),
+        ({"trigger": "api", "cron_expression": "@daily"}, "cron_expression", "it goes with `trigger: cron`"),
+        ({"trigger": "webhook", "timezone": "UTC"}, "timezone", "it goes with `trigger: cron`"),
+    ],
+    ids=str,
+)
+def test_mistakes_about_the_whole(words: dict[Any, Any], path: str, message: str) -> None:
+    ((where, found),) = refused({**GOOD, **words})
+    assert where == path
+    assert message in found
+
+
+@pytest.mark.parametrize("name", ["a.b", "a b", "", "ü", "x" * 101, "a\n", "a/b", 5], ids=repr)
+def test_bad_names_of_steps(name: object) -> None:
+    assert (
+        "is no name for a step: up to 100 letters, digits, _ and -"
+        in refused({"name": "w", "tasks": {name: JOB}})[0][1]
+    )
+    ((path, _),) = refused({"name": "w", "tasks": [{"name": name, **JOB}]})
+    assert path == "tasks[0].name"
+
+
+def test_a_list_of_steps_without_names_or_with_the_same() -> None:
+    tasks = [JOB, {"name": "a", **JOB}, {"name": "a", **JOB}, 7]
+    assert [f"{path}: {message}" for path, message in refused({"name": "w", "tasks": tasks})] == [
+        "tasks[0].name: None is no name for a step: up to 100 letters, digits, _ and -",
+        "tasks[2].name: there is another step 'a'",
+        "tasks[3]: it is 7: it must be an object",
+    ]
+
+
+def test_a_circle_is_named() -> None:
+    circle = told(start=JOB, a={**JOB, "needs": ["c", "start"]}, b={**JOB, "needs": ["a"]}, c={**JOB, "needs": ["b"]})
+    assert circle == ["tasks.a.needs: the steps wait for each other: a -> b -> c -> a"]
+
+
+def test_each_circle_is_named() -> None:
+    pairs = {"a": "b", "b": "a", "x": "y", "y": "x"}
+    assert told(**{name: {**JOB, "needs": [other]} for name, other in pairs.items()}) == [
+        "tasks.a.needs: the steps wait for each other: a -> b -> a",
+        "tasks.x.needs: the steps wait for each other: x -> y -> x",
+    ]
+
+
+def test_a_circle_of_thousands_is_told_in_a_line_one_can_read() -> None:
+    (line,) = told(**{f"s{n}": {**JOB, "needs": [f"s{(n - 1) % 5000}"]} for n in range(5000)})
+    assert line.startswith("tasks.s0.needs: the steps wait for each other: s0 -> s1 -> ")
+    assert line.endswith(" -> s4999 -> s0")
+    assert len(line) < 300
+
+
+def test_there_is_one_final_step_and_nothing_after_it() -> None:
+    assert told(a={**JOB, "final": True}, b={**JOB, "final": True}, c={**JOB, "needs": ["a"]}) == [
+        "tasks.b.final: 'a' is the final step already: there can be one",
+        "tasks.c.needs: 'a' is the final step: nothing can come after it",
+    ]
+
+
+def test_a_fan_out_that_could_mean_a_step_or_the_input() -> None:
+    assert told(input=JOB, it={**JOB, "needs": ["input"], "foreach": "input.files"}) == [
+        "tasks.it.foreach: 'input' is the run's input and also a step: give the step another name"
+    ]
+
+
+def test_a_broken_step_is_still_a_step_for_the_others() -> None:
+    assert told(a=5, b={"sleep": "x"}, c={**JOB, "needs": ["a", "b"], "foreach": "a.files"})[-1].startswith(
+        "tasks.b.sleep"
+    )
+
+
+def test_too_many_steps_and_too_many_edges() -> None:
+    assert told(**{f"s{n}": JOB for n in range(5001)}) == ["tasks: there are 5001 steps, the limit is 5000"]
+    assert told(a=JOB, b={**JOB, "needs": ["a"] * 5001}) == ["tasks.b.needs: there are 5001 of them, the limit is 5000"]
+
+
+def test_a_document_that_is_all_mistakes_is_refused_without_looking_for_similar_names_for_ever() -> None:
+    many = told(**{f"s{n}": {**JOB, "needs": [f"q{k}" for k in range(50)]} for n in range(1000)})
+    assert len(many) == 50_000
+    assert sum("did you mean" in line for line in many) <= 20

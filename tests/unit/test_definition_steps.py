@@ -1,0 +1,103 @@
+"""What a step does, how often it is tried and how long it may take, in every spelling."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from windlass.core.definition import parse
+from windlass.core.retry import Backoff, Retry
+from windlass.core.step import (
+    Action,
+    ChildAction,
+    CommandAction,
+    HookAction,
+    HttpAction,
+    JobAction,
+    SleepAction,
+    Step,
+)
+
+SECOND = timedelta(seconds=1)
+JOB = {"job": "files.discover.v1"}
+
+
+def only(step: dict[str, Any]) -> Step:
+    return parse({"name": "w", "tasks": {"it": step}}).steps[0]
+
+
+@pytest.mark.parametrize(
+    ("step", "attempts"),
+    [
+        ({}, 1),
+        ({"retries": 0}, 1),
+        ({"retries": 3}, 4),
+        ({"retry_attempts": 5}, 6),
+        ({"max_attempts": 3}, 3),
+        ({"max_retries": 3}, 3),
+        ({"max_retries": 1}, 1),
+        ({"max_retries": 0}, 1),
+    ],
+    ids=str,
+)
+def test_attempts(step: dict[str, Any], attempts: int) -> None:
+    assert only({**JOB, **step}).max_attempts == attempts
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        ({}, Retry()),
+        ({"kind": "constant", "base": 5}, Retry(Backoff.CONSTANT, base=5)),
+        ({"base": "500ms", "cap": "1h"}, Retry(base=0.5, cap=3600)),
+        ({"kind": "polynomial", "factor": 2, "jitter": 0}, Retry(Backoff.POLYNOMIAL, factor=2, jitter=0)),
+        ({"cap": None}, Retry()),
+    ],
+    ids=str,
+)
+def test_backoff(policy: dict[str, Any], expected: Retry) -> None:
+    assert only({**JOB, "retries": 3, "retry": policy}).retry == expected
+
+
+@pytest.mark.parametrize(
+    ("step", "timeout"),
+    [
+        ({**JOB}, None),
+        ({**JOB, "timeout": 1500}, 1.5 * SECOND),
+        ({**JOB, "timeout": "1m30s"}, 90 * SECOND),
+        ({**JOB, "timeout_ms": 250}, SECOND / 4),
+        ({"url": "https://x"}, 30 * SECOND),
+        ({"url": "https://x", "timeout": None}, 30 * SECOND),
+        ({"workflow": "other", "timeout": "1h"}, 3600 * SECOND),
+    ],
+    ids=str,
+)
+def test_time_limits_of_an_attempt(step: dict[str, Any], timeout: timedelta | None) -> None:
+    assert only(step).timeout == timeout
+
+
+@pytest.mark.parametrize(
+    ("step", "action"),
+    [
+        ({"job": "a.b.v1"}, JobAction("a.b.v1", {}, "default", 100)),
+        ({"job": "x", "input": [1], "queue": "q", "priority": 0}, JobAction("x", [1], "q", 0)),
+        ({"job": "x", "input": None}, JobAction("x", None)),
+        ({"url": "https://x", "method": "get"}, HttpAction("https://x", "GET")),
+        ({"url": "HTTP://x.example:8080/a?b=c#d", "query": {"n": 1, "tag": ["a", "b"]}},
+         HttpAction("HTTP://x.example:8080/a?b=c#d", query={"n": 1, "tag": ["a", "b"]})),
+        ({"url": "https://{{ trigger.body.host }}/x"}, HttpAction("https://{{ trigger.body.host }}/x")),
+        ({"url": "{{trigger.body.url}}"}, HttpAction("{{trigger.body.url}}")),
+        ({"sleep": 90}, SleepAction(90 * SECOND)),
+        ({"sleep": 0.5}, SleepAction(SECOND / 2)),
+        ({"sleep": "0s"}, SleepAction(timedelta())),
+        ({"wait_for_webhook": True}, HookAction()),
+        ({"wait_for_webhook": {}}, HookAction()),
+        ({"wait_for_webhook": {"timeout": 5000, "secret": "whsec_x"}}, HookAction(5 * SECOND, "whsec_x")),
+        ({"run": "make all"}, CommandAction("make all", "local", {})),
+        ({"run": "make", "runs_on": "ray", "input": {"n": 1}}, CommandAction("make", "ray", {"n": 1})),
+        ({"workflow": "other.v2", "input": {"n": 1}}, ChildAction("other.v2", {"n": 1})),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_actions(step: dict[str, Any], action: Action) -> None:
+    assert only(step).action == action

@@ -1,0 +1,119 @@
+"""The letters of steps and the states of runs are tables; these tests walk the whole of both."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from itertools import product
+from typing import TypeVar
+
+import pytest
+from tests.unit.reference import node
+
+from windlass.core.plan import Plan
+from windlass.core.run import BAD, OPEN, RUN_EDGES, STEP_EDGES, Fan, Letter, Run, RunMove, RunState, StepMove
+
+State = TypeVar("State", bound=StrEnum)
+Move = TypeVar("Move", bound=StrEnum)
+
+# Read by column: what each move does to each letter. A dash is a refusal.
+LETTERS = """
+    start  succeed  fail  time-out  skip  cancel  reopen
+.   a      s        f     -         k     c       -
+a   -      s        f     t         -     c       -
+s   -      -        -     -         -     -       .
+f   -      -        -     -         -     -       .
+t   -      -        -     -         -     -       .
+k   -      -        -     -         -     -       .
+c   -      -        -     -         -     -       .
+"""
+
+STATES = """
+           begin    complete   fail    cancel     expire   retry    rerun
+pending    running  -          -       cancelled  timeout  -        -
+running    -        completed  failed  cancelled  timeout  -        -
+completed  -        -          -       -          -        -        running
+failed     -        -          -       -          -        running  running
+cancelled  -        -          -       -          -        -        -
+timeout    -        -          -       -          -        running  running
+"""
+
+
+def square(text: str, states: type[State], moves: type[Move]) -> Mapping[tuple[State, Move], State | None]:
+    head, *lines = text.strip("\n").splitlines()
+    columns = [moves(word.replace("-", " ")) for word in head.split()]
+    return {
+        (states(state), move): None if word == "-" else states(word)
+        for state, *words in map(str.split, lines)
+        for move, word in zip(columns, words, strict=True)
+    }
+
+
+@pytest.mark.parametrize(("letter", "move"), [*product(Letter, StepMove)], ids=str)
+def test_every_pair_of_letter_and_move_is_a_move_or_a_refusal(letter: Letter, move: StepMove) -> None:
+    assert STEP_EDGES.get((letter, move)) == square(LETTERS, Letter, StepMove)[letter, move]
+
+
+@pytest.mark.parametrize(("state", "move"), [*product(RunState, RunMove)], ids=str)
+def test_every_pair_of_run_state_and_move_is_a_move_or_a_refusal(state: RunState, move: RunMove) -> None:
+    assert RUN_EDGES.get((state, move)) == square(STATES, RunState, RunMove)[state, move]
+
+
+def test_a_terminal_letter_leaves_only_by_an_explicit_reopen() -> None:
+    assert {move for letter, move in STEP_EDGES if letter not in OPEN} == {StepMove.REOPEN}
+    assert {letter for letter, move in STEP_EDGES if move is StepMove.REOPEN} == set(Letter) - OPEN
+
+
+def test_a_step_starts_only_from_waiting() -> None:
+    assert [letter for letter, move in STEP_EDGES if move is StepMove.START] == [Letter.WAITING]
+
+
+def test_an_active_step_succeeds_fails_times_out_or_is_cancelled_but_is_never_skipped() -> None:
+    ends = {Letter.SUCCEEDED, Letter.FAILED, Letter.TIMED_OUT, Letter.CANCELLED}
+    assert {to for (letter, _), to in STEP_EDGES.items() if letter is Letter.ACTIVE} == ends
+
+
+def test_a_cancelled_run_never_revives() -> None:
+    assert not [move for state, move in RUN_EDGES if state is RunState.CANCELLED]
+
+
+def test_an_ended_run_leaves_only_by_retry_or_rerun() -> None:
+    ended = set(RunState) - {RunState.PENDING, RunState.RUNNING}
+    assert {move for state, move in RUN_EDGES if state in ended} == {RunMove.RETRY, RunMove.RERUN}
+
+
+def test_a_completed_run_has_nothing_to_retry() -> None:
+    assert (RunState.COMPLETED, RunMove.RETRY) not in RUN_EDGES
+
+
+def test_failures_are_failed_timed_out_and_cancelled_steps() -> None:
+    assert {Letter.FAILED, Letter.TIMED_OUT, Letter.CANCELLED} == BAD
+
+
+@pytest.mark.parametrize(("held", "state"), [(False, RunState.RUNNING), (True, RunState.PENDING)])
+def test_a_new_run_waits_everywhere_and_is_pending_only_while_it_is_held(held: bool, state: RunState) -> None:
+    run = Run.new(Plan([node("a"), node("b", "a")]), held=held)
+    assert (run.state, run.letters, dict(run.fans)) == (state, "..", {})
+
+
+@pytest.mark.parametrize(
+    ("fan", "letter", "words"),
+    [
+        (Fan(count=3, created=3, succeeded=3), Letter.SUCCEEDED, None),
+        (Fan(count=3, created=3, succeeded=2, failed=1), Letter.FAILED, "1 of 3 instances failed"),
+        (Fan(count=3, created=3, failed=1, cancelled=2), Letter.FAILED, "1 of 3 instances failed"),
+        (Fan(count=3, created=3, succeeded=1, cancelled=2), Letter.CANCELLED, "2 of 3 instances were cancelled"),
+        (Fan(count=3, created=2, succeeded=2), Letter.CANCELLED, "1 of 3 instances were cancelled"),  # stopped midway
+    ],
+)
+def test_a_fanned_out_step_ends_as_its_worst_instance_and_says_why(fan: Fan, letter: Letter, words: str | None) -> None:
+    assert fan.active == 0
+    assert fan.letter is letter
+    assert (fan.reason and fan.reason.text) == words
+
+
+def test_a_timed_out_instance_counts_as_failed() -> None:
+    assert Fan(count=1, created=1).after(Letter.TIMED_OUT, 1) == Fan(count=1, created=1, failed=1)
+
+
+def test_instances_to_be_done_again_are_neither_active_nor_ended() -> None:
+    fan = Fan(count=5, created=5, succeeded=1, parked=2)
+    assert (fan.ended, fan.active) == (1, 2)
