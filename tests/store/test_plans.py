@@ -114,18 +114,18 @@ async def test_a_full_look_hops_from_lane_to_lane(crowded: str) -> None:
 
 
 async def test_a_claim_reads_what_it_takes(crowded: str) -> None:
-    lanes = (["default"], ["ours.x.v1"], [100], [0], [100])
+    lanes = (["default"], ["ours.x.v1"], [100], [0], [False], [100])
     await assert_bounded(crowded, sql("jobs", "claim"), *lanes, 100, "w1", LEASE)
 
 
 async def test_a_claim_from_many_lanes_reads_what_it_takes(crowded: str) -> None:
     types = ["ours.x.v1", *(f"none{n}.x.v1" for n in range(98)), "theirs.x.v1"]
-    lanes = (["default"] * 100, types, [100] * 100, [0] * 100, [100] * 100)
+    lanes = (["default"] * 100, types, [100] * 100, [0] * 100, [False] * 100, [100] * 100)
     await assert_bounded(crowded, sql("jobs", "claim"), *lanes, 100, "w1", LEASE)
 
 
 async def test_a_single_claim_reads_a_handful(crowded: str) -> None:
-    lanes = (["default"], ["ours.x.v1"], [100], [0], [1])
+    lanes = (["default"], ["ours.x.v1"], [100], [0], [False], [1])
     rows, _ = await touched(crowded, sql("jobs", "claim"), *lanes, 1, "w1", LEASE)
     assert rows < 10
 

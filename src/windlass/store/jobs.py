@@ -63,11 +63,11 @@ async def claim(
     conn: Connection, lanes: Iterable[tuple[Lane, int]], *, count: int, worker: str, lease: timedelta
 ) -> list[Claimed]:
     """Take up to `count` jobs; each lane comes with the most it may give."""
-    taken = [(lane.queue, lane.type, lane.priority, lane.seq, room, lane.alone) for lane, room in lanes]
+    taken = [(lane.queue, lane.type, lane.priority, lane.seq, lane.alone, room) for lane, room in lanes]
     if not taken or count < 1:
         return []
-    *columns, alone = [list(column) for column in zip(*taken, strict=True)]
-    return list(map(Claimed._make, await conn.fetch(_SQL["claim"], *columns, count, worker, lease, alone)))
+    columns = [list(column) for column in zip(*taken, strict=True)]
+    return list(map(Claimed._make, await conn.fetch(_SQL["claim"], *columns, count, worker, lease)))
 
 
 async def lock(conn: Connection, ids: Iterable[UUID]) -> None:

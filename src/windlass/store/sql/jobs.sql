@@ -39,12 +39,12 @@ select idempotency_key, id from workflow.workflow_run where idempotency_key = an
 select queue, type, priority, seq, alone from windlass.lane where queue = any($1) order by priority, seq limit 1000
 
 -- name: claim
--- Take up to $6 jobs from these lanes: the most urgent lane first, then the one whose head waited longest.
+-- Take up to $7 jobs from these lanes: the most urgent lane first, then the one whose head waited longest.
 -- `any(array(...))` and the inner limit keep the plan on its indexes.
 -- moves: pending -> leased
 with lane as materialized (
   select l.queue, l.type, l.priority, l.alone, l.room, head.seq
-    from unnest($1::text[], $2::text[], $3::int[], $4::bigint[], $9::boolean[], $5::int[])
+    from unnest($1::text[], $2::text[], $3::int[], $4::bigint[], $5::boolean[], $6::int[])
          as l(queue, type, priority, seq, alone, room)
    cross join lateral (
      select j.seq from workflow.workflow_run j
@@ -59,16 +59,16 @@ picked as (
        and j.queue = lane.queue and j.type = lane.type and j.priority = lane.priority and j.alone = lane.alone
        and j.seq >= lane.seq
      order by j.seq limit lane.room for update skip locked) as j
-   limit $6),
+   limit $7),
 claimed as (
   update workflow.workflow_run
-     set status = 'leased', leased_by = $7, lease_until = (select windlass.now()) + $8::interval,
+     set status = 'leased', leased_by = $8, lease_until = (select windlass.now()) + $9::interval,
          claim_no = claim_no + 1, updated_at = (select windlass.now())
    where id = any(array(select id from picked))
   returning id, type, payload, queue, priority, seq, attempt, lost, max_attempts, claim_no, timeout, retry, created_at, meta, alone),
 logged as (
   insert into workflow.workflow_event (workflow_id, event_type, actor, attempt, created_at)
-  select id, 'leased', $7, attempt + lost + 1, (select windlass.now()) from claimed)
+  select id, 'leased', $8, attempt + lost + 1, (select windlass.now()) from claimed)
 select * from claimed order by priority, seq
 
 -- name: lock
