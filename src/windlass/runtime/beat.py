@@ -1,7 +1,6 @@
 """The anatomy all loops share: work, then wait for a wake-up, the next due time or the end."""
 
 import asyncio
-import contextlib
 import logging
 import random
 from collections.abc import Awaitable, Callable
@@ -38,9 +37,10 @@ async def beat(
 async def until(stop: asyncio.Event, wait: timedelta, *, wake: asyncio.Event | None = None) -> None:
     """Wait for `stop`, `wake` or the time to pass, whichever is first."""
     waiters = [asyncio.ensure_future(event.wait()) for event in (stop, wake) if event is not None]
-    with contextlib.suppress(asyncio.CancelledError):
+    try:
         await asyncio.wait(waiters, timeout=max(0.0, wait.total_seconds()), return_when=asyncio.FIRST_COMPLETED)
-    for waiter in waiters:
-        waiter.cancel()
+    finally:
+        for waiter in waiters:
+            waiter.cancel()
     if wake is not None:
         wake.clear()

@@ -30,6 +30,10 @@ class Lanes:
         """Is a full look overdue, however much the known lanes still give?"""
         return now >= self._stale
 
+    def distrust(self) -> None:
+        """Look before the next claim."""
+        self._stale = float("-inf")
+
     def rest(self, now: float) -> float:
         """How long until the next full look may be taken; 0 means now."""
         return max(0.0, self._looked + self._rest - now)

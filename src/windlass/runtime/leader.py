@@ -5,6 +5,7 @@ takes over. Duties are written to be harmless when two processes carry them out 
 holder that was paused past its term does no damage: the term saves work, it is not what makes the work safe.
 """
 
+import time
 from datetime import timedelta
 
 from windlass.engine import upkeep
@@ -17,10 +18,16 @@ class Term:
         self._duty = duty
         self._holder = holder
         self._length = length
+        self._good_until = float("-inf")
 
     async def held(self) -> bool:
-        """Take or renew; False while another process holds it."""
-        return await upkeep.take_term(self._unit, duty=self._duty, holder=self._holder, term=self._length)
+        """Take it, or renew it in its second half; False while another process holds it."""
+        now = time.monotonic()
+        if now >= self._good_until:
+            mine = await upkeep.take_term(self._unit, duty=self._duty, holder=self._holder, term=self._length)
+            self._good_until = now + self._length.total_seconds() / 2 if mine else float("-inf")
+        return now < self._good_until
 
     async def resign(self) -> None:
+        self._good_until = float("-inf")
         await upkeep.resign_term(self._unit, duty=self._duty, holder=self._holder)

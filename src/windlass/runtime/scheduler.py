@@ -21,11 +21,12 @@ class Scheduler:
         self._unit = unit
 
     async def tick(self) -> timedelta:
-        """Fire what is due; answers how long until the next."""
-        if await schedules.tick(self._unit, batch=self.options.batch) == self.options.batch:
-            return timedelta()
+        """Fire what is due; answers how long until the next. One question a beat while nothing is due."""
         wait = await schedules.next_due(self._unit)
-        return self.options.every if wait is None else max(timedelta(), wait)
+        if wait is None or wait > timedelta():
+            return self.options.every if wait is None else wait
+        await schedules.tick(self._unit, batch=self.options.batch)
+        return timedelta()
 
     async def run(self, stop: asyncio.Event) -> None:
         await beat(self.tick, every=self.options.every, stop=stop)

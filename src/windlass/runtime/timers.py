@@ -21,11 +21,12 @@ class Timers:
         self._unit = unit
 
     async def tick(self) -> timedelta:
-        """Put what is due into line; answers how long until the next."""
-        if await upkeep.become_due(self._unit, batch=self.options.batch) == self.options.batch:
-            return timedelta()
+        """Put what is due into line; answers how long until the next. One question a beat while nothing is due."""
         wait = await upkeep.next_due(self._unit)
-        return self.options.every if wait is None else max(timedelta(), wait)
+        if wait is None or wait > timedelta():
+            return self.options.every if wait is None else wait
+        await upkeep.become_due(self._unit, batch=self.options.batch)
+        return timedelta()
 
     async def run(self, stop: asyncio.Event) -> None:
         await beat(self.tick, every=self.options.every, stop=stop)

@@ -17,8 +17,9 @@ from windlass.runtime.leader import Term
 @dataclass(frozen=True, kw_only=True)
 class UpkeepOptions:
     every: timedelta = timedelta(seconds=2)
+    prune_every: timedelta = timedelta(seconds=30)
     tend_every: timedelta = timedelta(minutes=10)
-    term: timedelta = timedelta(seconds=6)
+    term: timedelta = timedelta(seconds=10)
     keep: timedelta | None = timedelta(days=30)  # how long finished jobs and their events are kept; None: for ever
     batch: int = 500
 
@@ -28,19 +29,25 @@ class Upkeep:
         self.options = options or UpkeepOptions()
         self._unit = unit
         self._term = Term(unit, "upkeep", holder, length=self.options.term)
-        self._tended = float("-inf")
+        self._prune_at = self._tend_at = float("-inf")
 
     async def tick(self) -> Swept:
-        """One round of all duties; nothing if another process holds the term."""
+        """One round of all duties that are due; nothing if another process holds the term."""
         if not await self._term.held():
             return Swept()
         swept = await upkeep.release_expired(self._unit, batch=self.options.batch)
-        keep = self.options.keep
-        pruned = await upkeep.prune(self._unit, age=keep, batch=self.options.batch) if keep is not None else 0
-        if time.monotonic() - self._tended >= self.options.tend_every.total_seconds():
+        return Swept(swept.released, swept.failed, await self._clear_away(time.monotonic()))
+
+    async def _clear_away(self, now: float) -> int:
+        keep, pruned = self.options.keep, 0
+        if keep is not None and now >= self._prune_at:
+            pruned = await upkeep.prune(self._unit, age=keep, batch=self.options.batch)
+            if pruned < self.options.batch:
+                self._prune_at = now + self.options.prune_every.total_seconds()
+        if now >= self._tend_at:
             await upkeep.tend(self._unit, age=keep if keep is not None else timedelta(days=36500))
-            self._tended = time.monotonic()
-        return Swept(swept.released, swept.failed, pruned)
+            self._tend_at = now + self.options.tend_every.total_seconds()
+        return pruned
 
     async def run(self, stop: asyncio.Event) -> None:
         async def round_() -> timedelta | None:

@@ -79,6 +79,7 @@ class Worker:
         self._turns: set[asyncio.Task[None]] = set()
         self._claiming = 0
         self._hungry = False
+        self._wakes = 0
         self._flowing = False  # the last claim got all it asked for, so a second one beside it is worth its while
         self._open = False  # registered, and not yet draining
         self._draining = False
@@ -134,6 +135,7 @@ class Worker:
             self._wake()
 
     def _wake(self) -> None:
+        self._wakes += 1
         self._hungry = True
         self._stir()
 
@@ -166,24 +168,20 @@ class Worker:
         return max(0, min(self._attempts.free - self._claiming, self.options.batch))
 
     async def _turn(self, reports: list[Report], lines: list[Line], count: int) -> None:
+        wakes = self._wakes
         try:
-            offer = await self._offer(count)
-            if reports or lines or offer:
-                await self._exchange(reports, lines, offer, count)
+            short = await self._exchange(reports, lines, count)
             self._pause = 0.0
         except Exception as error:
             # Nothing that was done may be lost: the reports stay for the next turn, and a defect is loud.
             self._reports = reports + self._reports
             self._attempts.lines.extendleft(reversed(lines))
             self._back_off(error)
+            return
         finally:
             self._claiming -= count
-
-    async def _offer(self, count: int) -> Sequence[tuple[Lane, int]]:
-        if not count:
-            return ()
-        known = () if self._lanes.stale(time.monotonic()) else self._known_lanes(count)
-        return known or await self._look(count)
+        if short and wakes == self._wakes:  # woken meanwhile: claim again before looking around
+            await self._look_around()
 
     def _known_lanes(self, count: int) -> Sequence[tuple[Lane, int]]:
         """What is limited, a type or suspects, is claimed by one turn at a time: what the other brings is not known."""
@@ -195,9 +193,11 @@ class Worker:
 
         return self._lanes.offer(count, room, alone=only and not self._attempts.suspects)
 
-    async def _exchange(
-        self, reports: list[Report], lines: list[Line], offer: Sequence[tuple[Lane, int]], count: int
-    ) -> None:
+    async def _exchange(self, reports: list[Report], lines: list[Line], count: int) -> bool:
+        """One turn with the database; says whether it brought fewer jobs than there is room for."""
+        offer = await self._offer(count) if count else ()
+        if not (reports or lines or offer):
+            return False
         wish = Turn(
             worker=self.options.id, lease=self.options.lease, reports=reports, lines=lines, lanes=offer, count=count
         )
@@ -208,9 +208,17 @@ class Worker:
             _log.warning("the outcome of %s was refused: recorded already, cancelled, or the lease was lost", refused)
         ends, self._ends = self._ends, []
         self._metrics.ended(ends)
-        self._flowing = bool(count) and len(claimed) == count
-        if len(claimed) < count:
-            await self._look(count)
+        if count:
+            self._flowing = len(claimed) == count
+        return len(claimed) < count
+
+    async def _offer(self, count: int) -> Sequence[tuple[Lane, int]]:
+        now = time.monotonic()
+        overdue = self._lanes.stale(now) and not self._lanes.rest(now)
+        known = () if overdue else self._known_lanes(count)
+        if known or not await self._look():
+            return known
+        return self._known_lanes(count)
 
     def _begin(self, claimed: Sequence[Claimed]) -> None:
         self._lanes.taken(claimed)
@@ -218,16 +226,23 @@ class Worker:
         for job in claimed:
             self._attempts.start(job)
 
-    async def _look(self, count: int) -> Sequence[tuple[Lane, int]]:
+    async def _look(self) -> bool:
         """Find lanes anew. Nothing found: wait for a wake-up. Looked just now: come back when a look is due again."""
-        started = time.monotonic()
+        started, wakes = time.monotonic(), self._wakes
         if rest := self._lanes.rest(started):
             self._hungry = False
             asyncio.get_running_loop().call_later(rest, self._wake)
-            return ()
+            return False
         lanes = await work.look(self._unit, self.options.queues)
-        self._hungry = self._lanes.found(lanes, started=started, ended=time.monotonic())
-        return self._known_lanes(count) if self._hungry else ()
+        found = self._lanes.found(lanes, started=started, ended=time.monotonic())
+        self._hungry = found or wakes != self._wakes  # what came during the look may not be in it
+        return found
+
+    async def _look_around(self) -> None:
+        try:
+            await self._look()
+        except Exception as error:
+            self._back_off(error)
 
     def _back_off(self, error: Exception) -> None:
         self._metrics.erred(error)
@@ -258,6 +273,8 @@ class Worker:
     async def _poll(self) -> None:
         """NOTIFY only shortens the wait; this is the truth."""
         self._metrics.polled(time.time(), time.monotonic() - self._born)
+        if not self._attempts.tasks():
+            self._lanes.distrust()  # idle: a look tells more than a claim from lanes that were empty
         self._wake()
 
     async def _watch(self) -> None:

@@ -62,6 +62,8 @@ class Notifier:
 
     async def _serve(self) -> None:
         conn = await open_connection(self._options)
+        # A notification commits like anything else, but there is nothing in it that a crash could lose.
+        await conn.execute("set synchronous_commit = off")
         conn.add_termination_listener(lambda _: self._pending.set())
         try:
             await conn.add_listener(CHANNEL, self._heard)

@@ -1,0 +1,56 @@
+"""The anatomy all loops share."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from windlass.errors import Unavailable
+from windlass.runtime.beat import beat
+
+HOUR = timedelta(hours=1)
+
+
+async def test_a_loop_ticks_again_when_it_is_woken() -> None:
+    ticks, stop, wake = asyncio.Semaphore(0), asyncio.Event(), asyncio.Event()
+
+    async def tick() -> None:
+        ticks.release()
+
+    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        group.create_task(beat(tick, every=HOUR, stop=stop, wake=wake))
+        await ticks.acquire()
+        wake.set()
+        await ticks.acquire()
+        stop.set()
+
+
+@pytest.mark.parametrize("error", [Unavailable("gone"), RuntimeError("a defect")])
+async def test_a_loop_survives_what_its_tick_raises(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+    stop, again = asyncio.Event(), asyncio.Event()
+    told = iter([error])
+
+    async def tick() -> None:
+        for first in told:
+            raise first
+        again.set()
+
+    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        group.create_task(beat(tick, every=timedelta(milliseconds=10), stop=stop))
+        await again.wait()
+        stop.set()
+    assert str(error) in caplog.text
+
+
+async def test_a_cancelled_loop_ends() -> None:
+    ticked = asyncio.Event()
+
+    async def tick() -> None:
+        ticked.set()
+
+    loop = asyncio.create_task(beat(tick, every=HOUR, stop=asyncio.Event()))
+    await ticked.wait()
+    loop.cancel()
+    done, _ = await asyncio.wait([loop], timeout=10)
+    assert loop in done
+    assert loop.cancelled()
