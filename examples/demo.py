@@ -60,7 +60,9 @@ async def show(app: Windlass) -> None:
     await trail(app, broken, "A mail that cannot be sent fails at once")
     say(
         "Your turn",
-        ".venv/bin/windlass up examples.thumbnails:app   then   .venv/bin/windlass submit report.sum.v1 '{\"numbers\": [1, 2]}'",
+        "export PATH=$PWD/.venv/bin:$PATH, then in two terminals:\n"
+        "  windlass up examples.thumbnails:app\n"
+        "  windlass submit report.sum.v1 '{\"numbers\": [1, 2]}' --wait",
     )
 
 

@@ -918,3 +918,15 @@ def test_a_rerun_of_an_expired_run_takes_the_end_of_steps_that_are_still_held() 
 def test_a_running_run_is_not_rerun() -> None:
     play = Play(node("a"))
     assert play.tell(RerunAsked(0)) == []
+
+
+def test_a_step_that_was_begun_may_still_be_skipped_by_its_holder() -> None:
+    play = Play(node("a"), node("b", "a"))
+    assert Note(0, Letter.SKIPPED, WHY) in play.end(a="k")
+    assert (play.letters, play.state) == ("kk", "completed")
+
+
+def test_a_step_whose_turn_has_not_come_may_be_skipped() -> None:
+    play = Play(node("a"), node("b", "a"))
+    play.end(b="k")
+    assert play.letters == "ak"

@@ -54,6 +54,7 @@ MOVE_TO = {
     Letter.CANCELLED: StepMove.CANCEL,
     Letter.WAITING: StepMove.REOPEN,
 }
+NEVER_BEGUN = frozenset({Letter.FAILED, Letter.SKIPPED})  # how a step may end that still waits
 MEETS = {
     Condition.SUCCESS: frozenset({Letter.SUCCEEDED}),
     Condition.FAILURE: BAD,
@@ -135,8 +136,8 @@ class _Board:
 
     def _end(self, event: Ended) -> None:
         letter = self._letter(event.step)
-        if letter == Letter.WAITING and event.letter is Letter.FAILED and self._state is RunState.RUNNING:
-            self._move(event.step, Letter.FAILED, event.reason)
+        if letter == Letter.WAITING and event.letter in NEVER_BEGUN and self._state is RunState.RUNNING:
+            self._move(event.step, event.letter, event.reason)
         elif letter == Letter.ACTIVE:
             fan = self._fans.get(event.step)
             if fan is None:

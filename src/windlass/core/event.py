@@ -13,7 +13,7 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A step, or `count` instances of it, ended: succeeded, failed, timed out or cancelled."""
+    """A step, or `count` instances of it, ended; skipped means that its holder let it be."""
 
     step: int
     letter: Letter

@@ -44,6 +44,7 @@ STEP_EDGES: Mapping[tuple[Letter, StepMove], Letter] = {
     (Letter.ACTIVE, StepMove.SUCCEED): Letter.SUCCEEDED,
     (Letter.ACTIVE, StepMove.FAIL): Letter.FAILED,
     (Letter.ACTIVE, StepMove.TIME_OUT): Letter.TIMED_OUT,
+    (Letter.ACTIVE, StepMove.SKIP): Letter.SKIPPED,  # it began, but its holder let it be: paused, still running
     (Letter.ACTIVE, StepMove.CANCEL): Letter.CANCELLED,
     (Letter.SUCCEEDED, StepMove.REOPEN): Letter.WAITING,  # downstream of a rerun
     (Letter.FAILED, StepMove.REOPEN): Letter.WAITING,

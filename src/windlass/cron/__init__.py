@@ -1,0 +1,120 @@
+"""Cron jobs with dependencies inside your process, without a database.
+
+Executions live in memory: a restart forgets them. What must survive belongs to the durable engine.
+"""
+
+from windlass.core.cron import CLASSIC, FULL, IN_PROCESS, Dialect, Presence
+from windlass.core.step import Condition
+from windlass.cron.breaker import BreakerState, CircuitBreaker, circuit_breaker
+from windlass.cron.builder import Workflow, WorkflowStep
+from windlass.cron.clock import Clock, SystemClock, Timer
+from windlass.cron.context import EntryId, JobContext, job_context, workflow_execution_id
+from windlass.cron.cron import Cron
+from windlass.cron.dependencies import Dependency
+from windlass.cron.entry import Entry, EntryOptions, Missed
+from windlass.cron.errors import (
+    CronError,
+    CycleDetected,
+    DependencyInUse,
+    DuplicateName,
+    EmptyWorkflow,
+    EntryNotFound,
+    EntryPaused,
+    InvalidCondition,
+    InvalidJob,
+    InvalidName,
+    MaxEntriesReached,
+    MultipleFinalSteps,
+    NotRunning,
+    StillStopping,
+    UnknownStep,
+)
+from windlass.cron.execution import WorkflowExecution
+from windlass.cron.fake_clock import FakeClock
+from windlass.cron.job import Call, Failure, Job, JobFailed, JobTimedOut, Skip, Wrapper
+from windlass.cron.observers import JobCompleted, JobStarted, Observer, Scheduled
+from windlass.cron.options import SECOND_OPTIONAL, WITH_SECONDS
+from windlass.cron.result import JobResult, matches
+from windlass.cron.retrying import retry_with_backoff
+from windlass.cron.wrappers import (
+    delay_if_running,
+    jitter,
+    max_concurrent,
+    max_concurrent_skip,
+    recover,
+    skip_if_running,
+    timeout,
+)
+
+__all__ = [
+    # the scheduler
+    "Cron",
+    "Entry",
+    "EntryId",
+    "EntryOptions",
+    "Missed",
+    # workflows
+    "Condition",
+    "Dependency",
+    "JobResult",
+    "Workflow",
+    "WorkflowExecution",
+    "WorkflowStep",
+    "matches",
+    "workflow_execution_id",
+    # jobs
+    "Failure",
+    "Job",
+    "JobContext",
+    "JobFailed",
+    "JobTimedOut",
+    "Skip",
+    "job_context",
+    # observers
+    "JobCompleted",
+    "JobStarted",
+    "Observer",
+    "Scheduled",
+    # wrappers
+    "BreakerState",
+    "Call",
+    "CircuitBreaker",
+    "Wrapper",
+    "circuit_breaker",
+    "delay_if_running",
+    "jitter",
+    "max_concurrent",
+    "max_concurrent_skip",
+    "recover",
+    "retry_with_backoff",
+    "skip_if_running",
+    "timeout",
+    # time
+    "CLASSIC",
+    "Clock",
+    "Dialect",
+    "FULL",
+    "FakeClock",
+    "IN_PROCESS",
+    "Presence",
+    "SECOND_OPTIONAL",
+    "SystemClock",
+    "Timer",
+    "WITH_SECONDS",
+    # errors
+    "CronError",
+    "CycleDetected",
+    "DependencyInUse",
+    "DuplicateName",
+    "EmptyWorkflow",
+    "EntryNotFound",
+    "EntryPaused",
+    "InvalidCondition",
+    "InvalidJob",
+    "InvalidName",
+    "MaxEntriesReached",
+    "MultipleFinalSteps",
+    "NotRunning",
+    "StillStopping",
+    "UnknownStep",
+]

@@ -1,0 +1,137 @@
+"""Who waits for whom: edges between entries, and the plan an execution is made from.
+
+The rules of edges are `core.decide`'s; here they are only kept, checked for cycles and cut out for one root.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from windlass.core.plan import Plan
+from windlass.core.run import Letter
+from windlass.core.step import Condition, Edge, JobAction, Step
+from windlass.cron.context import EntryId
+from windlass.cron.errors import CycleDetected
+
+Label = Callable[[EntryId], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Dependency:
+    parent: EntryId
+    condition: Condition
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Everything reached from a root, with the edges of this moment. Parents outside of it count as skipped."""
+
+    root: EntryId
+    members: tuple[EntryId, ...]  # the root first
+    outside: tuple[EntryId, ...]
+    plan: Plan
+
+    @property
+    def letters(self) -> str:
+        return Letter.WAITING * len(self.members) + Letter.SKIPPED * len(self.outside)
+
+    @cached_property
+    def number(self) -> dict[EntryId, int]:
+        return {entry: n for n, entry in enumerate(self.members)}
+
+    def has_edge(self, child: EntryId, parent: EntryId) -> bool:
+        if child not in self.number or parent not in self._everybody:
+            return False
+        parents = self.plan.parents[self.number[child]]
+        return any(self._everybody[parent] == number for number, _ in parents)
+
+    @cached_property
+    def _everybody(self) -> dict[EntryId, int]:
+        return {entry: n for n, entry in enumerate(self.members + self.outside)}
+
+
+class Dependencies:
+    def __init__(self, label: Label) -> None:
+        self._label = label
+        self._edges: dict[EntryId, list[Dependency]] = {}
+        self._children: dict[EntryId, dict[EntryId, None]] = {}
+        self._reaches: dict[EntryId, Reach] = {}  # until an edge changes
+
+    def of(self, child: EntryId) -> list[Dependency]:
+        return list(self._edges.get(child, ()))
+
+    def has_children(self, entry: EntryId) -> bool:
+        return entry in self._children
+
+    def add(self, child: EntryId, parent: EntryId, condition: Condition) -> None:
+        if path := self._path_up(parent, child):
+            raise CycleDetected([self._label(entry) for entry in path])
+        edge = Dependency(parent, condition)
+        edges = self._edges.setdefault(child, [])
+        if edge not in edges:
+            edges.append(edge)
+            self._children.setdefault(parent, {})[child] = None
+            self._reaches.clear()
+
+    def remove(self, child: EntryId, parent: EntryId) -> None:
+        """All edges between the two."""
+        left = [edge for edge in self._edges.get(child, ()) if edge.parent != parent]
+        self._edges.pop(child, None)
+        if left:
+            self._edges[child] = left
+        self._children.get(parent, {}).pop(child, None)
+        if not self._children.get(parent, True):
+            del self._children[parent]
+        self._reaches.clear()
+
+    def forget(self, entry: EntryId) -> None:
+        """Drop all its edges, both ways."""
+        for parent in {edge.parent for edge in self.of(entry)}:
+            self.remove(entry, parent)
+        for child in list(self._children.get(entry, ())):
+            self.remove(child, entry)
+        self._reaches.pop(entry, None)
+
+    def reach(self, root: EntryId) -> Reach:
+        if root not in self._reaches:
+            self._reaches[root] = self._cut_out(root)
+        return self._reaches[root]
+
+    def _cut_out(self, root: EntryId) -> Reach:
+        members = {root: None}
+        waiting = [root]
+        while waiting:
+            for child in self._children.get(waiting.pop(), ()):
+                if child not in members:
+                    members[child] = None
+                    waiting.append(child)
+        edges = {entry: self._edges.get(entry, []) if entry != root else [] for entry in members}
+        outside = dict.fromkeys(edge.parent for kept in edges.values() for edge in kept if edge.parent not in members)
+        steps = [self._step(entry, edges[entry]) for entry in members] + [self._step(entry, []) for entry in outside]
+        return Reach(root, tuple(members), tuple(outside), Plan(steps))
+
+    def _step(self, entry: EntryId, edges: list[Dependency]) -> Step:
+        name = self._label(entry)
+        parents = tuple(Edge(self._label(edge.parent), edge.condition) for edge in edges)
+        return Step(name=name, action=JobAction(type=name), edges=parents)
+
+    def _path_up(self, start: EntryId, goal: EntryId) -> list[EntryId]:
+        """A way from `start` through parents to `goal`, from the goal on; empty if there is none."""
+        came_from: dict[EntryId, EntryId | None] = {start: None}
+        waiting = [start]
+        while waiting:
+            entry = waiting.pop()
+            if entry == goal:
+                return _traced(entry, came_from)
+            for edge in self._edges.get(entry, ()):
+                if edge.parent not in came_from:
+                    came_from[edge.parent] = entry
+                    waiting.append(edge.parent)
+        return []
+
+
+def _traced(entry: EntryId, came_from: dict[EntryId, EntryId | None]) -> list[EntryId]:
+    path = [entry]
+    while (before := came_from[path[-1]]) is not None:
+        path.append(before)
+    return path

@@ -1,0 +1,66 @@
+"""All entries, found by id, name or tag."""
+
+from collections.abc import Iterator
+from itertools import count
+
+from windlass.cron.context import EntryId
+from windlass.cron.entry import LiveEntry
+from windlass.cron.errors import DuplicateName, EntryNotFound, InvalidName, Key, MaxEntriesReached
+
+
+class Entries:
+    def __init__(self, limit: int) -> None:
+        self._limit = limit  # 0: none
+        self._ids = count(1)
+        self._by_id: dict[EntryId, LiveEntry] = {}
+        self._by_name: dict[str, LiveEntry] = {}
+        self._by_tag: dict[str, dict[EntryId, LiveEntry]] = {}
+
+    def __iter__(self) -> Iterator[LiveEntry]:
+        return iter(list(self._by_id.values()))
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def new_id(self) -> EntryId:
+        return EntryId(next(self._ids))
+
+    def check_name(self, name: str | None) -> None:
+        if name is None:
+            return
+        if not isinstance(name, str) or not name or name.startswith("#"):
+            raise InvalidName(name, "must be a text that does not start with '#' (entries without a name are shown so)")
+        if name in self._by_name:
+            raise DuplicateName(name)
+
+    def check_room(self, more: int) -> None:
+        if self._limit and len(self) + more > self._limit:
+            raise MaxEntriesReached(self._limit)
+
+    def add(self, entry: LiveEntry) -> None:
+        self._by_id[entry.id] = entry
+        if entry.name is not None:
+            self._by_name[entry.name] = entry
+        for tag in entry.tags:
+            self._by_tag.setdefault(tag, {})[entry.id] = entry
+
+    def remove(self, entry: LiveEntry) -> None:
+        del self._by_id[entry.id]
+        if entry.name is not None:
+            del self._by_name[entry.name]
+        for tag in entry.tags:
+            del self._by_tag[tag][entry.id]
+            if not self._by_tag[tag]:
+                del self._by_tag[tag]
+
+    def find(self, key: Key) -> LiveEntry | None:
+        return self._by_name.get(key) if isinstance(key, str) else self._by_id.get(EntryId(key))
+
+    def get(self, key: Key) -> LiveEntry:
+        entry = self.find(key)
+        if entry is None:
+            raise EntryNotFound(key)
+        return entry
+
+    def tagged(self, tag: str) -> list[LiveEntry]:
+        return list(self._by_tag.get(tag, {}).values())

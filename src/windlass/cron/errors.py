@@ -1,0 +1,115 @@
+"""What the in-process scheduler refuses, and why. Every one is a `CronError` and one of Windlass' few kinds.
+
+    CronError
+      InvalidCondition     Invalid    .condition
+      InvalidJob           Invalid    .job
+      InvalidName          Invalid    .name
+      EmptyWorkflow        Invalid    .workflow
+      MultipleFinalSteps   Invalid    .workflow .steps
+      UnknownStep          Invalid    .workflow .step .parent
+      CycleDetected        Invalid    .cycle
+      EntryNotFound        NotFound   .key
+      DuplicateName        Conflict   .name
+      EntryPaused          Conflict   .key
+      NotRunning           Conflict
+      StillStopping        Conflict
+      MaxEntriesReached    Conflict   .limit
+      DependencyInUse      Conflict   .child .parent .execution_id
+
+A spec that cannot be read is an `InvalidCron`, as everywhere. A job's failure is not among them: it is a result.
+"""
+
+from collections.abc import Sequence
+
+from windlass.core.step import Condition
+from windlass.errors import Conflict, Invalid, NotFound, WindlassError
+
+Key = int | str
+
+
+class CronError(WindlassError):
+    """The root of the family."""
+
+
+class InvalidCondition(CronError, Invalid):
+    def __init__(self, condition: object) -> None:
+        allowed = ", ".join(Condition)
+        super().__init__(f"Condition({condition!r}) does not exist; there are {allowed}", field="condition")
+        self.condition = condition
+
+
+class InvalidJob(CronError, Invalid):
+    def __init__(self, job: object) -> None:
+        super().__init__(f"a job is a function without arguments, sync or async; {job!r} cannot be called", field="job")
+        self.job = job
+
+
+class InvalidName(CronError, Invalid):
+    def __init__(self, name: object, reason: str) -> None:
+        super().__init__(f"the name {name!r} {reason}", field="name")
+        self.name = name
+
+
+class EmptyWorkflow(CronError, Invalid):
+    def __init__(self, workflow: str) -> None:
+        super().__init__(f"workflow {workflow} has no steps")
+        self.workflow = workflow
+
+
+class MultipleFinalSteps(CronError, Invalid):
+    def __init__(self, workflow: str, steps: Sequence[str]) -> None:
+        super().__init__(
+            f"workflow {workflow} has {len(steps)} final steps, at most one is allowed: {', '.join(steps)}"
+        )
+        self.workflow, self.steps = workflow, tuple(steps)
+
+
+class UnknownStep(CronError, Invalid):
+    def __init__(self, workflow: str, step: str, parent: str) -> None:
+        super().__init__(f"workflow {workflow}: step {step} comes after {parent}, which is not a step of it")
+        self.workflow, self.step, self.parent = workflow, step, parent
+
+
+class CycleDetected(CronError, Invalid):
+    def __init__(self, cycle: Sequence[str]) -> None:
+        super().__init__(f"the dependency would close a cycle: {' -> '.join((*cycle, cycle[0]))}")
+        self.cycle = tuple(cycle)
+
+
+class EntryNotFound(CronError, NotFound):
+    def __init__(self, key: Key) -> None:
+        super().__init__("cron entry", key)
+
+
+class DuplicateName(CronError, Conflict):
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is already an entry named {name}; names are unique")
+        self.name = name
+
+
+class EntryPaused(CronError, Conflict):
+    def __init__(self, key: Key) -> None:
+        super().__init__(f"cron entry {key} is paused; resume it first")
+        self.key = key
+
+
+class NotRunning(CronError, Conflict):
+    def __init__(self) -> None:
+        super().__init__("the scheduler does not run; start it before triggering an entry")
+
+
+class StillStopping(CronError, Conflict):
+    def __init__(self) -> None:
+        super().__init__("the scheduler still waits for jobs of its last run; start it again when they have ended")
+
+
+class MaxEntriesReached(CronError, Conflict):
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"the scheduler has {limit} entries, as many as it may (max_entries)")
+        self.limit = limit
+
+
+class DependencyInUse(CronError, Conflict):
+    def __init__(self, child: Key, parent: Key, execution_id: str) -> None:
+        super().__init__(f"the dependency of {child} on {parent} is part of execution {execution_id}, which is active")
+        self.child, self.parent, self.execution_id = child, parent, execution_id

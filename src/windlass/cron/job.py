@@ -1,0 +1,136 @@
+"""Calling what a user gave us: sync in a thread, async on the loop; and what its end means.
+
+A job fails by raising, or by returning a `Failure` or an exception. Inside the wrappers every failure is an exception,
+so they need to know only one kind; `Skip` is the one exception that is no failure.
+"""
+
+import inspect
+import logging
+from asyncio import CancelledError
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from windlass.cron.context import here
+from windlass.cron.errors import InvalidJob
+from windlass.cron.result import JobResult
+
+logger = logging.getLogger("windlass.cron")
+Job = Callable[[], Any]
+Call = Callable[[], Awaitable[Any]]
+Wrapper = Callable[[Call], Call]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Returned by a job that failed and does not want to raise."""
+
+    error: BaseException | str
+
+
+class JobFailed(Exception):
+    """A job said so by what it returned, or it raised something no job should (`SystemExit`)."""
+
+
+class JobTimedOut(TimeoutError):
+    """A job took longer than its `timeout` wrapper allows."""
+
+
+class Skip(Exception):
+    """Not run, on purpose: raised by wrappers, and by jobs that find nothing to do. Counts as skipped, not failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How one start of a job came out."""
+
+    result: JobResult
+    error: BaseException | None = None
+    told: bool = False  # the error has been logged already
+
+    @property
+    def reason(self) -> str:
+        if self.error is None:
+            return "it succeeded"
+        text = str(self.error)
+        if self.result is JobResult.SKIPPED or isinstance(self.error, JobFailed):
+            return text
+        return f"{type(self.error).__name__}: {text}" if text else type(self.error).__name__
+
+
+SUCCESS = Ending(JobResult.SUCCESS)
+
+
+def wrapped(job: Job, wrappers: tuple[Wrapper, ...]) -> Call:
+    """The job as the scheduler calls it; the first wrapper is the outermost."""
+    call = _called(job)
+    for wrapper in reversed(wrappers):
+        call = wrapper(call)
+    return call
+
+
+async def outcome(call: Call) -> Ending:
+    """Never raises for what the job did."""
+    context = here()
+    try:
+        await call()
+    except Skip as skip:
+        return Ending(JobResult.SKIPPED, skip)
+    except (Exception, CancelledError) as error:
+        return Ending(JobResult.FAILURE, error, told=error is context.recovered)
+    if context.recovered is not None and not context.execution_id:
+        return Ending(JobResult.FAILURE, context.recovered, told=True)
+    return SUCCESS
+
+
+def tell(callback: Callable[..., object] | None, *news: Any) -> None:
+    """Call a wrapper's callback; what it raises is logged and is not the job's failure."""
+    try:
+        if callback is not None:
+            callback(*news)
+    except Exception:
+        logger.exception("a callback of job %s raised", here().name)
+
+
+def _called(job: Job) -> Call:
+    if not callable(job):
+        raise InvalidJob(job)
+    if inspect.iscoroutinefunction(job) or inspect.iscoroutinefunction(type(job).__call__):
+        return lambda: _awaited(job)
+    return lambda: _threaded(job)
+
+
+async def _awaited(job: Job) -> Any:
+    try:
+        return _checked(await job())
+    except (SystemExit, KeyboardInterrupt) as error:  # else it would end the whole event loop
+        raise JobFailed(f"the job raised {error!r}") from error
+
+
+async def _threaded(job: Job) -> Any:
+    value, error = await here().host.in_thread(lambda: _caught(job))
+    if error is None and inspect.isawaitable(value):  # a lambda around a coroutine function
+        return await _awaited(lambda: value)
+    if error is None:
+        return _checked(value)
+    if isinstance(error, Exception) and not isinstance(error, StopIteration):
+        raise error
+    raise JobFailed(f"the job raised {error!r}") from error
+
+
+def _caught(job: Job) -> tuple[Any, BaseException | None]:
+    """Some exceptions cannot pass through a future, so they come as values."""
+    try:
+        return job(), None
+    except BaseException as error:
+        return None, error
+
+
+def _checked(value: Any) -> Any:
+    if isinstance(value, Failure):
+        value = value.error
+        if not isinstance(value, BaseException):
+            raise JobFailed(value)
+    if isinstance(value, BaseException):
+        raise value if isinstance(value, Exception) else JobFailed(repr(value))
+    return value

@@ -1,0 +1,28 @@
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+import pytest
+
+from tests.cron.diary import Diary
+from windlass.cron import Cron, FakeClock
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def diary() -> Diary:
+    return Diary()
+
+
+@pytest.fixture
+async def cron(clock: FakeClock) -> AsyncIterator[Cron]:
+    """A running scheduler. A test that fails in the middle leaves jobs that nobody will let go: they are given up."""
+    running = Cron(clock=clock)
+    await running.__aenter__()
+    yield running
+    with suppress(TimeoutError):
+        await asyncio.wait_for(running.aclose(), 2)

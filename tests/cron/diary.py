@@ -1,0 +1,57 @@
+"""Jobs that write down that they ran, fail, or wait to be let go."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from itertools import pairwise
+
+from windlass.cron import Cron
+
+AsyncJob = Callable[[], Awaitable[None]]
+
+
+class Diary:
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def job(self, name: str) -> AsyncJob:
+        async def job() -> None:
+            self.lines.append(name)
+
+        return job
+
+    def failing(self, name: str) -> AsyncJob:
+        async def job() -> None:
+            self.lines.append(name)
+            raise ValueError(f"{name} is broken")
+
+        return job
+
+    def held(self, name: str) -> tuple[AsyncJob, asyncio.Event]:
+        """A job that waits until the event is set."""
+        gate = asyncio.Event()
+
+        async def job() -> None:
+            self.lines.append(name)
+            await gate.wait()
+
+        return job, gate
+
+
+def chain(cron: Cron, diary: Diary, *names: str) -> None:
+    """Entries of these names, each after the success of the one before."""
+    for name in names:
+        cron.add("@triggered", diary.job(name), name=name)
+    for parent, child in pairwise(names):
+        cron.add_dependency(child, parent)
+
+
+def pairs(*edges: str) -> Iterable[tuple[str, str]]:
+    """`ab`: from a to b."""
+    return ((edge[0], edge[1]) for edge in edges)
+
+
+async def run(cron: Cron, root: str) -> str:
+    """Trigger and wait until everything has ended."""
+    execution_id = cron.trigger(root)
+    await cron.done()
+    return execution_id

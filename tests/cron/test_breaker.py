@@ -1,0 +1,126 @@
+"""The circuit breaker: closed, open, half-open."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from tests.cron.diary import Diary, run
+from windlass.cron import BreakerState, CircuitBreaker, Cron, FakeClock, circuit_breaker, timeout
+from windlass.errors import Invalid
+
+MINUTE = timedelta(minutes=1)
+CLOSED, OPEN, HALF_OPEN = BreakerState
+
+
+class Patient:
+    """A job that fails while it is ill."""
+
+    def __init__(self) -> None:
+        self.ill, self.runs = True, 0
+
+    async def __call__(self) -> None:
+        self.runs += 1
+        if self.ill:
+            raise ValueError("ill")
+
+
+@pytest.fixture
+def breaker() -> CircuitBreaker:
+    return CircuitBreaker(3, MINUTE)
+
+
+async def test_it_opens_after_failures_in_a_row_and_skips_silently(
+    cron: Cron, clock: FakeClock, breaker: CircuitBreaker
+) -> None:
+    job = Patient()
+    cron.add("@triggered", job, name="a", wrappers=[breaker])
+    for failures in (1, 2, 3):
+        assert (breaker.state, breaker.cooldown_ends) == (CLOSED, None)
+        await run(cron, "a")
+        assert breaker.failures == failures
+    assert (breaker.state, breaker.last_failure) == (OPEN, clock.now())
+    assert breaker.cooldown_ends == clock.now() + MINUTE
+    await run(cron, "a")
+    assert job.runs == 3
+
+
+async def test_a_success_starts_the_count_anew(cron: Cron, breaker: CircuitBreaker) -> None:
+    job = Patient()
+    cron.add("@triggered", job, name="a", wrappers=[breaker])
+    for ill in (True, True, False, True, True):
+        job.ill = ill
+        await run(cron, "a")
+    assert (breaker.state, breaker.failures) == (CLOSED, 2)
+
+
+@pytest.mark.parametrize(("ill", "state"), [(False, CLOSED), (True, OPEN)])
+async def test_after_the_cooldown_one_start_decides(
+    cron: Cron, clock: FakeClock, breaker: CircuitBreaker, ill: bool, state: BreakerState
+) -> None:
+    job = Patient()
+    cron.add("@triggered", job, name="a", wrappers=[breaker])
+    for _ in range(3):
+        await run(cron, "a")
+    clock.advance(MINUTE)
+    job.ill = ill
+    await run(cron, "a")
+    assert job.runs == 4
+    assert (breaker.state, breaker.failures) == (state, 4 if ill else 0)
+
+
+async def test_while_one_start_is_on_trial_others_are_skipped(
+    cron: Cron, clock: FakeClock, diary: Diary, breaker: CircuitBreaker
+) -> None:
+    cron.add("@triggered", diary.failing("a"), name="a", wrappers=[breaker])
+    for _ in range(3):
+        await run(cron, "a")
+    clock.advance(MINUTE)
+    job, gate = diary.held("trial")
+    cron.update("a", job=job)
+    cron.trigger("a")
+    cron.trigger("a")
+    await asyncio.sleep(0)
+    assert breaker.state is HALF_OPEN
+    gate.set()
+    await cron.done()
+    assert diary.lines == ["a", "a", "a", "trial"]
+
+
+async def test_changes_are_told(cron: Cron, clock: FakeClock) -> None:
+    told: list[tuple[BreakerState, BreakerState]] = []
+    job = Patient()
+    wrapper = CircuitBreaker(1, MINUTE, on_change=lambda old, new: told.append((old, new)))
+    cron.add("@triggered", job, name="a", wrappers=[wrapper])
+    await run(cron, "a")
+    clock.advance(MINUTE)
+    job.ill = False
+    await run(cron, "a")
+    assert told == [(CLOSED, OPEN), (OPEN, HALF_OPEN), (HALF_OPEN, CLOSED)]
+
+
+async def test_as_a_wrapper_of_all_entries_each_has_its_own(clock: FakeClock, diary: Diary) -> None:
+    async with Cron(clock=clock, wrappers=[circuit_breaker(1, MINUTE)]) as cron:
+        cron.add("@triggered", diary.failing("bad"), name="bad")
+        cron.add("@triggered", diary.job("good"), name="good")
+        for name in ("bad", "bad", "good"):
+            await run(cron, name)
+    assert diary.lines == ["bad", "good"]
+
+
+@pytest.mark.parametrize(("threshold", "cooldown"), [(0, MINUTE), (1, timedelta())])
+def test_senseless_numbers_are_refused(threshold: int, cooldown: timedelta) -> None:
+    with pytest.raises(Invalid):
+        circuit_breaker(threshold, cooldown)
+
+
+async def test_a_start_cut_off_by_a_time_limit_is_a_failure(cron: Cron, clock: FakeClock, diary: Diary) -> None:
+    breaker = CircuitBreaker(1, MINUTE)
+    job, _ = diary.held("a")
+    cron.add("@triggered", job, name="a", wrappers=[timeout(MINUTE), breaker])
+    cron.trigger("a")
+    await clock.until_timers(1)
+    clock.advance(MINUTE)
+    await cron.done()
+    await asyncio.sleep(0)
+    assert breaker.state is OPEN

@@ -1,0 +1,233 @@
+"""Workflows in one piece."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.cron.diary import Diary, pairs, run
+from windlass.core.step import Edge
+from windlass.core.workflow import ApiTrigger, CronTrigger
+from windlass.cron import (
+    Condition,
+    Cron,
+    CycleDetected,
+    DuplicateName,
+    EmptyWorkflow,
+    FakeClock,
+    InvalidCondition,
+    InvalidJob,
+    MaxEntriesReached,
+    MultipleFinalSteps,
+    UnknownStep,
+    Workflow,
+)
+from windlass.errors import Invalid, InvalidCron
+
+
+def workflow(*edges: str, names: str = "") -> Workflow:
+    """`ab`: b after a."""
+    made = Workflow("test")
+    steps = {name: made.step(name, "@triggered", print) for name in dict.fromkeys(names + "".join(edges))}
+    for parent, child in pairs(*edges):
+        steps[child].after(parent)
+    return made
+
+
+def test_a_builder_keeps_name_steps_edges_and_the_final_mark() -> None:
+    made = Workflow("etl")
+    made.step("extract", "0 2 * * *", print)
+    made.step("load", "@triggered", print).after("extract", Condition.SUCCESS)
+    made.step("cleanup", "@triggered", print).final()
+    assert made.name == "etl"
+    assert [step.name for step in made.steps] == ["extract", "load", "cleanup"]
+    assert made.steps[1].parents == [("extract", Condition.SUCCESS)]
+    assert [step.is_final for step in made.steps] == [False, False, True]
+
+
+async def test_a_workflow_runs_its_steps_in_order_and_the_final_one_last(cron: Cron, diary: Diary) -> None:
+    made = Workflow("etl")
+    made.step("one", "@triggered", diary.job("one"))
+    made.step("two", "@triggered", diary.job("two")).after("one")
+    made.step("final", "@triggered", diary.job("final")).final()
+    assert len(cron.add_workflow(made)) == 3
+    await run(cron, "one")
+    assert diary.lines == ["one", "two", "final"]
+
+
+async def test_the_final_step_runs_after_failures_and_skips_too(cron: Cron, diary: Diary) -> None:
+    made = Workflow("etl")
+    made.step("one", "@triggered", diary.failing("one"))
+    made.step("two", "@triggered", diary.job("two")).after("one")
+    made.step("final", "@triggered", diary.job("final")).final()
+    cron.add_workflow(made)
+    await run(cron, "one")
+    assert diary.lines == ["one", "final"]
+
+
+async def test_the_root_of_a_workflow_has_its_own_schedule(cron: Cron, clock: FakeClock, diary: Diary) -> None:
+    made = Workflow("hourly")
+    made.step("one", "@hourly", diary.job("one"))
+    made.step("two", "@triggered", diary.job("two")).after("one")
+    cron.add_workflow(made)
+    await clock.play(2 * 3600, cron)
+    assert diary.lines == ["one", "two"] * 2
+
+
+def test_a_cycle_is_refused_and_named(cron: Cron) -> None:
+    with pytest.raises(CycleDetected) as raised:
+        cron.add_workflow(workflow("ab", "bc", "ca"))
+    assert raised.value.cycle == ("a", "b", "c")
+    assert cron.entries() == []
+
+
+@pytest.mark.parametrize("edges", [["ab", "bc"], ["ab", "ac", "bd", "cd"]], ids=["chain", "diamond"])
+def test_chains_and_diamonds_have_no_cycle(edges: list[str]) -> None:
+    workflow(*edges).check()
+
+
+@pytest.mark.parametrize("edges", [["aa"], ["ab", "ba"], ["ab", "bc", "ca"]], ids=["self", "direct", "indirect"])
+def test_cycles_of_names_are_found(edges: list[str]) -> None:
+    with pytest.raises(CycleDetected):
+        workflow(*edges).check()
+
+
+def test_a_step_with_the_name_of_an_entry_is_refused(cron: Cron) -> None:
+    cron.add("@triggered", print, name="b")
+    with pytest.raises(DuplicateName) as raised:
+        cron.add_workflow(workflow("ab"))
+    assert raised.value.name == "b"
+    assert [entry.name for entry in cron.entries()] == ["b"]
+
+
+def test_two_final_steps_are_refused(cron: Cron) -> None:
+    made = workflow(names="ab")
+    for step in made:
+        step.final()
+    with pytest.raises(MultipleFinalSteps) as raised:
+        cron.add_workflow(made)
+    assert raised.value.steps == ("a", "b")
+
+
+def test_a_workflow_without_steps_is_refused(cron: Cron) -> None:
+    with pytest.raises(EmptyWorkflow):
+        cron.add_workflow(Workflow("nothing"))
+
+
+def test_a_parent_that_is_no_step_is_refused(cron: Cron) -> None:
+    made = workflow(names="a")
+    made.steps[0].after("nobody")
+    with pytest.raises(UnknownStep) as raised:
+        cron.add_workflow(made)
+    assert (raised.value.step, raised.value.parent) == ("a", "nobody")
+
+
+def test_the_same_name_twice_in_a_workflow_is_refused(cron: Cron) -> None:
+    made = workflow(names="a")
+    made.step("a", "@triggered", print)
+    with pytest.raises(DuplicateName):
+        cron.add_workflow(made)
+
+
+def test_a_spec_that_cannot_be_read_refuses_the_whole_workflow(cron: Cron) -> None:
+    made = workflow(names="a")
+    made.step("b", "not a spec", print)
+    with pytest.raises(InvalidCron):
+        cron.add_workflow(made)
+    assert cron.entries() == []
+
+
+def test_a_workflow_that_does_not_fit_leaves_nothing_behind() -> None:
+    cron = Cron(max_entries=1)
+    with pytest.raises(MaxEntriesReached) as raised:
+        cron.add_workflow(workflow("ab"))
+    assert raised.value.limit == 1
+    assert cron.entries() == []
+
+
+def test_a_condition_that_does_not_exist_leaves_nothing_behind(cron: Cron) -> None:
+    made = workflow(names="ab")
+    made.steps[1].after("a", "bogus")
+    with pytest.raises(InvalidCondition):
+        cron.add_workflow(made)
+    assert cron.entries() == []
+
+
+def test_mistakes_are_told_in_a_fixed_order(cron: Cron) -> None:
+    made = Workflow("all wrong")
+    cron.add("@triggered", print, name="taken")
+    one, two = made.step("taken", "bad", print).final(), made.step("taken", "@triggered", print).final()
+    two.after("nobody").after("taken", "bogus")
+    mends: list[tuple[type[Exception], Callable[[], object]]] = [
+        (MultipleFinalSteps, lambda: setattr(one, "is_final", False)),
+        (DuplicateName, lambda: setattr(two, "name", "two")),
+        (UnknownStep, lambda: two.parents.pop(0)),
+        (InvalidCron, lambda: setattr(one, "spec", "@triggered")),
+        (DuplicateName, lambda: cron.remove("taken")),
+        (InvalidCondition, lambda: two.parents.pop(0)),
+    ]
+    for mistake, mend in mends:
+        with pytest.raises(mistake):
+            cron.add_workflow(made)
+        mend()
+    cron.add_workflow(made)
+    assert {entry.name for entry in cron.entries()} == {"taken", "two"}
+
+
+def test_a_step_needs_a_job() -> None:
+    with pytest.raises(InvalidJob):
+        Workflow("x").step("a", "@triggered", None)  # type: ignore[arg-type]
+
+
+def test_steps_take_the_options_of_entries(cron: Cron) -> None:
+    made = Workflow("tagged")
+    made.step("a", "@triggered", print, tags=["nightly"], paused=True)
+    cron.add_workflow(made)
+    (entry,) = cron.entries(tag="nightly")
+    assert entry.paused
+
+
+def test_options_that_do_not_exist_are_refused(cron: Cron) -> None:
+    with pytest.raises(Invalid, match="pasued"):
+        cron.add("@triggered", print, pasued=True)  # type: ignore[call-arg]
+
+
+async def test_a_workflow_added_to_a_running_scheduler_starts_with_all_its_edges(cron: Cron, diary: Diary) -> None:
+    made = Workflow("now")
+    made.step("a", "@triggered", diary.job("a"), run_immediately=True)
+    made.step("b", "@triggered", diary.job("b")).after("a")
+    cron.add_workflow(made)
+    await cron.done()
+    assert diary.lines == ["a", "b"]
+
+
+def test_a_workflow_is_exported_for_the_durable_engine() -> None:
+    made = Workflow("etl")
+    made.step("extract", "0 2 * * *", print)
+    made.step("load", "@triggered", print).after("extract").after("extract", Condition.COMPLETE)
+    made.step("cleanup", "@triggered", print).final()
+    exported = made.to_definition(timezone="Europe/Berlin")
+    assert exported.trigger == CronTrigger("0 2 * * *", "Europe/Berlin")
+    assert [step.name for step in exported.steps] == ["extract", "load", "cleanup"]
+    assert exported.steps[1].edges == (Edge("extract"), Edge("extract", Condition.COMPLETE))
+    assert exported.steps[2].final
+    assert exported.plan.roots == (0,)
+
+
+def test_without_a_schedule_the_exported_workflow_is_started_by_hand() -> None:
+    assert workflow("ab").to_definition().trigger == ApiTrigger()
+
+
+def test_a_final_step_with_parents_of_its_own_is_exported_with_all_its_edges() -> None:
+    made = workflow("ab", names="abc")
+    made.steps[2].after("a", Condition.FAILURE).final()
+    edges = made.to_definition().steps[2].edges
+    assert edges == (Edge("a", Condition.FAILURE), Edge("a", Condition.COMPLETE), Edge("b", Condition.COMPLETE))
+
+
+@pytest.mark.parametrize("scheduled", [(0, 2), (1,)], ids=["two roots", "a child"])
+def test_only_one_root_of_an_exported_workflow_may_have_a_schedule(scheduled: tuple[int, ...]) -> None:
+    made = workflow("ab", names="abc")
+    for n in scheduled:
+        made.steps[n].spec = "@hourly"
+    with pytest.raises(Invalid, match="one trigger"):
+        made.to_definition()

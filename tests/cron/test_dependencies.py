@@ -1,0 +1,210 @@
+"""Edges between entries: adding, removing, listing, and what is refused."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from tests.cron.diary import Diary, chain, pairs, run
+from windlass.cron import (
+    Condition,
+    Cron,
+    CronError,
+    CycleDetected,
+    Dependency,
+    EntryId,
+    EntryNotFound,
+    FakeClock,
+    InvalidCondition,
+)
+from windlass.errors import Invalid, NotFound, WindlassError
+
+
+def entries(cron: Cron, names: Iterable[str]) -> list[EntryId]:
+    return [cron.add("@triggered", print, name=name) for name in names]
+
+
+@pytest.fixture
+def idle() -> Cron:
+    """A scheduler that was never started."""
+    return Cron(clock=FakeClock())
+
+
+@pytest.mark.parametrize(
+    "edges",
+    [[], ["ab", "bc", "cd"], ["ab", "ac", "bd", "cd"]],
+    ids=["no edges", "chain", "diamond"],
+)
+def test_a_graph_without_a_way_back_is_accepted(idle: Cron, edges: list[str]) -> None:
+    entries(idle, "abcd")
+    for parent, child in pairs(*edges):
+        idle.add_dependency(child, parent)
+
+
+@pytest.mark.parametrize(
+    ("edges", "closing", "cycle"),
+    [(["ab"], "ba", ("b", "a")), (["ab", "bc"], "ca", ("c", "b", "a")), ([], "aa", ("a",))],
+    ids=["direct", "indirect", "self"],
+)
+def test_an_edge_that_closes_a_cycle_is_refused_and_named(
+    idle: Cron, edges: list[str], closing: str, cycle: tuple[str, ...]
+) -> None:
+    entries(idle, "abc")
+    for parent, child in pairs(*edges):
+        idle.add_dependency(child, parent)
+    with pytest.raises(CycleDetected) as raised:
+        idle.add_dependency(closing[1], closing[0])
+    assert set(raised.value.cycle) == set(cycle)
+    assert idle.dependencies(closing[1]) == []
+
+
+def test_an_edge_is_listed_with_parent_and_condition(cron: Cron) -> None:
+    parent, child = entries(cron, "ab")
+    cron.add_dependency(child, parent, Condition.FAILURE)
+    assert cron.dependencies(child) == [Dependency(parent, Condition.FAILURE)]
+
+
+def test_the_reverse_edge_is_a_cycle(cron: Cron) -> None:
+    parent, child = entries(cron, "ab")
+    cron.add_dependency(child, parent)
+    with pytest.raises(CycleDetected):
+        cron.add_dependency(parent, child)
+
+
+def test_edges_need_entries_that_exist(cron: Cron) -> None:
+    (known,) = entries(cron, "a")
+    for child, parent in [(known, 99), (99, known)]:
+        with pytest.raises(EntryNotFound) as raised:
+            cron.add_dependency(child, parent)
+        assert raised.value.key == 99
+
+
+def test_edges_need_a_condition_that_exists(cron: Cron) -> None:
+    parent, child = entries(cron, "ab")
+    with pytest.raises(InvalidCondition):
+        cron.add_dependency(child, parent, "99")
+    assert cron.dependencies(child) == []
+
+
+def test_the_condition_is_checked_first_then_the_child_the_parent_and_the_cycle(cron: Cron) -> None:
+    entries(cron, "ab")
+    cron.add_dependency("b", "a")
+    with pytest.raises(InvalidCondition):
+        cron.add_dependency("no child", "no parent", "bogus")
+    with pytest.raises(EntryNotFound, match="no child"):
+        cron.add_dependency("no child", "no parent")
+    with pytest.raises(EntryNotFound, match="no parent"):
+        cron.add_dependency("a", "no parent")
+    with pytest.raises(CycleDetected):
+        cron.add_dependency("a", "b")
+
+
+def test_the_same_edge_twice_is_one_edge(cron: Cron) -> None:
+    parent, child = entries(cron, "ab")
+    cron.add_dependency(child, parent)
+    cron.add_dependency(child, parent)
+    assert len(cron.dependencies(child)) == 1
+
+
+def test_entries_of_an_edge_can_be_named(cron: Cron) -> None:
+    parent, _ = entries(cron, ["extract", "load"])
+    cron.add_dependency("load", "extract")
+    assert cron.dependencies("load") == [Dependency(parent, Condition.SUCCESS)]
+
+
+def test_unknown_names_are_refused(cron: Cron) -> None:
+    entries(cron, "a")
+    for child, parent in [("a", "x"), ("x", "a")]:
+        with pytest.raises(EntryNotFound):
+            cron.add_dependency(child, parent)
+
+
+def test_a_removed_edge_is_gone(cron: Cron) -> None:
+    parent, child = entries(cron, "ab")
+    cron.add_dependency(child, parent)
+    cron.remove_dependency(child, parent)
+    assert cron.dependencies(child) == []
+
+
+async def test_removing_a_child_leaves_a_parent_that_accepts_a_new_one(cron: Cron, diary: Diary) -> None:
+    chain(cron, diary, "a", "b")
+    cron.remove("b")
+    cron.add("@triggered", diary.job("c"), name="c")
+    cron.add_dependency("c", "a")
+    await run(cron, "a")
+    assert diary.lines == ["a", "c"]
+
+
+def test_removing_a_parent_clears_the_edges_of_all_its_children(cron: Cron) -> None:
+    parent, *children = entries(cron, "abcd")
+    for child in children:
+        cron.add_dependency(child, parent)
+    cron.remove(parent)
+    assert [cron.dependencies(child) for child in children] == [[], [], []]
+
+
+def test_edges_are_removed_by_name_and_unknown_names_refused(cron: Cron) -> None:
+    entries(cron, "ab")
+    cron.add_dependency("b", "a")
+    cron.remove_dependency("b", "a")
+    assert cron.dependencies("b") == []
+    for child, parent in [("x", "a"), ("b", "x")]:
+        with pytest.raises(EntryNotFound):
+            cron.remove_dependency(child, parent)
+
+
+def test_before_the_start_there_are_no_dependencies_to_list(idle: Cron) -> None:
+    (entry,) = entries(idle, "a")
+    assert idle.dependencies(entry) == []
+
+
+def test_an_unknown_name_has_no_dependencies(cron: Cron) -> None:
+    assert cron.dependencies("nobody") == []
+
+
+def test_two_conditions_on_one_pair_are_two_edges(cron: Cron) -> None:
+    parent, child = entries(cron, "ab")
+    cron.add_dependency(child, parent, Condition.SUCCESS)
+    cron.add_dependency(child, parent, Condition.FAILURE)
+    assert [edge.condition for edge in cron.dependencies(child)] == [Condition.SUCCESS, Condition.FAILURE]
+
+
+def test_edges_can_be_added_before_the_start(idle: Cron) -> None:
+    parent, child = entries(idle, "ab")
+    idle.add_dependency(child, parent)
+    assert idle.dependencies(child) == [Dependency(parent, Condition.SUCCESS)]
+
+
+def test_edges_can_be_removed_before_the_start(idle: Cron) -> None:
+    parent, child = entries(idle, "ab")
+    idle.add_dependency(child, parent)
+    idle.remove_dependency(child, parent)
+    assert idle.dependencies(child) == []
+
+
+async def test_edges_can_be_changed_after_the_stop(idle: Cron) -> None:
+    async with idle:
+        entries(idle, "ab")
+    idle.add_dependency("b", "a")
+    assert len(idle.dependencies("b")) == 1
+    idle.remove_dependency("b", "a")
+    assert idle.dependencies("b") == []
+
+
+def test_removing_an_edge_that_does_not_exist_is_no_mistake(cron: Cron) -> None:
+    one, two = entries(cron, "ab")
+    cron.remove_dependency(one, two)
+    cron.remove_dependency(98, 99)
+
+
+def test_with_several_parents_only_that_parents_edge_goes(cron: Cron) -> None:
+    one, two, child = entries(cron, "abc")
+    cron.add_dependency(child, one)
+    cron.add_dependency(child, two)
+    cron.remove_dependency(child, one)
+    assert cron.dependencies(child) == [Dependency(two, Condition.SUCCESS)]
+
+
+def test_the_errors_are_one_family_and_of_the_few_kinds() -> None:
+    assert issubclass(CronError, WindlassError)
+    assert issubclass(EntryNotFound, (CronError, NotFound))
+    assert issubclass(CycleDetected, Invalid)

@@ -1,0 +1,181 @@
+"""Asking about executions, how long they are remembered, and stopping in the middle of one."""
+
+import asyncio
+import copy
+from collections.abc import Callable
+
+import pytest
+
+from tests.cron.diary import Diary, chain, run
+from windlass.cron import Cron, EntryId, FakeClock, JobResult, WorkflowExecution
+from windlass.errors import Invalid
+
+
+def held_chain(cron: Cron, diary: Diary) -> asyncio.Event:
+    """a, which waits for the event, and b after it."""
+    job, gate = diary.held("a")
+    cron.add("@triggered", job, name="a")
+    cron.add("@triggered", diary.job("b"), name="b")
+    cron.add_dependency("b", "a")
+    return gate
+
+
+def test_by_default_a_hundred_executions_are_remembered() -> None:
+    assert Cron().options.retention == 100
+
+
+def test_how_many_executions_are_remembered_is_an_option() -> None:
+    assert Cron(retention=5).options.retention == 5
+
+
+async def test_the_oldest_executions_are_forgotten(clock: FakeClock, diary: Diary) -> None:
+    async with Cron(clock=clock, retention=2) as cron:
+        chain(cron, diary, "a", "b")
+        ids = [await run(cron, "a") for _ in range(5)]
+        found = [cron.workflow_status(execution_id) is not None for execution_id in ids]
+    assert found == [False, False, False, True, True]
+
+
+async def test_without_a_limit_all_are_remembered(clock: FakeClock, diary: Diary) -> None:
+    async with Cron(clock=clock, retention=0) as cron:
+        chain(cron, diary, "a", "b")
+        ids = [await run(cron, "a") for _ in range(150)]
+        assert all(cron.workflow_status(execution_id) for execution_id in ids)
+
+
+def test_an_unknown_execution_has_no_status(cron: Cron) -> None:
+    assert cron.workflow_status("unknown") is None
+
+
+def test_without_executions_none_are_active(cron: Cron) -> None:
+    assert cron.active_workflows() == []
+
+
+def test_before_the_start_there_is_nothing_to_tell() -> None:
+    cron = Cron()
+    assert cron.workflow_status("unknown") is None
+    assert cron.active_workflows() == []
+
+
+async def test_a_finished_execution_is_still_found(cron: Cron, clock: FakeClock, diary: Diary) -> None:
+    chain(cron, diary, "a", "b")
+    execution_id = await run(cron, "a")
+    execution = cron.workflow_status(execution_id)
+    assert execution is not None
+    assert execution.complete
+    assert (execution.id, execution.root_id, execution.start_time) == (execution_id, EntryId(1), clock.now())
+    assert cron.active_workflows() == []
+
+
+async def test_a_forgotten_execution_is_nobodys_mistake(clock: FakeClock, diary: Diary) -> None:
+    async with Cron(clock=clock, retention=1) as cron:
+        chain(cron, diary, "a", "b")
+        first = await run(cron, "a")
+        await run(cron, "a")
+        assert cron.workflow_status(first) is None
+
+
+async def test_finished_executions_are_found_after_the_stop(clock: FakeClock, diary: Diary) -> None:
+    async with Cron(clock=clock) as cron:
+        chain(cron, diary, "a", "b")
+        execution_id = await run(cron, "a")
+    assert cron.workflow_status(execution_id) is not None
+    assert cron.workflow_status("unknown") is None
+
+
+def test_a_copy_of_an_execution_has_results_of_its_own() -> None:
+    original = WorkflowExecution("x", EntryId(1), FakeClock().now(), {EntryId(1): JobResult.PENDING})
+    copied = copy.deepcopy(original)
+    copied.results[EntryId(1)] = JobResult.SUCCESS
+    assert original.results == {EntryId(1): JobResult.PENDING}
+
+
+def test_a_copy_of_no_execution_is_none(cron: Cron) -> None:
+    assert copy.deepcopy(cron.workflow_status("unknown")) is None
+
+
+async def test_an_active_execution_is_found_and_what_is_returned_is_a_copy(cron: Cron, diary: Diary) -> None:
+    gate = held_chain(cron, diary)
+    execution_id = cron.trigger("a")
+    looks: list[Callable[[], WorkflowExecution | None]] = [
+        lambda: cron.workflow_status(execution_id),
+        lambda: cron.active_workflows()[0],
+    ]
+    for look in looks:
+        execution = look()
+        assert execution is not None
+        assert not execution.complete
+        execution.results.clear()
+        again = look()
+        assert again is not None
+        assert set(again.results.values()) == {JobResult.PENDING}
+    gate.set()
+    await cron.done()
+
+
+async def test_the_stop_ends_once_the_running_job_has(clock: FakeClock, diary: Diary) -> None:
+    cron = Cron(clock=clock)
+    async with asyncio.timeout(5):
+        async with cron:
+            gate = held_chain(cron, diary)
+            cron.trigger("a")
+            asyncio.get_running_loop().call_soon(gate.set)
+    assert not cron.running
+    assert not cron.is_job_running("a")
+
+
+async def test_an_execution_stopped_in_the_middle_stays_active(clock: FakeClock, diary: Diary) -> None:
+    async with Cron(clock=clock) as cron:
+        gate = held_chain(cron, diary)
+        execution_id = cron.trigger("a")
+        asyncio.get_running_loop().call_soon(gate.set)
+    assert diary.lines == ["a"]
+    (execution,) = cron.active_workflows()
+    assert list(execution.results.values()) == [JobResult.SUCCESS, JobResult.PENDING]
+    execution.results.clear()
+    again = cron.workflow_status(execution_id)
+    assert again is not None
+    assert again.results
+
+
+async def test_a_restart_goes_on_with_what_the_stop_held_back(clock: FakeClock, diary: Diary) -> None:
+    async with Cron(clock=clock) as cron:
+        gate = held_chain(cron, diary)
+        execution_id = cron.trigger("a")
+        asyncio.get_running_loop().call_soon(gate.set)
+    async with cron:
+        await cron.done()
+        execution = cron.workflow_status(execution_id)
+        assert execution is not None
+        assert execution.complete
+    assert diary.lines == ["a", "b"]
+
+
+async def test_what_the_stop_held_back_is_skipped_when_its_entry_goes(clock: FakeClock, diary: Diary) -> None:
+    async with Cron(clock=clock) as cron:
+        gate = held_chain(cron, diary)
+        execution_id = cron.trigger("a")
+        asyncio.get_running_loop().call_soon(gate.set)
+    cron.remove("b")
+    execution = cron.workflow_status(execution_id)
+    assert execution is not None
+    assert list(execution.results.values()) == [JobResult.SUCCESS, JobResult.SKIPPED]
+    assert cron.active_workflows() == []
+
+
+async def test_what_the_stop_held_back_and_is_paused_since_is_skipped_at_the_restart(
+    clock: FakeClock, diary: Diary
+) -> None:
+    async with Cron(clock=clock) as cron:
+        gate = held_chain(cron, diary)
+        cron.trigger("a")
+        asyncio.get_running_loop().call_soon(gate.set)
+    cron.pause("b")
+    async with cron:
+        assert cron.active_workflows() == []
+    assert diary.lines == ["a"]
+
+
+def test_a_negative_retention_makes_no_sense() -> None:
+    with pytest.raises(Invalid, match="retention"):
+        Cron(retention=-1)

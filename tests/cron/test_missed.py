@@ -1,0 +1,103 @@
+"""Ticks that passed while nobody was there."""
+
+import logging
+from datetime import datetime, timedelta
+
+import pytest
+
+from tests.cron.diary import Diary
+from windlass.cron import Cron, FakeClock, JobStarted, Missed, Observer
+from windlass.errors import Invalid
+
+HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
+
+
+async def caught_up(clock: FakeClock, spec: str, **options: object) -> list[datetime]:
+    """The scheduled times of what is started at once."""
+    started: list[JobStarted] = []
+    cron = Cron(clock=clock, observers=[Observer(on_job_start=started.append)])
+    cron.add(spec, Diary().job("a"), name="a", **options)  # type: ignore[arg-type]
+    async with cron:
+        await cron.done()
+        entry = cron.entry("a")
+    assert entry is not None
+    assert entry.prev == (started[-1].scheduled if started else options.get("prev"))
+    return [event.scheduled for event in started]
+
+
+async def test_by_default_missed_runs_are_missed(clock: FakeClock) -> None:
+    assert await caught_up(clock, "@hourly", prev=clock.now() - 3 * HOUR) == []
+
+
+async def test_nothing_was_missed_if_no_run_is_known(clock: FakeClock) -> None:
+    assert await caught_up(clock, "@hourly", missed=Missed.ALL) == []
+
+
+@pytest.mark.parametrize("spec", ["@hourly", "@every 1h"])
+async def test_once_runs_the_latest(clock: FakeClock, spec: str) -> None:
+    prev = clock.now() - 3 * HOUR
+    clock.set(clock.now() + MINUTE)
+    assert await caught_up(clock, spec, missed=Missed.ONCE, prev=prev) == [prev + 3 * HOUR]
+
+
+@pytest.mark.parametrize("spec", ["@hourly", "@every 1h"])
+async def test_all_runs_each_oldest_first(clock: FakeClock, spec: str) -> None:
+    prev = clock.now() - 3 * HOUR
+    assert await caught_up(clock, spec, missed="all", prev=prev) == [prev + n * HOUR for n in (1, 2, 3)]
+
+
+async def test_all_is_at_most_a_hundred_and_says_so(clock: FakeClock, caplog: pytest.LogCaptureFixture) -> None:
+    prev = clock.now() - 1000 * HOUR
+    with caplog.at_level(logging.WARNING, "windlass.cron"):
+        found = await caught_up(clock, "@hourly", missed=Missed.ALL, prev=prev)
+    assert found == [prev + n * HOUR for n in range(1, 101)]
+    assert "missed more than 100 runs" in caplog.text
+
+
+@pytest.mark.parametrize("spec", ["@hourly", "@every 1h"])
+async def test_what_is_older_than_the_grace_period_is_let_go(clock: FakeClock, spec: str) -> None:
+    now = clock.now()
+    found = await caught_up(clock, spec, missed=Missed.ALL, prev=now - 9 * HOUR, grace=2 * HOUR)
+    assert found == [now - 2 * HOUR, now - HOUR, now]
+    clock.set(now + 30 * MINUTE)
+    assert await caught_up(clock, spec, missed=Missed.ONCE, prev=now - 9 * HOUR, grace=10 * MINUTE) == []
+
+
+@pytest.mark.parametrize("missed", [Missed.ONCE, Missed.ALL])
+async def test_run_once_entries_never_catch_up(clock: FakeClock, missed: Missed) -> None:
+    assert await caught_up(clock, "@hourly", missed=missed, prev=clock.now() - 3 * HOUR, run_once=True) == []
+
+
+async def test_paused_and_triggered_entries_have_nothing_to_catch_up_with(clock: FakeClock) -> None:
+    prev = clock.now() - 3 * HOUR
+    assert await caught_up(clock, "@hourly", missed=Missed.ALL, prev=prev, paused=True) == []
+    assert await caught_up(clock, "@triggered", missed=Missed.ALL, prev=prev) == []
+
+
+async def test_an_entry_added_to_a_running_scheduler_catches_up_at_once(
+    cron: Cron, clock: FakeClock, diary: Diary
+) -> None:
+    cron.add("@hourly", diary.job("a"), missed=Missed.ONCE, prev=clock.now() - 3 * HOUR)
+    await cron.done()
+    assert diary.lines == ["a"]
+
+
+async def test_a_restart_catches_up_with_the_time_it_was_stopped(clock: FakeClock, diary: Diary) -> None:
+    cron = Cron(clock=clock)
+    cron.add("@hourly", diary.job("a"), missed=Missed.ALL)
+    async with cron:
+        await clock.play(HOUR, cron)
+    clock.advance(3 * HOUR)
+    async with cron:
+        await cron.done()
+    assert len(diary.lines) == 4
+
+
+def test_the_last_run_needs_a_time_zone(cron: Cron) -> None:
+    with pytest.raises(Invalid, match="without a time zone"):
+        cron.add("@hourly", print, prev=datetime(2030, 1, 1))  # noqa: DTZ001
+
+
+def test_a_policy_that_does_not_exist_is_refused(cron: Cron) -> None:
+    with pytest.raises(Invalid, match="skip, once, all"):
+        cron.add("@hourly", print, missed="some")  # type: ignore[arg-type]

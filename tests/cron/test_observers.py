@@ -1,0 +1,192 @@
+"""What observers are told, and that they can do no harm. And what becomes of failures."""
+
+import asyncio
+import copy
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+
+from tests.cron.diary import Diary, chain, run
+from windlass.cron import (
+    Cron,
+    Failure,
+    FakeClock,
+    JobCompleted,
+    JobFailed,
+    JobResult,
+    JobStarted,
+    Observer,
+    Scheduled,
+    WorkflowExecution,
+)
+from windlass.errors import Invalid
+
+
+async def test_observers_are_told_of_schedules_starts_and_ends(clock: FakeClock, diary: Diary) -> None:
+    told: list[Any] = []
+    start = clock.now()
+    observer = Observer(on_schedule=told.append, on_job_start=told.append, on_job_complete=told.append)
+    async with Cron(clock=clock, observers=[observer]) as cron:
+        entry = cron.add("@every 10s", diary.job("a"), name="a")
+        await clock.play(10, cron)
+    tick = start + timedelta(seconds=10)
+    assert told == [
+        Scheduled(entry, "a", tick),
+        Scheduled(entry, "a", tick + timedelta(seconds=10)),
+        JobStarted(entry, "a", tick),
+        JobCompleted(entry, "a", tick, timedelta(), JobResult.SUCCESS),
+    ]
+
+
+async def test_each_observer_is_told_of_the_end_of_an_execution_with_its_own_copy(
+    clock: FakeClock, diary: Diary
+) -> None:
+    told: list[WorkflowExecution] = []
+
+    def spoil(execution: WorkflowExecution) -> None:
+        execution.results.clear()
+
+    observers = [Observer(on_workflow_complete=spoil), Observer(on_workflow_complete=told.append)]
+    async with Cron(clock=clock, observers=observers) as cron:
+        chain(cron, diary, "a", "b")
+        execution_id = await run(cron, "a")
+        status = cron.workflow_status(execution_id)
+    assert told == [status]
+    assert told[0].complete
+    assert len(told[0].results) == 2
+
+
+async def test_steps_of_an_execution_are_told_with_its_id(clock: FakeClock, diary: Diary) -> None:
+    told: list[JobStarted] = []
+    async with Cron(clock=clock, observers=[Observer(on_job_start=told.append)]) as cron:
+        chain(cron, diary, "a", "b")
+        execution_id = await run(cron, "a")
+    assert [(event.name, event.execution_id) for event in told] == [("a", execution_id), ("b", execution_id)]
+
+
+async def test_an_observer_that_raises_is_logged_and_changes_nothing(
+    clock: FakeClock, diary: Diary, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(event: object) -> None:
+        raise RuntimeError("observer")
+
+    observer = Observer(on_job_start=broken, on_job_complete=broken, on_schedule=broken, on_workflow_complete=broken)
+    async with Cron(clock=clock, observers=[observer]) as cron:
+        chain(cron, diary, "a", "b")
+        cron.add("@every 1s", diary.job("tick"))
+        await run(cron, "a")
+        await clock.play(1, cron)
+    assert diary.lines == ["a", "b", "tick"]
+    assert sum("an observer's" in record.message for record in caplog.records) == 9
+
+
+async def test_an_observer_may_call_the_scheduler(clock: FakeClock, diary: Diary) -> None:
+    def tidy(event: JobCompleted) -> None:
+        cron.remove(event.name)
+
+    cron = Cron(clock=clock, observers=[Observer(on_job_complete=tidy)])
+    async with cron:
+        cron.add("@every 1s", diary.job("a"), name="a")
+        await clock.play(5, cron)
+        assert cron.entries() == []
+    assert diary.lines == ["a"]
+
+
+async def test_what_an_observer_causes_is_told_after_what_it_was_told(clock: FakeClock, diary: Diary) -> None:
+    told: list[str] = []
+
+    def add_another(event: Scheduled) -> None:
+        if event.name == "first":
+            cron.add("@daily", diary.job("second"), name="second")
+
+    observers = [Observer(on_schedule=add_another), Observer(on_schedule=lambda event: told.append(event.name))]
+    cron = Cron(clock=clock, observers=observers)
+    async with cron:
+        cron.add("@daily", diary.job("first"), name="first")
+    assert told == ["first", "second"]
+
+
+def test_an_async_observer_is_refused() -> None:
+    async def late(event: object) -> None: ...
+
+    with pytest.raises(Invalid, match="on_job_start"):
+        Observer(on_job_start=late)
+
+
+def raising() -> None:
+    raise ValueError("broken")
+
+
+async def raising_on_the_loop() -> None:
+    raise ValueError("broken")
+
+
+def exiting() -> None:
+    raise SystemExit(3)
+
+
+async def exiting_on_the_loop() -> None:
+    raise SystemExit(3)
+
+
+def stopping_iteration() -> None:
+    raise StopIteration
+
+
+async def cancelling() -> None:
+    raise asyncio.CancelledError
+
+
+FAILURES: list[tuple[Callable[[], Any], type[BaseException]]] = [
+    (raising, ValueError),
+    (raising_on_the_loop, ValueError),
+    (lambda: raising_on_the_loop(), ValueError),
+    (lambda: Failure("out of paper"), JobFailed),
+    (lambda: Failure(ValueError("broken")), ValueError),
+    (lambda: ValueError("broken"), ValueError),
+    (exiting, JobFailed),
+    (exiting_on_the_loop, JobFailed),
+    (stopping_iteration, JobFailed),
+    (cancelling, asyncio.CancelledError),
+]
+
+
+@pytest.mark.parametrize(("job", "error"), FAILURES)
+async def test_a_lone_failure_is_logged_and_told_and_the_scheduler_goes_on(
+    clock: FakeClock, caplog: pytest.LogCaptureFixture, job: Callable[[], Any], error: type[BaseException]
+) -> None:
+    told: list[JobCompleted] = []
+    async with Cron(clock=clock, observers=[Observer(on_job_complete=told.append)]) as cron:
+        cron.add("@every 1s", job, name="a")
+        await clock.play(2, cron)
+    assert [event.result for event in told] == [JobResult.FAILURE] * 2
+    assert isinstance(told[0].error, error)
+    logged = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert len(logged) == 2
+    assert logged[0].message.startswith("job a failed: ")
+
+
+@pytest.mark.parametrize(("job", "error"), FAILURES)
+async def test_in_an_execution_every_kind_of_failure_is_recorded(
+    cron: Cron, job: Callable[[], Any], error: type[BaseException]
+) -> None:
+    cron.add("@triggered", job, name="a")
+    cron.add("@triggered", lambda: None, name="b")
+    cron.add_dependency("b", "a", "failure")
+    execution = cron.workflow_status(await run(cron, "a"))
+    assert execution is not None
+    assert list(execution.results.values()) == [JobResult.FAILURE, JobResult.SUCCESS]
+
+
+async def test_values_that_jobs_return_mean_nothing_unless_they_are_errors(cron: Cron) -> None:
+    for n, value in enumerate([None, 0, False, "error", object()]):
+        cron.add("@triggered", partial(copy.copy, value), name=f"a{n}")
+        cron.add("@triggered", lambda: None, name=f"b{n}")
+        cron.add_dependency(f"b{n}", f"a{n}")
+        execution = cron.workflow_status(await run(cron, f"a{n}"))
+        assert execution is not None
+        assert set(execution.results.values()) == {JobResult.SUCCESS}

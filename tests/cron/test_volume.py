@@ -1,0 +1,95 @@
+"""Many entries, many ticks, the same memory. The bounds are wide: they catch a wrong order of growth, no slow day."""
+
+import gc
+import time
+import tracemalloc
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from tests.cron.diary import Diary, chain
+from windlass.cron import Cron, FakeClock, timeout
+
+DAY, HOUR = timedelta(days=1), timedelta(hours=1)
+
+
+class Counter:
+    def __init__(self) -> None:
+        self.count = 0
+
+    async def __call__(self) -> None:
+        self.count += 1
+
+
+@pytest.fixture
+def within_seconds() -> Iterator[None]:
+    began = time.perf_counter()
+    yield
+    assert time.perf_counter() - began < 15
+
+
+@pytest.mark.usefixtures("within_seconds")
+async def test_ten_thousand_entries_are_added_run_for_a_day_and_removed(cron: Cron, clock: FakeClock) -> None:
+    job = Counter()
+    for n in range(10_000):
+        cron.add(f"{n % 60} {n % 24} * * *", job, name=f"entry {n}", tags=[f"tag {n % 10}"])
+    assert len(cron.entries()) == 10_000
+    await clock.play(DAY, cron)
+    assert job.count == 10_000
+    assert sum(cron.remove_by_tag(f"tag {n}") for n in range(10)) == 10_000
+    assert clock.timer_count == 0
+
+
+@pytest.mark.usefixtures("within_seconds")
+async def test_a_tick_starts_a_thousand_due_entries(cron: Cron, clock: FakeClock) -> None:
+    job = Counter()
+    for _ in range(1_000):
+        cron.add("@hourly", job)
+    clock.advance(HOUR)
+    await cron.done()
+    assert job.count == 1_000
+
+
+@pytest.mark.usefixtures("within_seconds")
+async def test_a_day_of_every_second_is_played_in_seconds(cron: Cron, clock: FakeClock) -> None:
+    job = Counter()
+    cron.add("@every 1s", job)
+    await clock.play(DAY, cron)
+    assert job.count == 86_400
+
+
+@pytest.mark.usefixtures("within_seconds")
+async def test_an_execution_of_a_thousand_steps_and_a_thousand_executions(cron: Cron, diary: Diary) -> None:
+    chain(cron, diary, *(f"step {n}" for n in range(1_000)))
+    cron.trigger("step 0")
+    await cron.done()
+    assert diary.lines == [f"step {n}" for n in range(1_000)]
+    for _ in range(1_000):
+        cron.trigger("step 998")
+    await cron.done()
+    assert len(diary.lines) == 3_000
+
+
+async def test_memory_stays_flat(cron: Cron, clock: FakeClock) -> None:
+    """Ticks, executions beyond the retention, time limits that were kept and entries that come and go."""
+    job = Counter()
+    cron.add("@every 1s", job, name="root", wrappers=[timeout(DAY)])
+    cron.add("@triggered", job, name="child")
+    cron.add_dependency("child", "root")
+
+    async def pass_time() -> int:
+        for _ in range(300):
+            cron.remove(cron.add("@hourly", job, tags=[f"passing at {clock.now()}"]))
+            await clock.play(1, cron)
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        await pass_time()
+        before = await pass_time()
+        after = await pass_time()
+    finally:
+        tracemalloc.stop()
+    assert after - before < 64 * 1024

@@ -1,0 +1,267 @@
+"""What runs after what, decided by the core."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from tests.cron.diary import Diary, chain, pairs, run
+from windlass.cron import Condition, Cron, EntryId, FakeClock, JobResult, recover, workflow_execution_id
+
+SUCCESS, FAILURE, SKIPPED = JobResult.SUCCESS, JobResult.FAILURE, JobResult.SKIPPED
+
+
+def results(cron: Cron, execution_id: str) -> dict[str, JobResult]:
+    """By name; what was removed has none."""
+    execution = cron.workflow_status(execution_id)
+    assert execution is not None
+    named = {entry.id: entry.name for entry in cron.entries()}
+    return {named.get(entry) or f"#{entry}": result for entry, result in execution.results.items()}
+
+
+async def test_a_child_runs_after_its_parent(cron: Cron, diary: Diary) -> None:
+    chain(cron, diary, "a", "b")
+    execution_id = await run(cron, "a")
+    assert diary.lines == ["a", "b"]
+    assert results(cron, execution_id) == {"a": SUCCESS, "b": SUCCESS}
+
+
+async def test_after_a_failure_the_complete_child_runs_and_the_success_child_never(cron: Cron, diary: Diary) -> None:
+    cron.add("@triggered", diary.failing("a"), name="a")
+    for name, condition in [("cleanup", Condition.COMPLETE), ("next", Condition.SUCCESS)]:
+        cron.add("@triggered", diary.job(name), name=name)
+        cron.add_dependency(name, "a", condition)
+    execution_id = await run(cron, "a")
+    assert diary.lines == ["a", "cleanup"]
+    assert results(cron, execution_id) == {"a": FAILURE, "cleanup": SUCCESS, "next": SKIPPED}
+
+
+async def test_recover_does_not_hide_a_failure_from_an_execution(clock: FakeClock, diary: Diary) -> None:
+    async with Cron(clock=clock, wrappers=[recover()]) as cron:
+        cron.add("@triggered", diary.failing("a"), name="a")
+        for name, condition in [("handler", Condition.FAILURE), ("next", Condition.SUCCESS)]:
+            cron.add("@triggered", diary.job(name), name=name)
+            cron.add_dependency(name, "a", condition)
+        await run(cron, "a")
+    assert diary.lines == ["a", "handler"]
+
+
+async def test_three_in_a_row_run_in_order(cron: Cron, diary: Diary) -> None:
+    chain(cron, diary, "a", "b", "c")
+    await run(cron, "a")
+    assert diary.lines == ["a", "b", "c"]
+
+
+async def test_root_and_child_see_the_same_execution_id(cron: Cron) -> None:
+    seen: list[str] = []
+
+    async def on_the_loop() -> None:
+        seen.append(workflow_execution_id())
+
+    def in_a_thread() -> None:
+        seen.append(workflow_execution_id())
+
+    cron.add("@triggered", on_the_loop, name="a")
+    cron.add("@triggered", in_a_thread, name="b")
+    cron.add_dependency("b", "a")
+    execution_id = await run(cron, "a")
+    assert execution_id
+    assert seen == [execution_id, execution_id]
+
+
+async def test_in_a_diamond_the_first_is_first_the_last_is_last_and_each_runs_once(cron: Cron, diary: Diary) -> None:
+    for name in "abcd":
+        cron.add("@triggered", diary.job(name), name=name)
+    for parent, child in pairs("ab", "ac", "bd", "cd"):
+        cron.add_dependency(child, parent)
+    await run(cron, "a")
+    assert diary.lines[0] == "a"
+    assert sorted(diary.lines[1:3]) == ["b", "c"]
+    assert diary.lines[3:] == ["d"]
+
+
+async def test_a_paused_child_is_skipped_and_so_is_what_hangs_on_it(cron: Cron, diary: Diary) -> None:
+    chain(cron, diary, "a", "b", "c")
+    cron.pause("b")
+    execution_id = await run(cron, "a")
+    assert diary.lines == ["a"]
+    assert results(cron, execution_id) == {"a": SUCCESS, "b": SKIPPED, "c": SKIPPED}
+
+
+async def test_a_child_removed_while_its_parent_runs_does_not_run(cron: Cron, diary: Diary) -> None:
+    job, gate = diary.held("a")
+    cron.add("@triggered", job, name="a")
+    cron.add("@triggered", diary.job("b"), name="b")
+    cron.add_dependency("b", "a")
+    execution_id = cron.trigger("a")
+    cron.remove("b")
+    gate.set()
+    await cron.done()
+    assert diary.lines == ["a"]
+    assert SKIPPED in results(cron, execution_id).values()
+
+
+async def test_a_skipped_edge_fires_when_its_parent_was_skipped(cron: Cron, diary: Diary) -> None:
+    cron.add("@triggered", diary.failing("a"), name="a")
+    cron.add("@triggered", diary.job("b"), name="b")
+    cron.add("@triggered", diary.job("c"), name="c")
+    cron.add_dependency("b", "a", Condition.SUCCESS)
+    cron.add_dependency("c", "b", Condition.SKIPPED)
+    await run(cron, "a")
+    assert diary.lines == ["a", "c"]
+
+
+async def test_executions_run_beside_each_other(cron: Cron, diary: Diary) -> None:
+    chain(cron, diary, "a", "b")
+    ids = {cron.trigger("a") for _ in range(5)}
+    assert len(cron.active_workflows()) == 5
+    await cron.done()
+    assert len(ids) == 5
+    assert sorted(diary.lines) == ["a"] * 5 + ["b"] * 5
+
+
+async def test_a_tick_of_a_root_runs_root_and_child(cron: Cron, clock: FakeClock, diary: Diary) -> None:
+    cron.add("@every 1s", diary.job("root"), name="root")
+    cron.add("@triggered", diary.job("child"), name="child")
+    cron.add_dependency("child", "root")
+    await clock.play(1, cron)
+    assert diary.lines == ["root", "child"]
+
+
+async def test_a_triggered_run_once_root_runs_and_is_gone(cron: Cron, diary: Diary) -> None:
+    cron.add("@triggered", diary.job("a"), name="a", run_once=True)
+    cron.add("@triggered", diary.job("b"), name="b")
+    cron.add_dependency("b", "a")
+    cron.trigger("a")
+    assert cron.entry("a") is None
+    await cron.done()
+    assert diary.lines == ["a", "b"]
+
+
+async def test_a_scheduled_run_once_root_runs_and_is_gone(cron: Cron, clock: FakeClock, diary: Diary) -> None:
+    cron.add("@every 1s", diary.job("a"), name="a", run_once=True)
+    cron.add("@triggered", diary.job("b"), name="b")
+    cron.add_dependency("b", "a")
+    await clock.play(5, cron)
+    assert diary.lines == ["a", "b"]
+    assert cron.entry("a") is None
+
+
+async def test_a_child_removed_while_its_parent_runs_takes_its_own_child_with_it(cron: Cron, diary: Diary) -> None:
+    job, gate = diary.held("a")
+    cron.add("@triggered", job, name="a")
+    for parent, name in pairs("ab", "bc"):
+        cron.add("@triggered", diary.job(name), name=name)
+        cron.add_dependency(name, parent)
+    cron.trigger("a")
+    cron.remove("b")
+    gate.set()
+    await cron.done()
+    assert diary.lines == ["a"]
+    assert cron.active_workflows() == []
+
+
+async def test_a_root_that_is_not_run_once_runs_again_at_the_next_tick(
+    cron: Cron, clock: FakeClock, diary: Diary
+) -> None:
+    cron.add("@every 1s", diary.job("a"), name="a")
+    cron.add("@triggered", diary.job("b"), name="b")
+    cron.add_dependency("b", "a")
+    await clock.play(2, cron)
+    assert diary.lines == ["a", "b", "a", "b"]
+
+
+async def test_an_entry_without_dependencies_is_nobodys_child(cron: Cron, diary: Diary) -> None:
+    chain(cron, diary, "a", "b")
+    cron.add("@triggered", diary.job("alone"), name="alone")
+    execution_id = await run(cron, "a")
+    assert diary.lines == ["a", "b"]
+    assert "alone" not in results(cron, execution_id)
+
+
+async def test_an_entry_in_the_middle_is_the_root_of_what_it_starts(cron: Cron, diary: Diary) -> None:
+    chain(cron, diary, "a", "b", "c")
+    execution_id = await run(cron, "b")
+    assert diary.lines == ["b", "c"]
+    assert set(results(cron, execution_id)) == {"b", "c"}
+
+
+async def test_an_entry_without_children_runs_alone(cron: Cron) -> None:
+    seen: list[str] = []
+
+    async def job() -> None:
+        seen.append(workflow_execution_id())
+
+    cron.add("@triggered", job, name="alone")
+    assert await run(cron, "alone") == ""
+    assert seen == [""]
+    assert cron.active_workflows() == []
+
+
+async def test_success_and_failure_of_the_same_parent_can_never_both_be_met(cron: Cron, diary: Diary) -> None:
+    chain(cron, diary, "a", "b")
+    cron.add_dependency("b", "a", Condition.FAILURE)
+    execution_id = await run(cron, "a")
+    assert results(cron, execution_id) == {"a": SUCCESS, "b": SKIPPED}
+
+
+async def test_a_join_waits_for_all_its_parents(cron: Cron, diary: Diary) -> None:
+    slow, gate = diary.held("slow")
+    for name, job in [("root", diary.job("root")), ("quick", diary.job("quick")), ("slow", slow)]:
+        cron.add("@triggered", job, name=name)
+    cron.add("@triggered", diary.job("join"), name="join")
+    for parent, child in [("root", "quick"), ("root", "slow"), ("quick", "join"), ("slow", "join")]:
+        cron.add_dependency(child, parent)
+    cron.trigger("root")
+    await cron.done("quick")
+    assert "join" not in diary.lines
+    gate.set()
+    await cron.done()
+    assert diary.lines[-1] == "join"
+
+
+async def test_the_reasons_of_skips_and_failures_are_told(cron: Cron, diary: Diary) -> None:
+    cron.add("@triggered", diary.failing("a"), name="a")
+    cron.add("@triggered", diary.job("b"), name="b")
+    cron.add_dependency("b", "a")
+    execution = cron.workflow_status(await run(cron, "a"))
+    assert execution is not None
+    a, b = execution.results
+    assert execution.reasons == {a: "ValueError: a is broken", b: "needs a to succeed, but it failed"}
+
+
+async def test_children_started_in_an_execution_are_marked_as_run_now(
+    cron: Cron, clock: FakeClock, diary: Diary
+) -> None:
+    cron.add("@every 1h", diary.job("a"), name="a")
+    cron.add("@daily", diary.job("b"), name="b")
+    cron.add_dependency("b", "a")
+    before = cron.entry("b")
+    await clock.play(3600, cron)
+    after = cron.entry("b")
+    assert before is not None
+    assert after is not None
+    assert (before.prev, after.prev) == (None, clock.now())
+    assert after.next == before.next
+
+
+async def test_a_late_root_is_marked_with_the_time_it_was_due(cron: Cron, clock: FakeClock, diary: Diary) -> None:
+    cron.add("@hourly", diary.job("a"), name="a")
+    cron.add("@triggered", diary.job("b"), name="b")
+    cron.add_dependency("b", "a")
+    due = clock.now() + timedelta(hours=1)
+    clock.set(due + timedelta(minutes=5))
+    (execution,) = cron.active_workflows()
+    await cron.done()
+    entries = {entry.name: entry.prev for entry in cron.entries()}
+    assert execution.start_time == due
+    assert entries == {"a": due, "b": clock.now()}
+
+
+@pytest.mark.parametrize("root", ["a", EntryId(1)])
+async def test_entries_are_triggered_by_name_and_by_id(cron: Cron, diary: Diary, root: str | EntryId) -> None:
+    chain(cron, diary, "a", "b")
+    cron.trigger(root)
+    async with asyncio.timeout(5):
+        await cron.done()
+    assert diary.lines == ["a", "b"]

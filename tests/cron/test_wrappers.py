@@ -1,0 +1,439 @@
+"""What can be put around a job; all of it on the scheduler's clock."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.cron.diary import Diary, run
+from windlass.cron import (
+    Call,
+    Cron,
+    FakeClock,
+    JobCompleted,
+    JobContext,
+    JobResult,
+    JobTimedOut,
+    Observer,
+    Skip,
+    delay_if_running,
+    jitter,
+    job_context,
+    max_concurrent,
+    max_concurrent_skip,
+    recover,
+    retry_with_backoff,
+    skip_if_running,
+    timeout,
+)
+from windlass.errors import Invalid
+
+SECOND = timedelta(seconds=1)
+
+
+class Ends(list[JobCompleted]):
+    @property
+    def results(self) -> list[str]:
+        return [str(end.result) for end in self]
+
+
+@pytest.fixture
+def ends() -> Ends:
+    return Ends()
+
+
+@pytest.fixture
+async def cron(clock: FakeClock, ends: Ends) -> AsyncIterator[Cron]:
+    async with Cron(clock=clock, observers=[Observer(on_job_complete=ends.append)]) as running:
+        yield running
+
+
+async def turn() -> None:
+    """Let everything that can go on do so."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def test_recover_logs_a_lone_failure_and_observers_still_hear_of_it(
+    cron: Cron, diary: Diary, ends: Ends, caplog: pytest.LogCaptureFixture
+) -> None:
+    cron.add("@triggered", diary.failing("a"), name="a", wrappers=[recover(level=logging.WARNING)])
+    await run(cron, "a")
+    assert [record.levelname for record in caplog.records if "failed" in record.message] == ["WARNING"]
+    assert ends.results == ["failure"]
+    assert isinstance(ends[0].error, ValueError)
+
+
+async def test_recover_shows_outer_wrappers_a_success(cron: Cron, diary: Diary) -> None:
+    cron.add("@triggered", diary.failing("a"), name="a", wrappers=[retry_with_backoff(5), recover()])
+    await run(cron, "a")
+    assert diary.lines == ["a"]
+
+
+async def test_skip_if_running_skips_only_while_it_runs_and_only_its_own_entry(
+    cron: Cron, diary: Diary, ends: Ends
+) -> None:
+    wrapper = skip_if_running()
+    job, gate = diary.held("a")
+    cron.add("@triggered", job, name="a", wrappers=[wrapper])
+    cron.add("@triggered", diary.job("b"), name="b", wrappers=[wrapper])
+    for name in "aab":
+        cron.trigger(name)
+    await turn()
+    assert diary.lines == ["a", "b"]
+    assert ends.results == ["skipped", "success"]
+    assert str(ends[0].error) == "an earlier start of it is still running"
+    gate.set()
+    await cron.done()
+    await run(cron, "a")
+    assert diary.lines == ["a", "b", "a"]
+
+
+async def test_delay_if_running_lets_starts_wait_for_each_other(
+    cron: Cron, clock: FakeClock, diary: Diary, caplog: pytest.LogCaptureFixture
+) -> None:
+    job, gate = diary.held("a")
+    cron.add("@triggered", job, name="a", wrappers=[delay_if_running()])
+    for _ in range(3):
+        cron.trigger("a")
+    await turn()
+    assert diary.lines == ["a"]
+    clock.advance(61)
+    gate.set()
+    await cron.done()
+    assert diary.lines == ["a", "a", "a"]
+    assert "waited 0:01:01" in caplog.text
+
+
+@pytest.mark.parametrize("skip", [False, True])
+async def test_max_concurrent_counts_all_jobs_that_share_it(cron: Cron, diary: Diary, ends: Ends, skip: bool) -> None:
+    wrapper = max_concurrent_skip(2) if skip else max_concurrent(2)
+    gates = []
+    for name in "abcd":
+        job, gate = diary.held(name)
+        gates.append(gate)
+        cron.add("@triggered", job, name=name, wrappers=[wrapper])
+        cron.trigger(name)
+    await turn()
+    assert diary.lines == ["a", "b"]
+    assert ends.results == (["skipped", "skipped"] if skip else [])
+    gates[0].set()
+    await turn()
+    assert diary.lines == (["a", "b"] if skip else ["a", "b", "c"])
+    for gate in gates:
+        gate.set()
+    await cron.done()
+    assert len(diary.lines) == (2 if skip else 4)
+
+
+@pytest.mark.parametrize("make", [max_concurrent, max_concurrent_skip])
+def test_at_least_one_job_must_be_allowed_to_run(make: type) -> None:
+    with pytest.raises(Invalid):
+        make(0)
+
+
+async def test_a_job_that_waits_for_its_turn_leaves_when_the_scheduler_stops(
+    clock: FakeClock, diary: Diary, ends: Ends
+) -> None:
+    async with Cron(clock=clock, observers=[Observer(on_job_complete=ends.append)]) as cron:
+        job, gate = diary.held("a")
+        cron.add("@triggered", job, name="a", wrappers=[max_concurrent(1)])
+        cron.trigger("a")
+        cron.trigger("a")
+        await turn()
+        asyncio.get_running_loop().call_later(0, gate.set)
+    assert diary.lines == ["a"]
+    assert sorted(ends.results) == ["skipped", "success"]
+
+
+async def test_jitter_starts_within_its_bound(cron: Cron, clock: FakeClock) -> None:
+    began: list[float] = []
+    start = clock.now()
+
+    async def job() -> None:
+        began.append((clock.now() - start).total_seconds())
+
+    for _ in range(20):
+        cron.add("@triggered", job, wrappers=[jitter(10 * SECOND)], run_immediately=True)
+    await clock.play(10, cron)
+    assert len(began) == 20
+    assert all(0 <= moment < 10 for moment in began)
+    assert len(set(began)) > 1
+
+
+async def test_no_jitter_and_no_timeout_are_no_wrappers(cron: Cron, clock: FakeClock, diary: Diary) -> None:
+    cron.add("@triggered", diary.job("a"), name="a", wrappers=[jitter(timedelta()), timeout(timedelta())])
+    await run(cron, "a")
+    assert diary.lines == ["a"]
+    assert clock.timer_count == 0
+
+
+async def test_jitter_ends_with_the_scheduler(clock: FakeClock, diary: Diary, ends: Ends) -> None:
+    async with Cron(clock=clock, observers=[Observer(on_job_complete=ends.append)]) as cron:
+        cron.add("@triggered", diary.job("a"), name="a", wrappers=[jitter(timedelta(hours=1))])
+        cron.trigger("a")
+        await clock.until_timers(1)
+    assert diary.lines == []
+    assert ends.results == ["skipped"]
+    assert clock.timer_count == 0
+
+
+async def test_a_timeout_cancels_an_async_job_and_tells_the_callback(cron: Cron, clock: FakeClock, ends: Ends) -> None:
+    told: list[JobContext] = []
+    cleaned_up = asyncio.Event()
+
+    async def job() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cleaned_up.set()
+
+    cron.add("@triggered", job, name="a", wrappers=[timeout(SECOND, on_timeout=told.append)])
+    cron.trigger("a")
+    await clock.until_timers(1)
+    clock.advance(0.5)
+    await turn()
+    assert ends == []
+    clock.advance(0.5)
+    await cron.done()
+    await cleaned_up.wait()
+    assert ends.results == ["failure"]
+    assert isinstance(ends[0].error, JobTimedOut)
+    assert ends[0].duration == SECOND
+    assert [context.name for context in told] == ["a"]
+
+
+async def test_a_timeout_tells_a_thread_and_leaves_it(cron: Cron, clock: FakeClock, ends: Ends) -> None:
+    saw_it = threading.Event()
+
+    def job() -> None:
+        context = job_context()
+        assert context is not None
+        if context.wait_cancelled(5):
+            saw_it.set()
+
+    cron.add("@triggered", job, name="a", wrappers=[timeout(SECOND)])
+    cron.trigger("a")
+    await clock.until_timers(1)
+    clock.advance(1)
+    await cron.done()
+    assert ends.results == ["failure"]
+    assert saw_it.wait(5)
+
+
+async def test_grace_is_time_to_clean_up(cron: Cron, clock: FakeClock, ends: Ends) -> None:
+    tidy = asyncio.Event()
+
+    async def job() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await tidy.wait()
+
+    cron.add("@triggered", job, name="a", wrappers=[timeout(SECOND, grace=5 * SECOND)])
+    cron.trigger("a")
+    await clock.until_timers(1)
+    clock.advance(1)
+    await turn()
+    assert ends == []
+    clock.advance(5)
+    await cron.done()
+    assert ends.results == ["failure"]
+    tidy.set()
+    await turn()
+
+
+async def test_a_job_within_its_time_leaves_no_timer(cron: Cron, clock: FakeClock, diary: Diary, ends: Ends) -> None:
+    cron.add("@triggered", diary.job("a"), name="a", wrappers=[timeout(SECOND)])
+    await run(cron, "a")
+    assert ends.results == ["success"]
+    assert clock.timer_count == 0
+
+
+@pytest.mark.parametrize(("retries", "tries"), [(0, 1), (3, 4)])
+async def test_a_failing_job_is_tried_again_so_many_times(
+    cron: Cron, clock: FakeClock, diary: Diary, ends: Ends, retries: int, tries: int
+) -> None:
+    cron.add("@triggered", diary.failing("a"), name="a", wrappers=[retry_with_backoff(retries)])
+    cron.trigger("a")
+    await clock.play(3600, cron)
+    assert diary.lines == ["a"] * tries
+    assert ends.results == ["failure"]
+    assert isinstance(ends[0].error, ValueError)
+
+
+async def test_pauses_grow_up_to_the_longest_give_or_take_a_tenth(cron: Cron, clock: FakeClock, diary: Diary) -> None:
+    pauses: list[float] = []
+    wrapper = retry_with_backoff(
+        5,
+        initial=SECOND,
+        longest=10 * SECOND,
+        multiplier=3,
+        on_retry=lambda retry, pause, error: pauses.append(pause.total_seconds()),
+    )
+    cron.add("@triggered", diary.failing("a"), name="a", wrappers=[wrapper])
+    cron.trigger("a")
+    await clock.play(3600, cron)
+    for pause, expected in zip(pauses, [1, 3, 9, 10, 10], strict=True):
+        assert expected * 0.9 <= pause <= expected * 1.1
+
+
+async def test_minus_one_tries_until_it_succeeds(cron: Cron, clock: FakeClock, ends: Ends) -> None:
+    tries = 0
+
+    async def job() -> None:
+        nonlocal tries
+        tries += 1
+        if tries < 50:
+            raise ValueError
+
+    cron.add("@triggered", job, name="a", wrappers=[retry_with_backoff(-1, longest=SECOND)])
+    cron.trigger("a")
+    await clock.play(100, cron)
+    assert tries == 50
+    assert ends.results == ["success"]
+
+
+async def test_a_retry_that_succeeds_leaves_no_trace_of_recovered_failures(clock: FakeClock, ends: Ends) -> None:
+    tries = 0
+
+    async def job() -> None:
+        nonlocal tries
+        tries += 1
+        if tries == 1:
+            raise ValueError
+
+    async with Cron(clock=clock, observers=[Observer(on_job_complete=ends.append)]) as cron:
+        cron.add("@triggered", job, name="a", wrappers=[retry_with_backoff(1), recover()])
+        cron.add("@triggered", lambda: None, name="b")
+        cron.add_dependency("b", "a")
+        cron.trigger("a")
+        await clock.play(10, cron)
+    assert ends.results == ["success", "success"]
+
+
+async def test_a_stop_ends_the_retries(clock: FakeClock, diary: Diary, ends: Ends) -> None:
+    async with Cron(clock=clock, observers=[Observer(on_job_complete=ends.append)]) as cron:
+        cron.add("@triggered", diary.failing("a"), name="a", wrappers=[retry_with_backoff(-1)])
+        cron.trigger("a")
+        await clock.until_timers(1)
+    assert diary.lines == ["a"]
+    assert ends.results == ["failure"]
+
+
+async def test_each_try_has_its_own_time_limit(cron: Cron, clock: FakeClock, ends: Ends) -> None:
+    cancelled_before: list[bool] = []
+
+    async def job() -> None:
+        context = job_context()
+        assert context is not None
+        cancelled_before.append(context.cancelled)
+        if len(cancelled_before) < 3:
+            await asyncio.Event().wait()
+
+    cron.add("@triggered", job, name="a", wrappers=[retry_with_backoff(5), timeout(SECOND)])
+    cron.trigger("a")
+    while not ends:
+        await turn()
+        clock.advance(1)
+    assert cancelled_before == [False, False, False]
+    assert ends.results == ["success"]
+
+
+async def test_a_job_may_say_that_there_was_nothing_to_do(cron: Cron, ends: Ends) -> None:
+    def job() -> None:
+        raise Skip("no new files")
+
+    cron.add("@triggered", job, name="a", wrappers=[recover(), retry_with_backoff(3)])
+    await run(cron, "a")
+    assert ends[0].result is JobResult.SKIPPED
+    assert str(ends[0].error) == "no new files"
+
+
+async def test_the_schedulers_wrappers_are_outside_of_an_entrys(clock: FakeClock, diary: Diary) -> None:
+    async with Cron(clock=clock, wrappers=[skip_if_running(), delay_if_running()]) as cron:
+        job, gate = diary.held("a")
+        cron.add("@triggered", job, name="a", wrappers=[retry_with_backoff(1)])
+        cron.trigger("a")
+        cron.trigger("a")
+        await turn()
+        gate.set()
+        await cron.done()
+    assert diary.lines == ["a"]
+
+
+async def test_a_callback_that_raises_is_logged_and_changes_nothing(
+    cron: Cron, clock: FakeClock, ends: Ends, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*news: object) -> None:
+        raise RuntimeError("callback")
+
+    async def job() -> None:
+        await asyncio.Event().wait()
+
+    wrappers = [retry_with_backoff(1, on_retry=broken), timeout(SECOND, on_timeout=broken)]
+    cron.add("@triggered", job, name="a", wrappers=wrappers)
+    cron.trigger("a")
+    while not ends:
+        await turn()
+        clock.advance(1)
+    assert isinstance(ends[0].error, JobTimedOut)
+    assert sum("a callback of job a raised" in record.message for record in caplog.records) == 3
+
+
+async def test_a_turn_given_to_a_job_that_was_just_cut_off_goes_to_the_next(cron: Cron, diary: Diary) -> None:
+    limit = max_concurrent(1)
+    waiting: list[asyncio.Task[Any] | None] = []
+
+    def noted(call: Call) -> Call:
+        async def inner() -> Any:
+            waiting.append(asyncio.current_task())
+            return await call()
+
+        return inner
+
+    def cutting_off(call: Call) -> Call:
+        async def inner() -> Any:
+            await call()
+            assert waiting[0] is not None
+            waiting[0].cancel()  # it was given the turn a moment ago and does not know yet
+
+        return inner
+
+    job, gate = diary.held("a")
+    for name, work, outside in [("a", job, cutting_off), ("b", diary.job("b"), noted), ("c", diary.job("c"), noted)]:
+        cron.add("@triggered", work, name=name, wrappers=[outside, limit])
+        cron.trigger(name)
+    await turn()
+    gate.set()
+    async with asyncio.timeout(5):
+        await cron.done()
+    assert diary.lines == ["a", "c"]
+
+
+async def test_a_failure_recovered_within_a_time_limit_is_still_told(cron: Cron, diary: Diary, ends: Ends) -> None:
+    cron.add("@triggered", diary.failing("a"), name="a", wrappers=[timeout(SECOND), recover()])
+    await run(cron, "a")
+    assert ends.results == ["failure"]
+
+
+async def test_a_job_within_a_time_limit_is_told_of_the_stop(clock: FakeClock) -> None:
+    told: list[bool] = []
+    began = asyncio.Event()
+
+    def job() -> None:
+        context = job_context()
+        assert context is not None
+        loop.call_soon_threadsafe(began.set)
+        told.append(context.wait_cancelled(5))
+
+    loop = asyncio.get_running_loop()
+    async with Cron(clock=clock) as cron:
+        cron.add("@triggered", job, name="a", wrappers=[timeout(SECOND)])
+        cron.trigger("a")
+        await began.wait()
+    assert told == [True]
