@@ -58,6 +58,8 @@ class Windlass:
 
     async def open(self) -> Unit:
         """Connect, start the embedded server if there is no other, bring the schema up to date."""
+        if self._unit is not None:
+            return self._unit
         self._opening = self._opening or asyncio.Lock()
         async with self._opening:
             if self._unit is None:

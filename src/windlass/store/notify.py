@@ -15,6 +15,7 @@ from windlass.errors import Unavailable
 from windlass.store.pool import GONE, DatabaseOptions, open_connection
 
 CHANNEL = "windlass"
+LONGEST_TOPIC = 255  # a queue that plain SQL named may be longer than a notification can be: then wake everybody
 Listener = Callable[[str], None]
 
 
@@ -38,7 +39,7 @@ class Notifier:
         """Tell this process at once and the others soon. Call it after the commit."""
         self._tell(topic)
         if self._on:
-            self._topics.add(topic)
+            self._topics.add(topic if len(topic) <= LONGEST_TOPIC else "")
             self._sent.clear()
             self._pending.set()
 
@@ -78,7 +79,8 @@ class Notifier:
         self._pending.clear()
         topics = list(self._topics)
         if topics:
-            await conn.execute("select pg_notify($1, t) from unnest($2::text[]) t", CHANNEL, topics)
+            quoted = (topic.replace("'", "''") for topic in topics)
+            await conn.execute("; ".join(f"notify {CHANNEL}, '{topic}'" for topic in quoted))  # one message, no plan
             self._topics.difference_update(topics)
         if not self._topics:
             self._sent.set()

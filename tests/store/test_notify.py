@@ -1,0 +1,51 @@
+"""Wake-ups between processes."""
+
+import asyncio
+
+import pytest
+
+from windlass.store.notify import Notifier
+from windlass.store.pool import DatabaseOptions
+
+
+@pytest.mark.parametrize("topic", ["default", "it's", "back\\slash", "naïve ☃", 'quo"te', "two\nlines", "a; notify x"])
+async def test_a_topic_reaches_other_processes_as_it_is(database: str, topic: str) -> None:
+    here, there = Notifier(DatabaseOptions(url=database)), Notifier(DatabaseOptions(url=database))
+    heard: asyncio.Queue[str] = asyncio.Queue()
+    there.subscribe(heard.put_nowait)
+    here.start()
+    there.start()
+    try:
+        async with asyncio.timeout(10):
+            assert await heard.get() == ""  # it listens: look for yourself
+            here.poke(topic)
+            assert await heard.get() == topic
+    finally:
+        await here.close()
+        await there.close()
+
+
+async def test_a_topic_too_long_to_send_wakes_everybody(database: str) -> None:
+    here, there = Notifier(DatabaseOptions(url=database)), Notifier(DatabaseOptions(url=database))
+    heard: asyncio.Queue[str] = asyncio.Queue()
+    there.subscribe(heard.put_nowait)
+    here.start()
+    there.start()
+    try:
+        async with asyncio.timeout(10):
+            assert await heard.get() == ""
+            here.poke("q" * 10_000)
+            assert await heard.get() == ""
+    finally:
+        await here.close()
+        await there.close()
+
+
+async def test_without_notify_only_this_process_is_told(database: str) -> None:
+    notifier = Notifier(DatabaseOptions(url=database, notify=False))
+    heard: list[str] = []
+    notifier.subscribe(heard.append)
+    notifier.start()
+    notifier.poke("default")
+    assert heard == ["default"]
+    await notifier.close()
