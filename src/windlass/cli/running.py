@@ -16,7 +16,7 @@ from windlass.runtime.worker import Worker
 try:
     import uvloop
 except ImportError:  # an optional extra
-    uvloop = None  # type: ignore[assignment]
+    uvloop = None  # type: ignore[assignment]  # a module or nothing
 
 T = TypeVar("T")
 _log = logging.getLogger("windlass.cli")

@@ -117,11 +117,12 @@ class _Board:
                 for child in self._plan.children[self._ended.pop()]:
                     self._consider(child)
             letters = self._letters()
-            if not self._final_due(letters):
+            final = self._due_final(letters)
+            if final is None:
                 if Letter.WAITING not in letters and Letter.ACTIVE not in letters:
                     self._conclude(verdict(self._plan, letters))
                 return
-            self._begin_step(self._plan.final)  # type: ignore[arg-type]  # due, so there is one
+            self._begin_step(final)
             if not self._ended:
                 return
 
@@ -319,15 +320,12 @@ class _Board:
 
     # The run
 
-    def _final_due(self, letters: str) -> bool:
+    def _due_final(self, letters: str) -> int | None:
+        """The final step, if all others have ended and it has not begun."""
         final = self._plan.final
-        return (
-            final is not None
-            and final not in self._asked
-            and letters[final] == Letter.WAITING
-            and letters.count(Letter.WAITING) == 1
-            and Letter.ACTIVE not in letters
-        )
+        if final is None or final in self._asked or letters[final] != Letter.WAITING:
+            return None
+        return final if letters.count(Letter.WAITING) == 1 and Letter.ACTIVE not in letters else None
 
     def _conclude(self, move: RunMove, reason: Reason | None = None) -> None:
         self._state = RUN_EDGES[self._state, move]

@@ -8,7 +8,7 @@ from windlass.core.job import Claimed
 try:
     from opentelemetry import trace
 except ImportError:  # the `otel` extra is not installed
-    trace = None  # type: ignore[assignment]
+    trace = None  # type: ignore[assignment]  # a module or nothing
 
 
 def tracer() -> Any | None:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import time
+from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
 from uuid import UUID
 
@@ -50,16 +51,14 @@ class Unit:
         """Wake whoever waits for this; only after the commit."""
         self._notifier.poke(topic)
 
-    def subscribe(self, listener: Listener) -> "contextlib.AbstractContextManager[None]":
-        @contextlib.contextmanager
-        def listening():  # type: ignore[no-untyped-def]
-            stop = self._notifier.subscribe(listener)
-            try:
-                yield
-            finally:
-                stop()
-
-        return listening()
+    @contextlib.contextmanager
+    def subscribe(self, listener: Listener) -> Iterator[None]:
+        """Be told of every topic for as long as the block lasts."""
+        stop = self._notifier.subscribe(listener)
+        try:
+            yield
+        finally:
+            stop()
 
 
 async def prepare(options: DatabaseOptions) -> list[str]:
