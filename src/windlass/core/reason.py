@@ -26,6 +26,4 @@ def unmet(parent: str, condition: str, letter: str) -> Reason:
 
 
 NONE_MET = Reason("unmet", "none of its edges was met")
-CONDITION_FALSE = "condition"
 EMPTY = Reason("empty", "there was nothing to fan out over")
-RUN_STOPPED = "stopped"

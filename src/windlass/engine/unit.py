@@ -70,10 +70,6 @@ async def prepare(options: DatabaseOptions) -> list[str]:
         await conn.close()
 
 
-def new_id() -> UUID:
-    return uuid7(time.time_ns() // 1_000_000, os.urandom(RANDOM_BYTES))
-
-
 def new_ids(count: int) -> list[UUID]:
     """Many at once: the dice are thrown in one call."""
     moment, dice = time.time_ns() // 1_000_000, os.urandom(RANDOM_BYTES * count)
