@@ -9,16 +9,23 @@ from typing import Any, ParamSpec, Self, TypeVar
 from uuid import UUID
 
 from windlass import settings as settings_
+from windlass.core import definition
+from windlass.core.builder import Served, WorkflowBuilder
 from windlass.core.retry import Retry
 from windlass.core.submission import DEFAULT_PRIORITY, JobSpec, check_name
 from windlass.effects.handlers import Handler, Handlers
-from windlass.engine import jobs, workers
+from windlass.engine import faults, jobs, runs, starts, workers, workflows
 from windlass.engine.database import Place
 from windlass.engine.jobs import Page
+from windlass.engine.runs import RunPage
+from windlass.engine.starts import RunSpec
 from windlass.engine.unit import DEFAULT_ORG, Unit, prepare
+from windlass.engine.workflows import Published
 from windlass.errors import Invalid
+from windlass.runtime.handle import Run
 from windlass.runtime.portal import Portal
 from windlass.runtime.supervisor import Supervisor
+from windlass.runtime.waiters import Waiters
 from windlass.runtime.worker import Worker, WorkerOptions
 from windlass.settings import Settings
 from windlass.store.embedded import Embedded, EmbeddedOptions
@@ -53,6 +60,10 @@ class Windlass:
         self._embedded: Embedded | None = None
         self._opening: asyncio.Lock | None = None
         self._sync: tuple[Portal, Windlass] | None = None
+        self._waiters: Waiters | None = None
+        self._builders: dict[str, WorkflowBuilder] = {}
+        self._published: set[str] = set()  # builders whose workflow is in this database by now
+        faults.arm(self.settings.fault)
 
     # Opening and closing
 
@@ -66,9 +77,14 @@ class Windlass:
                 options = self.database(await asyncio.to_thread(self.url))
                 await prepare(options)
                 self._unit = await Unit.open(options, org=self._org)
+                self._waiters = Waiters(self._unit)
             return self._unit
 
     async def close(self) -> None:
+        if self._waiters is not None:
+            await self._waiters.close()
+            self._waiters = None
+        self._published.clear()
         if self._unit is not None:
             await self._unit.close()
             self._unit = None
@@ -154,11 +170,87 @@ class Windlass:
         stop: asyncio.Event | None = None,
         at_once: asyncio.Event | None = None,
     ) -> Worker:
-        """Run a worker and the loops it needs (timers, upkeep) until `stop`."""
+        """Run a worker and the loops it needs (timers, settling, upkeep) until `stop`."""
+        await self.publish()
         worker = await self.worker(options)
         supervisor = Supervisor(await self.open(), holder=worker.options.id, keep=self.settings.keep)
         await supervisor.run(stop or asyncio.Event(), worker=worker, at_once=at_once)
         return worker
+
+    # Workflows and runs
+
+    def workflow(self, name: str, **options: Any) -> WorkflowBuilder:
+        """A workflow to be built here, step by step; it is published when it is started or worked for.
+
+        Options: cron, timezone, webhook, description, max_duration, concurrency, labels.
+        """
+        if name in self._builders:
+            raise Invalid(f"there is a workflow {name!r} in this app already", field="name")
+        self._builders[name] = WorkflowBuilder(name, register=self._served, **options)
+        return self._builders[name]
+
+    async def publish(self, *names: str) -> Sequence[Published]:
+        """Make the workflows built here (or these of them) the live versions of their names."""
+        unit = await self.open()
+        wanted = [name for name in names or self._builders if name in self._builders and name not in self._published]
+        found = await workflows.publish_many(unit, [self._builders[name].build() for name in wanted]) if wanted else []
+        self._published.update(wanted)
+        return found
+
+    async def deploy(self, *documents: Mapping[str, Any]) -> Sequence[Published]:
+        """Publish workflows written as documents, all or none."""
+        return await workflows.publish_many(await self.open(), [definition.parse(document) for document in documents])
+
+    async def start(
+        self,
+        workflow: str,
+        input: Any = None,  # noqa: A002
+        *,
+        idempotency_key: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        max_duration: timedelta | float | None = None,
+        connection: Connection | None = None,
+    ) -> Run:
+        """Start a run of a workflow; a known idempotency key answers with the run that has it.
+
+        With `connection` (asyncpg) the run becomes part of the caller's transaction.
+        """
+        spec = RunSpec(
+            input={} if input is None else input,
+            idempotency_key=idempotency_key,
+            labels=labels or {},
+            max_duration=_span(max_duration, "max_duration"),
+        )
+        return (await self.start_many(workflow, [spec], connection=connection))[0]
+
+    async def start_many(
+        self, workflow: str, specs: Sequence[RunSpec], *, connection: Connection | None = None
+    ) -> Sequence[Run]:
+        """Start many runs of a workflow, all or none."""
+        unit = await self.open()
+        await self.publish(workflow)
+        return [self._run(unit, id_) for id_ in await starts.start(unit, workflow, specs, connection=connection)]
+
+    async def run(self, id: UUID) -> Run:  # noqa: A002
+        """A run that exists."""
+        unit = await self.open()
+        return self._run(unit, (await runs.get(unit, id)).id)
+
+    async def runs(self, **filters: Any) -> RunPage:
+        """Newest first: workflow, states, labels, before, limit."""
+        return await runs.list_(await self.open(), **filters)
+
+    def _run(self, unit: Unit, id_: UUID) -> Run:
+        assert self._waiters is not None
+        return Run(unit, self._waiters, id_)
+
+    def _served(self, type_: str, function: Callable[..., Any]) -> Served:
+        """What a function serves; one without a type becomes the handler of this one."""
+        handler = self.handlers.of_function(function)
+        if handler is None:
+            handler = Handler.of(type_, function)
+            self.handlers.add(handler)
+        return Served(handler.type, {"queue": handler.queue, "max_attempts": handler.max_attempts})
 
     # Jobs
 

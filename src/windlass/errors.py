@@ -3,7 +3,9 @@
     WindlassError
       Invalid            the caller's words make no sense      -> 422
         InvalidCron      a cron expression that cannot be read
+        InvalidExpression  an `if` or a template that cannot be read
         InvalidWorkflow  a definition with mistakes, all of them
+        TemplateError    a template that has no value in this run
       NotFound           no such job, run, schedule            -> 404
       Conflict           it exists, but not in that state      -> 409
       Unavailable        the database did not answer           -> 503
@@ -30,6 +32,28 @@ class Invalid(WindlassError):
 
 class InvalidCron(Invalid):
     """A cron expression that cannot be read."""
+
+
+class InvalidExpression(Invalid):
+    """An `if` or a template that cannot be read. `column` counts from 1; `pointed` is its line with a caret below."""
+
+    def __init__(self, problem: str, *, source: str, column: int, field: str | None = None) -> None:
+        super().__init__(f"column {column}: {problem}", field=field)
+        self.problem, self.source, self.column = problem, source, column
+
+    @property
+    def pointed(self) -> str:
+        before = self.source[: self.column - 1]
+        start = before.rfind("\n") + 1
+        return f"{self.source[start:].partition(chr(10))[0]}\n{' ' * (len(before) - start)}^"
+
+
+class TemplateError(Invalid):
+    """A template that has no value in this run, or one that must not stand where it would. `path` is what was asked."""
+
+    def __init__(self, message: str, *, path: str) -> None:
+        super().__init__(message)
+        self.path = path
 
 
 class InvalidWorkflow(Invalid):

@@ -5,9 +5,11 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from windlass.engine.faults import POINTS
 from windlass.errors import Invalid
 
 
@@ -22,9 +24,11 @@ class Settings:
     pooler: bool = False  # WINDLASS_POOLER=on: a transaction pooler is in between
     pool_size: int = 10  # WINDLASS_POOL_SIZE
     api_keys: tuple[str, ...] = ()  # WINDLASS_API_KEY, comma-separated
+    http_allow: tuple[IPv4Network | IPv6Network, ...] = ()  # WINDLASS_HTTP_ALLOW, comma-separated
     keep: timedelta | None = timedelta(days=30)  # WINDLASS_KEEP_DAYS, 0 for ever
     log_format: str = "text"  # WINDLASS_LOG_FORMAT
     log_level: str = "INFO"  # WINDLASS_LOG_LEVEL
+    fault: str | None = None  # WINDLASS_FAULT: where the process is to die, for tests of recovery
 
 
 def read(environ: Mapping[str, str] | None = None) -> Settings:
@@ -99,6 +103,25 @@ def _keys(text: str) -> tuple[str, ...]:
     return keys
 
 
+def _networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
+    networks, mistakes = [], []
+    for item in filter(None, map(str.strip, text.split(","))):
+        try:
+            networks.append(ip_network(item))
+        except ValueError as error:
+            mistakes.append(str(error))
+    if mistakes:
+        raise ValueError(f"networks such as 10.0.0.0/8, comma-separated, but {', '.join(mistakes)}")
+    return tuple(networks)
+
+
+def _fault(text: str) -> str:
+    name, _, count = text.partition(":")
+    if name not in POINTS or (count and not count.isdigit()):
+        raise ValueError(f"one of {', '.join(POINTS)}, and perhaps :3 for the third time")
+    return text
+
+
 SECRET = frozenset({"WINDLASS_API_KEY", "WINDLASS_DATABASE_URL"})  # never repeated in a message
 VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "WINDLASS_DATABASE_URL": ("database_url", _url),
@@ -108,7 +131,9 @@ VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "WINDLASS_POOLER": ("pooler", _switch),
     "WINDLASS_POOL_SIZE": ("pool_size", _whole(2, 1000)),
     "WINDLASS_API_KEY": ("api_keys", _keys),
+    "WINDLASS_HTTP_ALLOW": ("http_allow", _networks),
     "WINDLASS_KEEP_DAYS": ("keep", _days),
     "WINDLASS_LOG_FORMAT": ("log_format", _one_of("text", "json")),
     "WINDLASS_LOG_LEVEL": ("log_level", _one_of("DEBUG", "INFO", "WARNING", "ERROR")),
+    "WINDLASS_FAULT": ("fault", _fault),
 }

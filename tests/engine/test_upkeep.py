@@ -9,7 +9,7 @@ import pytest
 
 from windlass.core.job import Claimed, JobMove, Report, Setback, Success
 from windlass.core.submission import JobSpec
-from windlass.engine import jobs, upkeep, work
+from windlass.engine import jobs, strays, upkeep, work
 from windlass.engine.unit import Unit
 from windlass.engine.upkeep import Swept
 from windlass.engine.work import Turn
@@ -84,7 +84,7 @@ async def test_a_heartbeat_keeps_a_lease(unit: Unit, clock: Clock) -> None:
     [job] = await take(unit)
     for _ in range(5):
         clock.move(LEASE - timedelta(seconds=1))
-        assert await work.heartbeat(unit, [job], worker="w1", lease=LEASE) == {job.id}
+        assert await work.heartbeat(unit, [job], worker="w1", lease=LEASE) == {job.id: False}
         assert await upkeep.release_expired(unit) == Swept()
 
 
@@ -135,11 +135,11 @@ async def test_a_job_comes_into_line_when_its_time_has_come(unit: Unit, clock: C
     id_ = await submit(unit, delay=timedelta(minutes=10))
     assert await take(unit) == []
     assert await upkeep.become_due(unit) == 0
-    assert await upkeep.next_due(unit) == timedelta(minutes=10)
+    assert await strays.next_due(unit) == (timedelta(minutes=10), None, None)
     clock.move(timedelta(minutes=10))
     assert await upkeep.become_due(unit) == 1
     assert [job.id for job in await take(unit)] == [id_]
-    assert await upkeep.next_due(unit) is None
+    assert await strays.next_due(unit) == (None, None, None)
 
 
 # Pruning

@@ -13,7 +13,7 @@ import asyncpg
 import pytest
 
 from windlass.core.job import Claimed, JobMove, Setback, Success, spent
-from windlass.store import jobs
+from windlass.store import jobs, timers
 from windlass.store.jobs import Lane
 
 LEASE = timedelta(seconds=30)
@@ -154,8 +154,8 @@ async def test_the_fence_refuses_a_zombies_report(conn: Connection, move: JobMov
 
     async def reports() -> set[UUID]:
         told = await jobs.succeed(conn, [Success(zombie, '"late"')], worker="w1")
-        told |= await jobs.set_back(conn, [setback], worker="w1")
-        return told | await jobs.heartbeat(conn, [zombie], worker="w1", lease=LEASE)
+        told |= set(await jobs.set_back(conn, [setback], worker="w1"))
+        return told | set(await jobs.heartbeat(conn, [zombie], worker="w1", lease=LEASE))
 
     before = await row(conn, id_)
     assert await reports() == set()
@@ -163,7 +163,7 @@ async def test_the_fence_refuses_a_zombies_report(conn: Connection, move: JobMov
     [again] = await claim(conn)  # the same worker, a new lease
     before = await row(conn, id_)
     assert await reports() == set()
-    assert await jobs.held(conn, [zombie], worker="w1") == set()
+    assert await jobs.held(conn, [zombie], worker="w1") == {}
     assert await row(conn, id_) == before
     assert await jobs.succeed(conn, [Success(again, "1")], worker="another") == set()
     assert await jobs.succeed(conn, [Success(again, "1")], worker="w1") == {id_}
@@ -174,9 +174,9 @@ async def test_the_fence_refuses_a_zombies_report(conn: Connection, move: JobMov
 async def test_a_cancelled_jobs_holder_is_refused_too(conn: Connection) -> None:
     [id_] = await insert(conn)
     [job] = await claim(conn)
-    assert await jobs.held(conn, [job], worker="w1") == {id_}
+    assert await jobs.held(conn, [job], worker="w1") == {id_: False}
     await jobs.cancel(conn, [id_], org="default", actor="ada", reason=None)
-    assert await jobs.held(conn, [job], worker="w1") == set()
+    assert await jobs.held(conn, [job], worker="w1") == {}
     assert await jobs.succeed(conn, [Success(job, "1")], worker="w1") == set()
     assert (await row(conn, id_))["status"] == "cancelled"
 
@@ -191,7 +191,8 @@ async def test_a_report_moves_the_row_and_clears_the_lease(conn: Connection) -> 
         Setback(back, JobMove.RELEASE, None, timedelta()),
     ]
     await jobs.succeed(conn, [Success(won, '{"ok": true}')], worker="w1")
-    assert await jobs.set_back(conn, setbacks, worker="w1") == set(ids[1:])
+    told = dict(zip(ids[1:], ("pending", "failed", "pending"), strict=True))
+    assert await jobs.set_back(conn, setbacks, worker="w1") == told
     rows = [await row(conn, id_) for id_ in ids]
     assert [(r["status"], r["attempt"], r["due"]) for r in rows] == [
         ("succeeded", 0, True),
@@ -283,7 +284,7 @@ async def test_rows_come_into_line_in_the_order_of_their_time(conn: Connection) 
     hours = [5, 1, 4, 2, 3]
     ids = [(await insert(conn, run_at=datetime.now(UTC) + timedelta(hours=hour)))[0] for hour in hours]
     assert await claim(conn) == []
-    assert timedelta(minutes=59) < (await jobs.next_due(conn) or timedelta()) <= timedelta(hours=1)
+    assert timedelta(minutes=59) < ((await timers.next_due(conn))[0] or timedelta()) <= timedelta(hours=1)
     soon = datetime.now(UTC) + timedelta(hours=4, minutes=30)
     await conn.execute("select set_config('windlass.now', $1, false)", soon.isoformat())
     assert [await jobs.become_due(conn, 3), await jobs.become_due(conn, 3)] == [["default"] * 3, ["default"]]

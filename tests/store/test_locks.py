@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -134,6 +135,7 @@ async def test_nothing_deadlocks_and_no_finished_row_moves_unless_reopened(
         elif change["old"] != change["new"]:
             assert (change["old"], change["new"]) in legal, dict(change)
     made = {(change["old"], change["new"]) for change in seen}
+    legal.discard(("succeeded", "pending"))  # only steps of runs go that way
     assert made >= legal, f"the trial was too tame, never saw {legal - made}"
 
 
@@ -165,18 +167,18 @@ async def test_a_batch_locks_by_ascending_id_whatever_its_order(
     await first.execute("select from workflow.workflow_run where id = $1 for update", low.id)
     mixed = [high, low]
     setbacks = [Setback(job, JobMove.FAIL, {"message": "x"}, timedelta()) for job in mixed]
-    batch = {
+    batch: dict[str, Callable[[], Awaitable[Iterable[UUID]]]] = {
         "successes": lambda: jobs.succeed(second, [Success(job, "1") for job in mixed], worker="w1"),
         "setbacks": lambda: jobs.set_back(second, setbacks, worker="w1"),
         "heartbeats": lambda: jobs.heartbeat(second, mixed, worker="w1", lease=LEASE),
     }
     await second.execute(BEGIN_POOLED)
-    waiting = asyncio.create_task(batch[told]())
+    waiting = asyncio.ensure_future(batch[told]())
     await waiting_for_a_lock(conn, second.get_server_pid())
     # It waits for the low one, so it must not hold the high one yet.
     await first.execute("select from workflow.workflow_run where id = $1 for update nowait", high.id)
     await begun.rollback()
-    assert await waiting == {low.id, high.id}
+    assert set(await waiting) == {low.id, high.id}
     await first.close()
     await second.close()
 

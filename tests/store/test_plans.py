@@ -130,10 +130,22 @@ async def test_a_single_claim_reads_a_handful(crowded: str) -> None:
     assert rows < 10
 
 
-@pytest.mark.parametrize("name", ["become_due", "next_due", "release_expired"])
-async def test_the_loops_find_nothing_quickly_when_there_is_nothing(crowded: str, name: str) -> None:
-    arguments: dict[str, list[Any]] = {"become_due": [1000], "next_due": [], "release_expired": [500, "upkeep"]}
-    await assert_bounded(crowded, sql("jobs", name), *arguments[name])
+@pytest.mark.parametrize(
+    ("noun", "name", "arguments"),
+    [
+        ("jobs", "become_due", [1000]),
+        ("timers", "next_due", []),
+        ("jobs", "release_expired", [500, "upkeep"]),
+        ("runs", "find_unsettled", [500]),
+        ("runs", "find_held", [500]),
+        ("runs", "find_expired", [500]),
+        ("timers", "find_due", [500]),
+    ],
+)
+async def test_the_loops_find_nothing_quickly_when_there_is_nothing(
+    crowded: str, noun: str, name: str, arguments: list[Any]
+) -> None:
+    await assert_bounded(crowded, sql(noun, name), *arguments)
 
 
 async def test_pruning_reads_a_batch(crowded: str) -> None:

@@ -63,10 +63,15 @@ def test_the_example_of_the_reference() -> None:
         trigger=CronTrigger("0 2 * * *", "Europe/Berlin", {"bucket": "landing"}),
         max_duration=timedelta(days=30),
         steps=(
-            Step(name="discover", action=JobAction("files.discover.v1", {"bucket": "{{trigger.body.bucket}}"})),
+            Step(
+                name="discover",
+                action=JobAction("files.discover.v1", {"bucket": "{{trigger.body.bucket}}"}),
+                max_attempts=3,
+            ),
             Step(
                 name="process",
                 action=JobAction("files.process.v1"),
+                max_attempts=3,
                 edges=(Edge("discover"),),
                 fan_out=Foreach("discover.files"),
                 concurrency=4,
@@ -86,7 +91,7 @@ def test_the_example_of_the_reference() -> None:
                 edges=(Edge("paid", Condition.COMPLETE),),
                 condition="tasks.paid.body.status == 'paid'",
             ),
-            Step(name="clean", action=CommandAction("./clean.sh", "local"), final=True),
+            Step(name="clean", action=CommandAction("./clean.sh", "local"), final=True, max_attempts=3),
         ),
     )
 

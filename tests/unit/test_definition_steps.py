@@ -29,7 +29,7 @@ def only(step: dict[str, Any]) -> Step:
 @pytest.mark.parametrize(
     ("step", "attempts"),
     [
-        ({}, 1),
+        ({}, 3),
         ({"retries": 0}, 1),
         ({"retries": 3}, 4),
         ({"retry_attempts": 5}, 6),

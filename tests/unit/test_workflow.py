@@ -42,8 +42,16 @@ from windlass.errors import InvalidWorkflow
 
 NAMES = ["fetch", "x", "send-receipt", "_1", "Ab-9", "clean"]
 
-words = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), max_size=8)
-lines = st.from_regex(r"[a-z{}.][a-z {}.]{0,8}[a-z]", fullmatch=True)
+
+def without_templates(text: str) -> bool:
+    return "{{" not in text
+
+
+words = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), max_size=8).filter(
+    without_templates
+)
+lines = st.from_regex(r"[a-z{}.][a-z {}.]{0,8}[a-z]", fullmatch=True).filter(without_templates)
+conditions = st.sampled_from(["failure()", "trigger.body.n > 1", "input.mode in ['full', 'slow'] || !success()"])
 values = st.recursive(
     st.none()
     | st.booleans()
@@ -67,7 +75,7 @@ jobs: st.SearchStrategy[Action] = st.builds(
 )
 requests: st.SearchStrategy[Action] = st.builds(
     HttpAction,
-    url=st.sampled_from(["https://x.example/{{ tasks.a.body.n }}", "http://x", "{{trigger.body.url}}"]),
+    url=st.sampled_from(["https://x.example/{{ trigger.body.n }}", "http://x", "{{trigger.body.url}}"]),
     method=st.sampled_from(["GET", "POST", "DELETE"]),
     headers=st.dictionaries(st.from_regex(r"[A-Za-z-]{1,9}", fullmatch=True), lines, max_size=2),
     query=st.dictionaries(words, words | st.integers() | st.lists(words, max_size=2), max_size=2),
@@ -112,7 +120,7 @@ def steps(draw: st.DrawFn, name: str, before: list[str], final: bool) -> Step:
         action=action,
         edges=tuple(edges),
         join=Join.ALL if final else draw(st.sampled_from(Join)),
-        condition=draw(st.none() | lines),
+        condition=draw(st.none() | conditions),
         final=final,
         fan_out=fan_out,
         concurrency=draw(st.none() | st.integers(1, 9)) if fan_out else None,

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from windlass import __version__
-from windlass.cli import db, doctor, jobs, submit, up, worker, workers
+from windlass.cli import db, deploy, doctor, graph, jobs, submit, up, worker, workers, workflows
 from windlass.cli.output import block
 from windlass.cli.running import sentence
 
@@ -82,6 +82,20 @@ _add(_jobs, jobs.cancel, "cancel")
 _add(_jobs, jobs.retry, "retry")
 _add(_jobs, jobs.delete, "delete")
 cli.add_typer(_jobs, name="jobs")
+
+_add(cli, deploy.deploy, "deploy", deploy.EXAMPLES)
+
+_workflows = _group("Look at deployed workflows, and switch them on and off.")
+_add(_workflows, workflows.list_, "list")
+_add(_workflows, workflows.show, "show")
+_add(_workflows, workflows.versions, "versions")
+_add(_workflows, workflows.enable, "enable")
+_add(_workflows, workflows.disable, "disable")
+_add(_workflows, workflows.delete, "delete")
+cli.add_typer(_workflows, name="workflows")
+
+_add(cli, graph.graph, "graph", graph.EXAMPLES)
+_add(cli, graph.schema, "schema")
 
 _add(cli, workers.workers, "workers")
 

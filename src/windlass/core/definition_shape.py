@@ -1,9 +1,11 @@
-"""The steps of a document taken together: who needs whom, circles, the final step, where fan-outs get their items."""
+"""The steps of a document taken together: who needs whom, circles, the final step, where fan-outs get their
+items, and what `if`s and templates ask of other steps."""
 
 import re
 from collections.abc import Mapping, Sequence, Set
 
 from windlass.core.definition_fields import Mistakes, shown
+from windlass.core.definition_references import check_references
 from windlass.core.graph import Lineage, cycles
 from windlass.core.step import Foreach, Parallel, Step
 
@@ -30,6 +32,7 @@ def check_shape(steps: Sequence[Step], mistakes: Mistakes) -> None:
     lineage = None if circles else Lineage(parents)
     for step in steps:
         _check_source(step, named, lineage, mistakes)
+    check_references(steps, lineage, mistakes)
 
 
 def _check_final(steps: Sequence[Step], mistakes: Mistakes) -> None:

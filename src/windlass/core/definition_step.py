@@ -7,11 +7,24 @@ from typing import Any
 from windlass.core.definition_action import ALL_ACTION_KEYS, MILLISECOND, read_action
 from windlass.core.definition_fields import Fields, inside, is_number, shown
 from windlass.core.retry import Retry
-from windlass.core.step import Action, Condition, Edge, FanOut, Foreach, HttpAction, Join, Parallel, Step
+from windlass.core.step import (
+    Action,
+    CommandAction,
+    Condition,
+    Edge,
+    FanOut,
+    Foreach,
+    HttpAction,
+    JobAction,
+    Join,
+    Parallel,
+    Step,
+)
 from windlass.errors import Invalid
 
 HTTP_TIMEOUT = timedelta(seconds=30)
 HTTP_ATTEMPTS = 6  # retry_attempts 5
+JOB_ATTEMPTS = 3  # as for any job: one worker that dies must not be the end of a run
 MAX_ATTEMPTS = 1000
 MAX_INSTANCES = 1_000_000
 MAX_CONDITION = 4096
@@ -126,7 +139,7 @@ def _concurrency(fields: Fields) -> int | None:
 
 def _max_attempts(fields: Fields, action: Action) -> int:
     key = fields.one_of("max_attempts", "retries", "retry_attempts", "max_retries")
-    default = HTTP_ATTEMPTS if isinstance(action, HttpAction) else 1
+    default = _attempts(action)
     if key is None:
         return default
     if key == "max_attempts":
@@ -136,6 +149,16 @@ def _max_attempts(fields: Fields, action: Action) -> int:
         return default if total is None else max(total, 1)
     again = fields.whole(key, 0, MAX_ATTEMPTS - 1)
     return default if again is None else again + 1
+
+
+def _attempts(action: Action) -> int:
+    match action:
+        case HttpAction():
+            return HTTP_ATTEMPTS
+        case JobAction() | CommandAction():
+            return JOB_ATTEMPTS
+        case _:
+            return 1
 
 
 def _retry(fields: Fields) -> Retry | None:

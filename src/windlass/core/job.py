@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from windlass.core.document import decode
-from windlass.core.outcome import Failed, Outcome, Released, Succeeded
+from windlass.core.outcome import Cancelled, Failed, Outcome, Released, Succeeded
 from windlass.core.retry import SQUARED_MINUTES, Retry
 from windlass.errors import Invalid
 
 DEFAULT_QUEUE = "default"
 SQL_QUEUE = "sql"  # rows inserted by plain SQL
+STEP_RETRY = Retry()
 SPARE_LOSSES = 5  # what such a row may lose beyond max_attempts: its producer counted failures only
 
 
@@ -51,6 +52,7 @@ EDGES: Mapping[tuple[JobState, JobMove], JobState] = {
     (JobState.LEASED, JobMove.FAIL): JobState.FAILED,
     (JobState.LEASED, JobMove.RELEASE): JobState.PENDING,
     (JobState.LEASED, JobMove.CANCEL): JobState.CANCELLED,
+    (JobState.SUCCEEDED, JobMove.REOPEN): JobState.PENDING,  # a step that is done again with its run
     (JobState.FAILED, JobMove.REOPEN): JobState.PENDING,
     (JobState.CANCELLED, JobMove.REOPEN): JobState.PENDING,
 }
@@ -74,6 +76,11 @@ class Claimed(NamedTuple):
     created_at: datetime
     meta: str | None
     alone: bool = False  # one more lost lease would end it
+    run_id: UUID | None = None  # of the run it is a step of
+    version_id: int | None = None
+    step: int | None = None
+    item: int | None = None
+    items: int | None = None  # how many instances there are; None: the step is not fanned out
 
     @property
     def number(self) -> int:
@@ -93,9 +100,10 @@ class Setback:
     """The job goes back to its queue or ends badly."""
 
     job: Claimed
-    move: JobMove  # RETRY, FAIL or RELEASE
+    move: JobMove  # RETRY, FAIL, RELEASE or CANCEL
     error: Mapping[str, Any] | None
     delay: timedelta
+    result: str | None = None  # JSON: what came back all the same, such as an HTTP answer
 
 
 Report = Success | Setback
@@ -108,12 +116,14 @@ def after(job: Claimed, outcome: Outcome, retry: Retry | None, roll: float) -> R
             return Success(job, result)
         case Released():
             return Setback(job, JobMove.RELEASE, None, timedelta())
+        case Cancelled():
+            return Setback(job, JobMove.CANCEL, None, timedelta())
         case Failed(error, retryable, retry_after):
             failures = job.attempt + 1
             if not retryable or spent(failures, job.lost, job.max_attempts, job.queue):
-                return Setback(job, JobMove.FAIL, error, timedelta())
+                return Setback(job, JobMove.FAIL, error, timedelta(), outcome.result)
             wait = policy(job, retry).delay(failures, roll) if retry_after is None else retry_after
-            return Setback(job, JobMove.RETRY, error, wait)
+            return Setback(job, JobMove.RETRY, error, wait, outcome.result)
 
 
 def spent(attempt: int, lost: int, max_attempts: int, queue: str) -> bool:
@@ -123,8 +133,11 @@ def spent(attempt: int, lost: int, max_attempts: int, queue: str) -> bool:
 
 
 def policy(job: Claimed, handler: Retry | None) -> Retry:
-    """The row's own policy unless plain SQL got it wrong, else the handler's, else the SQL contract's."""
+    """The row's own policy unless plain SQL got it wrong, else the handler's, else the SQL contract's.
+
+    Somebody waits for the end of a run, so a step without a policy is tried again within seconds.
+    """
     if job.retry is not None:
         with suppress(Invalid, ValueError):
             return Retry.from_json(decode(job.retry))
-    return handler or SQUARED_MINUTES
+    return handler or (SQUARED_MINUTES if job.run_id is None else STEP_RETRY)

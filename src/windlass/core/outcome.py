@@ -18,6 +18,7 @@ class Failed:
     error: Mapping[str, Any]
     retryable: bool = True
     retry_after: timedelta | None = None
+    result: str | None = None  # JSON text kept with the failure: the answer of an HTTP step
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,4 +26,9 @@ class Released:
     """The attempt did not come to an end; the job goes back to its queue uncharged."""
 
 
-Outcome = Succeeded | Failed | Released
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """The attempt was asked to stop, because its run was cancelled, and did."""
+
+
+Outcome = Succeeded | Failed | Released | Cancelled

@@ -4,8 +4,9 @@ The alphabet and the states are tables of moves; `decide` makes no other. Letter
 `s` succeeded, `f` failed, `t` timed out, `k` skipped, `c` cancelled.
 """
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from enum import StrEnum
 
 from windlass.core.plan import Plan
@@ -20,6 +21,17 @@ class Letter(StrEnum):
     TIMED_OUT = "t"
     SKIPPED = "k"
     CANCELLED = "c"
+
+
+WORDS = {
+    Letter.WAITING: "waiting",
+    Letter.ACTIVE: "active",
+    Letter.SUCCEEDED: "succeeded",
+    Letter.FAILED: "failed",
+    Letter.TIMED_OUT: "timed out",
+    Letter.SKIPPED: "skipped",
+    Letter.CANCELLED: "cancelled",
+}
 
 
 class StepMove(StrEnum):
@@ -143,3 +155,11 @@ class Run:
     @classmethod
     def new(cls, plan: Plan, *, held: bool = False) -> "Run":
         return cls(plan, RunState.PENDING if held else RunState.RUNNING, Letter.WAITING * len(plan.steps))
+
+
+def fans_to_json(fans: Mapping[int, Fan]) -> str | None:
+    return json.dumps({str(step): astuple(fan) for step, fan in fans.items()}) if fans else None
+
+
+def fans_from_json(text: str | None) -> Mapping[int, Fan]:
+    return {int(step): Fan(*counters) for step, counters in json.loads(text).items()} if text else {}

@@ -2,14 +2,15 @@
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 from windlass.core.document import plain
+from windlass.errors import Invalid
 
 MAX_LINES = 1000
 MAX_MESSAGE = 8192
@@ -22,9 +23,32 @@ _current: ContextVar["Context | None"] = ContextVar("windlass_context", default=
 Keep = Callable[[tuple[UUID, int, int, datetime, str, str]], None]
 
 
+class Upstream(Mapping[str, Any]):
+    """What the steps before gave, by name. Of a step with too many instances the list is not kept: asking says so."""
+
+    def __init__(self, outputs: Mapping[str, Any], too_large: Mapping[str, str] | None = None) -> None:
+        self._outputs = outputs
+        self._too_large = too_large or {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name in self._too_large:
+            raise Invalid(self._too_large[name], field=name)
+        return self._outputs[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([*self._outputs, *self._too_large])
+
+    def __len__(self) -> int:
+        return len(self._outputs) + len(self._too_large)
+
+
 @dataclass(slots=True, eq=False)
 class Context:
-    """One attempt at one job. `fence` grows with each claim: pass it on, so that a callee can refuse a zombie."""
+    """One attempt at one job. `fence` grows with each claim: pass it on, so that a callee can refuse a zombie.
+
+    Of a step of a run: which one, which copy of how many (`index`, `count`), its `item`, and what the steps it needs
+    gave (`upstream`, by name).
+    """
 
     id: UUID
     type: str
@@ -36,9 +60,24 @@ class Context:
     created_at: datetime
     meta: dict[str, Any]
     _keep: Keep
+    run_id: UUID | None = None
+    workflow: str | None = None
+    step: str | None = None
+    index: int | None = None
+    count: int | None = None
+    item: Any = None
+    upstream: Mapping[str, Any] = field(default_factory=dict)
     _lines: int = 0
     _stopped: bool = False
     _bell: threading.Event | None = None  # made when somebody waits: most handlers never do
+
+    @property
+    def parallel_index(self) -> int | None:
+        return self.index
+
+    @property
+    def parallel_count(self) -> int | None:
+        return self.count
 
     @property
     def cancelled(self) -> bool:

@@ -96,6 +96,10 @@ class Handlers:
             handler = next((known for pattern, known in self._patterns if pattern.fullmatch(type_)), None)
         return handler
 
+    def of_function(self, function: Callable[..., Any]) -> Handler | None:
+        """The handler of one type that is this function; equal, because bound methods are made anew each time."""
+        return next((handler for handler in self._exact.values() if handler.call == function), None)
+
     def types(self) -> list[str]:
         return [*self._exact, *(handler.type for _, handler in self._patterns)]
 

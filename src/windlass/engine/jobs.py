@@ -91,6 +91,7 @@ async def cancel(unit: Unit, id_: UUID, *, reason: str | None = None) -> None:
         if not await store.cancel(conn, [id_], org=unit.org, actor=unit.actor, reason=reason):
             await _refuse(conn, unit, id_, "cancelled", "only pending and leased jobs can be")
     unit.poke("cancel")
+    unit.poke("settle")
 
 
 async def reopen(unit: Unit, id_: UUID) -> None:
@@ -107,6 +108,7 @@ async def delete(unit: Unit, id_: UUID) -> None:
     async with unit.once() as conn:
         if not await store.soft_delete(conn, [id_], org=unit.org):
             raise NotFound("job", id_)
+    unit.poke("settle")
 
 
 async def events(unit: Unit, id_: UUID) -> list[Event]:
@@ -182,6 +184,8 @@ async def _known(conn: Connection, unit: Unit, id_: UUID) -> Job:
 
 async def _refuse(conn: Connection, unit: Unit, id_: UUID, word: str, rule: str) -> None:
     job = await _known(conn, unit, id_)
+    if job.run_id is not None and word == "retried":
+        raise Conflict(f"job {id_} is a step of run {job.run_id}: retry the run, windlass runs retry {job.run_id}")
     raise Conflict(f"job {id_} is {job.status} and cannot be {word}: {rule}")
 
 

@@ -9,6 +9,8 @@ from contextlib import AbstractAsyncContextManager
 from uuid import UUID
 
 from windlass.core.ids import RANDOM_BYTES, uuid7
+from windlass.engine.definitions import Definitions
+from windlass.engine.shapes import Shapes
 from windlass.store import migrate
 from windlass.store.notify import Listener, Notifier
 from windlass.store.pool import Connection, DatabaseOptions, Pool, open_connection, open_pool, statement, transaction
@@ -24,6 +26,8 @@ class Unit:
         self._pooler = pooler
         self.org = org
         self.actor = actor
+        self.definitions = Definitions()
+        self.shapes = Shapes()
         self._notifier = notifier
 
     @classmethod

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from windlass.engine.unit import Unit
-from windlass.store import events, jobs, terms, workers
+from windlass.store import events, jobs, runs, terms, workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +23,6 @@ async def become_due(unit: Unit, *, batch: int = 1000) -> int:
     return len(queues)
 
 
-async def next_due(unit: Unit) -> timedelta | None:
-    async with unit.once() as conn:
-        return await jobs.next_due(conn)
-
-
 async def take_term(unit: Unit, *, duty: str, holder: str, term: timedelta) -> bool:
     async with unit.once() as conn:
         return await terms.take(conn, duty=duty, holder=holder, term=term)
@@ -44,14 +39,17 @@ async def release_expired(unit: Unit, *, batch: int = 500) -> Swept:
         freed = await jobs.release_expired(conn, batch, actor="upkeep")
     if freed:
         unit.poke("")
-    failed = sum(status == "failed" for _, status in freed)
-    return Swept(released=len(freed) - failed, failed=failed)
+        unit.poke("settle")
+    ended = sum(status != "pending" for _, status in freed)
+    return Swept(released=len(freed) - ended, failed=ended)
 
 
 async def prune(unit: Unit, *, age: timedelta, batch: int = 500) -> int:
-    """Remove a batch of jobs that ended longer than `age` ago."""
+    """Remove a batch of jobs, and one of runs, that ended longer than `age` ago; the larger number."""
     async with unit.once() as conn:
-        return await jobs.prune(conn, age=age, batch=batch)
+        old_jobs = await jobs.prune(conn, age=age, batch=batch)
+    async with unit.once() as conn:
+        return max(old_jobs, await runs.prune(conn, age=age, batch=batch))
 
 
 async def tend(unit: Unit, *, age: timedelta) -> None:

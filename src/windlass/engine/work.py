@@ -1,15 +1,21 @@
 """The worker's side of the inbox: one turn = report what ended, take what is next, in one transaction."""
 
 import logging
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
+from windlass.core.event import Ended
 from windlass.core.job import Claimed, JobMove, Report, Setback, Success
+from windlass.core.reason import Reason
+from windlass.core.run import Letter
+from windlass.engine.faults import point
+from windlass.engine.settle import Stirred, ended_as, settle
 from windlass.engine.unit import Unit
 from windlass.errors import Invalid
-from windlass.store import events, jobs, workers
+from windlass.store import events, jobs, runs, workers
 from windlass.store.events import Line
 from windlass.store.jobs import Lane
 from windlass.store.pool import UNSTORABLE, Connection
@@ -31,26 +37,37 @@ class Turn:
     count: int = 0
 
     @property
-    def statements(self) -> int:
+    def runs(self) -> list[UUID]:
+        """The runs that this may advance."""
+        return sorted({report.job.run_id for report in self.reports if report.job.run_id is not None})
+
+    @property
+    def is_single(self) -> bool:
+        """One statement says it all."""
         kinds = {type(report) for report in self.reports}
-        return len(kinds) + bool(self.lines) + bool(self.lanes and self.count)
+        return len(kinds) + bool(self.lines) + bool(self.lanes and self.count) <= 1
 
 
 async def turn(unit: Unit, wish: Turn) -> tuple[list[Claimed], set[UUID]]:
-    """Record reports and claim, all or nothing; returns the jobs claimed and the ids whose report was recorded.
+    """Record reports, advance their runs and claim, all or nothing; returns the jobs claimed and the ids recorded.
 
     A report that the database cannot store must not sink the others: the batch is split until it stands alone,
     and is then recorded as a failure that says so.
     """
+    touched = wish.runs
     try:
-        async with unit.begin() if wish.statements > 1 else unit.once() as conn:
-            recorded = await _record(conn, wish)
+        async with unit.once() if wish.is_single and not touched else unit.begin() as conn:
+            recorded, stirred = await _record(conn, unit, wish, touched)
             claimed = await jobs.claim(conn, wish.lanes, count=wish.count, worker=wish.worker, lease=wish.lease)
-            return claimed, recorded
+            await unit.definitions.of(conn, {job.version_id for job in claimed if job.version_id is not None})
+            point("turn.claimed")
     except (*UNSTORABLE, Invalid) as error:
         if not wish.reports and not wish.lines:
             raise
         return [], await _record_apart(unit, wish, error)
+    point("turn.committed")
+    stirred.poke(unit, claimed=[job.id for job in claimed])
+    return claimed, recorded
 
 
 async def look(unit: Unit, queues: Sequence[str]) -> list[Lane]:
@@ -58,13 +75,13 @@ async def look(unit: Unit, queues: Sequence[str]) -> list[Lane]:
         return await jobs.find_lanes(conn, queues)
 
 
-async def heartbeat(unit: Unit, held_: Sequence[Claimed], *, worker: str, lease: timedelta) -> set[UUID]:
-    """Extend the leases; what is not in the answer is no longer ours."""
+async def heartbeat(unit: Unit, held_: Sequence[Claimed], *, worker: str, lease: timedelta) -> dict[UUID, bool]:
+    """Extend the leases; what is not in the answer is no longer ours, what is true in it is asked to stop."""
     async with unit.once() as conn:
         return await jobs.heartbeat(conn, held_, worker=worker, lease=lease)
 
 
-async def held(unit: Unit, held_: Sequence[Claimed], *, worker: str) -> set[UUID]:
+async def held(unit: Unit, held_: Sequence[Claimed], *, worker: str) -> dict[UUID, bool]:
     async with unit.once() as conn:
         return await jobs.held(conn, held_, worker=worker)
 
@@ -87,19 +104,52 @@ async def registry(unit: Unit) -> dict[str, tuple[str, bool]]:
         return {name: (runtime, enabled) for name, runtime, enabled in await workers.registry(conn)}
 
 
-async def _record(conn: Connection, wish: Turn) -> set[UUID]:
-    successes = [report for report in wish.reports if isinstance(report, Success)]
-    setbacks = [report for report in wish.reports if isinstance(report, Setback)]
-    recorded: set[UUID] = set()
+async def _record(conn: Connection, unit: Unit, wish: Turn, touched: Sequence[UUID]) -> tuple[set[UUID], Stirred]:
+    """Lock order: runs first, then jobs."""
+    held_runs = await runs.lock(conn, touched) if touched else []
+    point("settle.locked")
     if wish.lines:
         await events.insert_lines(conn, wish.lines)
+    states = await _finish(conn, wish)
+    point("settle.recorded")
+    if held_runs:
+        news = _news(wish.reports, states, {run.id for run in held_runs})
+        return set(states), await settle(conn, unit, held_runs, news, actor=wish.worker)
+    return set(states), Stirred()
+
+
+async def _finish(conn: Connection, wish: Turn) -> dict[UUID, str]:
+    """What became of the jobs whose report was recorded."""
+    successes = [report for report in wish.reports if isinstance(report, Success)]
+    setbacks = [report for report in wish.reports if isinstance(report, Setback)]
+    states: dict[UUID, str] = {}
     if successes and setbacks:
         await jobs.lock(conn, (report.job.id for report in wish.reports))
     if successes:
-        recorded |= await jobs.succeed(conn, successes, worker=wish.worker)
+        states |= dict.fromkeys(await jobs.succeed(conn, successes, worker=wish.worker), "succeeded")
     if setbacks:
-        recorded |= await jobs.set_back(conn, setbacks, worker=wish.worker)
-    return recorded
+        states |= await jobs.set_back(conn, setbacks, worker=wish.worker)
+    return states
+
+
+def _news(reports: Sequence[Report], states: Mapping[UUID, str], known: Container[UUID]) -> dict[UUID, list[Ended]]:
+    """What the runs hear: each step that ended, instances counted together."""
+    counts: Counter[tuple[UUID, int, Letter]] = Counter()
+    reasons: dict[tuple[UUID, int, Letter], Reason] = {}
+    for report in reports:
+        job, state = report.job, states.get(report.job.id, "pending")
+        if job.run_id is None or job.step is None or state == "pending" or job.run_id not in known:
+            continue
+        error = report.error if isinstance(report, Setback) else None
+        key = job.run_id, job.step, ended_as(state, error.get("type") if error else None)
+        counts[key] += 1
+        if error:
+            reasons[key] = Reason("failed", str(error.get("message")))
+    news: dict[UUID, list[Ended]] = defaultdict(list)
+    for key, count in counts.items():
+        run, step, letter = key
+        news[run].append(Ended(step, letter, reasons.get(key), count))
+    return news
 
 
 async def _record_apart(unit: Unit, wish: Turn, error: Exception) -> set[UUID]:
@@ -127,5 +177,8 @@ async def _record_poisoned(unit: Unit, wish: Turn, error: Exception) -> set[UUID
     job = wish.reports[0].job
     told = {"type": type(error).__name__, "message": f"the outcome could not be stored: {str(error)!a}"}
     _log.error("job %s: %s", job.id, told["message"])
-    async with unit.once() as conn:
-        return await jobs.set_back(conn, [Setback(job, JobMove.FAIL, told, timedelta())], worker=wish.worker)
+    plain = Turn(worker=wish.worker, lease=wish.lease, reports=[Setback(job, JobMove.FAIL, told, timedelta())])
+    async with unit.begin() as conn:
+        recorded, stirred = await _record(conn, unit, plain, plain.runs)
+    stirred.poke(unit)
+    return recorded

@@ -4,7 +4,7 @@ import asyncio
 import random
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
@@ -12,7 +12,7 @@ from uuid import UUID
 
 from windlass.core.document import decode
 from windlass.core.job import Claimed, Report, after
-from windlass.core.outcome import Outcome, Released
+from windlass.core.outcome import Cancelled, Outcome, Released
 from windlass.effects.context import Context, enter
 from windlass.effects.handlers import Handler, Handlers, failed, perform, timed_out
 from windlass.effects.threads import Threads
@@ -25,6 +25,7 @@ class Stop(Enum):
 
     TIMEOUT = "timeout"
     LOST = "lost"  # cancelled, or the lease ran out: the row is no longer ours
+    ASKED = "asked"  # its run was cancelled: the row is ours, and what really becomes of it is recorded
     DRAIN = "drain"
 
 
@@ -40,7 +41,9 @@ class Attempt:
     begun: bool = False
 
     def end(self, why: Stop) -> None:
-        if self.stop is None and self.task is not None:
+        if why is Stop.ASKED and not self.handler.is_async:
+            self.context.cancel()  # a thread cannot be stopped; it may look, and its end counts
+        elif self.stop is None and self.task is not None:
             self.stop = why
             self.context.cancel()
             if self.begun:  # a task that is cancelled before its first step ends without a word
@@ -55,8 +58,13 @@ class Attempts:
     """`ended` is called with each attempt, its report (None if it no longer matters) and how long it ran."""
 
     def __init__(
-        self, handlers: Handlers, concurrency: int, ended: Callable[[Claimed, Report | None, float], None]
+        self,
+        handlers: Handlers,
+        concurrency: int,
+        ended: Callable[[Claimed, Report | None, float], None],
+        prepare: Callable[[Claimed, Context], Awaitable[None]],
     ) -> None:
+        self._prepare = prepare
         self.lines: deque[Line] = deque()  # what handlers logged; appended from any thread
         self._handlers = handlers
         self._concurrency = concurrency
@@ -114,12 +122,18 @@ class Attempts:
         now = time.monotonic()
         return [attempt.job for attempt in self._running.values() if now - attempt.started >= older_than]
 
-    def keep_only(self, held: set[UUID], of: Sequence[Claimed]) -> list[UUID]:
+    def keep_only(self, held: Container[UUID], of: Sequence[Claimed]) -> list[UUID]:
         """Stop those of `of` that are no longer held; returns their ids."""
         lost = [job.id for job in of if job.id not in held and self._is_running(job)]
         for id_ in lost:
             self._running[id_].end(Stop.LOST)
         return lost
+
+    def ask(self, ids: Iterable[UUID]) -> None:
+        """Their runs were cancelled: they should stop."""
+        for id_ in ids:
+            if attempt := self._running.get(id_):
+                attempt.end(Stop.ASKED)
 
     def stop_all(self, why: Stop) -> None:
         for attempt in tuple(self._running.values()):
@@ -150,9 +164,14 @@ class Attempts:
         self._end(attempt, outcome)
 
     async def _perform(self, attempt: Attempt) -> Outcome:
+        payload = decode(attempt.job.payload)
         if attempt.job.meta is not None:
             attempt.context.meta = decode(attempt.job.meta)
-        return await perform(attempt.handler, attempt.context, decode(attempt.job.payload), self._threads)
+        if attempt.job.run_id is not None and attempt.handler.wants_context:
+            if isinstance(payload, dict):
+                attempt.context.item = payload.get("item")
+            await self._prepare(attempt.job, attempt.context)
+        return await perform(attempt.handler, attempt.context, payload, self._threads)
 
     def _end(self, attempt: Attempt, outcome: Outcome | None) -> None:
         if attempt.timer is not None:
@@ -179,5 +198,7 @@ def _meaning(attempt: Attempt, error: BaseException) -> Outcome | None:
             return None
         case Stop.DRAIN:
             return Released()
+        case Stop.ASKED:
+            return Cancelled()
         case None:
             return failed(error)  # the handler awaited something that was cancelled

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from windlass.engine.unit import Unit
 from windlass.runtime.scheduler import Scheduler
+from windlass.runtime.settler import Settler
 from windlass.runtime.timers import Timers
 from windlass.runtime.upkeep import Upkeep, UpkeepOptions
 from windlass.runtime.worker import Worker
@@ -13,6 +14,7 @@ from windlass.runtime.worker import Worker
 class Supervisor:
     def __init__(self, unit: Unit, *, holder: str, keep: timedelta | None) -> None:
         self._timers = Timers(unit)
+        self._settler = Settler(unit)
         self._scheduler = Scheduler(unit)
         self._upkeep = Upkeep(unit, holder, UpkeepOptions(keep=keep))
 
@@ -21,6 +23,7 @@ class Supervisor:
     ) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._timers.run(stop), name="windlass-timers")
+            group.create_task(self._settler.run(stop), name="windlass-settler")
             group.create_task(self._scheduler.run(stop), name="windlass-scheduler")
             group.create_task(self._upkeep.run(stop), name="windlass-upkeep")
             if worker is not None:

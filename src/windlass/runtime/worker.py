@@ -18,7 +18,7 @@ import os
 import random
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from uuid import UUID
@@ -34,6 +34,7 @@ from windlass.runtime.attempts import Attempts, Stop
 from windlass.runtime.beat import LONGEST_PAUSE, beat
 from windlass.runtime.lanes import Lanes
 from windlass.runtime.metrics import WorkerMetrics
+from windlass.runtime.upstreams import Upstreams
 
 _log = logging.getLogger("windlass.worker")
 SIGN_OF_LIFE = 10.0  # seconds; others take a worker for dead that was silent for three of these
@@ -73,7 +74,7 @@ class Worker:
         self._wanted = [like(prefix) for prefix in self.options.prefixes]
         self._registry: dict[str, tuple[str, bool]] = {}
         self._lanes = Lanes(self.serves)
-        self._attempts = Attempts(handlers, self.options.concurrency, self._ended)
+        self._attempts = Attempts(handlers, self.options.concurrency, self._ended, Upstreams(unit).prepare)
         self._reports: list[Report] = []
         self._ends: list[tuple[str, str, int, float]] = []
         self._turns: set[asyncio.Task[None]] = set()
@@ -266,6 +267,7 @@ class Worker:
                 status = "failed" if report.move is JobMove.FAIL else "pending"
                 _tell(report)
             self._ends.append((job.type, status, job.number, seconds))
+            self._hungry = self._hungry or job.run_id is not None  # the next step may be there right after the report
         self._stir()
 
     # Beats
@@ -295,7 +297,9 @@ class Worker:
             with contextlib.suppress(Unavailable):
                 self._let_go(await work.held(self._unit, jobs, worker=self.options.id), jobs)
 
-    def _let_go(self, held: set[UUID], jobs: Sequence[Claimed]) -> None:
+    def _let_go(self, held: Mapping[UUID, bool], jobs: Sequence[Claimed]) -> None:
+        """Stop what is no longer ours, and ask to stop what our side of is no longer wanted."""
+        self._attempts.ask(id_ for id_, asked in held.items() if asked)
         for id_ in self._attempts.keep_only(held, jobs):
             _log.info("job %s was cancelled or its lease lost: its handler is told to stop", id_)
 

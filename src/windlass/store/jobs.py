@@ -83,7 +83,8 @@ async def succeed(conn: Connection, reports: Sequence[Success], *, worker: str) 
     return {row[0] for row in await conn.fetch(_SQL["succeed"], ids, fences, results, worker)}
 
 
-async def set_back(conn: Connection, reports: Sequence[Setback], *, worker: str) -> set[UUID]:
+async def set_back(conn: Connection, reports: Sequence[Setback], *, worker: str) -> dict[UUID, str]:
+    """Which were recorded, and what the jobs are now."""
     reports = sorted(reports, key=_job_id)
     rows = await conn.fetch(
         _SQL["set_back"],
@@ -92,27 +93,24 @@ async def set_back(conn: Connection, reports: Sequence[Setback], *, worker: str)
         [report.move.value for report in reports],
         [encode(report.error, field="error") if report.error else None for report in reports],
         [report.delay for report in reports],
+        [report.result for report in reports],
         worker,
     )
-    return {row[0] for row in rows}
+    return {row[0]: row[1] for row in rows}
 
 
-async def heartbeat(conn: Connection, jobs: Sequence[Claimed], *, worker: str, lease: timedelta) -> set[UUID]:
-    return {row[0] for row in await conn.fetch(_SQL["heartbeat"], *_fences(jobs), worker, lease)}
+async def heartbeat(conn: Connection, jobs: Sequence[Claimed], *, worker: str, lease: timedelta) -> dict[UUID, bool]:
+    """What is still held, and whether it is asked to stop."""
+    return {row[0]: row[1] for row in await conn.fetch(_SQL["heartbeat"], *_fences(jobs), worker, lease)}
 
 
-async def held(conn: Connection, jobs: Sequence[Claimed], *, worker: str) -> set[UUID]:
-    return {row[0] for row in await conn.fetch(_SQL["held"], *_fences(jobs), worker)}
+async def held(conn: Connection, jobs: Sequence[Claimed], *, worker: str) -> dict[UUID, bool]:
+    return {row[0]: row[1] for row in await conn.fetch(_SQL["held"], *_fences(jobs), worker)}
 
 
 async def become_due(conn: Connection, batch: int) -> list[str]:
     """The queues of the rows that came into line, one entry a row."""
     return [row[0] for row in await conn.fetch(_SQL["become_due"], batch)]
-
-
-async def next_due(conn: Connection) -> timedelta | None:
-    wait: timedelta | None = await conn.fetchval(_SQL["next_due"])
-    return wait
 
 
 async def release_expired(conn: Connection, batch: int, *, actor: str) -> list[tuple[UUID, str]]:

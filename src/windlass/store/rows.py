@@ -39,6 +39,10 @@ class Job:
     meta: dict[str, Any]
     seq: int
     epoch: int
+    run_id: UUID | None  # the run it is a step of
+    step: int | None
+    item: int | None
+    cancel_requested: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +105,10 @@ def job(row: asyncpg.Record) -> Job:
         meta=decode(row["meta"]) or {},
         seq=row["seq"],
         epoch=row["epoch"],
+        run_id=row["run_id"],
+        step=row["step"],
+        item=row["item"],
+        cancel_requested=row["cancel_requested"],
     )
 
 

@@ -65,7 +65,8 @@ claimed as (
      set status = 'leased', leased_by = $8, lease_until = (select windlass.now()) + $9::interval,
          claim_no = claim_no + 1, updated_at = (select windlass.now())
    where id = any(array(select id from picked))
-  returning id, type, payload, queue, priority, seq, attempt, lost, max_attempts, claim_no, timeout, retry, created_at, meta, alone),
+  returning id, type, payload, queue, priority, seq, attempt, lost, max_attempts, claim_no, timeout, retry, created_at, meta, alone,
+            run_id, version_id, step, item, items),
 logged as (
   insert into workflow.workflow_event (workflow_id, event_type, actor, attempt, created_at)
   select id, 'leased', $8, attempt + lost + 1, (select windlass.now()) from claimed)
@@ -80,7 +81,8 @@ select from workflow.workflow_run where id = any($1) order by id for update
 -- moves: leased -> succeeded
 with done as (
   update workflow.workflow_run j
-     set status = 'succeeded', result = d.result, leased_by = null, lease_until = null, updated_at = (select windlass.now())
+     set status = 'succeeded', result = d.result, settled = true, leased_by = null, lease_until = null,
+         updated_at = (select windlass.now())
     from unnest($1::uuid[], $2::int[], $3::jsonb[]) as d(id, claim_no, result)
    where j.id = d.id and j.claim_no = d.claim_no and j.leased_by = $4
   returning j.id, j.attempt + j.lost + 1 as number),
@@ -90,48 +92,55 @@ logged as (
 select id from done
 
 -- name: set_back
--- Record failures (with attempts left or without) and jobs handed back; a zombie's are not among those returned.
--- moves: leased -> pending; leased -> failed
+-- Record failures (with attempts left or without), jobs handed back and jobs that stopped when asked; a zombie's are not
+-- among those returned. Whoever was asked to stop is not tried again.
+-- moves: leased -> pending; leased -> failed; leased -> cancelled
 with told as (
-  select * from unnest($1::uuid[], $2::int[], $3::text[], $4::jsonb[], $5::interval[])
-             as d(id, claim_no, move, error, delay)),
+  select * from unnest($1::uuid[], $2::int[], $3::text[], $4::jsonb[], $5::interval[], $6::jsonb[])
+             as d(id, claim_no, move, error, delay, result)),
+meant as (
+  select d.*, case when d.move = 'cancel' or d.move = 'release' and j.cancel_requested then 'cancelled'
+                   when d.move = 'fail' or d.move = 'retry' and j.cancel_requested then 'failed' else 'pending' end as status
+    from told d join workflow.workflow_run j on j.id = d.id),
 done as (
   update workflow.workflow_run j
-     set status = case d.move when 'fail' then 'failed' else 'pending' end,
-         attempt = j.attempt + case d.move when 'release' then 0 else 1 end,
+     set status = d.status, settled = j.settled or d.status <> 'pending', result = coalesce(d.result, j.result),
+         attempt = j.attempt + case when d.move in ('fail', 'retry') then 1 else 0 end,
          run_at = case d.move when 'retry' then (select windlass.now()) + d.delay else j.run_at end,
          last_error = coalesce(d.error ->> 'message', j.last_error),
          errors = case when d.error is null then j.errors else windlass.remember(j.errors, jsonb_build_object(
            'attempt', j.attempt + j.lost + 1, 'at', (select windlass.now())) || d.error) end,
          leased_by = null, lease_until = null, updated_at = (select windlass.now())
-    from told d
-   where j.id = d.id and j.claim_no = d.claim_no and j.leased_by = $6
-  returning j.id, d.move, d.error, d.delay, j.attempt + j.lost + case d.move when 'release' then 1 else 0 end as number),
+    from meant d
+   where j.id = d.id and j.claim_no = d.claim_no and j.leased_by = $7
+  returning j.id, j.status, d.move, d.error, d.delay,
+            j.attempt + j.lost + case when d.move in ('fail', 'retry') then 0 else 1 end as number),
 logged as (
   insert into workflow.workflow_event (workflow_id, event_type, data, actor, attempt, created_at)
-  select id, case move when 'fail' then 'failed' else 'retried' end,
-         case move when 'release' then '{"reason": "handed back"}'::jsonb
-                   when 'retry' then jsonb_build_object('error', error ->> 'message', 'delay_seconds', extract(epoch from delay))
-                   else jsonb_build_object('error', error ->> 'message') end,
-         $6, number, (select windlass.now()) from done)
-select id from done
+  select id, case status when 'pending' then 'retried' else status end,
+         case when status = 'cancelled' then null
+              when move = 'release' then '{"reason": "handed back"}'::jsonb
+              when status = 'pending' then jsonb_build_object('error', error ->> 'message', 'delay_seconds', extract(epoch from delay))
+              else jsonb_build_object('error', error ->> 'message') end,
+         $7, number, (select windlass.now()) from done)
+select id, status from done
 
 -- name: heartbeat
--- Extend what this worker still holds; what is not returned was lost or cancelled.
+-- Extend what this worker still holds; what is not returned was lost or cancelled. Also: which of it is it asked to stop?
 with held as (
   update workflow.workflow_run j set lease_until = (select windlass.now()) + $4::interval, updated_at = (select windlass.now())
     from unnest($1::uuid[], $2::int[]) as d(id, claim_no)
    where j.id = d.id and j.claim_no = d.claim_no and j.leased_by = $3
-  returning j.id, j.attempt + j.lost + 1 as number),
+  returning j.id, j.cancel_requested, j.attempt + j.lost + 1 as number),
 logged as (
   insert into workflow.workflow_event (workflow_id, event_type, data, actor, attempt, created_at)
   select id, 'heartbeat', jsonb_build_object('extended_by_seconds', extract(epoch from $4::interval)), $3, number,
          (select windlass.now()) from held)
-select id from held
+select id, cancel_requested from held
 
 -- name: held
--- What does this worker still hold?
-select j.id from unnest($1::uuid[], $2::int[]) as d(id, claim_no)
+-- What does this worker still hold, and which of it is it asked to stop?
+select j.id, j.cancel_requested from unnest($1::uuid[], $2::int[]) as d(id, claim_no)
   join workflow.workflow_run j on j.id = d.id and j.claim_no = d.claim_no and j.leased_by = $3
 
 -- name: become_due
@@ -145,16 +154,12 @@ placed as (
 update workflow.workflow_run j set due = true, seq = placed.seq from placed where j.id = placed.id
 returning j.queue
 
--- name: next_due
--- How long until the next row becomes due?
-select run_at - windlass.now() from workflow.workflow_run
- where status = 'pending' and not due order by run_at limit 1
-
 -- name: release_expired
 -- Give work back whose holder fell silent, whoever it was; a job that used up its attempts that way ends.
 -- Not in the first seconds of a server: while it was down nobody could send a heartbeat.
 -- What one more loss would end is claimed by itself from now on: whatever kills its workers takes no others along.
--- moves: leased -> pending; leased -> failed
+-- Whoever was asked to stop is not tried again.
+-- moves: leased -> pending; leased -> failed; leased -> cancelled
 with silent as (
   select id from workflow.workflow_run where status = 'leased' and lease_until < windlass.now()
      and pg_postmaster_start_time() < windlass.now() - interval '5 seconds'
@@ -163,7 +168,8 @@ freed as (
   update workflow.workflow_run j
      set lost = j.lost + 1,
          alone = j.attempt + j.lost + 2 >= j.max_attempts + case j.queue when 'sql' then 5 else 0 end,
-         status = case when j.attempt >= j.max_attempts
+         status = case when j.cancel_requested then 'cancelled'
+                       when j.attempt >= j.max_attempts
                          or j.attempt + j.lost + 1 >= j.max_attempts + case j.queue when 'sql' then 5 else 0 end
                        then 'failed' else 'pending' end,
          last_error = 'lease lost: ' || coalesce(j.leased_by, 'the worker') || ' fell silent',
@@ -174,7 +180,7 @@ freed as (
   returning j.id, j.status, j.last_error, j.attempt + j.lost as number),
 logged as (
   insert into workflow.workflow_event (workflow_id, event_type, data, actor, attempt)
-  select id, case status when 'failed' then 'failed' else 'retried' end, jsonb_build_object('error', last_error), $2, number
+  select id, case status when 'pending' then 'retried' else status end, jsonb_build_object('error', last_error), $2, number
     from freed)
 select id, status from freed
 
@@ -195,7 +201,7 @@ logged as (
 select id from ended
 
 -- name: reopen
--- Start a finished job over: attempts are counted afresh, the trail goes on.
+-- Start a finished job over: attempts are counted afresh, the trail goes on. A run's jobs are started over by the run.
 -- moves: failed -> pending; cancelled -> pending
 with again as (
   update workflow.workflow_run j
@@ -203,7 +209,7 @@ with again as (
          seq = nextval('workflow.workflow_run_seq_seq'), result = null, updated_at = windlass.now()
    where j.id = any(array(
            select id from workflow.workflow_run
-            where id = any($1) and org = $2 and status in ('failed', 'cancelled') and deleted_at is null
+            where id = any($1) and org = $2 and status in ('failed', 'cancelled') and deleted_at is null and run_id is null
             order by id for update))
      and j.status in ('failed', 'cancelled')
   returning j.id, j.queue, j.epoch),
@@ -258,15 +264,17 @@ select j.* from workflow.workflow_run j
  where j.id = any(array(select id from page order by seq desc limit $6)) order by j.seq desc
 
 -- name: prune
--- Remove a batch of rows that ended before the cutoff: the oldest places of each (type, status).
+-- Remove a batch of rows that ended before the cutoff: the oldest places of each (type, status). What a live run needs stays.
 with old as (
   select j.id from windlass.finished kind cross join lateral (
-    select id, updated_at from workflow.workflow_run j
+    select id, updated_at, run_id from workflow.workflow_run j
      where j.status in ('succeeded', 'failed', 'cancelled') and j.type = kind.type and j.status = kind.status
      order by seq limit $2 for update skip locked) as j
-   where j.updated_at < windlass.now() - $1::interval limit $2),
+   where j.updated_at < windlass.now() - $1::interval
+     and not exists (select from windlass.run r where r.id = j.run_id and r.finished_at is null) limit $2),
 hidden as (
-  select id from workflow.workflow_run where deleted_at < windlass.now() - $1::interval limit $2),
+  select id from workflow.workflow_run j where deleted_at < windlass.now() - $1::interval
+     and not exists (select from windlass.run r where r.id = j.run_id and r.finished_at is null) limit $2),
 gone as (
   delete from workflow.workflow_run where id = any(array(select id from old union select id from hidden)) returning id),
 quiet as (delete from windlass.job_log where job_id = any(array(select id from gone)))

@@ -1,0 +1,137 @@
+"""`windlass workflows`: what is deployed, and switches for it."""
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any
+
+import typer
+
+from windlass.app import Windlass
+from windlass.cli.output import Json, cell, note, record, say, show_fields, show_json, show_table
+from windlass.cli.running import use
+from windlass.core.definition import parse
+from windlass.core.drawing_tree import draw_tree
+from windlass.core.drawing_words import trigger
+from windlass.engine import workflows
+from windlass.engine.unit import Unit
+from windlass.engine.workflows import PAGE_LIMIT, Page, VersionPage
+from windlass.errors import WindlassError
+
+Name = Annotated[str, typer.Argument(metavar="NAME")]
+Names = Annotated[list[str], typer.Argument(metavar="NAME...")]
+Limit = Annotated[int, typer.Option(min=1, max=PAGE_LIMIT)]
+COLUMNS = ("name", "version", "enabled", "steps", "trigger", "updated")
+
+
+def list_(
+    limit: Limit = 50,
+    after: Annotated[str, typer.Option(metavar="NAME", help="Go on after this name.")] = "",
+    json: Json = False,
+) -> None:
+    """By name."""
+
+    async def action(app: Windlass) -> Page:
+        return await workflows.list_(await app.open(), after=after, limit=limit)
+
+    page = use(action)
+    rows = [record(line) for line in page.workflows]
+    if json:
+        show_json({"workflows": rows, "next": page.next})
+        return
+    show_table(COLUMNS, map(_row, rows))
+    if page.next is not None:
+        note(f"more: --after {page.next}")
+
+
+def show(
+    name: Name,
+    version: Annotated[int | None, typer.Option(min=1, help="This version; the live one if left out.")] = None,
+    json: Json = False,
+) -> None:
+    """One workflow with its steps; with --json the whole document."""
+
+    async def action(app: Windlass) -> dict[str, Any]:
+        return record(await workflows.get(await app.open(), name, number=version))
+
+    row = use(action)
+    if json:
+        show_json(row)
+        return
+    workflow = parse(row["document"])
+    fields = {key: value for key, value in row.items() if key not in ("document", "fingerprint")}
+    show_fields({**fields, "trigger": trigger(workflow.trigger), "description": workflow.description})
+    say("")
+    for line in draw_tree(workflow).splitlines():
+        say(cell(line))
+
+
+def versions(
+    name: Name,
+    limit: Limit = 50,
+    before: Annotated[int | None, typer.Option(min=1, help="Go on below this version.")] = None,
+    json: Json = False,
+) -> None:
+    """Every version that was published, newest first."""
+
+    async def action(app: Windlass) -> VersionPage:
+        return await workflows.versions(await app.open(), name, before=before, limit=limit)
+
+    page = use(action)
+    rows = [record(row) for row in page.versions]
+    if json:
+        show_json({"versions": rows, "next": page.next})
+        return
+    names = ("number", "live", "steps", "created_at", "fingerprint")
+    show_table(
+        ("version", "live", "steps", "published", "fingerprint"), [[_word(row[n]) for n in names] for row in rows]
+    )
+    if page.next is not None:
+        note(f"more: --before {page.next}")
+
+
+def enable(names: Names, json: Json = False) -> None:
+    """Let new runs start again."""
+    _each(names, "enabled", lambda unit, name: workflows.enable(unit, name), json=json)
+
+
+def disable(names: Names, json: Json = False) -> None:
+    """Refuse new runs; live ones go on."""
+    _each(names, "disabled", lambda unit, name: workflows.enable(unit, name, False), json=json)
+
+
+def delete(names: Names, json: Json = False) -> None:
+    """Free the names; live runs finish on their version."""
+    _each(names, "deleted", workflows.delete, json=json)
+
+
+def _each(names: list[str], done: str, act: Callable[[Unit, str], Awaitable[None]], *, json: bool) -> None:
+    """Each workflow stands for itself."""
+
+    async def action(app: Windlass) -> list[tuple[str, str | None]]:
+        unit = await app.open()
+        return [(name, await _error(act(unit, name))) for name in names]
+
+    answers = use(action)
+    if json:
+        show_json([{"name": name, done: error is None, "error": error} for name, error in answers])
+    for name, error in answers if not json else ():
+        note(f"error: {error}") if error else say(f"{done} {name}")
+    if any(error for _, error in answers):
+        raise typer.Exit(1)
+
+
+async def _error(act: Awaitable[None]) -> str | None:
+    try:
+        await act
+    except WindlassError as error:
+        return str(error)
+    return None
+
+
+def _row(line: dict[str, Any]) -> list[object]:
+    started = line["trigger"]
+    word = started if isinstance(started, str) else f"cron {started.get('cron')}"
+    return [line["name"], line["live"], _word(line["enabled"]), line["steps"], word, line["updated_at"]]
+
+
+def _word(value: object) -> object:
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else value

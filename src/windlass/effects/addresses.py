@@ -1,0 +1,112 @@
+"""Which addresses may be connected to: public ones, and what the operator allowed.
+
+A name proves nothing: it is the address that is checked, once when it was looked up and once more when its socket is
+made, so that literals, redirects and names that change their mind all pass here.
+"""
+
+import re
+import socket
+from collections.abc import Iterable, Iterator
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+from windlass.errors import Invalid
+
+Network = IPv4Network | IPv6Network
+Address = IPv4Address | IPv6Address
+
+# Our own table, because what `ipaddress` calls private differs from one Python to the next.
+REFUSED: dict[str, tuple[Network, ...]] = {
+    kind: tuple(map(ip_network, networks.split()))
+    for kind, networks in {
+        "a metadata": "169.254.169.254 169.254.170.2 168.63.129.16 100.100.100.200 192.0.0.192 fd00:ec2::254",
+        "a loopback": "127.0.0.0/8 ::1",
+        "an unspecified": "0.0.0.0/8 ::",
+        "a private": "10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 fc00::/7",
+        "a shared (CGNAT)": "100.64.0.0/10",
+        "a link-local": "169.254.0.0/16 fe80::/10",
+        "a site-local": "fec0::/10",
+        "a multicast": "224.0.0.0/4 ff00::/8",
+        "a documentation": "192.0.2.0/24 198.51.100.0/24 203.0.113.0/24 2001:db8::/32 3fff::/20",
+        "a benchmarking": "198.18.0.0/15 2001:2::/48",
+        "a Teredo": "2001::/32",
+        "a local NAT64": "64:ff9b:1::/48",
+        "a reserved": "192.0.0.0/24 192.88.99.0/24 240.0.0.0/4 2001::/23",
+    }.items()
+}
+NAT64 = IPv6Network("64:ff9b::/96")
+# Of IPv6 only this is handed out to anybody; the other two stand for the IPv4 address they carry.
+PUBLIC_IPV6 = (IPv6Network("2000::/3"), IPv6Network("::ffff:0:0/96"), NAT64)
+
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,255}").fullmatch
+_NUMBER = re.compile(r"(?:\d+|0[xX][0-9a-fA-F]*)").fullmatch
+
+
+class AddressRefused(OSError):
+    """An OSError, because the library beneath passes those on with their cause."""
+
+    def __init__(self, host: str, address: str, kind: str) -> None:
+        told = host if host == address else f"{host} ({address})"
+        super().__init__(
+            f"refused to connect to {told}: it is {kind} address; "
+            "allow it with WINDLASS_HTTP_ALLOW (CIDRs) if it is meant to be reached"
+        )
+        self.host, self.address, self.kind = host, address, kind
+
+
+class AddressGuard:
+    def __init__(self, allow: Iterable[Network] = ()) -> None:
+        self._allow = tuple(allow)
+
+    def check(self, host: str, address: str) -> None:
+        """Raise `AddressRefused` unless `address`, which `host` led to, is public or allowed."""
+        forms = tuple(_forms(ip_address(address)))
+        if any(form in network for network in self._allow for form in forms):
+            return
+        for form in forms:
+            if kind := _kind(form):
+                raise AddressRefused(host, address, kind)
+
+
+def check_host(host: str) -> None:
+    """Refuse what is neither a plain name nor an address in its usual form: parsers disagree about the rest."""
+    if ":" in host and _parsed(host) is not None and "%" not in host:
+        return
+    if not _NAME(host):
+        raise Invalid("the host is not a name and not an address", field="url")
+    if _NUMBER(host.rstrip(".").rpartition(".")[2]) and _parsed(host) is None:
+        raise Invalid(f"{host} is an address in an unusual form{_usual(host)}", field="url")
+
+
+def _forms(ip: Address) -> Iterator[Address]:
+    """The address and the IPv4 address inside it, if it carries one to whoever unpacks it."""
+    yield ip
+    if isinstance(ip, IPv6Address):
+        if ip.ipv4_mapped is not None:
+            yield ip.ipv4_mapped
+        if ip.sixtofour is not None:
+            yield ip.sixtofour
+        if ip in NAT64:
+            yield IPv4Address(int(ip) & 0xFFFF_FFFF)
+
+
+def _kind(ip: Address) -> str | None:
+    for kind, networks in REFUSED.items():
+        if any(ip in network for network in networks):
+            return kind
+    if isinstance(ip, IPv6Address) and not any(ip in network for network in PUBLIC_IPV6):
+        return "not a public"
+    return None
+
+
+def _parsed(host: str) -> Address | None:
+    try:
+        return ip_address(host)
+    except ValueError:
+        return None
+
+
+def _usual(host: str) -> str:
+    try:
+        return f": write {socket.inet_ntoa(socket.inet_aton(host.rstrip('.')))}"
+    except OSError:
+        return ""

@@ -1,0 +1,93 @@
+"""Runs below a step: they are recorded with the step's start and begin by themselves in a moment."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from windlass.core.command import StartChild
+from windlass.core.document import encode
+from windlass.core.event import Ended, Event
+from windlass.core.reason import Reason
+from windlass.core.run import Letter
+from windlass.core.step import ChildAction, Foreach, Step
+from windlass.core.workflow import Workflow
+from windlass.engine.unit import Unit
+from windlass.store import runs, workflows
+from windlass.store.pool import Connection
+from windlass.store.runs import Held, NewChildren
+from windlass.store.workflows import Live
+
+MAX_DEPTH = 10
+
+
+class Asked(NamedTuple):
+    """A step of a run, and which of its instances are to be started."""
+
+    run: Held
+    step: Step
+    command: StartChild
+    input: str | None = None  # JSON, where templates were filled in
+
+    @property
+    def workflow(self) -> str:
+        assert isinstance(self.step.action, ChildAction)
+        return self.step.action.workflow
+
+
+async def start(conn: Connection, unit: Unit, asked: Sequence[Asked], *, actor: str) -> list[tuple[UUID, Event]]:
+    """Record the runs; what cannot be started is told as an end."""
+    live = await _live(conn, asked)
+    definitions = await unit.definitions.of(conn, {known.version_id for known in live.values()})
+    rows: list[NewChildren] = []
+    refused: list[tuple[UUID, Event]] = []
+    for wish in asked:
+        known = live.get((wish.run.org, wish.workflow))
+        if why := _objection(wish, known):
+            end = Ended(wish.command.step, Letter.FAILED, Reason("child", why), wish.command.count)
+            refused.append((wish.run.id, end))
+        elif known is not None:
+            rows.append(_row(wish, known, definitions[known.version_id]))
+    if rows:
+        await runs.insert_children(conn, rows, actor=actor)
+    return refused
+
+
+async def _live(conn: Connection, asked: Iterable[Asked]) -> Mapping[tuple[str, str], Live]:
+    names: dict[str, set[str]] = defaultdict(set)
+    for wish in asked:
+        names[wish.run.org].add(wish.workflow)
+    found: dict[tuple[str, str], Live] = {}
+    for org, wanted in names.items():
+        known = await workflows.live(conn, wanted, org=org)
+        found |= {(org, name): live for name, live in known.items()}
+    return found
+
+
+def _objection(wish: Asked, known: Live | None) -> str | None:
+    if known is None:
+        return f"there is no workflow {wish.workflow!r}"
+    if not known.enabled:
+        return f"workflow {wish.workflow!r} is disabled"
+    if wish.run.depth >= MAX_DEPTH:
+        return f"runs below runs go {MAX_DEPTH} deep at most"
+    return None
+
+
+def _row(wish: Asked, known: Live, workflow: Workflow) -> NewChildren:
+    assert isinstance(wish.step.action, ChildAction)
+    return (
+        wish.run.id,
+        wish.command.step,
+        wish.command.first,
+        wish.command.count,
+        wish.run.round,
+        known.workflow_id,
+        known.version_id,
+        Letter.WAITING * len(workflow.steps),
+        encode(wish.step.action.input, field="input"),
+        workflow.max_duration,
+        isinstance(wish.step.fan_out, Foreach),
+        wish.input,
+        encode(dict(workflow.labels), field="labels") if workflow.labels else None,
+    )

@@ -1,0 +1,39 @@
+"""Fault points: places where a test may have the process die, to prove that nothing is lost there.
+
+`WINDLASS_FAULT=settle.saved` dies when that point is first reached, `settle.saved:3` at the third time. Unset, a point
+costs one comparison.
+"""
+
+import os
+import signal
+
+POINTS = (
+    "start.inserted",
+    "settle.locked",
+    "settle.recorded",
+    "settle.decided",
+    "settle.saved",
+    "settle.enqueued",
+    "turn.claimed",
+    "turn.committed",
+)
+_armed: str | None = None
+_left = 0
+
+
+def arm(wish: str | None) -> None:
+    global _armed, _left
+    name, _, count = (wish or "").partition(":")
+    _armed, _left = name or None, int(count or 1)
+
+
+def point(name: str) -> None:
+    if _armed is not None and _armed == name:
+        _reach()
+
+
+def _reach() -> None:
+    global _left
+    _left -= 1
+    if _left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,109 @@
+"""What steps and runs gave. A step's output is its job's result; of a fanned-out step the list by index; of a step that
+ran another workflow that run's output. A run's output is that of its last step, or of its last steps by name."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from windlass.core.document import decode
+from windlass.core.job import Claimed
+from windlass.core.plan import Plan
+from windlass.core.run import Letter
+from windlass.core.step import ChildAction
+from windlass.engine.unit import Unit
+from windlass.store import steps
+from windlass.store.pool import Connection
+from windlass.store.steps import Result
+from windlass.store.timers import Place
+
+MOST_INSTANCES = 10_000  # of a fanned-out step, in one list; more are read page by page
+
+
+class TooMany:
+    """Stands for the output of a step with more instances than fit into one list."""
+
+    def __init__(self, name: str, count: int) -> None:
+        self.text = f"{name} has {count} instances, a list holds {MOST_INSTANCES} at most: read them page by page"
+
+
+async def of_steps(conn: Connection, unit: Unit, wanted: Mapping[UUID, tuple[Plan, Iterable[int]]]) -> dict[Place, Any]:
+    """The outputs of these steps; null for those that gave none."""
+    places = [(run, step) for run, (_, numbers) in wanted.items() for step in numbers]
+    below = [place for place in places if isinstance(_step(wanted, place).action, ChildAction)]
+    found = await _results(conn, wanted, [place for place in places if place not in set(below)])
+    if below:
+        found |= await _children(conn, unit, wanted, below)
+    return {place: found.get(place) for place in places}
+
+
+async def of_needs(unit: Unit, jobs: Sequence[Claimed]) -> dict[UUID, dict[str, Any]]:
+    """For each of these jobs of steps, by its id: what the steps that it needs gave, by name."""
+    plans: dict[UUID, Plan] = {}
+    needed: dict[UUID, set[int]] = defaultdict(set)
+    async with unit.begin() as conn:
+        known = await unit.definitions.of(conn, {job.version_id for job in jobs if job.version_id is not None})
+        for job in jobs:
+            assert job.run_id is not None and job.version_id is not None and job.step is not None
+            plans[job.run_id] = known[job.version_id].plan
+            needed[job.run_id] |= plans[job.run_id].before(job.step)
+        found = await of_steps(conn, unit, {run: (plan, needed[run]) for run, plan in plans.items()})
+    return {
+        job.id: {plans[job.run_id].steps[n].name: found[job.run_id, n] for n in plans[job.run_id].before(job.step)}
+        for job in jobs
+        if job.run_id is not None and job.step is not None
+    }
+
+
+async def of_run(conn: Connection, unit: Unit, run: UUID, plan: Plan, letters: str) -> Any:
+    sinks = last_steps(plan)
+    done = [n for n in sinks if letters[n] == Letter.SUCCEEDED]
+    found = await of_steps(conn, unit, {run: (plan, done)})
+    if len(sinks) == 1:
+        return found.get((run, sinks[0]))
+    return {plan.steps[n].name: found[run, n] for n in done}
+
+
+def last_steps(plan: Plan) -> list[int]:
+    """Steps that nothing comes after; the final step does not count unless there is no other."""
+    sinks = [n for n, children in enumerate(plan.children) if not children and n != plan.final]
+    return sinks or [n for n in (plan.final,) if n is not None]
+
+
+async def _results(
+    conn: Connection, wanted: Mapping[UUID, tuple[Plan, Iterable[int]]], places: Sequence[Place]
+) -> dict[Place, Any]:
+    if not places:
+        return {}
+    rows: dict[Place, list[Result]] = defaultdict(list)
+    for row in await steps.results(conn, places, most=MOST_INSTANCES):
+        rows[row.run_id, row.step].append(row)
+    return {place: _output(_step(wanted, place).name, found) for place, found in rows.items()}
+
+
+def _output(name: str, rows: Sequence[Result]) -> Any:
+    count = rows[0].items
+    if count is None:
+        return decode(rows[0].result)
+    if count > MOST_INSTANCES:
+        return TooMany(name, count)
+    return [decode(row.result) for row in rows]
+
+
+async def _children(
+    conn: Connection, unit: Unit, wanted: Mapping[UUID, tuple[Plan, Iterable[int]]], places: Sequence[Place]
+) -> dict[Place, Any]:
+    rows: dict[Place, list[Any]] = defaultdict(list)
+    below = await steps.children(conn, places)
+    known = await unit.definitions.of(conn, {child.version_id for child in below})
+    for child in below:
+        plan = known[child.version_id].plan
+        rows[child.parent_id, child.step].append(await of_run(conn, unit, child.id, plan, child.letters))
+    return {
+        place: outputs if _step(wanted, place).fan_out is not None else outputs[0] for place, outputs in rows.items()
+    }
+
+
+def _step(wanted: Mapping[UUID, tuple[Plan, Iterable[int]]], place: Place) -> Any:
+    run, number = place
+    return wanted[run][0].steps[number]

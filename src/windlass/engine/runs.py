@@ -1,0 +1,210 @@
+"""Runs as people steer them: look, cancel, retry, rerun."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from windlass.core.document import encode
+from windlass.core.event import CancelAsked, Event, RerunAsked, RetryAsked
+from windlass.core.reason import Reason
+from windlass.core.run import RUN_EDGES, WORDS, Letter, RunMove, RunState
+from windlass.core.workflow import Workflow
+from windlass.engine import outputs
+from windlass.engine.settle import settle
+from windlass.engine.unit import Unit
+from windlass.engine.workflows import find_live
+from windlass.errors import Conflict, Invalid, NotFound
+from windlass.store import runs as store
+from windlass.store import steps
+from windlass.store.pool import Connection
+from windlass.store.runs import Held, RunEvent, RunFilter, RunRow
+from windlass.store.steps import Instance, StepJob
+
+__all__ = [
+    "Instance",
+    "RunPage",
+    "RunView",
+    "cancel",
+    "get",
+    "instances",
+    "list_",
+    "output",
+    "rerun",
+    "retry",
+    "states",
+]
+PAGE_LIMIT = 1000
+MAX_REASON = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class RunPage:
+    """Newest first. Pass `next` as `before` to go on; None means the end."""
+
+    runs: list[RunRow]
+    next: UUID | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """A run with its definition, its trail, and a job for each step that has one (the first instance)."""
+
+    row: RunRow
+    workflow: Workflow
+    events: list[RunEvent]
+    jobs: Mapping[int, StepJob]
+
+    @property
+    def states(self) -> dict[str, str]:
+        """What became of each step, in a word."""
+        return {
+            step.name: WORDS[Letter(letter)] for step, letter in zip(self.workflow.steps, self.row.letters, strict=True)
+        }
+
+
+async def get(unit: Unit, id_: UUID) -> RunRow:
+    async with unit.once() as conn:
+        return await _known(conn, unit, id_)
+
+
+async def view(unit: Unit, id_: UUID) -> RunView:
+    async with unit.begin() as conn:
+        row = await _known(conn, unit, id_)
+        workflow = (await unit.definitions.of(conn, [row.version_id]))[row.version_id]
+        return RunView(row, workflow, await store.events(conn, id_), await steps.jobs(conn, id_))
+
+
+async def output(unit: Unit, id_: UUID) -> Any:
+    """What a run gave: the output of its last step, or of its last steps by name."""
+    async with unit.begin() as conn:
+        row = await _known(conn, unit, id_)
+        workflow = (await unit.definitions.of(conn, [row.version_id]))[row.version_id]
+        return await outputs.of_run(conn, unit, id_, workflow.plan, row.letters)
+
+
+async def instances(unit: Unit, id_: UUID, step: str, *, after: int = -1, limit: int = 100) -> list[Instance]:
+    """A page of a step's instances, in order."""
+    _check_limit(limit)
+    async with unit.begin() as conn:
+        number = await _number(conn, unit, await _known(conn, unit, id_), step)
+        return await steps.instances(conn, id_, number, after=after, limit=limit)
+
+
+async def states(unit: Unit, ids: Sequence[UUID]) -> dict[UUID, RunState]:
+    async with unit.once() as conn:
+        return {id_: RunState(state) for id_, state in (await store.states(conn, ids)).items()}
+
+
+async def list_(
+    unit: Unit,
+    *,
+    workflow: str | None = None,
+    states: Sequence[str] | None = None,
+    labels: Mapping[str, str] | None = None,
+    before: UUID | None = None,
+    limit: int = 50,
+) -> RunPage:
+    _check_limit(limit)
+    for state in states or ():
+        if state not in set(RunState):
+            raise Invalid(f"state is {state!r}: one of {', '.join(RunState)}", field="state")
+    asked = encode(dict(labels), field="labels") if labels else None
+    async with unit.begin() as conn:
+        live = await find_live(conn, unit, workflow) if workflow is not None else None
+        wanted = RunFilter(
+            org=unit.org,
+            workflow_id=live.workflow_id if live else None,
+            states=states,
+            labels=asked,
+            before=before,
+            limit=limit,
+        )
+        found = await store.list_(conn, wanted)
+    return RunPage(found, found[-1].id if len(found) == limit else None)
+
+
+async def cancel(unit: Unit, id_: UUID, *, reason: str | None = None) -> None:
+    """Stop a run: what waits ends at once, who works for it is asked to stop."""
+    encode(reason, field="reason", limit=MAX_REASON)
+    why = reason or "the run was cancelled"
+    await _steer(unit, id_, RunMove.CANCEL, "cancelled", lambda _: CancelAsked(Reason("cancelled", why)), reason=why)
+
+
+async def retry(unit: Unit, id_: UUID) -> None:
+    """Do again what failed and what hung on it; what succeeded is kept."""
+    await _steer(unit, id_, RunMove.RETRY, "retried", lambda _: RetryAsked())
+
+
+async def rerun(unit: Unit, id_: UUID, step: str, *, input_: Any = None, with_input: bool = False) -> None:
+    """Do a step again, and everything after it; with another input, if one is given."""
+    text = encode(input_, field="input") if with_input else None
+
+    def event(workflow: Workflow) -> Event:
+        return RerunAsked(_step_number(workflow, step))
+
+    await _steer(unit, id_, RunMove.RERUN, "rerun", event, input_=text)
+
+
+async def _steer(
+    unit: Unit,
+    id_: UUID,
+    move: RunMove,
+    word: str,
+    event: Callable[[Workflow], Event],
+    *,
+    input_: str | None = None,
+    reason: str = "",
+) -> None:
+    async with unit.begin() as conn:
+        held = await _held(conn, unit, id_)
+        if (RunState(held.state), move) not in RUN_EDGES:
+            allowed = [state for state, known in RUN_EDGES if known is move]
+            raise Conflict(f"run {id_} is {held.state} and cannot be {word}: only {' and '.join(allowed)} runs can be")
+        workflow = (await unit.definitions.of(conn, [held.version_id]))[held.version_id]
+        asked = event(workflow)
+        if move is not RunMove.CANCEL:
+            held = held._replace(round=held.round + 1)
+            await store.replace_input(conn, id_, input_, max_duration=workflow.max_duration)
+            await steps.keep_going(conn, id_)
+            await store.log(conn, [(id_, None, word, word, _told(asked, workflow))], actor=unit.actor)
+        stirred = await settle(conn, unit, [held], {id_: [asked]}, actor=unit.actor, reason=reason)
+    stirred.poke(unit)
+
+
+def _told(event: Event, workflow: Workflow) -> str:
+    if isinstance(event, RerunAsked):
+        return f"from step {workflow.steps[event.step].name}"
+    return "what failed is done again"
+
+
+async def _held(conn: Connection, unit: Unit, id_: UUID) -> Held:
+    found = await store.lock(conn, [id_])
+    if not found or found[0].org != unit.org:
+        raise NotFound("run", id_)
+    return found[0]
+
+
+async def _known(conn: Connection, unit: Unit, id_: UUID) -> RunRow:
+    row = await store.get(conn, id_, org=unit.org)
+    if row is None:
+        raise NotFound("run", id_)
+    return row
+
+
+async def _number(conn: Connection, unit: Unit, row: RunRow, step: str) -> int:
+    workflow = (await unit.definitions.of(conn, [row.version_id]))[row.version_id]
+    return _step_number(workflow, step)
+
+
+def _step_number(workflow: Workflow, step: str) -> int:
+    number = workflow.plan.number.get(step)
+    if number is None:
+        known = ", ".join(known.name for known in workflow.steps[:20])
+        raise Invalid(f"workflow {workflow.name!r} has no step {step!r}: it has {known}", field="step")
+    return number
+
+
+def _check_limit(limit: int) -> None:
+    if not 1 <= limit <= PAGE_LIMIT:
+        raise Invalid(f"limit is {limit}: it must lie between 1 and {PAGE_LIMIT}", field="limit")

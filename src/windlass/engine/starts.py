@@ -1,0 +1,163 @@
+"""Runs come into being: asked for by somebody, at once or held by their workflow's limit."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from windlass.core.document import encode
+from windlass.core.event import Begun
+from windlass.core.run import Letter, Run, RunState, fans_to_json
+from windlass.core.submission import check_name
+from windlass.core.workflow import Workflow
+from windlass.engine.faults import point
+from windlass.engine.settle import Stirred, settle
+from windlass.engine.unit import Unit, new_ids
+from windlass.engine.workflows import find_live
+from windlass.errors import Conflict, Invalid
+from windlass.store import runs
+from windlass.store.pool import Connection, translated
+from windlass.store.runs import Held, NewRun
+from windlass.store.workflows import Live
+
+MAX_BATCH = 10_000
+MAX_LABELS = 64
+TRIES = 3  # a key may be taken between the look and the insert
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSpec:
+    """What somebody asks for. Labels are added to those of the workflow."""
+
+    input: Any = field(default_factory=dict)
+    idempotency_key: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    max_duration: timedelta | None = None
+
+
+class _KeyTaken(Exception):
+    """Somebody else used a key at this moment."""
+
+
+async def start(unit: Unit, name: str, specs: Sequence[RunSpec], *, connection: Connection | None = None) -> list[UUID]:
+    """Start runs of a workflow, all or none; a known key answers with the run that has it.
+
+    With `connection` the runs become part of the caller's transaction.
+    """
+    if len(specs) > MAX_BATCH:
+        raise Invalid(f"{len(specs)} runs in one call, the limit is {MAX_BATCH}: start in batches", field="runs")
+    for spec in specs:
+        check(spec)
+    if not specs:
+        return []
+    for _ in range(TRIES if connection is None else 1):
+        try:
+            if connection is not None:
+                with translated():
+                    return (await _start(connection, unit, name, specs))[0]
+            async with unit.begin() as conn:
+                ids, stirred = await _start(conn, unit, name, specs)
+            stirred.poke(unit)
+            return ids
+        except _KeyTaken:
+            continue
+    raise Conflict("a run with one of these keys was started at this moment: start again")
+
+
+def check(spec: RunSpec) -> None:
+    if spec.idempotency_key is not None:
+        check_name(spec.idempotency_key, "idempotency_key", "leave it out or give a key", limit=1024)
+    if spec.max_duration is not None and spec.max_duration <= timedelta():
+        raise Invalid("max_duration must be longer than nothing", field="max_duration")
+    if not isinstance(spec.labels, Mapping) or len(spec.labels) > MAX_LABELS:
+        raise Invalid(f"labels is not a mapping of up to {MAX_LABELS} texts", field="labels")
+    for key, value in spec.labels.items():
+        check_name(key, "labels", "a label has a name")
+        check_name(value, f"labels.{key}", "a label is a short text")
+
+
+async def _start(conn: Connection, unit: Unit, name: str, specs: Sequence[RunSpec]) -> tuple[list[UUID], Stirred]:
+    live = await find_live(conn, unit, name)
+    if not live.enabled:
+        raise Conflict(f"workflow {name!r} is disabled: windlass workflows enable {name}")
+    workflow = (await unit.definitions.of(conn, [live.version_id]))[live.version_id]
+    known = await _known(conn, unit, specs)
+    fresh = _fresh(specs, known)
+    stirred = await _begin(conn, unit, live, workflow, fresh) if fresh else Stirred()
+    ids = {spec.idempotency_key: id_ for id_, spec in fresh if spec.idempotency_key is not None} | known
+    made = iter([id_ for id_, spec in fresh if spec.idempotency_key is None])
+    return [next(made) if spec.idempotency_key is None else ids[spec.idempotency_key] for spec in specs], stirred
+
+
+async def _known(conn: Connection, unit: Unit, specs: Sequence[RunSpec]) -> dict[str, UUID]:
+    keys = [spec.idempotency_key for spec in specs if spec.idempotency_key is not None]
+    return await runs.find_keys(conn, keys, org=unit.org) if keys else {}
+
+
+def _fresh(specs: Sequence[RunSpec], known: Mapping[str, UUID]) -> list[tuple[UUID, RunSpec]]:
+    """Those to be made, each key once."""
+    seen = set(known)
+    fresh = []
+    for id_, spec in zip(new_ids(len(specs)), specs, strict=True):
+        if spec.idempotency_key is not None:
+            if spec.idempotency_key in seen:
+                continue
+            seen.add(spec.idempotency_key)
+        fresh.append((id_, spec))
+    return fresh
+
+
+async def _begin(
+    conn: Connection, unit: Unit, live: Live, workflow: Workflow, fresh: Sequence[tuple[UUID, RunSpec]]
+) -> Stirred:
+    room = len(fresh)
+    if workflow.concurrency is not None:
+        await runs.hold_workflow(conn, live.workflow_id)
+        room = max(0, workflow.concurrency - await runs.running(conn, live.workflow_id))
+    now = await runs.moment(conn)
+    letters = Letter.WAITING * len(workflow.steps)
+    held = [
+        Held(id_, unit.org, live.workflow_id, live.version_id, state, letters, None, 0, 0, now, now)
+        for n, (id_, _) in enumerate(fresh)
+        for state in [RunState.RUNNING.value if n < room else RunState.PENDING.value]
+    ]
+
+    async def record(decided: Mapping[UUID, Run]) -> None:
+        rows = [_row(id_, spec, workflow, decided[id_]) for id_, spec in fresh]
+        longest = {spec.max_duration for _, spec in fresh}
+        for span in longest:
+            some = [row for row, (_, spec) in zip(rows, fresh, strict=True) if spec.max_duration == span]
+            born = await runs.insert(
+                conn,
+                some,
+                org=unit.org,
+                workflow_id=live.workflow_id,
+                version_id=live.version_id,
+                max_duration=span or workflow.max_duration,
+                actor=unit.actor,
+            )
+            if len(born) < len(some):
+                raise _KeyTaken
+        point("start.inserted")
+
+    news = {id_: [Begun()] if n < room else [] for n, (id_, _) in enumerate(fresh)}
+    return await settle(conn, unit, held, news, actor=unit.actor, record=record)
+
+
+def _row(id_: UUID, spec: RunSpec, workflow: Workflow, run: Run) -> NewRun:
+    labels = {**workflow.labels, **spec.labels}
+    return (
+        id_,
+        run.state.value,
+        run.letters,
+        fans_to_json(run.fans),
+        encode(spec.input, field="input"),
+        encode(labels, field="labels") if labels else None,
+        spec.idempotency_key,
+        None,
+        None,
+        None,
+        None,
+        0,
+    )

@@ -1,0 +1,254 @@
+"""Workflows as their authors see them: publish, look, switch on and off, delete."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from windlass.core.definition import checked, parse
+from windlass.core.definition_names import workflow_name_mistake
+from windlass.core.difference import difference
+from windlass.core.document import encode
+from windlass.core.step import ChildAction
+from windlass.core.stored import as_stored
+from windlass.core.workflow import Workflow
+from windlass.engine.unit import Unit, new_ids
+from windlass.errors import Invalid, InvalidWorkflow, NotFound
+from windlass.store import workflows as store
+from windlass.store.pool import Connection
+from windlass.store.workflows import Live, VersionRow, WorkflowLine, WorkflowRow
+
+PAGE_LIMIT = 1000
+MAX_SUGGESTED = 10_000  # names that are looked through for a similar one
+MAX_NUMBER = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The live version of a name, and what publishing did to get there."""
+
+    name: str
+    workflow_id: UUID
+    version_id: int
+    number: int
+    created: bool  # the name is new
+    changed: bool  # a version was made
+
+
+class Change(StrEnum):
+    NEW = "new"
+    CHANGED = "changed"
+    UNCHANGED = "unchanged"
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What publishing would do; `number` is the version that would be live, `diff` what it changes."""
+
+    name: str
+    change: Change
+    number: int
+    diff: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """By name. Pass `next` as `after` to go on; None means the end."""
+
+    workflows: list[WorkflowLine]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class VersionPage:
+    """Newest first. Pass `next` as `before` to go on; None means the end."""
+
+    versions: list[VersionRow]
+    next: int | None
+
+
+async def publish(unit: Unit, workflow: Workflow) -> Published:
+    """Make this the live version of its name; what is live already is left as it is."""
+    return (await publish_many(unit, [workflow]))[0]
+
+
+async def publish_many(unit: Unit, workflows: Sequence[Workflow]) -> list[Published]:
+    """All or none, in one transaction."""
+    wanted = _ready(workflows)
+    before = await _live(unit, wanted)
+    fresh = [workflow for workflow in wanted if not _equal(before.get(workflow.name), workflow)]
+    made, after = await _record(unit, fresh) if fresh else (set(), {})
+    return [_published((before | after)[workflow.name], made) for workflow in wanted]
+
+
+async def preview(unit: Unit, workflow: Workflow) -> Preview:
+    """What publishing would do; nothing is changed."""
+    return (await preview_many(unit, [workflow]))[0]
+
+
+async def preview_many(unit: Unit, workflows: Sequence[Workflow]) -> list[Preview]:
+    wanted = _ready(workflows)
+    live = await _live(unit, wanted)
+    changed = [live[workflow.name].version_id for workflow in wanted if workflow.name in live]
+    async with unit.once() as conn:
+        documents = await store.documents(conn, changed) if changed else {}
+    return [_preview(workflow, live.get(workflow.name), documents) for workflow in wanted]
+
+
+async def missing_children(unit: Unit, workflows: Sequence[Workflow]) -> list[tuple[str, str, str]]:
+    """(workflow, step, child) where the child is neither deployed nor among these: a run would fail at that step."""
+    given = {workflow.name for workflow in workflows}
+    asked = [
+        (workflow.name, step.name, step.action.workflow)
+        for workflow in workflows
+        for step in workflow.steps
+        if isinstance(step.action, ChildAction) and step.action.workflow not in given
+    ]
+    async with unit.once() as conn:
+        known = await store.live(conn, {child for _, _, child in asked}, org=unit.org) if asked else {}
+    return [each for each in asked if each[2] not in known]
+
+
+async def get(unit: Unit, name: str, *, number: int | None = None) -> WorkflowRow:
+    """A workflow with its live version, or with the version of this number."""
+    _check(name)
+    async with unit.once() as conn:
+        row = await store.get(conn, name, org=unit.org, number=_checked_number(number))
+        if row is None:
+            await find_live(conn, unit, name)
+            raise NotFound(f"version {number} of workflow", name)
+    return row
+
+
+async def list_(unit: Unit, *, after: str = "", limit: int = 50) -> Page:
+    encode(after, field="after")
+    async with unit.once() as conn:
+        rows = await store.list_(conn, org=unit.org, after=after, limit=_checked_limit(limit))
+    return Page(rows, rows[-1].name if len(rows) == limit else None)
+
+
+async def versions(unit: Unit, name: str, *, before: int | None = None, limit: int = 50) -> VersionPage:
+    _check(name)
+    below = MAX_NUMBER if before is None else _checked_number(before, "before") or 0
+    async with unit.once() as conn:
+        rows = await store.versions(conn, name, org=unit.org, before=below, limit=_checked_limit(limit))
+        if not rows:
+            await find_live(conn, unit, name)
+    return VersionPage(rows, rows[-1].number if len(rows) == limit else None)
+
+
+async def enable(unit: Unit, name: str, enabled: bool = True) -> None:
+    """Switch a workflow on or off; off, new runs are refused and live ones go on."""
+    _check(name)
+    async with unit.once() as conn:
+        if not await store.enable(conn, name, enabled, org=unit.org):
+            raise await _not_found(conn, unit, name)
+
+
+async def delete(unit: Unit, name: str) -> None:
+    """Free the name; live runs finish on their version."""
+    _check(name)
+    async with unit.once() as conn:
+        if not await store.soft_delete(conn, name, org=unit.org):
+            raise await _not_found(conn, unit, name)
+
+
+async def find_live(conn: Connection, unit: Unit, name: str) -> Live:
+    """What a new run of this name starts on."""
+    _check(name)
+    live = (await store.live(conn, [name], org=unit.org)).get(name)
+    if live is None:
+        raise await _not_found(conn, unit, name)
+    return live
+
+
+def _ready(workflows: Sequence[Workflow]) -> list[Workflow]:
+    """Held to the rules, and with numbers as the store will give them back."""
+    found: dict[str, Workflow] = {}
+    mistakes: list[tuple[str, str]] = []
+    for workflow in workflows:
+        try:
+            ready = parse(as_stored(checked(workflow).to_document()))
+        except InvalidWorkflow as refusal:
+            mistakes += refusal.errors if len(workflows) == 1 else _of(workflow.name, refusal)
+            continue
+        if found.setdefault(ready.name, ready) is not ready:
+            mistakes.append(("name", f"there are two workflows {ready.name!r}: publish one at a time"))
+    if mistakes:
+        raise InvalidWorkflow(mistakes)
+    return list(found.values())
+
+
+def _of(name: str, refusal: InvalidWorkflow) -> Iterable[tuple[str, str]]:
+    return [(f"{name}: {path}" if path else name, message) for path, message in refusal.errors]
+
+
+async def _live(unit: Unit, workflows: Sequence[Workflow]) -> dict[str, Live]:
+    async with unit.once() as conn:
+        return await store.live(conn, [workflow.name for workflow in workflows], org=unit.org)
+
+
+async def _record(unit: Unit, workflows: Sequence[Workflow]) -> tuple[set[int], dict[str, Live]]:
+    """The ids of the versions made, and what is live now: another publisher may have been quicker."""
+    names = [workflow.name for workflow in workflows]
+    rows = [
+        (workflow.name, encode(workflow.to_document(), field=workflow.name), workflow.fingerprint)
+        for workflow in workflows
+    ]
+    async with unit.begin() as conn:
+        await store.hold(conn, new_ids(len(names)), names, org=unit.org)
+        made = await store.publish(conn, rows, org=unit.org)
+        return made, await store.live(conn, names, org=unit.org)
+
+
+def _equal(live: Live | None, workflow: Workflow) -> bool:
+    return live is not None and live.fingerprint == workflow.fingerprint
+
+
+def _published(live: Live, made: set[int]) -> Published:
+    changed = live.version_id in made
+    return Published(
+        name=live.name,
+        workflow_id=live.workflow_id,
+        version_id=live.version_id,
+        number=live.number,
+        created=changed and live.number == 1,
+        changed=changed,
+    )
+
+
+def _preview(workflow: Workflow, live: Live | None, documents: dict[int, dict[str, Any]]) -> Preview:
+    if live is None:
+        return Preview(workflow.name, Change.NEW, 1, [])
+    if _equal(live, workflow):
+        return Preview(workflow.name, Change.UNCHANGED, live.number, [])
+    diff = difference(documents[live.version_id], workflow.to_document())
+    return Preview(workflow.name, Change.CHANGED, live.number + 1, diff)
+
+
+def _check(name: str) -> None:
+    """What can be no name is the name of nothing, and need not trouble the database."""
+    if workflow_name_mistake(name):
+        raise NotFound("workflow", ascii(name))
+
+
+async def _not_found(conn: Connection, unit: Unit, name: str) -> NotFound:
+    known = await store.names(conn, org=unit.org, limit=MAX_SUGGESTED)
+    error = NotFound("workflow", name)
+    if near := get_close_matches(name, known, n=1):
+        error.args = (f"{error}: did you mean {near[0]}?",)
+    return error
+
+
+def _checked_limit(limit: int) -> int:
+    if not 1 <= limit <= PAGE_LIMIT:
+        raise Invalid(f"limit is {limit}: it must lie between 1 and {PAGE_LIMIT}", field="limit")
+    return limit
+
+
+def _checked_number(number: int | None, field: str = "number") -> int | None:
+    if number is not None and not 0 < number <= MAX_NUMBER:
+        raise Invalid(f"{field} is {number}: versions are counted from 1", field=field)
+    return number

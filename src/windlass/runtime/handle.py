@@ -1,0 +1,79 @@
+"""A run in somebody's hand: wait for it, look at it, steer it."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from windlass.core.run import RunState
+from windlass.engine import runs
+from windlass.engine.runs import Instance, RunView
+from windlass.engine.unit import Unit
+from windlass.errors import WindlassError
+from windlass.runtime.waiters import Waiters
+
+_SAME: Any = object()  # no input given; None is one
+
+
+class RunFailed(WindlassError):
+    """Raised by `RunResult.value` of a run that did not complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """How a run ended. `output` is what its last step gave, or its last steps by name."""
+
+    id: UUID
+    state: RunState
+    output: Any
+    steps: dict[str, str]  # what became of each
+
+    @property
+    def value(self) -> Any:
+        """The output; raises if the run did not complete."""
+        if self.state is not RunState.COMPLETED:
+            bad = ", ".join(name for name, state in self.steps.items() if state in ("failed", "timed out"))
+            raise RunFailed(f"run {self.id} is {self.state}{f': {bad}' if bad else ''}; windlass explain {self.id}")
+        return self.output
+
+
+class Run:
+    def __init__(self, unit: Unit, waiters: Waiters, id_: UUID) -> None:
+        self._unit = unit
+        self._waiters = waiters
+        self.id = id_
+
+    async def wait(self, *, timeout: timedelta | float | None = None) -> RunResult:
+        """Until the run has ended. `TimeoutError` after `timeout`; the run goes on."""
+        seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+        await asyncio.wait_for(self._waiters.ended(self.id), seconds)
+        return await self.result()
+
+    async def result(self) -> RunResult:
+        """How it stands now, and what it gave so far."""
+        view = await self.view()
+        return RunResult(self.id, view.row.state, await runs.output(self._unit, self.id), view.states)
+
+    async def view(self) -> RunView:
+        """The run with its definition, its trail and the jobs of its steps."""
+        return await runs.view(self._unit, self.id)
+
+    async def instances(self, step: str, *, after: int = -1, limit: int = 100) -> Sequence[Instance]:
+        """A page of a step's copies, in order."""
+        return await runs.instances(self._unit, self.id, step, after=after, limit=limit)
+
+    async def cancel(self, *, reason: str | None = None) -> None:
+        await runs.cancel(self._unit, self.id, reason=reason)
+
+    async def retry(self) -> None:
+        """Do again what failed and what hung on it; what succeeded is kept."""
+        await runs.retry(self._unit, self.id)
+
+    async def rerun(self, step: str, *, input: Any = _SAME) -> None:  # noqa: A002
+        """Do a step again, and everything after it; with another input for the run, if one is given."""
+        await runs.rerun(self._unit, self.id, step, input_=input, with_input=input is not _SAME)
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.id)!r})"

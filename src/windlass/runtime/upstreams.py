@@ -1,0 +1,57 @@
+"""Tells a step's handler where it stands and what the steps before gave. Who asks at the same moment shares a query."""
+
+import asyncio
+
+from windlass.core.job import Claimed
+from windlass.effects.context import Context, Upstream
+from windlass.engine import outputs
+from windlass.engine.outputs import TooMany
+from windlass.engine.unit import Unit
+from windlass.errors import WindlassError
+
+
+class Upstreams:
+    def __init__(self, unit: Unit) -> None:
+        self._unit = unit
+        self._waiting: list[tuple[Claimed, asyncio.Future[Upstream]]] = []
+        self._task: asyncio.Task[None] | None = None
+
+    async def prepare(self, job: Claimed, context: Context) -> None:
+        """Fill in the context of a step's job."""
+        assert job.version_id is not None
+        assert job.step is not None
+        workflow = self._unit.definitions.get(job.version_id)
+        assert workflow is not None  # whoever claims knows the definition
+        context.run_id, context.workflow = job.run_id, workflow.name
+        context.step = workflow.steps[job.step].name
+        context.index = 0 if job.item is None else job.item
+        context.count = 1 if job.items is None else job.items
+        if workflow.plan.before(job.step):
+            context.upstream = await self._ask(job)
+
+    async def _ask(self, job: Claimed) -> Upstream:
+        answer: asyncio.Future[Upstream] = asyncio.get_running_loop().create_future()
+        self._waiting.append((job, answer))
+        if self._task is None:
+            self._task = asyncio.create_task(self._answer())
+        return await answer
+
+    async def _answer(self) -> None:
+        """Everything that was asked before the query goes out is in it."""
+        await asyncio.sleep(0)
+        asked, self._waiting, self._task = self._waiting, [], None
+        try:
+            found = await outputs.of_needs(self._unit, [job for job, _ in asked])
+        except WindlassError as error:
+            for _, answer in asked:
+                if not answer.done():
+                    answer.set_exception(error)
+            return
+        for job, answer in asked:
+            if not answer.done():
+                answer.set_result(_upstream(found[job.id]))
+
+
+def _upstream(found: dict[str, object]) -> Upstream:
+    large = {name: value.text for name, value in found.items() if isinstance(value, TooMany)}
+    return Upstream({name: value for name, value in found.items() if name not in large}, large)

@@ -1,0 +1,68 @@
+"""Whoever waits for the end of runs: one question a moment for all of them. A notification only shortens the wait."""
+
+import asyncio
+import contextlib
+from collections import defaultdict
+from datetime import timedelta
+from uuid import UUID
+
+from windlass.core.run import RunState
+from windlass.engine import runs
+from windlass.engine.unit import Unit
+from windlass.errors import NotFound, WindlassError
+from windlass.runtime.beat import until
+
+POLL = timedelta(seconds=1)
+LIVE = frozenset({RunState.PENDING, RunState.RUNNING})
+
+
+class Waiters:
+    def __init__(self, unit: Unit) -> None:
+        self._unit = unit
+        self._waiting: dict[UUID, set[asyncio.Future[RunState]]] = defaultdict(set)
+        self._wake = asyncio.Event()
+        self._stop = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def ended(self, run: UUID) -> RunState:
+        """The state in which the run ended, once it has."""
+        answer: asyncio.Future[RunState] = asyncio.get_running_loop().create_future()
+        self._waiting[run].add(answer)
+        self._wake.set()
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._watch())
+        try:
+            return await answer
+        finally:
+            self._waiting[run].discard(answer)
+            if not self._waiting[run]:
+                del self._waiting[run]
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _watch(self) -> None:
+        """Look as long as somebody waits."""
+        with self._unit.subscribe(self._woken):
+            while self._waiting:
+                with contextlib.suppress(WindlassError):  # the database is away: it will be asked again
+                    await self._look()
+                if self._waiting:
+                    await until(self._stop, POLL, wake=self._wake)
+
+    async def _look(self) -> None:
+        asked = tuple(self._waiting)
+        states = await runs.states(self._unit, asked)
+        for run in asked:
+            state = states.get(run)
+            for answer in tuple(self._waiting.get(run, ())):
+                if state is None and not answer.done():
+                    answer.set_exception(NotFound("run", run))
+                elif state is not None and state not in LIVE and not answer.done():
+                    answer.set_result(state)
+
+    def _woken(self, topic: str) -> None:
+        if topic in ("run", ""):
+            self._wake.set()

@@ -1,0 +1,235 @@
+"""Runs and what they have to hear. Lock order everywhere: run, job, timer, hook, ids ascending.
+
+Parent and child runs are never locked together: what one has to tell the other is a notice.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import asyncpg
+
+from windlass.core.document import decode
+from windlass.core.run import RunState
+from windlass.store.pool import Connection
+from windlass.store.queries import load
+from windlass.store.timers import Place
+
+_SQL = {name: query.sql for name, query in load("runs").items()}
+LIVE = frozenset({"pending", "running"})
+BAD = frozenset({"failed", "cancelled", "timeout"})
+NEWEST = UUID(int=2**128 - 1)
+
+# id, state, steps, fans, input, labels, idempotency_key, parent_id, parent_step, parent_item, parent_round, depth
+NewRun = tuple[Any, ...]
+# parent_id, step, first, count, round, workflow_id, version_id, steps, input, max_duration, foreach, bound, labels
+NewChildren = tuple[Any, ...]
+# id, state, steps, fans, round, word: what the trail is told, if anything
+SavedRun = tuple[UUID, str, str, str | None, int, str | None]
+# run, step, word, code, reason
+Reasoned = tuple[UUID, int | None, str, str, str]
+
+
+class Held(NamedTuple):
+    """A run under lock, as it is stored."""
+
+    id: UUID
+    org: str
+    workflow_id: UUID
+    version_id: int
+    state: str
+    steps: str
+    fans: str | None
+    round: int
+    depth: int
+    expires_at: datetime
+    now: datetime
+
+
+class Notice(NamedTuple):
+    run_id: UUID
+    word: str
+    step: int | None
+    item: int | None
+    round: int | None
+    letter: str | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A run as people read it."""
+
+    id: UUID
+    workflow: str
+    version: int
+    state: RunState
+    letters: str
+    input: Any
+    labels: dict[str, str]
+    idempotency_key: str | None
+    round: int
+    parent_id: UUID | None
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    expires_at: datetime
+    version_id: int
+    fans: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RunEvent:
+    id: int
+    step: int | None
+    word: str
+    code: str | None
+    reason: str | None
+    actor: str | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFilter:
+    org: str
+    workflow_id: UUID | None = None
+    states: Sequence[str] | None = None
+    labels: str | None = None  # JSON
+    before: UUID | None = None
+    limit: int = 50
+
+
+async def insert(
+    conn: Connection,
+    rows: Sequence[NewRun],
+    *,
+    org: str,
+    workflow_id: UUID,
+    version_id: int,
+    max_duration: timedelta,
+    actor: str,
+) -> set[UUID]:
+    columns = map(list, zip(*rows, strict=True))
+    born = await conn.fetch(_SQL["insert"], *columns, org, workflow_id, version_id, max_duration, actor)
+    return {row[0] for row in born}
+
+
+async def insert_children(conn: Connection, rows: Sequence[NewChildren], *, actor: str) -> None:
+    await conn.execute(_SQL["insert_children"], *map(list, zip(*rows, strict=True)), actor)
+
+
+async def find_keys(conn: Connection, keys: Sequence[str], *, org: str) -> dict[str, UUID]:
+    return {row[0]: row[1] for row in await conn.fetch(_SQL["find_keys"], org, list(keys))}
+
+
+async def lock(conn: Connection, ids: Iterable[UUID], *, wait: bool = True) -> list[Held]:
+    return list(map(Held._make, await conn.fetch(_SQL["lock" if wait else "lock_free"], list(ids))))
+
+
+async def save(conn: Connection, rows: Sequence[SavedRun], *, actor: str) -> bool:
+    """True if a parent of one of these runs has news."""
+    told: bool = await conn.fetchval(_SQL["save"], *map(list, zip(*rows, strict=True)), actor)
+    return told
+
+
+async def log(conn: Connection, rows: Sequence[Reasoned], *, actor: str) -> None:
+    await conn.execute(_SQL["log"], *map(list, zip(*rows, strict=True)), actor)
+
+
+async def find_unsettled(conn: Connection, batch: int) -> list[UUID]:
+    return [row[0] for row in await conn.fetch(_SQL["find_unsettled"], batch)]
+
+
+async def take_notices(conn: Connection, runs: Sequence[UUID]) -> list[Notice]:
+    return list(map(Notice._make, await conn.fetch(_SQL["take_notices"], list(runs))))
+
+
+async def withdraw_children(conn: Connection, places: Sequence[Place], *, reason: str) -> None:
+    await conn.execute(_SQL["withdraw_children"], *map(list, zip(*places, strict=True)), reason)
+
+
+async def find_held(conn: Connection, batch: int) -> list[UUID]:
+    """Workflows with runs that wait to begin."""
+    return [row[0] for row in await conn.fetch(_SQL["find_held"], batch)]
+
+
+async def hold_workflow(conn: Connection, workflow_id: UUID) -> int:
+    """Lock a workflow; its live version."""
+    version: int = await conn.fetchval(_SQL["hold_workflow"], workflow_id)
+    return version
+
+
+async def moment(conn: Connection) -> datetime:
+    now: datetime = await conn.fetchval(_SQL["moment"])
+    return now
+
+
+async def running(conn: Connection, workflow_id: UUID) -> int:
+    count: int = await conn.fetchval(_SQL["running"], workflow_id)
+    return count
+
+
+async def first_held(conn: Connection, workflow_id: UUID, count: int) -> list[UUID]:
+    return [row[0] for row in await conn.fetch(_SQL["first_held"], workflow_id, count)]
+
+
+async def find_expired(conn: Connection, batch: int) -> list[UUID]:
+    return [row[0] for row in await conn.fetch(_SQL["find_expired"], batch)]
+
+
+async def replace_input(conn: Connection, id_: UUID, input_: str | None, *, max_duration: timedelta) -> None:
+    await conn.execute(_SQL["replace_input"], id_, input_, max_duration)
+
+
+async def get(conn: Connection, id_: UUID, *, org: str) -> RunRow | None:
+    row = await conn.fetchrow(_SQL["get"], id_, org)
+    return _run(row) if row else None
+
+
+async def states(conn: Connection, ids: Iterable[UUID]) -> dict[UUID, str]:
+    return {row[0]: row[1] for row in await conn.fetch(_SQL["states"], list(ids))}
+
+
+async def list_(conn: Connection, wanted: RunFilter) -> list[RunRow]:
+    asked = set(wanted.states or ())
+    name = "list" if wanted.workflow_id is None else "list_of_workflow"
+    if asked and asked <= LIVE:
+        name = "list_live"
+    elif asked and asked <= BAD:
+        name = "list_bad"
+    states_ = sorted(asked) if asked else None
+    before = wanted.before or NEWEST
+    rows = await conn.fetch(_SQL[name], wanted.org, wanted.workflow_id, states_, wanted.labels, before, wanted.limit)
+    return [_run(row) for row in rows]
+
+
+async def events(conn: Connection, id_: UUID, *, limit: int = 10_000) -> list[RunEvent]:
+    return [RunEvent(*row) for row in await conn.fetch(_SQL["events"], id_, limit)]
+
+
+async def prune(conn: Connection, *, age: timedelta, batch: int) -> int:
+    count: int = await conn.fetchval(_SQL["prune"], age, batch)
+    return count
+
+
+def _run(row: asyncpg.Record) -> RunRow:
+    return RunRow(
+        id=row["id"],
+        workflow=row["workflow"],
+        version=row["version"],
+        state=RunState(row["state"]),
+        letters=row["steps"],
+        input=decode(row["input"]),
+        labels=decode(row["labels"]) or {},
+        idempotency_key=row["idempotency_key"],
+        round=row["round"],
+        parent_id=row["parent_id"],
+        created_at=row["created_at"],
+        started_at=row["started_at"],
+        finished_at=row["finished_at"],
+        expires_at=row["expires_at"],
+        version_id=row["version_id"],
+        fans=decode(row["fans"]) or {},
+    )

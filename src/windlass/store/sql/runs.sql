@@ -1,0 +1,197 @@
+-- Runs. Lock order everywhere: run, job, timer, hook, ids ascending. Parent and child runs are never locked together:
+-- what one has to tell the other is a notice, taken under the lock of the run it is for.
+
+-- name: insert
+-- Runs come into being. Those whose key (or place below a parent) is taken are not among the answer.
+with asked as (
+  select * from unnest($1::uuid[], $2::text[], $3::text[], $4::jsonb[], $5::jsonb[], $6::jsonb[], $7::text[],
+                       $8::uuid[], $9::int[], $10::int[], $11::int[], $12::int[])
+    as a(id, state, steps, fans, input, labels, idempotency_key, parent_id, parent_step, parent_item, parent_round, depth)),
+born as (
+  insert into windlass.run (id, org, workflow_id, version_id, state, steps, fans, input, labels, idempotency_key, parent_id,
+                            parent_step, parent_item, parent_round, depth, created_at, started_at, expires_at)
+  select id, $13, $14, $15, state, steps, fans, input, labels, idempotency_key, parent_id, parent_step, parent_item,
+         parent_round, depth, (select windlass.now()), case state when 'pending' then null else (select windlass.now()) end,
+         (select windlass.now()) + $16::interval
+    from asked on conflict do nothing returning id, state),
+logged as (
+  insert into windlass.event (run_id, word, actor, created_at) select id, state, $17, (select windlass.now()) from born)
+select id from born
+
+-- name: insert_children
+-- Runs below a step, one an instance, all of them held: they begin by themselves in a moment.
+with asked as (
+  select * from unnest($1::uuid[], $2::int[], $3::int[], $4::int[], $5::int[], $6::uuid[], $7::int[], $8::text[], $9::jsonb[],
+                       $10::interval[], $11::boolean[], $12::jsonb[], $13::jsonb[])
+    as a(parent_id, step, first, count, round, workflow_id, version_id, steps, input, max_duration, foreach, bound, labels)),
+born as (
+  insert into windlass.run (id, org, workflow_id, version_id, state, steps, input, labels, parent_id, parent_step, parent_item,
+                            parent_round, depth, expires_at)
+  select windlass.new_id(), p.org, a.workflow_id, a.version_id, 'pending', a.steps,
+         case when a.foreach then case jsonb_typeof(a.input) when 'object' then a.input else '{}' end || jsonb_build_object('item', (
+                select value from windlass.item i where i.run_id = a.parent_id and i.step = a.step and i.item = n))
+              else coalesce(a.bound, a.input) end,
+         a.labels, a.parent_id, a.step, n, a.round, p.depth + 1, windlass.now() + a.max_duration
+    from asked a join windlass.run p on p.id = a.parent_id
+   cross join lateral generate_series(a.first, a.first + a.count - 1) as n
+  on conflict do nothing returning id)
+insert into windlass.event (run_id, word, actor) select id, 'pending', $14 from born
+
+-- name: find_keys
+-- Who holds these idempotency keys?
+select idempotency_key, id from windlass.run where org = $1 and idempotency_key = any($2)
+
+-- name: lock
+-- Hold these runs: one read gives the whole state of each.
+select id, org, workflow_id, version_id, state, steps, fans, round, depth, expires_at, windlass.now() from windlass.run
+ where id = any($1) order by id for update
+
+-- name: lock_free
+-- The same, but what somebody else holds is left for later.
+select id, org, workflow_id, version_id, state, steps, fans, round, depth, expires_at, windlass.now() from windlass.run
+ where id = any($1) order by id for update skip locked
+
+-- name: save
+-- Runs advanced. Whose run ended below a parent, the parent has news; the answer is whether any parent does.
+with done as (
+  update windlass.run r
+     set steps = d.steps, state = d.state, fans = d.fans, round = d.round,
+         started_at = case when d.state = 'pending' then null else coalesce(r.started_at, (select windlass.now())) end,
+         finished_at = case when d.state in ('pending', 'running') then null
+                            when d.state = r.state then r.finished_at else (select windlass.now()) end
+    from unnest($1::uuid[], $2::text[], $3::text[], $4::jsonb[], $5::int[], $6::text[]) as d(id, state, steps, fans, round, word)
+   where r.id = d.id
+  returning r.id, d.state, d.word, r.parent_id, r.parent_step, r.parent_item, r.parent_round),
+logged as (
+  insert into windlass.event (run_id, word, actor, created_at)
+  select id, word, $7, (select windlass.now()) from done where word is not null),
+told as (
+  insert into windlass.notice (run_id, word, step, item, round, letter, reason)
+  select parent_id, 'ended', parent_step, parent_item, parent_round,
+         case state when 'completed' then 's' when 'timeout' then 't' when 'cancelled' then 'c' else 'f' end,
+         'run ' || id || case state when 'completed' then ' completed' when 'timeout' then ' timed out'
+                                    when 'cancelled' then ' was cancelled' else ' failed' end
+    from done where word is not null and state not in ('pending', 'running') and parent_id is not null
+  returning 1)
+select exists (select from told)
+
+-- name: log
+-- Reasons.
+insert into windlass.event (run_id, step, word, code, reason, actor, created_at)
+select n.run_id, n.step, n.word, n.code, n.reason, $6, (select windlass.now())
+  from unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::text[]) as n(run_id, step, word, code, reason)
+
+-- name: find_unsettled
+-- Runs that have something to hear: ends of their jobs that we did not record, and notices.
+(select distinct run_id from (
+   select run_id from workflow.workflow_run
+    where not settled and (status in ('succeeded', 'failed', 'cancelled') or deleted_at is not null) limit $1) as ended)
+union
+(select distinct run_id from (select run_id from windlass.notice order by run_id limit $1) as told)
+
+-- name: take_notices
+-- Under the lock of the runs they are for; one of an earlier round is stale.
+delete from windlass.notice where run_id = any($1) returning run_id, word, step, item, round, letter, reason
+
+-- name: withdraw_children
+-- Tell the live runs below these steps to stop.
+insert into windlass.notice (run_id, word, reason)
+select c.id, 'cancel', $3
+  from unnest($1::uuid[], $2::int[]) as w(run_id, step)
+  join windlass.run c on c.parent_id = w.run_id and c.parent_step = w.step
+ where c.state in ('pending', 'running')
+
+-- name: find_held
+-- Workflows with runs that wait to begin, the limit of each, and how many may.
+with recursive held as (
+  (select workflow_id from windlass.run where state = 'pending' order by workflow_id limit 1)
+  union all
+  select (select r.workflow_id from windlass.run r where r.state = 'pending' and r.workflow_id > held.workflow_id
+           order by r.workflow_id limit 1) from held where held.workflow_id is not null)
+select workflow_id from held where workflow_id is not null limit $1
+
+-- name: hold_workflow
+-- Who begins runs of a limited workflow holds it: two would both see the last free place. The answer is its live version.
+select v.id from windlass.workflow w join windlass.version v on v.workflow_id = w.id and v.number = w.live
+ where w.id = $1 for no key update of w
+
+-- name: moment
+-- What time is it?
+select windlass.now()
+
+-- name: running
+-- How many runs of this workflow are under way.
+select count(*) from windlass.run where workflow_id = $1 and state in ('pending', 'running') and state = 'running'
+
+-- name: first_held
+-- The oldest runs that wait to begin.
+select id from windlass.run where workflow_id = $1 and state = 'pending' order by id limit $2
+
+-- name: find_expired
+-- Runs whose time is over.
+select id from windlass.run where state in ('pending', 'running') and expires_at <= windlass.now() order by expires_at limit $1
+
+-- name: replace_input
+-- A rerun may go on with another input, and has its time afresh.
+update windlass.run set input = coalesce($2::jsonb, input), expires_at = windlass.now() + $3::interval where id = $1
+
+-- name: get
+-- One run, whole.
+select r.*, w.name as workflow, v.number as version from windlass.run r
+  join windlass.version v on v.id = r.version_id join windlass.workflow w on w.id = r.workflow_id
+ where r.id = $1 and r.org = $2
+
+-- name: states
+-- How these runs stand.
+select id, state from windlass.run where id = any($1)
+
+-- name: list
+-- Newest first, below $5: the primary key serves.
+select r.*, w.name as workflow, v.number as version from windlass.run r
+  join windlass.version v on v.id = r.version_id join windlass.workflow w on w.id = r.workflow_id
+ where r.org = $1 and $2::uuid is null and ($3::text[] is null or r.state = any($3))
+   and ($4::jsonb is null or r.labels @> $4) and r.id < $5
+ order by r.id desc limit $6
+
+-- name: list_of_workflow
+-- The same for one workflow.
+select r.*, w.name as workflow, v.number as version from windlass.run r
+  join windlass.version v on v.id = r.version_id join windlass.workflow w on w.id = r.workflow_id
+ where r.org = $1 and r.workflow_id = $2 and ($3::text[] is null or r.state = any($3))
+   and ($4::jsonb is null or r.labels @> $4) and r.id < $5
+ order by r.id desc limit $6
+
+-- name: list_live
+-- Only those under way: there are few of them, however long the history.
+with r as materialized (
+  select * from windlass.run where state in ('pending', 'running') and state = any($3) and org = $1
+     and ($2::uuid is null or workflow_id = $2) and ($4::jsonb is null or labels @> $4) and id < $5)
+select r.*, w.name as workflow, v.number as version from r
+  join windlass.version v on v.id = r.version_id join windlass.workflow w on w.id = r.workflow_id
+ order by r.id desc limit $6
+
+-- name: list_bad
+-- Only those that did not end well, from an index that has no others.
+with r as materialized (
+  select run.* from unnest($3::text[]) as s(state) cross join lateral (
+    select * from windlass.run where state in ('failed', 'cancelled', 'timeout') and state = s.state and org = $1
+       and ($2::uuid is null or workflow_id = $2) and ($4::jsonb is null or labels @> $4) and id < $5
+     order by id desc limit $6) as run)
+select r.*, w.name as workflow, v.number as version from r
+  join windlass.version v on v.id = r.version_id join windlass.workflow w on w.id = r.workflow_id
+ order by r.id desc limit $6
+
+-- name: events
+-- A run's trail, oldest first.
+select id, step, word, code, reason, actor, created_at from windlass.event where run_id = $1 order by id limit $2
+
+-- name: prune
+-- Remove a batch of runs that ended before the cutoff, with everything that hangs on them.
+with old as (
+  select id from windlass.run where finished_at < windlass.now() - $1::interval order by finished_at limit $2 for update skip locked),
+gone as (delete from windlass.run where id = any(array(select id from old)) returning id),
+jobs as (delete from workflow.workflow_run where run_id = any(array(select id from gone)) returning id),
+logs as (delete from windlass.job_log where job_id = any(array(select id from jobs))),
+items as (delete from windlass.item where run_id = any(array(select id from gone))),
+trail as (delete from windlass.event where run_id = any(array(select id from gone)))
+select count(*) from gone

@@ -1,0 +1,147 @@
+-- Steps of runs: their jobs in the inbox, the items they go over, their outputs. The run's lock is held by whoever changes them.
+
+-- name: enqueue
+-- Make jobs of steps. What is the same for many rows comes once, as a shape; a row may stand for a range of instances.
+-- A row of an earlier round is opened again.
+-- moves: failed -> pending; cancelled -> pending; succeeded -> pending
+with shape as (
+  select * from unnest($1::int[], $2::int[], $3::text[], $4::jsonb[], $5::text[], $6::int[], $7::int[], $8::interval[], $9::jsonb[], $10::boolean[])
+    with ordinality as s(version_id, step, type, payload, queue, priority, max_attempts, timeout, retry, foreach, no)),
+asked as (
+  select * from unnest($11::uuid[], $12::uuid[], $13::text[], $14::int[], $15::int[], $16::int[], $17::int[], $18::int[], $19::jsonb[])
+    as a(id, run_id, org, no, round, first, count, items, payload)),
+born as (
+  insert into workflow.workflow_run (id, type, payload, queue, priority, max_attempts, timeout, retry, org, run_id, version_id,
+                                     step, item, items, epoch, settled, run_at, created_at, updated_at)
+  select case a.count when 1 then a.id else windlass.new_id() end, s.type,
+         case when s.foreach and a.payload is null
+              then case jsonb_typeof(s.payload) when 'object' then s.payload else '{}' end || jsonb_build_object('item', (
+                     select value from windlass.item i where i.run_id = a.run_id and i.step = s.step and i.item = n))
+              else coalesce(a.payload, s.payload) end,
+         s.queue, s.priority, s.max_attempts, s.timeout, s.retry, a.org, a.run_id, s.version_id, s.step, n, a.items, a.round, false,
+         (select windlass.now()), (select windlass.now()), (select windlass.now())
+    from asked a join shape s on s.no = a.no
+   cross join lateral generate_series(a.first, a.first + a.count - 1) as n
+  on conflict (run_id, step, item) where run_id is not null do update
+     set status = 'pending', epoch = excluded.epoch, attempt = 0, lost = 0, alone = false, run_at = excluded.run_at, due = true,
+         seq = excluded.seq, result = null, last_error = null, payload = excluded.payload, items = excluded.items,
+         settled = false, cancel_requested = false, deleted_at = null, updated_at = excluded.updated_at
+   where workflow.workflow_run.epoch < excluded.epoch
+  returning id)
+insert into workflow.workflow_event (workflow_id, event_type, actor, created_at)
+select id, 'created', $20, (select windlass.now()) from born
+
+-- name: reopen
+-- Do so many instances again that went wrong in an earlier round.
+-- moves: failed -> pending; cancelled -> pending
+with again as (
+  update workflow.workflow_run j
+     set status = 'pending', epoch = $4, attempt = 0, lost = 0, alone = false, run_at = windlass.now(), due = true,
+         seq = nextval('workflow.workflow_run_seq_seq'), result = null, settled = false, cancel_requested = false,
+         deleted_at = null, updated_at = windlass.now()
+   where j.id = any(array(
+           select id from workflow.workflow_run
+            where run_id = $1 and step = $2 and epoch < $4 and status in ('failed', 'cancelled') order by item limit $3))
+  returning j.id, j.queue, j.epoch),
+logged as (
+  insert into workflow.workflow_event (workflow_id, event_type, data, actor)
+  select id, 'retried', jsonb_build_object('reason', 'reopened', 'epoch', epoch), $5 from again)
+select distinct queue from again
+
+-- name: take_ended
+-- Ends that somebody else recorded, by plain SQL or upkeep: from now on their runs know. A deleted job is a cancelled one.
+-- moves: pending -> cancelled; leased -> cancelled
+with news as (
+  select id from workflow.workflow_run
+   where run_id = any($1) and not settled and (status in ('succeeded', 'failed', 'cancelled') or deleted_at is not null)
+   order by id limit $2 for update)
+update workflow.workflow_run j
+   set settled = true, status = case when j.status in ('pending', 'leased') then 'cancelled' else j.status end,
+       leased_by = null, lease_until = null
+ where j.id = any(array(select id from news))
+returning j.run_id, j.step, j.status, j.last_error, j.errors -> -1 ->> 'type' as error_type, j.deleted_at is not null as deleted
+
+-- name: withdraw
+-- Take back what these steps began. What nobody holds ends at once; a holder of ours is asked to stop, and its outcome will
+-- be recorded; one that can only read the status (a plain SQL client) sees it cancelled.
+-- moves: pending -> cancelled; leased -> cancelled
+with live as (
+  select j.id, j.status = 'pending' or not exists (select from windlass.worker w where w.id = j.leased_by) as ends
+    from unnest($1::uuid[], $2::int[]) as w(run_id, step)
+    join workflow.workflow_run j on j.run_id = w.run_id and j.step = w.step
+   where j.status in ('pending', 'leased') order by j.id for update of j),
+done as (
+  update workflow.workflow_run j
+     set status = case when live.ends then 'cancelled' else j.status end, cancel_requested = true,
+         settled = j.settled or live.ends, updated_at = windlass.now()
+    from live where j.id = live.id
+  returning j.id, j.run_id, j.step, live.ends, j.attempt + j.lost + 1 as number),
+logged as (
+  insert into workflow.workflow_event (workflow_id, event_type, data, actor, attempt)
+  select id, 'cancelled', jsonb_build_object('reason', $3::text), $4, number from done where ends)
+select run_id, step, count(*) filter (where ends) as ended, count(*) filter (where not ends) as held
+  from done group by run_id, step
+
+-- name: keep_going
+-- A run goes on: whoever still works for it need not stop.
+update workflow.workflow_run set cancel_requested = false where run_id = $1 and status = 'leased' and cancel_requested
+
+-- name: expand
+-- Make items of a list: the value at a path of a step's result, of the run's input, or as given. The answer is how many,
+-- and what was found if it was no list.
+with source as (
+  select coalesce($6::jsonb, case when $3::int is null then (select input from windlass.run where id = $1)
+                   else (select result from workflow.workflow_run where run_id = $1 and step = $3 and item = 0) end) #> $4::text[] as value),
+gone as (delete from windlass.item where run_id = $1 and step = $2 and $5 returning 1),
+made as (
+  insert into windlass.item (run_id, step, item, value)
+  select $1, $2, n - 1, e from source cross join lateral jsonb_array_elements(
+    case when jsonb_typeof(value) = 'array' and $5 then value else '[]' end) with ordinality as x(e, n)
+   where (select count(*) from gone) >= 0
+  on conflict (run_id, step, item) do update set value = excluded.value
+  returning 1)
+select jsonb_typeof(value) as kind, (select count(*) from made) as count,
+       case jsonb_typeof(value) when 'array' then null when 'object' then null else left(value #>> '{}', 100) end as value from source
+
+-- name: expand_instances
+-- Make items of the results of a fanned-out step.
+with made as (
+  insert into windlass.item (run_id, step, item, value)
+  select run_id, $2, item, coalesce(result, 'null') from workflow.workflow_run where run_id = $1 and step = $3
+  on conflict (run_id, step, item) do update set value = excluded.value
+  returning 1)
+select count(*) from made
+
+-- name: items
+-- Items of a step, a range of them.
+select item, value from windlass.item where run_id = $1 and step = $2 and item >= $3 and item < $3 + $4 order by item
+
+-- name: results
+-- What these steps gave: jobs of steps that are not fanned out, and of those that are, up to $3 instances of each.
+select w.run_id, w.step, j.item, j.items, j.status, j.result, j.last_error
+  from unnest($1::uuid[], $2::int[]) as w(run_id, step)
+ cross join lateral (
+   select item, items, status, result, last_error from workflow.workflow_run j
+    where j.run_id = w.run_id and j.step = w.step order by item limit $3) as j
+
+-- name: inputs
+-- What these runs were started with.
+select id, input, labels from windlass.run where id = any($1)
+
+-- name: children
+-- Runs below these steps, the latest of each instance.
+select c.parent_id, c.parent_step, c.id, c.version_id, c.steps
+  from unnest($1::uuid[], $2::int[]) as w(run_id, step)
+ cross join lateral (
+   select distinct on (parent_item) * from windlass.run c where c.parent_id = w.run_id and c.parent_step = w.step
+    order by parent_item, parent_round desc limit 10000) as c
+
+-- name: instances
+-- A page of a step's instances, in order.
+select item, id, status, attempt, lost, max_attempts, result, last_error, errors, leased_by, created_at, updated_at
+  from workflow.workflow_run where run_id = $1 and step = $2 and item >= $3 order by item limit $4
+
+-- name: jobs
+-- The first instance of each step that has a job: what people see of a step.
+select distinct on (step) step, id, status, attempt, lost, max_attempts, last_error, leased_by, created_at, updated_at
+  from workflow.workflow_run where run_id = $1 order by step, item

@@ -1,0 +1,26 @@
+-- Timers: sleeping steps. Found without a lock, taken under the lock of their runs.
+
+-- name: insert
+-- Steps that wait for a time.
+insert into windlass.timer (run_id, step, due_at) select * from unnest($1::uuid[], $2::int[], $3::timestamptz[])
+on conflict (run_id, step) do update set due_at = excluded.due_at
+
+-- name: delete
+-- Take timers of these steps away; those that existed are the answer.
+delete from windlass.timer t using unnest($1::uuid[], $2::int[]) as w(run_id, step)
+ where t.run_id = w.run_id and t.step = w.step returning t.run_id, t.step
+
+-- name: find_due
+-- Runs with timers that are due.
+select distinct run_id from (
+  select run_id from windlass.timer where due_at <= windlass.now() order by due_at limit $1) as due
+
+-- name: take_due
+-- Under the lock of their runs.
+delete from windlass.timer where run_id = any($1) and due_at <= windlass.now() returning run_id, step
+
+-- name: next_due
+-- How long until a job comes into line, a sleep ends, a run runs out of time?
+select (select run_at - windlass.now() from workflow.workflow_run where status = 'pending' and not due order by run_at limit 1),
+       (select due_at - windlass.now() from windlass.timer order by due_at limit 1),
+       (select expires_at - windlass.now() from windlass.run where state in ('pending', 'running') order by expires_at limit 1)

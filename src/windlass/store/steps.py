@@ -1,0 +1,207 @@
+"""Steps of runs: their jobs in the inbox, the items they go over, what they gave."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from windlass.core.document import decode
+from windlass.core.job import JobState
+from windlass.store.pool import Connection
+from windlass.store.queries import load
+from windlass.store.timers import Place
+
+_SQL = {name: query.sql for name, query in load("steps").items()}
+
+
+class Shape(NamedTuple):
+    """What the jobs of a step have in common."""
+
+    version_id: int
+    step: int
+    type: str
+    payload: str
+    queue: str
+    priority: int
+    max_attempts: int
+    timeout: timedelta | None
+    retry: str | None
+    foreach: bool
+
+
+class NewJobs(NamedTuple):
+    """Instances `first` to `first + many - 1` of a step; `shape` counts from 1."""
+
+    id: UUID
+    run_id: UUID
+    org: str
+    shape: int
+    round: int
+    first: int
+    many: int
+    items: int | None
+    payload: str | None
+
+
+class EndedJob(NamedTuple):
+    """An end that somebody else recorded."""
+
+    run_id: UUID
+    step: int
+    status: str
+    error: str | None
+    error_type: str | None
+    deleted: bool
+
+
+class Withdrawn(NamedTuple):
+    run_id: UUID
+    step: int
+    ended: int
+    held: int
+
+
+class Expansion(NamedTuple):
+    kind: str | None  # JSON type of what was found; None: nothing
+    many: int
+    value: str | None
+
+
+class Result(NamedTuple):
+    run_id: UUID
+    step: int
+    item: int
+    items: int | None
+    status: str
+    result: str | None
+    error: str | None
+
+
+class Child(NamedTuple):
+    parent_id: UUID
+    step: int
+    id: UUID
+    version_id: int
+    letters: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepJob:
+    """The job of a step, or of its first instance."""
+
+    id: UUID
+    status: JobState
+    attempts: int
+    max_attempts: int
+    last_error: str | None
+    leased_by: str | None
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One copy of a step, as people read it."""
+
+    item: int
+    job_id: UUID
+    status: JobState
+    attempts: int
+    max_attempts: int
+    result: Any
+    last_error: str | None
+    errors: list[dict[str, Any]]
+    leased_by: str | None
+    created_at: datetime
+    updated_at: datetime
+
+
+async def enqueue(conn: Connection, shapes: Sequence[Shape], rows: Sequence[NewJobs], *, actor: str) -> None:
+    columns = [*zip(*shapes, strict=True), *zip(*rows, strict=True)]
+    await conn.execute(_SQL["enqueue"], *map(list, columns), actor)
+
+
+async def reopen(conn: Connection, run: UUID, step: int, count: int, *, round_: int, actor: str) -> list[str]:
+    """The queues that have work again."""
+    return [row[0] for row in await conn.fetch(_SQL["reopen"], run, step, count, round_, actor)]
+
+
+async def take_ended(conn: Connection, runs: Sequence[UUID], *, batch: int) -> list[EndedJob]:
+    return list(map(EndedJob._make, await conn.fetch(_SQL["take_ended"], list(runs), batch)))
+
+
+async def withdraw(conn: Connection, places: Sequence[Place], *, reason: str, actor: str) -> list[Withdrawn]:
+    rows = await conn.fetch(_SQL["withdraw"], *map(list, zip(*places, strict=True)), reason, actor)
+    return list(map(Withdrawn._make, rows))
+
+
+async def keep_going(conn: Connection, run: UUID) -> None:
+    await conn.execute(_SQL["keep_going"], run)
+
+
+async def expand(
+    conn: Connection, run: UUID, step: int, source: int | None, path: Sequence[str], *, make: bool, value: str | None
+) -> Expansion:
+    """`make`: the items are wanted, not only the value. `value`: the source is this, not a row."""
+    row = await conn.fetchrow(_SQL["expand"], run, step, source, list(path), make, value)
+    assert row is not None
+    return Expansion._make(row)
+
+
+async def expand_instances(conn: Connection, run: UUID, step: int, source: int) -> int:
+    count: int = await conn.fetchval(_SQL["expand_instances"], run, step, source)
+    return count
+
+
+async def items(conn: Connection, run: UUID, step: int, first: int, count: int) -> list[tuple[int, Any]]:
+    return [(row[0], decode(row[1])) for row in await conn.fetch(_SQL["items"], run, step, first, count)]
+
+
+async def results(conn: Connection, places: Sequence[Place], *, most: int) -> list[Result]:
+    """In the order of items, up to `most` of each step."""
+    return list(map(Result._make, await conn.fetch(_SQL["results"], *map(list, zip(*places, strict=True)), most)))
+
+
+async def inputs(conn: Connection, runs: Sequence[UUID]) -> dict[UUID, str]:
+    return {row[0]: row[1] for row in await conn.fetch(_SQL["inputs"], list(runs))}
+
+
+async def children(conn: Connection, places: Sequence[Place]) -> list[Child]:
+    return list(map(Child._make, await conn.fetch(_SQL["children"], *map(list, zip(*places, strict=True)))))
+
+
+async def instances(conn: Connection, run: UUID, step: int, *, after: int = -1, limit: int = 100) -> list[Instance]:
+    rows = await conn.fetch(_SQL["instances"], run, step, after + 1, limit)
+    return [
+        Instance(
+            item=row["item"],
+            job_id=row["id"],
+            status=JobState(row["status"]),
+            attempts=row["attempt"] + row["lost"],
+            max_attempts=row["max_attempts"],
+            result=decode(row["result"]),
+            last_error=row["last_error"],
+            errors=decode(row["errors"]) or [],
+            leased_by=row["leased_by"],
+            created_at=row["created_at"],
+            updated_at=row["updated_at"],
+        )
+        for row in rows
+    ]
+
+
+async def jobs(conn: Connection, run: UUID) -> dict[int, StepJob]:
+    return {
+        row["step"]: StepJob(
+            row["id"],
+            JobState(row["status"]),
+            row["attempt"] + row["lost"],
+            row["max_attempts"],
+            row["last_error"],
+            row["leased_by"],
+            row["created_at"],
+            row["updated_at"],
+        )
+        for row in await conn.fetch(_SQL["jobs"], run)
+    }

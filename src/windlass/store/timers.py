@@ -1,0 +1,36 @@
+"""Timers of sleeping steps."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from windlass.store.pool import Connection
+from windlass.store.queries import load
+
+_SQL = {name: query.sql for name, query in load("timers").items()}
+
+Place = tuple[UUID, int]  # a run, and the number of a step in it
+
+
+async def insert(conn: Connection, rows: Sequence[tuple[UUID, int, datetime]]) -> None:
+    await conn.execute(_SQL["insert"], *map(list, zip(*rows, strict=True)))
+
+
+async def delete(conn: Connection, places: Sequence[Place]) -> list[Place]:
+    """Those that existed."""
+    return [(row[0], row[1]) for row in await conn.fetch(_SQL["delete"], *map(list, zip(*places, strict=True)))]
+
+
+async def find_due(conn: Connection, batch: int) -> list[UUID]:
+    return [row[0] for row in await conn.fetch(_SQL["find_due"], batch)]
+
+
+async def take_due(conn: Connection, runs: Sequence[UUID]) -> list[Place]:
+    return [(row[0], row[1]) for row in await conn.fetch(_SQL["take_due"], list(runs))]
+
+
+async def next_due(conn: Connection) -> tuple[timedelta | None, timedelta | None, timedelta | None]:
+    """How long until a job comes into line, a sleep ends, a run runs out of time."""
+    row = await conn.fetchrow(_SQL["next_due"])
+    assert row is not None
+    return row[0], row[1], row[2]

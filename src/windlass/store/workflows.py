@@ -1,0 +1,113 @@
+"""Workflows and their versions: statements as functions. Names are unique in an org among those not deleted."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from windlass.core.document import decode
+from windlass.store.pool import Connection
+from windlass.store.queries import load
+
+_SQL = {name: query.sql for name, query in load("workflows").items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """What a new run of a name starts on."""
+
+    name: str
+    workflow_id: UUID
+    version_id: int
+    number: int
+    enabled: bool
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowRow:
+    """A workflow and one version of it, whole."""
+
+    name: str
+    id: UUID
+    version_id: int
+    number: int
+    live: int
+    enabled: bool
+    document: dict[str, Any]
+    fingerprint: str
+    published_at: datetime
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowLine:
+    """A workflow in a list."""
+
+    name: str
+    id: UUID
+    version_id: int
+    live: int
+    enabled: bool
+    trigger: Any
+    description: str | None
+    steps: int
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRow:
+    id: int
+    number: int
+    live: bool
+    fingerprint: str
+    steps: int
+    created_at: datetime
+
+
+async def hold(conn: Connection, ids: Sequence[UUID], names: Sequence[str], *, org: str) -> None:
+    """Lock these names until the end of the transaction; a name that is new takes its id."""
+    await conn.execute(_SQL["hold"], list(ids), list(names), org)
+
+
+async def publish(conn: Connection, versions: Iterable[tuple[str, str, str]], *, org: str) -> set[int]:
+    """(name, document, fingerprint) of names that are held; the ids of the versions made."""
+    columns = [list(column) for column in zip(*versions, strict=True)]
+    return {row[0] for row in await conn.fetch(_SQL["publish"], org, *columns)}
+
+
+async def live(conn: Connection, names: Iterable[str], *, org: str) -> dict[str, Live]:
+    return {row[0]: Live(*row) for row in await conn.fetch(_SQL["live"], org, list(names))}
+
+
+async def documents(conn: Connection, version_ids: Iterable[int]) -> dict[int, dict[str, Any]]:
+    return {row[0]: decode(row[1]) for row in await conn.fetch(_SQL["documents"], list(version_ids))}
+
+
+async def get(conn: Connection, name: str, *, org: str, number: int | None = None) -> WorkflowRow | None:
+    row = await conn.fetchrow(_SQL["get"], org, name, number)
+    return WorkflowRow(**{**row, "document": decode(row["document"])}) if row else None
+
+
+async def list_(conn: Connection, *, org: str, after: str, limit: int) -> list[WorkflowLine]:
+    rows = await conn.fetch(_SQL["list"], org, after, limit)
+    return [WorkflowLine(**{**row, "trigger": decode(row["trigger"])}) for row in rows]
+
+
+async def names(conn: Connection, *, org: str, limit: int) -> list[str]:
+    return [row[0] for row in await conn.fetch(_SQL["names"], org, limit)]
+
+
+async def versions(conn: Connection, name: str, *, org: str, before: int, limit: int) -> list[VersionRow]:
+    return [VersionRow(*row) for row in await conn.fetch(_SQL["versions"], org, name, before, limit)]
+
+
+async def enable(conn: Connection, name: str, enabled: bool, *, org: str) -> bool:
+    return await conn.fetchval(_SQL["enable"], org, name, enabled) is not None
+
+
+async def soft_delete(conn: Connection, name: str, *, org: str) -> bool:
+    return await conn.fetchval(_SQL["soft_delete"], org, name) is not None

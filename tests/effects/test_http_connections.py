@@ -1,0 +1,166 @@
+"""Connections: reused while they are whole, bounded in number, closed when nobody waits any more."""
+
+import asyncio
+import ssl
+import subprocess
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.effects.asking import ask, failed, kept, performer, request, succeeded
+from tests.effects.server import Received, Talk, reply, says, serving
+
+
+async def test_a_connection_is_used_again() -> None:
+    async with serving(says(reply(200, b"x"))) as server, performer() as http:
+        for _ in range(10):
+            succeeded(await http.perform(request(server.url)))
+    assert (len(server.received), len(server.talks)) == (10, 1)
+
+
+async def test_failures_give_their_connection_back_too() -> None:
+    async with serving(says(reply(503, b"x"))) as server, performer() as http:
+        for _ in range(5):
+            failed(await http.perform(request(server.url)), retryable=True)
+    assert len(server.talks) == 1
+
+
+async def test_a_connection_whose_body_was_left_is_not_used_again() -> None:
+    async with serving(says(reply(200, b"x" * 2_000_000))) as server, performer(max_body=10) as http:
+        for _ in range(3):
+            assert succeeded(await http.perform(request(server.url)))["body"] == "x" * 10
+    assert len(server.talks) == 3
+
+
+async def test_a_request_that_was_answered_before_it_was_read_leaves_no_rest_behind() -> None:
+    async def answer(received: Received, talk: Talk) -> None:
+        await talk.send(reply(413, b"too much"))
+        if received.target == "/deaf":
+            await talk.gone()
+
+    async with serving(answer) as server, performer() as http:
+        early = await http.perform(request(f"{server.url}/deaf", body="x" * 8_000_000))
+        late = await http.perform(request(f"{server.url}/", body="y"))
+    assert kept(failed(early, retryable=False))["body"] == "too much"
+    assert kept(failed(late, retryable=False))["body"] == "too much"
+    assert server.received[-1].body == b"y"
+
+
+async def test_one_host_gets_so_many_connections_at_a_time() -> None:
+    both = asyncio.Barrier(2)
+
+    async def answer(_: Received, talk: Talk) -> None:
+        await both.wait()
+        await talk.send(reply())
+
+    async with serving(answer) as server, performer(per_host=2) as http:
+        await asyncio.gather(*(http.perform(request(server.url)) for _ in range(20)))
+    assert (server.busiest, len(server.received)) == (2, 20)
+
+
+async def test_all_hosts_together_get_so_many() -> None:
+    both = asyncio.Barrier(2)
+
+    async def answer(_: Received, talk: Talk) -> None:
+        await both.wait()
+        await talk.send(reply())
+
+    async with serving(answer) as one, serving(answer) as other, performer(total=2) as http:
+        await asyncio.gather(*(http.perform(request(url)) for url in [one.url, other.url] * 4))
+    assert one.busiest + other.busiest <= 4
+    assert len(one.received) + len(other.received) == 8
+
+
+async def test_cancelling_closes_the_connection() -> None:
+    arrived, gone = asyncio.Event(), asyncio.Event()
+
+    async def answer(_: Received, talk: Talk) -> None:
+        arrived.set()
+        await talk.gone()
+        gone.set()
+
+    async with serving(answer) as server, performer() as http:
+        asking = asyncio.create_task(http.perform(request(server.url)))
+        await arrived.wait()
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        await gone.wait()
+
+
+async def test_cancelling_halfway_through_a_body_closes_the_connection() -> None:
+    arrived, gone = asyncio.Event(), asyncio.Event()
+
+    async def answer(_: Received, talk: Talk) -> None:
+        await talk.send(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
+        arrived.set()
+        await talk.gone()
+        gone.set()
+
+    async with serving(answer) as server, performer() as http:
+        asking = asyncio.create_task(http.perform(request(server.url)))
+        await arrived.wait()
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        await gone.wait()
+
+
+async def test_a_timeout_closes_the_connection_and_frees_its_place() -> None:
+    async def answer(received: Received, talk: Talk) -> None:
+        if received.target == "/slow":
+            await talk.gone()
+        else:
+            await talk.send(reply())
+
+    async with serving(answer) as server, performer(per_host=1) as http:
+        slow = request(f"{server.url}/slow", timeout=timedelta(milliseconds=50))
+        assert failed(await http.perform(slow), retryable=True).error["type"] == "Timeout"
+        succeeded(await http.perform(request(server.url)))
+
+
+async def test_a_server_that_hung_up_in_between_is_connected_to_anew() -> None:
+    async def answer(_: Received, talk: Talk) -> None:
+        await talk.send(reply())
+        talk.writer.close()
+        await talk.writer.wait_closed()
+
+    async with serving(answer) as server, performer() as http:
+        succeeded(await http.perform(request(server.url, method="GET")))
+        succeeded(await http.perform(request(server.url, method="GET")))
+    assert len(server.talks) == 2
+
+
+async def test_a_certificate_that_nobody_vouches_for_is_a_network_error(tmp_path: Path) -> None:
+    async with serving(says(reply()), tls=self_signed(tmp_path)) as server:
+        outcome = failed(await ask(server.url), retryable=True)
+    assert outcome.error["type"] == "NetworkError"
+    assert "certificate" in outcome.error["message"].lower()
+    assert server.received == []
+
+
+async def test_a_handshake_that_nobody_answers_ends_with_the_time_to_connect() -> None:
+    async with serving(says(reply())) as server:
+        url, brief = server.url.replace("http:", "https:"), timedelta(milliseconds=50)
+        outcome = failed(await ask(url, options={"connect_timeout": brief}), retryable=True)
+    assert outcome.error == {"type": "Timeout", "message": f"POST {url}: no connection in time"}
+
+
+async def test_a_performer_can_be_closed_twice_and_opened_again() -> None:
+    http = performer()
+    async with serving(says(reply())) as server:
+        for _ in range(2):
+            await http.open()
+            succeeded(await http.perform(request(server.url)))
+            await http.close()
+            await http.close()
+
+
+def self_signed(folder: Path) -> ssl.SSLContext:
+    key, certificate = folder / "key.pem", folder / "certificate.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=127.0.0.1"]
+    subprocess.run([*command, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    return context

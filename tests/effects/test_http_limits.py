@@ -1,0 +1,202 @@
+"""What a hostile server costs: its limit, and no more."""
+
+import gzip
+import tracemalloc
+import zlib
+from datetime import timedelta
+
+import pytest
+
+from tests.effects.asking import ask, failed, kept, succeeded
+from tests.effects.server import Received, Talk, reply, says, says_and_hangs_up, serving
+
+LIMIT = 256 * 1024
+MEGA = 1024 * 1024
+SOCKET_BUFFERS = 12 * MEGA  # what two kernels' ends may swallow unread
+
+
+@pytest.mark.parametrize(
+    ("size", "cut"), [(0, False), (LIMIT - 1, False), (LIMIT, False), (LIMIT + 1, True), (MEGA, True)]
+)
+async def test_a_body_is_kept_up_to_the_limit(size: int, cut: bool) -> None:
+    async with serving(says(reply(200, b"x" * size))) as server:
+        document = succeeded(await ask(server.url))
+    assert (len(document["body"]), document["is_truncated"]) == (min(size, LIMIT), cut)
+
+
+async def test_an_endless_body_is_left_at_the_limit() -> None:
+    async def answer(_: Received, talk: Talk) -> None:
+        await talk.send(b"HTTP/1.1 200 OK\r\n\r\n")
+        await talk.send_for_ever(b"x" * 65_536)
+
+    async with serving(answer) as server:
+        document = succeeded(await ask(server.url))
+        await server.talks[0].gone()
+    assert (len(document["body"]), document["is_truncated"]) == (LIMIT, True)
+    assert server.talks[0].sent < SOCKET_BUFFERS
+
+
+async def test_endless_chunks_are_left_at_the_limit() -> None:
+    async def answer(_: Received, talk: Talk) -> None:
+        await talk.send(b"HTTP/1.1 404 No\r\nTransfer-Encoding: chunked\r\n\r\n")
+        await talk.send_for_ever(b"1\r\nx\r\n" * 10_000)
+
+    async with serving(answer) as server:
+        document = kept(failed(await ask(server.url), retryable=False))
+        await server.talks[0].gone()
+    assert (document["body"], document["is_truncated"]) == ("x" * LIMIT, True)
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+async def test_a_thousandfold_inflation_costs_the_limit(encoding: str) -> None:
+    packed = packer(encoding, b"\0" * 256 * MEGA)
+    assert len(packed) < MEGA
+    async with serving(says(reply(200, packed, f"Content-Encoding: {encoding}"))) as server:
+        tracemalloc.start()
+        try:
+            document = succeeded(await ask(server.url))
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert document["is_truncated"]
+    assert len(document["body"]) <= LIMIT
+    assert peak < 16 * MEGA
+
+
+async def test_padding_between_members_ends_as_well() -> None:
+    async def answer(_: Received, talk: Talk) -> None:
+        await talk.send(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n")
+        await talk.send_for_ever(gzip.compress(b"") * 1000)
+
+    async with serving(answer) as server:
+        document = succeeded(await ask(server.url))
+    assert (document["body"], document["is_truncated"]) == ("", True)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "data"),
+    [
+        ("gzip", gzip.compress(b"hello")),
+        ("x-gzip", gzip.compress(b"hello")),
+        ("GZip", gzip.compress(b"hel") + gzip.compress(b"lo")),
+        ("gzip", gzip.compress(b"hello") + b"\0" * 100),
+        ("deflate", zlib.compress(b"hello")),
+        ("deflate", zlib.compress(b"hello", wbits=-15)),
+        ("deflate", zlib.compress(b"hello") + b"more"),
+        ("identity", b"hello"),
+        ("br", b"hello"),
+    ],
+)
+async def test_packed_bodies_are_unpacked(encoding: str, data: bytes) -> None:
+    async with serving(says(reply(200, data, f"Content-Encoding: {encoding}"))) as server:
+        document = succeeded(await ask(server.url))
+    assert (document["body"], document["is_truncated"]) == ("hello", False)
+
+
+@pytest.mark.parametrize("data", [gzip.compress(b"hello" * 99)[:-9], b"\x1f\x8bnonsense", b"nonsense"])
+async def test_a_packed_body_that_is_broken_is_a_network_error(data: bytes) -> None:
+    async with serving(says(reply(200, data, "Content-Encoding: gzip"))) as server:
+        outcome = failed(await ask(server.url), retryable=True)
+    assert outcome.error["type"] == "NetworkError"
+    assert (kept(outcome)["status_code"], kept(outcome)["is_truncated"]) == (200, True)
+
+
+async def test_no_body_needs_no_unpacking() -> None:
+    async with serving(says(reply(204, b"", "Content-Encoding: gzip"))) as server:
+        assert succeeded(await ask(server.url))["body"] == ""
+
+
+@pytest.mark.parametrize("filler", [b"X-A: b\r\n", b"x" * 1000, b"X-A: " + b"b" * 1000])
+async def test_endless_headers_are_cut_off(filler: bytes) -> None:
+    async def answer(_: Received, talk: Talk) -> None:
+        await talk.send(b"HTTP/1.1 200 OK\r\n")
+        await talk.send_for_ever(filler)
+
+    async with serving(answer) as server:
+        outcome = failed(await ask(server.url), retryable=True)
+        await server.talks[0].gone()
+    assert outcome.error["type"] == "NetworkError"
+    assert server.talks[0].sent < SOCKET_BUFFERS
+
+
+async def test_too_many_headers_are_refused() -> None:
+    many = [f"X-{number}: a" for number in range(200)]
+    async with serving(says(reply(200, b"", *many))) as server:
+        failed(await ask(server.url), retryable=True)
+        assert "x-199" in succeeded(await ask(server.url, options={"max_headers": 300}))["headers"]
+
+
+async def test_a_slow_drip_is_cut_by_the_timeout_and_what_came_is_kept() -> None:
+    async def answer(_: Received, talk: Talk) -> None:
+        await talk.send(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\ndrip")
+        await talk.gone()
+
+    async with serving(answer) as server:
+        outcome = failed(await ask(server.url, timeout=timedelta(milliseconds=200)), retryable=True)
+    assert outcome.error["type"] == "Timeout"
+    document = kept(outcome)
+    assert (document["status_code"], document["body"], document["is_truncated"]) == (200, "drip", True)
+    assert document["duration_ms"] >= 190
+
+
+async def test_drops_that_never_stop_do_not_hold_the_timeout_off() -> None:
+    async def answer(_: Received, talk: Talk) -> None:
+        await talk.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        await talk.send_for_ever(b"1;" + b"e" * 4000 + b"\r\nx\r\n")
+
+    async with serving(answer) as server:
+        outcome = await ask(server.url, timeout=timedelta(milliseconds=300), options={"max_body": 2**40})
+    assert failed(outcome, retryable=True).error["type"] == "Timeout"
+
+
+async def test_interim_answers_that_never_stop_end_with_the_timeout() -> None:
+    async with serving(lambda _, talk: talk.send_for_ever(b"HTTP/1.1 100 Continue\r\n\r\n")) as server:
+        outcome = await ask(server.url, timeout=timedelta(milliseconds=300))
+    failed(outcome, retryable=True)
+
+
+@pytest.mark.parametrize(
+    ("charset", "data", "text"),
+    [
+        ("utf-8", "grün €".encode(), "grün €"),
+        ("iso-8859-1", "grün".encode("latin-1"), "grün"),
+        ("Windows-1252", "€".encode("cp1252"), "€"),
+        ("shift_jis", "日本".encode("shift_jis"), "日本"),
+        ("utf-16", "日本".encode("utf-16"), "日本"),
+        ("utf-8", b"\xef\xbb\xbf{}", "{}"),
+        ("utf-8", b"a\xffb", "a\ufffdb"),
+        ("utf-8", b"a\x00b", "a\\x00b"),
+        ("nonsense", "grün".encode(), "grün"),
+        ("idna", b"xn--tda", "xn--tda"),
+        ("unicode_escape", rb"\x41", r"\x41"),
+        ("zlib_codec", b"a", "a"),
+        ("undefined", b"a", "a"),
+        ('"utf-8"', "ü".encode(), "ü"),
+        ("x" * 100, b"a", "a"),
+    ],
+)
+async def test_bodies_are_text_whatever_they_claim(charset: str, data: bytes, text: str) -> None:
+    async with serving(says(reply(200, data, f"Content-Type: text/plain; charset={charset}"))) as server:
+        assert succeeded(await ask(server.url))["body"] == text
+
+
+async def test_bytes_that_are_no_text_do_not_swell_beyond_the_limit() -> None:
+    async with serving(says(reply(200, b"\xff" * LIMIT))) as server:
+        document = succeeded(await ask(server.url))
+    assert len(document["body"].encode()) <= LIMIT
+    assert document["is_truncated"]
+
+
+async def test_headers_that_are_no_text_can_be_stored() -> None:
+    async with serving(says(b"HTTP/1.1 200 OK\r\nX-A: a\xffb\r\nContent-Length: 0\r\n\r\n")) as server:
+        assert succeeded(await ask(server.url))["headers"]["x-a"] == "a?b"
+
+
+async def test_a_body_without_a_length_ends_with_its_connection() -> None:
+    async with serving(says_and_hangs_up(b"HTTP/1.0 200 OK\r\n\r\nall of it")) as server:
+        document = succeeded(await ask(server.url))
+    assert (document["body"], document["is_truncated"]) == ("all of it", False)
+
+
+def packer(encoding: str, data: bytes) -> bytes:
+    return gzip.compress(data) if encoding == "gzip" else zlib.compress(data, 9)

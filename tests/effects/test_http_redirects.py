@@ -1,0 +1,162 @@
+"""Redirects are followed one by one, checked like any address, and what was meant for one server stays there."""
+
+import pytest
+
+from tests.effects.asking import ask, failed, kept, succeeded
+from tests.effects.server import Answer, Received, Talk, reply, says, serving
+
+KEYS = {"Authorization": "Bearer k", "Cookie": "a=b", "X-Api-Key": "k", "Accept": "text/html"}
+
+
+def moves(status: int, location: str) -> Answer:
+    """Sends `/` elsewhere and answers everything else."""
+
+    async def answer(received: Received, talk: Talk) -> None:
+        moved = received.target == "/"
+        body = b"" if received.method == "HEAD" else b"moved"
+        await talk.send(reply(status, body, f"Location: {location}") if moved else reply())
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("status", "method", "then"),
+    [
+        (303, "POST", "GET"),
+        (303, "PUT", "GET"),
+        (303, "HEAD", "HEAD"),
+        (301, "POST", "GET"),
+        (302, "POST", "GET"),
+        (301, "PUT", "PUT"),
+        (302, "DELETE", "DELETE"),
+        (302, "GET", "GET"),
+        (307, "POST", "POST"),
+        (308, "POST", "POST"),
+        (307, "PATCH", "PATCH"),
+    ],
+)
+async def test_the_method_after_a_redirect(status: int, method: str, then: str) -> None:
+    async with serving(moves(status, "/there")) as server:
+        succeeded(await ask(server.url, method=method, body={"a": 1}))
+    first, second = server.received
+    assert (first.method, second.method, second.target) == (method, then, "/there")
+    stays = then == method and method != "GET"
+    if stays or method == "GET":
+        assert (second.body, second.headers["content-type"]) == (first.body, "application/json")
+    else:
+        assert (second.body, "content-type" in second.headers) == (b"", False)
+
+
+@pytest.mark.parametrize(
+    ("location", "target"),
+    [
+        ("there", "/there"),
+        ("/a/../there", "/there"),
+        ("?q=1", "/?q=1"),
+        ("/there#part", "/there"),
+        ("//{host}/x", "/x"),
+    ],
+)
+async def test_a_location_may_be_relative(location: str, target: str) -> None:
+    async def answer(received: Received, talk: Talk) -> None:
+        to = location.format(host=received.headers["host"])
+        await talk.send(reply(302, b"", f"Location: {to}") if received.target == "/" else reply())
+
+    async with serving(answer) as server:
+        succeeded(await ask(server.url))
+    assert server.received[1].target == target
+
+
+async def test_within_one_origin_all_headers_go_along() -> None:
+    async with serving(moves(307, "/there")) as server:
+        succeeded(await ask(server.url, headers=KEYS))
+    first, second = server.received
+    assert first.headers == second.headers
+
+
+async def test_across_origins_keys_and_identity_stay_behind() -> None:
+    async with serving(says(reply())) as other, serving(moves(307, f"{other.url}/x")) as server:
+        succeeded(await ask(server.url, headers=KEYS, body={"a": 1}, traceparent="00-0"))
+    told = other.received[0].headers
+    assert told.keys() == {"host", "user-agent", "accept", "accept-encoding", "content-type", "content-length"}
+    assert told["accept"] == "text/html"
+    assert told["host"] == f"127.0.0.1:{other.port}"
+
+
+async def test_the_way_back_does_not_bring_the_keys_back() -> None:
+    async def answer(received: Received, talk: Talk) -> None:
+        await talk.send(reply(307, b"", f"Location: {there[received.target]}") if received.target in there else reply())
+
+    async with serving(answer) as server, serving(answer) as other:
+        there = {"/": f"{other.url}/away", "/away": f"{server.url}/back"}
+        succeeded(await ask(server.url, headers=KEYS))
+    first, second = server.received
+    assert (first.headers["authorization"], second.target) == ("Bearer k", "/back")
+    assert second.headers.keys() == {"host", "user-agent", "accept", "accept-encoding", "content-length"}
+
+
+async def test_redirects_are_counted() -> None:
+    async with serving(says(reply(302, b"round", "Location: /"))) as server:
+        outcome = failed(await ask(server.url), retryable=False)
+        assert len(server.received) == 6
+        assert outcome.error == {"type": "Invalid", "message": "more than 5 redirects"}
+        assert (kept(outcome)["status_code"], kept(outcome)["body"]) == (302, "round")
+        failed(await ask(server.url, options={"max_redirects": 0}), retryable=False)
+        assert len(server.received) == 7
+
+
+async def test_five_redirects_are_followed() -> None:
+    async def answer(received: Received, talk: Talk) -> None:
+        step = len(received.target)
+        await talk.send(reply(302, b"", f"Location: /{'x' * step}") if step < 6 else reply(200, b"done"))
+
+    async with serving(answer) as server:
+        assert succeeded(await ask(server.url))["body"] == "done"
+
+
+@pytest.mark.parametrize("status", [300, 304, 305, 306])
+async def test_other_three_hundreds_are_not_followed(status: int) -> None:
+    async with serving(says(reply(status, b"", "Location: http://10.0.0.1/"))) as server:
+        assert succeeded(await ask(server.url))["headers"]["location"] == "http://10.0.0.1/"
+
+
+@pytest.mark.parametrize(
+    ("location", "address"),
+    [
+        ("http://10.0.0.1/", "10.0.0.1"),
+        ("http://169.254.169.254/latest/meta-data/", "169.254.169.254"),
+        ("http://[::1]/", "::1"),
+        ("//127.0.0.2/", "127.0.0.2"),
+        ("https://localhost/", "localhost"),
+    ],
+)
+async def test_a_redirect_to_a_private_address_is_refused(location: str, address: str) -> None:
+    async with serving(moves(302, location)) as server:
+        outcome = failed(await ask(server.url, options={"look_up": private}), retryable=False)
+    assert outcome.error["type"] == "AddressRefused"
+    assert address in outcome.error["message"]
+    assert "WINDLASS_HTTP_ALLOW" in outcome.error["message"]
+    assert (kept(outcome)["status_code"], kept(outcome)["body"]) == (302, "moved")
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "file:///etc/passwd",
+        "gopher://127.0.0.1/",
+        "http://a@127.0.0.1/",
+        "http://2130706433/",
+        "http://[::1",
+        "javascript:1",
+    ],
+)
+async def test_a_redirect_elsewhere_is_refused(location: str) -> None:
+    async with serving(moves(302, location)) as server:
+        outcome = failed(await ask(server.url), retryable=False)
+    assert outcome.error["type"] == "Invalid"
+    assert kept(outcome)["status_code"] == 302
+    assert len(server.received) == 1
+
+
+async def private(host: str, port: int) -> list[str]:
+    return ["192.168.1.1"]

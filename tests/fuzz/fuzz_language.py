@@ -1,0 +1,47 @@
+"""Throw bytes at expressions and templates: each is read or refused, and what was read has an answer.
+
+Not a test of the suite. Install atheris beside it, then: `python tests/fuzz/fuzz_language.py -max_total_time=60`
+"""
+
+import sys
+from typing import Any
+
+import atheris  # type: ignore[import-untyped,import-not-found,unused-ignore]  # not among our dependencies
+
+with atheris.instrument_imports(include=["windlass.core"]):
+    from windlass.core import binding
+    from windlass.core.expression import evaluate, parse
+    from windlass.core.facts import Facts, JsonText, TaskFacts
+    from windlass.errors import Invalid
+
+COMPILERS = (binding.compile, binding.compile_url, binding.compile_header, binding.compile_command)
+
+
+def one(data: bytes) -> None:
+    provider = atheris.FuzzedDataProvider(data)
+    body = JsonText(provider.ConsumeUnicode(40))
+    text = provider.ConsumeUnicode(200)
+    facts = Facts(trigger_body=body, tasks={"a": TaskFacts(status="success", body=body)}, item=text, index=0)
+    judge(text, facts)
+    for compiler in COMPILERS:
+        fill(compiler, text, facts)
+
+
+def judge(text: str, facts: Facts) -> None:
+    try:
+        expression = parse(text)
+    except Invalid:
+        return
+    assert len(evaluate(expression, facts).text) < 5000
+
+
+def fill(compiler: Any, text: str, facts: Facts) -> None:
+    try:
+        compiler(text).resolve(facts)
+    except Invalid:
+        return
+
+
+if __name__ == "__main__":
+    atheris.Setup(sys.argv, one)
+    atheris.Fuzz()

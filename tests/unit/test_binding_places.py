@@ -1,0 +1,149 @@
+"""Where a value stands decides how it is written: in a URL, in a header, in a command. It never breaks out."""
+
+import re
+import shlex
+import subprocess
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from windlass.core.binding import compile_command, compile_header, compile_url
+from windlass.core.facts import Facts
+from windlass.errors import Invalid, TemplateError
+
+
+def facts(**values: Any) -> Facts:
+    return Facts(trigger_body=values)
+
+
+# URLs
+
+
+@pytest.mark.parametrize(
+    ("template", "value", "expected"),
+    [
+        ("https://x.example/orders/{{input.v}}", 123, "https://x.example/orders/123"),
+        ("https://x.example/{{input.v}}/y", "a/b c?d#e", "https://x.example/a%2Fb%20c%3Fd%23e/y"),
+        ("https://x.example/?q={{input.v}}", "a&b=c", "https://x.example/?q=a%26b%3Dc"),
+        ("https://x.example?q={{input.v}}", "", "https://x.example?q="),
+        ("https://x.example/a#{{input.v}}", "é", "https://x.example/a#%C3%A9"),
+        ("https://x.example/f{{input.v}}.txt", "", "https://x.example/f.txt"),
+        ("https://x.example/?n={{input.v}}&m={{input.v}}", True, "https://x.example/?n=true&m=true"),
+        ("https://x.example/?u=https://y/{{input.v}}", "/", "https://x.example/?u=https://y/%2F"),
+        ("https://x.example/a/../{{input.v}}//", "b", "https://x.example/a/../b//"),
+        ("https://{{input.v}}/x", "api.example:8080", "https://api.example:8080/x"),
+        ("https://{{input.v}}.example/x", "eu-1", "https://eu-1.example/x"),
+        ("{{input.v}}", "http://h.example/a?b#c", "http://h.example/a?b#c"),
+        ("{{input.v}}/y/{{input.v}}", "http://h", "http://h/y/http%3A%2F%2Fh"),
+        ("{{input.v}}/y?u=http://z/{{input.v}}", "http://h/..", "http://h/../y?u=http://z/http%3A%2F%2Fh%2F.."),
+        ("https://x.example/plain", None, "https://x.example/plain"),
+    ],
+)
+def test_a_value_in_a_url_fills_its_place(template: str, value: Any, expected: str) -> None:
+    assert compile_url(template).resolve(facts(v=value)) == expected
+
+
+@pytest.mark.parametrize(
+    ("template", "value", "message"),
+    [
+        ("https://x.example/{{input.v}}", None, "its value is null"),
+        ("https://x.example/?q={{input.v}}", None, "its value is null"),
+        ("https://x.example/users/{{input.v}}", "", "a part of the URL's path would be empty or dots"),
+        ("https://x.example/users/{{input.v}}/x", "..", "a part of the URL's path would be empty or dots"),
+        ("https://x.example/users/.{{input.v}}", ".", "a part of the URL's path would be empty or dots"),
+        ("https://x.example/users/%2{{input.v}}", "E", "a part of the URL's path would be empty or dots"),
+        ("{{input.b}}/{{input.v}}", "..", "a part of the URL's path would be empty or dots"),
+        ("https://{{input.v}}/x", "evil.example/", "is no part of a host"),
+        ("https://{{input.v}}/x", "user@evil.example", "is no part of a host"),
+        ("https://x.example{{input.v}}", "/path", "write a / before the template"),
+        ("https://{{input.v}}/x", "", "is no part of a host"),
+        ("{{input.b}}{{input.v}}", "/x", "write a / before the template"),
+        ("{{input.v}}", 5, "a URL begins with a text"),
+        ("{{input.v}}/x", "", "a URL begins with a text"),
+        ("{{input.v}}", "http://x\r\nHost: y", "has a space or a control character"),
+        ("https://x.example/{{input.v}}", "x" * 9000, "the limit in a URL is 8192"),
+        ("https://x.example/{{input.v}}", "\ud800", "half of a surrogate pair"),
+    ],
+)
+def test_a_value_that_would_change_the_address_is_refused(template: str, value: Any, message: str) -> None:
+    with pytest.raises(TemplateError, match=re.escape(message)) as refused:
+        compile_url(template).resolve(facts(v=value, b="http://h"))
+    assert refused.value.path == "input.v"
+
+
+@given(st.text(min_size=1, max_size=20))
+@example("..")
+@example("a/../b")
+def test_no_value_changes_the_shape_of_a_url(value: str) -> None:
+    made = compile_url("https://x.example/a/{{input.v}}/b?q={{input.v}}#{{input.v}}")
+    try:
+        url = urlsplit(made.resolve(facts(v=value)))
+    except TemplateError:
+        return
+    assert (url.scheme, url.netloc) == ("https", "x.example")
+    assert [unquote(part) for part in url.path.split("/")] == ["", "a", value, "b"]
+    assert (unquote(url.query), unquote(url.fragment)) == (f"q={value}", value)
+
+
+# Headers
+
+
+def test_a_header_is_a_text_whatever_the_type_of_the_value() -> None:
+    assert compile_header("Bearer {{input.v}}").resolve(facts(v="t")) == "Bearer t"
+    assert compile_header("{{input.v}}").resolve(facts(v=5)) == "5"
+    assert compile_header("{{input.v}}").resolve(facts(v=["a\n"])) == '["a\\n"]'
+    assert compile_header("a\tb").resolve(facts()) == "a\tb"
+
+
+@pytest.mark.parametrize("character", ["\r", "\n", "\x00", "\r\n", "\x1b", "\x7f"])
+def test_a_header_refuses_what_would_end_it_and_keeps_the_value_to_itself(character: str) -> None:
+    with pytest.raises(TemplateError, match="has a line break, a NUL or another control character") as refused:
+        compile_header("Bearer {{input.v}}").resolve(facts(v=f"s3cret{character}X-Evil: 1"))
+    assert "s3cret" not in str(refused.value)
+
+
+# Commands
+
+
+def test_a_value_is_one_word_of_a_command() -> None:
+    made = compile_command("./load.sh --name={{input.v}} {{input.n}} | tee log")
+    assert made.resolve(facts(v="it's; rm -rf /", n=5)) == """./load.sh --name='it'"'"'s; rm -rf /' '5' | tee log"""
+    assert compile_command("echo '{a}' \"b\" \\' {{input.v}}").resolve(facts(v="x")) == "echo '{a}' \"b\" \\' 'x'"
+
+
+@given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20))
+def test_the_shell_reads_the_value_as_it_was(value: str) -> None:
+    command = compile_command("printf %s --{{input.v}}").resolve(facts(v=value))
+    assert shlex.split(command) == ["printf", "%s", f"--{value}"]
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.text("a '\"`$(){};&|\\*~#!<>", max_size=20))
+@example("$(touch /tmp/x)")
+def test_a_real_shell_agrees(value: str) -> None:
+    command = compile_command("printf %s {{input.v}}").resolve(facts(v=value))
+    assert subprocess.run(["sh", "-c", command], capture_output=True, check=True).stdout.decode() == value
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("echo '{{input.v}}'", "stands inside ': leave the quotes out"),
+        ('echo "it\'s {{input.v}}"', 'stands inside ": leave the quotes out'),
+        ("echo `ls {{input.v}}`", "stands inside `"),
+        ("echo \\{{input.v}}", "stands inside \\"),
+        ("cat <<EOF\n{{input.v}}\nEOF", "stands after <<"),
+        ("echo $(( {{input.v}} ))", "stands after (("),
+    ],
+)
+def test_a_template_where_no_quoting_holds_is_refused_when_it_is_read(command: str, message: str) -> None:
+    with pytest.raises(Invalid, match=re.escape(message)):
+        compile_command(command)
+
+
+def test_a_command_refuses_values_of_several_lines() -> None:
+    with pytest.raises(TemplateError, match="has a line break"):
+        compile_command("# {{input.v}}").resolve(facts(v="a\nrm -rf /"))

@@ -1,0 +1,73 @@
+"""Whatever is written is read or refused; whatever was read is filled in just once."""
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from windlass.core import binding
+from windlass.core.facts import Facts, JsonText
+from windlass.errors import Invalid, TemplateError
+
+words = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | st.sampled_from(
+    ["{{", "}}", "{{run.id}}", "{{x"]
+)
+documents = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**20), 10**20)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | words,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3),
+    max_leaves=8,
+)
+plain = words.filter(lambda text: "{{" not in text and not text.endswith("{"))
+snippets = st.lists(st.sampled_from(["{{", "}}", "run", ".id", " ", "input", "['", "']", "[0]", "'", '"', "\\", "x"]))
+
+
+@given(documents)
+def test_a_single_template_is_the_value_itself(value: Any) -> None:
+    found = binding.compile("{{ input }}").resolve(Facts(trigger_body=value))
+    assert found is value
+
+
+@given(documents)
+def test_json_that_was_not_read_yet_makes_no_difference(value: Any) -> None:
+    text = JsonText(json.dumps(value))
+    found = binding.compile({"a": "{{ input }}"}).resolve(Facts(trigger_body=text))
+    assert json.dumps(found) == json.dumps({"a": value})
+
+
+@given(plain, words, plain)
+def test_a_text_is_filled_in_once_and_as_it_is(before: str, value: str, after: str) -> None:
+    made = binding.compile([before + "{{ input }}" + after])
+    assert made.resolve(Facts(trigger_body=value)) == [before + value + after]
+
+
+@given(documents, words)
+def test_any_json_is_filled_in_or_refused(value: Any, text: str) -> None:
+    try:
+        found = binding.compile(value).resolve(Facts(trigger_body=text, run_id=text))
+    except Invalid:
+        return
+    assert type(found) is type(value) or "{{" in value
+
+
+@given(documents)
+def test_a_constant_is_the_value_it_was_made_of(value: Any) -> None:
+    if "{{" not in json.dumps(value):
+        made = binding.compile(value)
+        assert made.is_constant
+        assert made.resolve(Facts()) == value
+
+
+@given(st.text(max_size=60) | snippets.map("".join))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    for compile_ in (binding.compile, binding.compile_url, binding.compile_header, binding.compile_command):
+        try:
+            compile_(text).resolve(Facts(trigger_body=["x"], run_id="r"))
+        except TemplateError as error:
+            assert error.path  # noqa: PT017
+        except Invalid:
+            pass

@@ -1,0 +1,94 @@
+"""A run that is held, cancelled or out of time: nothing new begins, and what is still held is recorded."""
+
+from itertools import permutations
+
+import pytest
+from tests.unit.play import ENOUGH, WHY, Play, concluded, notes
+from tests.unit.reference import node
+
+from windlass.core.command import Conclude, Enqueue, Note, Withdraw
+from windlass.core.event import Begun, Ended, Event, Expanded, Expired, Judged, RerunAsked, RetryAsked
+from windlass.core.run import Letter, RunState
+from windlass.core.step import Foreach, Parallel
+
+
+def test_a_held_run_does_nothing_until_it_begins() -> None:
+    play = Play(node("a"), node("b", "a"), held=True)
+    assert play.tell() == []
+    assert (play.state, play.letters) == (RunState.PENDING, "..")
+    assert play.tell(Begun()) == [Enqueue(0, 0, 1)]
+    assert (play.state, play.letters) == (RunState.RUNNING, "a.")
+
+
+def test_a_held_run_takes_no_answers_and_no_failures() -> None:
+    play = Play(node("a", condition="x"), node("b", fan_out=Foreach("input.files")), held=True)
+    assert play.tell(Judged(0, True, WHY), Judged(0, False, WHY), Expanded(1, 2), Ended(0, Letter.FAILED, WHY)) == []
+    assert (play.state, play.letters) == (RunState.PENDING, "..")
+
+
+@pytest.mark.parametrize(("stop", "state"), [(ENOUGH, RunState.CANCELLED), (Expired(), RunState.TIMEOUT)])
+def test_a_held_run_can_be_stopped_and_then_never_begins(stop: Event, state: RunState) -> None:
+    play = Play(node("a"), node("z", final=True), held=True)
+    assert concluded(play.tell(stop)) == [state]
+    assert play.tell(Begun()) == []
+    assert play.letters == "cc"
+
+
+@pytest.mark.parametrize(("stop", "state"), [(ENOUGH, RunState.CANCELLED), (Expired(), RunState.TIMEOUT)])
+def test_stopping_a_run_cancels_what_waits_and_withdraws_what_is_active(stop: Event, state: RunState) -> None:
+    play = Play(node("a"), node("b"), node("c", "a"), node("z", final=True))
+    play.end(b="s")
+    commands = play.tell(stop)
+    assert play.letters == "ascc"
+    assert [command for command in commands if not isinstance(command, Note)] == [Withdraw(0), Conclude(state)]
+    assert [command.step for command in commands if isinstance(command, Note)] == [None]
+    assert play.state is state
+
+
+@pytest.mark.parametrize("late", "sftc")
+def test_a_late_outcome_is_recorded_and_advances_nothing(late: str) -> None:
+    play = Play(node("a"), node("b", "a:complete"), node("z", final=True))
+    play.tell(ENOUGH)
+    assert [command for command in play.end(a=late) if not isinstance(command, Note)] == []
+    assert (play.letters, play.state) == (late + "cc", RunState.CANCELLED)
+
+
+def test_a_stopped_fan_out_creates_no_more_instances_and_ends_when_the_last_one_did() -> None:
+    play = Play(node("a", fan_out=Parallel(5), concurrency=2))
+    play.end(a="s")
+    assert Withdraw(0) in play.tell(ENOUGH)
+    assert play.end(a="s") == []
+    assert play.letters == "a"
+    assert notes(play.end(a="c")) == [(0, "c", "3 of 5 instances were cancelled")]
+    assert play.letters == "c"
+
+
+def test_answers_that_come_after_a_cancel_start_nothing() -> None:
+    play = Play(node("a", condition="x"), node("b", fan_out=Foreach("input.files")))
+    play.tell(ENOUGH)
+    assert play.tell(Judged(0, True, WHY), Expanded(1, 3), play.ended("b", "f")) == []
+    assert play.letters == "cc"
+
+
+def test_the_second_stop_is_ignored() -> None:
+    play = Play(node("a"))
+    play.tell(ENOUGH)
+    assert play.tell(ENOUGH, Expired()) == []
+    assert play.state is RunState.CANCELLED
+
+
+def test_a_cancel_told_with_an_outcome_records_it_and_starts_nothing() -> None:
+    told: list[Event] = [Ended(0, Letter.SUCCEEDED), ENOUGH]
+    for events in permutations(told):
+        play = Play(node("a"), node("b", "a"))
+        commands = play.tell(*events)
+        assert (play.letters, play.state) == ("sc", RunState.CANCELLED)
+        assert play.names(commands) == []
+        assert concluded(commands) == [RunState.CANCELLED]
+
+
+def test_a_cancelled_run_is_neither_retried_nor_rerun() -> None:
+    play = Play(node("a"), node("b", "a"))
+    play.tell(ENOUGH)
+    assert play.tell(RetryAsked(), RerunAsked(0)) == []
+    assert (play.letters, play.state) == ("ac", RunState.CANCELLED)

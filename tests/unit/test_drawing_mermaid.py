@@ -1,0 +1,68 @@
+"""Workflows as Mermaid flowcharts."""
+
+import re
+from datetime import timedelta
+from time import perf_counter
+
+from hypothesis import given
+from tests.unit.test_drawing_tree import ORDERS, chain
+from tests.unit.test_workflow import workflows
+
+from windlass.core.drawing_mermaid import draw_mermaid
+from windlass.core.step import CommandAction, Edge, SleepAction, Step
+from windlass.core.workflow import Workflow
+
+NODE = re.compile(r'  s\d+(\[|\(\[|\(\(|\{\{|\[/|\[\[)"([^"\n]*)"(\]|\]\)|\)\)|\}\}|/\]|\]\])')
+ARROW = re.compile(r"  s\d+ (-->|-\. (failure|skipped|complete) \.->) s\d+")
+COLOUR = re.compile(r"  (classDef \w+ [\w:#,-]+|class s\d+(,s\d+)* \w+)")
+
+
+def test_kinds_have_shapes_and_edges_their_conditions() -> None:
+    drawn = draw_mermaid(ORDERS).splitlines()
+    assert drawn[0] == "flowchart TD"
+    assert '  s0["discover<br/>job files.discover.v1"]' in drawn
+    assert '  s2(["charge<br/>POST https://shop.example/charge"])' in drawn
+    assert '  s3[/"alarm<br/>run ./alarm.sh on ray"/]' in drawn
+    assert '  s4(("cool-down<br/>sleep 30s"))' in drawn
+    assert '  s5{{"paid<br/>wait for a callback, 1h at most"}}' in drawn
+    assert '  s6[["report<br/>workflow monthly-report<br/>if tasks.paid.body.ok == true"]]' in drawn
+    assert "  s0 --> s1" in drawn
+    assert "  s2 -. failure .-> s3" in drawn
+    assert [line for line in drawn if line.endswith("s8")] == [f"  s{n} -. complete .-> s8" for n in (3, 6, 7)]
+
+
+def test_a_run_is_coloured() -> None:
+    drawn = draw_mermaid(ORDERS, "ssfska.tc")
+    assert "  class s0,s1,s3 succeeded\n" in drawn
+    assert "  class s7 timed_out\n" in drawn
+    assert "classDef" not in draw_mermaid(ORDERS)
+
+
+HOSTILE = '"] --> evil["<script>alert(1)</script>"]\nclick s0 "javascript:alert(1)" %% `# #quot; ; end'
+
+
+def test_hostile_words_stay_inside_their_label() -> None:
+    steps = (
+        Step(name=HOSTILE, action=CommandAction(HOSTILE), condition=HOSTILE),
+        Step(name="b", action=SleepAction(timedelta(1)), edges=(Edge(HOSTILE),)),
+    )
+    first, *nodes, arrow = draw_mermaid(Workflow(HOSTILE, steps)).splitlines()
+    assert (first, arrow) == ("flowchart TD", "  s0 --> s1")
+    assert len(nodes) == 2
+    for line in nodes:
+        label = NODE.fullmatch(line)
+        assert label is not None
+        assert not set(label[2].replace("<br/>", "")) & set("<>`\"'[](){}%\n")
+        assert "#" not in re.sub(r"#\d+;", "", label[2])
+
+
+@given(workflows())
+def test_every_line_is_a_node_an_arrow_or_a_colour(workflow: Workflow) -> None:
+    _, *lines = draw_mermaid(workflow, "s" * len(workflow.steps)).splitlines()
+    assert all(NODE.fullmatch(line) or ARROW.fullmatch(line) or COLOUR.fullmatch(line) for line in lines)
+
+
+def test_a_chain_of_five_thousand_is_quick() -> None:
+    start = perf_counter()
+    assert draw_mermaid(chain(5000)).count("-->") == 4999
+    assert perf_counter() - start < 2

@@ -1,0 +1,106 @@
+"""An expression that makes no sense is refused where it is written, with its column and what to do about it."""
+
+import pytest
+
+from windlass.core.expression import parse
+from windlass.core.expression_parse import MAX_DEPTH
+from windlass.core.expression_token import MAX_LENGTH
+from windlass.errors import Invalid, InvalidExpression
+
+
+def refusal(text: str) -> InvalidExpression:
+    with pytest.raises(InvalidExpression) as refused:
+        parse(text)
+    return refused.value
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "column 1: a value is missing before the end"),
+        ("  ", "column 1: a value is missing before the end"),
+        ("tasks.a.body ==", "column 16: a value is missing before the end"),
+        ("== 1", "column 1: a value is missing before =="),
+        ("1 && && 2", "column 6: a value is missing before &&"),
+        ("(1", "column 3: a ) is missing before the end"),
+        ("1)", "column 2: there is no ( that this closes"),
+        ("1 2", "column 3: an operator such as == or && is missing before the value"),
+        ("1 item", "column 3: an operator such as == or && is missing before the path"),
+        ("1 len(2)", "column 3: an operator such as == or && is missing before len"),
+        ("1 == 1 == 1", "column 8: comparisons cannot follow each other: join them with &&"),
+        ("1 in [1] in [2]", "column 10: comparisons cannot follow each other"),
+        # words of other languages
+        ("input.a = 1", "column 9: write == to compare"),
+        ("true and true", "column 6: write && instead of `and`"),
+        ("true or true", "column 6: write || instead of `or`"),
+        ("not true", "column 1: write ! instead of `not`"),
+        ("true & true", "column 6: write && for `and`"),
+        ("true | true", "column 6: write || for `or`"),
+        ("{{input.a}} == 1", "column 1: an `if` needs no {{ }}: write the path alone"),
+        ("${{ input.a }}", "column 1: an `if` needs no ${{ }}: write the path alone"),
+        ("1 + 1", "column 3: '+' cannot be read"),
+        # literals
+        ("'abc", "column 1: the text is not closed"),
+        ('input == "abc\\"', "column 10: the text is not closed"),
+        ("'a\\d'", "column 3: a backslash stands before another, a quote, n, r or t"),
+        ("200abc", "column 1: '200abc' cannot be read"),
+        ("007", "column 1: '007' cannot be read"),
+        ("1.", "column 1: '1.' cannot be read"),
+        ("1e999", "column 1: the number is too large"),
+        ("[input.a]", "column 2: a list holds numbers, texts, true, false and null"),
+        ("[1, [2]]", "column 5: a list holds numbers, texts, true, false and null"),
+        ("[1", "column 3: a ] is missing before the end"),
+        ("[1,]", "column 4: a list holds"),
+        # paths
+        ("task.a.body", "column 1: unknown name 'task': did you mean 'tasks'?"),
+        ("xyz", "column 1: unknown name 'xyz': it must be one of tasks, trigger, input"),
+        ("tasks", "column 1: tasks must be followed by the name of a step"),
+        ("tasks.a", "column 1: tasks.a must be followed by a field of `tasks`: one of status, status_code"),
+        ("tasks.a.bdy", "column 9: unknown field of `tasks` 'bdy': did you mean 'body'?"),
+        ("tasks[0].body", "column 6: a step is asked for by its name"),
+        ("trigger", "column 1: trigger must be followed by a field of `trigger`: one of body, headers"),
+        ("1 == trigger.order", "column 14: unknown field of `trigger` 'order'"),
+        ("wait.a.body", "column 8: unknown field of `wait` 'body'"),
+        ("run.id.x", "column 8: there is nothing further inside"),
+        ("index.x", "column 7: there is nothing further inside"),
+        ("input.", "column 6: a name must follow the dot"),
+        ("input..a", "column 6: a name must follow the dot"),
+        ("input. a", "column 6: a name must follow the dot"),
+        ("input[-1]", "column 6: [ ] holds a number or a text in quotes"),
+        ("input[a]", "column 6: [ ] holds a number or a text in quotes"),
+        ("input['a", "column 6: [ ] holds a number or a text in quotes"),
+        ("input['\\x']", "column 8: a backslash stands before"),
+        ("input" + ".a" * 64, "column 1: the path has 65 parts, the limit is 64"),
+        # functions
+        ("lne(1)", "column 1: unknown function 'lne': did you mean 'len'?"),
+        ("eval('1')", "column 1: unknown function 'eval'"),
+        ("len()", "column 1: len() takes 1 value, not 0"),
+        ("always(1)", "column 1: always() takes 0 values, not 1"),
+        ("contains(1, 2, 3)", "column 1: contains() takes 2 values, not 3"),
+        ("len(1", "column 6: a ) is missing before the end"),
+        ("len(1,)", "column 7: a value is missing before )"),
+        ("always", "column 1: unknown name 'always'"),
+        # bounds
+        ("!" * MAX_DEPTH + "1", f"column {MAX_DEPTH + 1}: it is nested deeper than {MAX_DEPTH} levels"),
+        ("(" * 1000, f"column {MAX_DEPTH + 1}: it is nested deeper than {MAX_DEPTH} levels"),
+        ("len(" * 1000, "it is nested deeper than"),
+        ("1" + " " * MAX_LENGTH, f"it is {MAX_LENGTH + 1} characters long, the limit is {MAX_LENGTH}"),
+    ],
+)
+def test_a_refusal_says_where_and_what(text: str, message: str) -> None:
+    assert message in str(refusal(text))
+
+
+def test_a_refusal_points_at_the_place() -> None:
+    error = refusal("tasks.charge.status_code == 200 &&\n  tasks.charge.bdy == 1 &&\n  true")
+    assert error.pointed == "  tasks.charge.bdy == 1 &&\n               ^"
+    assert (error.column, error.problem) == (51, "unknown field of `tasks` 'bdy': did you mean 'body'?")
+
+
+def test_a_refusal_is_one_of_the_family() -> None:
+    assert isinstance(refusal("("), Invalid)
+
+
+def test_a_long_list_of_terms_is_not_deep() -> None:
+    assert parse(" || ".join(["1 == 1"] * 400)).paths == ()
+    assert parse("1 in [" + ", ".join(["1"] * 1000) + "]").paths == ()

@@ -1,0 +1,127 @@
+"""A definition may only speak of what can be known: bad `if`s and templates are listed with their paths."""
+
+from typing import Any
+
+import pytest
+
+from windlass.core.definition import parse
+from windlass.core.definition_references import ENOUGH
+from windlass.errors import InvalidWorkflow
+
+JOB = {"job": "a.b.v1"}
+HTTP = {"url": "https://x.example"}
+HOOK = {"wait_for_webhook": True}
+
+
+def mistakes(**tasks: Any) -> list[str]:
+    try:
+        parse({"name": "w", "tasks": tasks})
+    except InvalidWorkflow as refusal:
+        return [f"{path}: {message}" for path, message in refusal.errors]
+    return []
+
+
+def of(step: dict[str, Any]) -> list[str]:
+    """The mistakes of a step that comes after `near`, which comes after `far`; `other` is beside it, `paid` waits."""
+    near = {**JOB, "needs": ["far"]}
+    return mistakes(far=JOB, near=near, other=JOB, paid={**HOOK, "needs": ["it"]}, it={"needs": ["near"], **step})
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        {**JOB, "if": "tasks.near.status == 'success' && tasks.far.body.x > 1 || failure()"},
+        {**JOB, "input": {"a": ["{{tasks.far.body.x}}", "{{trigger.body.y}}"], "b": "{{run.id}}/{{run.attempt}}"}},
+        {**JOB, "foreach": "far.files", "input": {"f": "{{item.name}}", "n": "{{index}}"}},
+        {**JOB, "parallel": 3, "input": "{{index}}"},
+        {**HTTP, "body": {"callback": "{{wait.paid.url}}"}},
+        {"url": "{{tasks.near.body.url}}", "headers": {"X-A": "{{tasks.far.status}}"}, "query": {"q": ["{{input}}"]}},
+        {"run": "./x.sh {{tasks.near.body.n}}", "input": "{{tasks.near.body}}"},
+        {"workflow": "other", "input": "{{tasks.near.body}}"},
+        {**JOB, "input": {"{{tasks.nobody.body}}": "keys are not templates"}},
+    ],
+)
+def test_what_is_known_by_then_may_be_asked_for(step: dict[str, Any]) -> None:
+    assert of(step) == []
+
+
+@pytest.mark.parametrize(
+    ("step", "told"),
+    [
+        # they are read
+        ({**JOB, "if": "tasks.near.status = 1"}, "tasks.it.if: column 19: write == to compare"),
+        ({**JOB, "input": {"a": [{"b": "{{"}]}}, "tasks.it.input.a[0].b: column 1: the template is not closed"),
+        ({**JOB, "input": "{{}}"}, "tasks.it.input: column 1: the template is empty"),
+        (
+            {"url": "https://x.example/{{inptu.a}}"},
+            "tasks.it.url: column 21: unknown name 'inptu': did you mean 'input'?",
+        ),
+        ({"url": "{{"}, "tasks.it.url: column 1: the template is not closed"),
+        ({**HTTP, "headers": {"X-A": "{{a}}"}}, "tasks.it.headers.X-A: column 3: unknown name 'a'"),
+        ({**HTTP, "query": {"odd key": ["{{a}}"]}}, "tasks.it.query['odd key'][0]: column 3: unknown name 'a'"),
+        ({**HTTP, "body": "{{a}}"}, "tasks.it.body: column 3: unknown name 'a'"),
+        ({"run": "echo '{{run.id}}'"}, "tasks.it.run: {{run.id}} stands inside ': leave the quotes out"),
+        ({"run": "x", "input": ["{{a}}"]}, "tasks.it.input[0]: column 3: unknown name 'a'"),
+        ({"workflow": "w2", "input": {"a": "{{a}}"}}, "tasks.it.input.a: column 3: unknown name 'a'"),
+        # steps
+        ({**JOB, "if": "tasks.naer.status == 1"}, "tasks.it.if: unknown step 'naer': did you mean 'near'?"),
+        ({**JOB, "input": "{{tasks.zzz.body}}"}, "tasks.it.input: unknown step 'zzz'"),
+        ({**JOB, "if": "tasks.other.status == 1"}, "tasks.it.if: 'other' must have ended before: add it to `needs`"),
+        ({**HTTP, "body": ["{{tasks.paid.body}}"]}, "tasks.it.body[0]: 'paid' must have ended before"),
+        ({**JOB, "if": "tasks.it.status == 1"}, "tasks.it.if: 'it' is the step itself, which has not run yet"),
+        # callbacks
+        ({**JOB, "input": "{{wait.piad.url}}"}, "tasks.it.input: unknown step 'piad': did you mean 'paid'?"),
+        (
+            {**JOB, "input": "{{wait.near.url}}"},
+            "tasks.it.input: 'near' has no callback: it is no `wait_for_webhook` step",
+        ),
+        # copies
+        ({**JOB, "input": "{{item}}"}, "tasks.it.input: `item` is known only in steps with `foreach` or `parallel`"),
+        ({**JOB, "input": "{{index}}"}, "tasks.it.input: `index` is known only in steps with `foreach` or `parallel`"),
+        ({**JOB, "parallel": 2, "input": "{{item}}"}, "tasks.it.input: `item` is known only in steps with `foreach`:"),
+        (
+            {**JOB, "foreach": "input", "if": "item == 1"},
+            "tasks.it.if: `item` is not known here: an `if` is asked once",
+        ),
+    ],
+)
+def test_what_cannot_be_known_is_refused_with_its_path(step: dict[str, Any], told: str) -> None:
+    found = of(step)
+    assert len(found) == 1
+    assert found[0].startswith(told)
+
+
+def test_every_mistake_is_told() -> None:
+    step = {**HTTP, "if": "tasks.x.status", "headers": {"A": "{{a}}"}, "body": {"b": "{{b}}", "c": "{{tasks.y.body}}"}}
+    assert [line.split(": ")[0] for line in of(step)] == [
+        "tasks.it.if",
+        "tasks.it.headers.A",
+        "tasks.it.body.b",
+        "tasks.it.body.c",
+    ]
+
+
+def test_a_mistake_that_was_told_already_is_told_once() -> None:
+    assert len(of({**HTTP, "url": 5})) == 1
+    assert len(of({**HTTP, "headers": {"A": 5}})) == 1
+
+
+def test_the_final_step_may_ask_for_everything() -> None:
+    clean = {**JOB, "final": True, "if": "tasks.a.status == 'failed'", "input": "{{tasks.b.body}}"}
+    assert mistakes(a=JOB, b=JOB, clean=clean) == []
+
+
+def test_in_a_circle_only_the_circle_is_told() -> None:
+    a, b = {**JOB, "needs": ["b"], "input": "{{tasks.c.body}}"}, {**JOB, "needs": ["a"]}
+    assert [line.split(": ")[0] for line in mistakes(a=a, b=b, c=JOB)] == ["tasks.a.needs"]
+
+
+def test_a_secret_in_a_header_is_not_repeated() -> None:
+    told = of({**HTTP, "headers": {"Authorization": "Bearer s3cret {{trigger.bdy.x}}"}})
+    assert told == ["tasks.it.headers.Authorization: column 25: unknown field of `trigger` 'bdy': did you mean 'body'?"]
+
+
+def test_a_document_that_is_all_mistakes_is_refused_quickly() -> None:
+    found = mistakes(a={**JOB, "input": [f"{{{{x{n}}}}}" for n in range(50_000)]})
+    assert len(found) == ENOUGH + 2
+    assert found[-1] == "tasks: there are more mistakes like these"
