@@ -15,7 +15,16 @@ from bench.arena import Arena
 from bench.plan import CONTESTANTS, Measure, Plan, Series
 from bench.server import NotDurable, own_server
 
-QUICK = {"repeat": 3, "jobs": 10_000, "samples": 100, "snapshot_jobs": 40_000}
+QUICK = {
+    "repeat": 3,
+    "jobs": 10_000,
+    "samples": 100,
+    "snapshot_jobs": 40_000,
+    "chains": 4_000,
+    "fan_out": 1_000,
+    "lone_steps": 400,
+    "history": 300_000,
+}
 
 
 def main() -> int:
@@ -57,13 +66,17 @@ def _plan(args: argparse.Namespace) -> Plan:
 
 def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--only", type=_measures, default=tuple(Measure), metavar="drain,submit,latency,snapshot")
+    parser.add_argument("--only", type=_measures, default=tuple(Measure), metavar=",".join(Measure))
     parser.add_argument("--contestants", type=_contestants, default=CONTESTANTS, metavar=",".join(CONTESTANTS))
     parser.add_argument("--quick", action="store_true", help="a smaller run: a look, not a result")
     parser.add_argument("--repeat", type=int, help="how often everybody has a turn (5)")
     parser.add_argument("--jobs", type=int, help="for drain and submit (20000)")
     parser.add_argument("--samples", type=int, help="for latency (300)")
     parser.add_argument("--snapshot-jobs", type=int, help="for snapshot (200000)")
+    parser.add_argument("--chains", type=int, help="runs for chains and history (10000)")
+    parser.add_argument("--fan-out", type=int, help="how many instances fanout has (1000)")
+    parser.add_argument("--lone-steps", type=int, help="of the long chain of lone (2000)")
+    parser.add_argument("--history", type=int, help="finished jobs in the tables of history (5000000)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything there, too")
     return parser
 

@@ -12,9 +12,12 @@ from typing import Any
 
 from bench.plan import Measure, Plan, Series
 from bench.room import ROOT
-from bench.server import Server
+from bench.server import NoSpace, Server
 
 PATIENCE = 1200.0
+# Jobs and workflows are two modules of a contestant.
+VERBS_OF_RUNS = frozenset({"prepare_chains", "prepare_history", "chains", "fan_out", "lone"})
+HISTORY_BYTES = 2_500  # of disk for each job of the history, write-ahead log included
 
 
 class Broken(Exception):
@@ -25,6 +28,7 @@ class Arena:
     def __init__(self, server: Server, python: Path, plan: Plan) -> None:
         self._server, self._python, self._plan = server, python, plan
         self.failures: list[str] = []
+        self._past: str | None = None  # where the history lies, once it is made
 
     async def run(self) -> list[Series]:
         return [series for measure in self._plan.measures for series in await self._measure(measure)]
@@ -66,11 +70,45 @@ class Arena:
                     for column in rotated(["quiet", "held"], repetition)
                 }
                 return {column: rates[column] for column in ("quiet", "held")}
+            case Measure.CHAINS:
+                return {"rate": await self._chains(contestant, count, await self._server.fresh(contestant))}
+            case Measure.FANOUT:
+                url = await self._server.fresh(contestant)
+                return {"seconds": statistics.median((await self._call(contestant, "fan_out", url, count))["seconds"])}
+            case Measure.LONE:
+                told = await self._call(contestant, "lone", await self._server.fresh(contestant), count)
+                return {column: told[column] for column in ("short", "long")}
+            case Measure.HISTORY:
+                places = {"empty": await self._server.fresh(contestant), "full": await self._history(contestant)}
+                rates = {
+                    column: await self._chains(contestant, count, places[column])
+                    for column in rotated(["empty", "full"], repetition)
+                }
+                return {column: rates[column] for column in ("empty", "full")}
 
     async def _drain(self, contestant: str, count: int, *, held: bool = False) -> float:
         url = await self._prepared(contestant, count)
         async with self._server.old_snapshot(url, held=held):
             return float(count / (await self._call(contestant, "drain", url, count))["seconds"])
+
+    async def _chains(self, contestant: str, count: int, url: str) -> float:
+        await self._call(contestant, "prepare_chains", url, count)
+        await self._server.settle(url)
+        return float(count / (await self._call(contestant, "chains", url, count))["seconds"])
+
+    async def _history(self, contestant: str) -> str:
+        """A database with a past. Made once: what the repetitions add to it is little."""
+        if self._past is None:
+            try:
+                self._server.ensure_space(self._plan.history * HISTORY_BYTES)
+            except NoSpace as error:
+                raise Broken(str(error)) from None
+            self._past = await self._server.fresh(f"{contestant}_history")
+            await self._call(contestant, "prepare_chains", self._past, 1)  # makes the tables
+            await self._call(contestant, "prepare_history", self._past, self._plan.history)
+            await self._server.settle(self._past)
+            _say(f"history: {self._plan.history:,} jobs, {await self._server.size(self._past) / 2**30:.1f} GB")
+        return self._past
 
     async def _prepared(self, contestant: str, count: int) -> str:
         url = await self._server.fresh(contestant)
@@ -79,7 +117,7 @@ class Arena:
         return url
 
     async def _call(self, contestant: str, verb: str, url: str, count: int) -> dict[str, Any]:
-        module = f"bench.contestants.{contestant}"
+        module = f"bench.contestants.{contestant}{'_runs' if verb in VERBS_OF_RUNS else ''}"
         command = [str(self._python), "-m", module, verb, "--url", url, "--count", str(count)]
         process = await asyncio.create_subprocess_exec(
             *command, cwd=ROOT, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE

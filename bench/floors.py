@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from bench.plan import Measure, Series
+from bench.plan import TIMES, Measure, Series
 from bench.room import PEERS
 
 BEST_PEER = "best peer"
@@ -12,14 +12,14 @@ BEST_PEER = "best peer"
 
 @dataclass(frozen=True, kw_only=True)
 class Floor:
-    """Our median, divided by a rival's, must be at least (or, for times, at most) so much."""
+    """Our median, divided by a rival's if there is one, must be at least (or, for times, at most) so much."""
 
     text: str
     measure: Measure
     column: str
-    rival: str
-    rival_column: str
     needed: float
+    rival: str | None = None
+    rival_column: str = ""
     at_most: bool = False
 
 
@@ -46,7 +46,7 @@ class Results:
         if contestant != BEST_PEER:
             return self._medians.get((measure, contestant, column))
         known = [value for name in PEERS if (value := self.of(measure, name, column)) is not None]
-        best = min if measure is Measure.LATENCY else max
+        best = min if measure in TIMES else max
         return best(known, default=None)
 
 
@@ -56,6 +56,8 @@ def judge(results: Results) -> list[Judged]:
 
 def _reached(floor: Floor, results: Results) -> float | None:
     ours = results.of(floor.measure, "windlass", floor.column)
+    if floor.rival is None:
+        return ours
     theirs = results.of(floor.measure, floor.rival, floor.rival_column)
     return ours / theirs if ours is not None and theirs else None
 
@@ -110,5 +112,54 @@ FLOORS = (
         rival="windlass",
         rival_column="quiet",
         needed=0.8,
+    ),
+    Floor(
+        text="chains: 40 % of the bare loop",
+        measure=Measure.CHAINS,
+        column="rate",
+        rival="bare",
+        rival_column="rate",
+        needed=0.4,
+    ),
+    Floor(
+        text="chains: ahead of the best peer",
+        measure=Measure.CHAINS,
+        column="rate",
+        rival=BEST_PEER,
+        rival_column="rate",
+        needed=1,
+    ),
+    Floor(
+        text="fanout: seconds",
+        measure=Measure.FANOUT,
+        column="seconds",
+        needed=0.3,
+        at_most=True,
+    ),
+    Floor(
+        text="fanout: 2.5 times the bare loop's time",
+        measure=Measure.FANOUT,
+        column="seconds",
+        rival="bare",
+        rival_column="seconds",
+        needed=2.5,
+        at_most=True,
+    ),
+    Floor(
+        text="lone: a step of a long chain, of a short",
+        measure=Measure.LONE,
+        column="long",
+        rival="windlass",
+        rival_column="short",
+        needed=1.3,
+        at_most=True,
+    ),
+    Floor(
+        text="history: 75 % of the rate without one",
+        measure=Measure.HISTORY,
+        column="full",
+        rival="windlass",
+        rival_column="empty",
+        needed=0.75,
     ),
 )

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-CONTESTANTS = ("bare", "windlass", "pgqueuer", "procrastinate")
-SLOW = {"procrastinate": 5}  # gets this many times fewer jobs; a shorter queue is no harder
+CONTESTANTS = ("bare", "windlass", "pgqueuer", "procrastinate", "dbos", "celery")
 
 
 class Measure(StrEnum):
@@ -12,13 +11,32 @@ class Measure(StrEnum):
     SUBMIT = "submit"
     LATENCY = "latency"
     SNAPSHOT = "snapshot"
+    CHAINS = "chains"
+    FANOUT = "fanout"
+    LONE = "lone"
+    HISTORY = "history"
 
+
+TIMES = frozenset({Measure.LATENCY, Measure.FANOUT, Measure.LONE})  # less is better
+
+# Who gets this many times fewer jobs or runs; a shorter queue is no harder.
+SLOW = {
+    (Measure.DRAIN, "procrastinate"): 5,
+    (Measure.SUBMIT, "procrastinate"): 5,
+    (Measure.CHAINS, "pgqueuer"): 5,
+    (Measure.CHAINS, "dbos"): 20,
+    (Measure.CHAINS, "celery"): 20,
+}
 
 ENTRANTS = {
-    Measure.DRAIN: CONTESTANTS,
-    Measure.SUBMIT: CONTESTANTS,
+    Measure.DRAIN: ("bare", "windlass", "pgqueuer", "procrastinate"),
+    Measure.SUBMIT: ("bare", "windlass", "pgqueuer", "procrastinate"),
     Measure.LATENCY: ("windlass", "pgqueuer"),
     Measure.SNAPSHOT: ("windlass", "pgqueuer"),
+    Measure.CHAINS: ("bare", "windlass", "pgqueuer", "dbos", "celery"),
+    Measure.FANOUT: ("bare", "windlass", "dbos"),
+    Measure.LONE: ("windlass",),
+    Measure.HISTORY: ("windlass",),
 }
 
 TITLES = {
@@ -26,6 +44,10 @@ TITLES = {
     Measure.SUBMIT: "submit: jobs recorded in batches of 1,000, with their first event (jobs/s)",
     Measure.LATENCY: "latency: from the enqueue call to the handler's start on an idle worker (ms)",
     Measure.SNAPSHOT: "snapshot: drain without and with an idle transaction holding a snapshot (jobs/s)",
+    Measure.CHAINS: "chains: runs of three no-op steps waiting, one worker process (runs/s)",
+    Measure.FANOUT: "fanout: one step, then many, then one; from the start call to the run's end, warm worker (s)",
+    Measure.LONE: "lone: one run at a time, chains of 40 steps and a long one (ms a step)",
+    Measure.HISTORY: "history: chains in empty tables and behind many finished jobs (runs/s)",
 }
 
 
@@ -39,6 +61,10 @@ class Plan:
     jobs: int = 20_000
     samples: int = 300
     snapshot_jobs: int = 200_000
+    chains: int = 10_000
+    fan_out: int = 1_000
+    lone_steps: int = 2_000
+    history: int = 5_000_000
 
     def entrants(self, measure: Measure) -> list[str]:
         return [name for name in self.contestants if name in ENTRANTS[measure]]
@@ -49,8 +75,14 @@ class Plan:
                 return self.samples
             case Measure.SNAPSHOT:
                 return self.snapshot_jobs
+            case Measure.FANOUT:
+                return self.fan_out
+            case Measure.LONE:
+                return self.lone_steps
             case Measure.DRAIN | Measure.SUBMIT:
-                return max(1, self.jobs // SLOW.get(contestant, 1))
+                return max(1, self.jobs // SLOW.get((measure, contestant), 1))
+            case Measure.CHAINS | Measure.HISTORY:
+                return max(1, self.chains // SLOW.get((measure, contestant), 1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,5 +91,5 @@ class Series:
 
     measure: Measure
     contestant: str
-    column: str  # which number: rate, p50, p99, quiet, held
+    column: str  # which number: rate, p50, p99, quiet, held, seconds, short, long, empty, full
     values: tuple[float, ...]

@@ -6,7 +6,7 @@ from statistics import median
 from typing import Any
 
 from bench.floors import BEST_PEER, Judged, Results, judge
-from bench.plan import TITLES, Measure, Plan, Series
+from bench.plan import TIMES, TITLES, Measure, Plan, Series
 
 
 def text(plan: Plan, found: Sequence[Series], *, missing: Sequence[str], failures: Sequence[str]) -> str:
@@ -14,7 +14,7 @@ def text(plan: Plan, found: Sequence[Series], *, missing: Sequence[str], failure
     lines = [line for measure in plan.measures for line in _table(measure, found, results)]
     lines += [f"{name}: not installed" for name in missing]
     lines += [f"BROKE {failure}" for failure in failures]
-    lines += ["", "floors (ratio of medians)", *(_verdict(judged) for judged in judge(results))]
+    lines += ["", "floors (ratios of medians, or seconds)", *(_verdict(judged) for judged in judge(results))]
     return "\n".join(lines)
 
 
@@ -31,7 +31,7 @@ def _table(measure: Measure, found: Sequence[Series], results: Results) -> list[
 
 def _row(series: Series, results: Results) -> tuple[str, ...]:
     middle = median(series.values)
-    show = "{:.2f}".format if series.measure is Measure.LATENCY else "{:,.0f}".format
+    show = ("{:.3f}" if series.measure in TIMES else "{:,.0f}").format
     return (
         series.contestant,
         series.column,
@@ -49,7 +49,7 @@ def _ratio(value: float, of: float | None) -> str:
 def _columns(row: tuple[str, ...]) -> str:
     name, column, *numbers = row
     widths = (10, 20, 9, 14)
-    return f"  {name:<14}{column:<6}" + "".join(
+    return f"  {name:<14}{column:<8}" + "".join(
         f"{number:>{width}}" for number, width in zip(numbers, widths, strict=True)
     )
 

@@ -4,6 +4,7 @@ All contestants of a run share one interpreter. Without the peers, or without a 
 """
 
 import hashlib
+import shutil
 import subprocess
 import sys
 from collections.abc import Collection
@@ -13,7 +14,8 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent
 ROOM = ROOT / ".venv-bench"
 LISTS = (HERE / "requirements.txt", HERE / "constraints.txt", ROOT / "pyproject.toml")
-PEERS = ("pgqueuer", "procrastinate")
+PEERS = ("pgqueuer", "procrastinate", "dbos", "celery")
+PROGRAMS = {"celery": "redis-server"}  # what a peer needs beside its packages
 
 
 def python_for(contestants: Collection[str]) -> Path:
@@ -37,6 +39,8 @@ def python_for(contestants: Collection[str]) -> Path:
 def is_installed(contestant: str, python: Path) -> bool:
     if contestant not in PEERS:
         return True
+    if contestant in PROGRAMS and shutil.which(PROGRAMS[contestant]) is None:
+        return False
     return subprocess.run([python, "-c", f"import {contestant}"], capture_output=True).returncode == 0
 
 

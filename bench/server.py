@@ -1,5 +1,6 @@
 """The ground: one embedded Postgres of our own in a temporary folder, durable, with a fresh database for each part."""
 
+import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -20,9 +21,13 @@ class NotDurable(Exception):
     """The server would win by forgetting."""
 
 
+class NoSpace(Exception):
+    """The disk would fill up."""
+
+
 class Server:
-    def __init__(self, url: str) -> None:
-        self._url = url
+    def __init__(self, url: str, home: Path) -> None:
+        self._url, self._home = url, home
 
     async def version(self) -> str:
         """Also the check that what is measured is durable."""
@@ -46,6 +51,15 @@ class Server:
         async with self._connected(url) as conn:
             await conn.execute("vacuum analyze")
             await conn.execute("checkpoint")
+
+    def ensure_space(self, needed: int) -> None:
+        free = shutil.disk_usage(self._home).free
+        if free < needed * 1.5:
+            raise NoSpace(f"{needed / 2**30:.0f} GB and half as much again are needed, {free / 2**30:.0f} GB are free")
+
+    async def size(self, url: str) -> int:
+        async with self._connected(url) as conn:
+            return int(await conn.fetchval("select pg_database_size(current_database())"))
 
     @asynccontextmanager
     async def old_snapshot(self, url: str, *, held: bool) -> AsyncIterator[None]:
@@ -75,4 +89,4 @@ def own_server() -> Iterator[Server]:
             0o711
         )  # root's server runs as another user, who must come in: its data would lie elsewhere, and stay
         with Embedded.start(EmbeddedOptions(home=home, settings=SETTINGS)) as embedded:
-            yield Server(embedded.url)
+            yield Server(embedded.url, home)

@@ -46,7 +46,7 @@ async def drain(turn: Turn) -> dict[str, Any]:
     tally = Tally(turn.count)
     mode = importlib.import_module("pgqueuer.types").QueueExecutionMode.drain
     async with AsyncExitStack() as stack:
-        managers = [await _manager(turn.url, turn.settings["pool"], stack) for _ in range(turn.settings["managers"])]
+        managers = [await open_manager(turn.url, turn.settings["pool"], stack) for _ in range(turn.settings["managers"])]
         for manager in managers:
 
             @manager.entrypoint(ENTRYPOINT)  # type: ignore[untyped-decorator]  # not installed where mypy runs
@@ -54,8 +54,8 @@ async def drain(turn: Turn) -> dict[str, Any]:
                 tally.add()
 
         async def work() -> None:
-            options = _options(turn.settings["batch"]) | {"max_concurrent_tasks": turn.settings["concurrent"] or None}
-            await asyncio.gather(*(manager.run(mode=mode, **options) for manager in managers))
+            chosen = run_options(turn.settings["batch"]) | {"max_concurrent_tasks": turn.settings["concurrent"] or None}
+            await asyncio.gather(*(manager.run(mode=mode, **chosen) for manager in managers))
 
         return {"seconds": await clock_drain(turn, work, tally, DONE)}
 
@@ -63,7 +63,7 @@ async def drain(turn: Turn) -> dict[str, Any]:
 async def latency(turn: Turn) -> dict[str, Any]:
     begun: asyncio.Queue[float] = asyncio.Queue()
     async with AsyncExitStack() as stack:
-        manager = await _manager(turn.url, turn.settings["latency_pool"], stack)
+        manager = await open_manager(turn.url, turn.settings["latency_pool"], stack)
 
         @manager.entrypoint(ENTRYPOINT)  # type: ignore[untyped-decorator]  # not installed where mypy runs
         async def noop(_job: object) -> None:
@@ -71,7 +71,7 @@ async def latency(turn: Turn) -> dict[str, Any]:
 
         conn = await asyncpg.connect(turn.url)
         client = _queries(conn)
-        working = asyncio.create_task(manager.run(**_options(turn.settings["latency_batch"])))
+        working = asyncio.create_task(manager.run(**run_options(turn.settings["latency_batch"])))
         samples = await clock_latency(turn, lambda: client.enqueue(ENTRYPOINT, b"{}"), begun)
         manager.shutdown.set()
         await working
@@ -79,7 +79,7 @@ async def latency(turn: Turn) -> dict[str, Any]:
     return {"milliseconds": samples}
 
 
-async def _manager(url: str, size: int, stack: AsyncExitStack) -> Any:
+async def open_manager(url: str, size: int, stack: AsyncExitStack) -> Any:
     """A queue manager on a pool of that size, or, if it is 0, on one connection."""
     drivers = importlib.import_module("pgqueuer.db")
     if size:
@@ -93,7 +93,7 @@ async def _manager(url: str, size: int, stack: AsyncExitStack) -> Any:
     return importlib.import_module("pgqueuer.qm").QueueManager(queries)
 
 
-def _options(batch: int) -> dict[str, Any]:
+def run_options(batch: int) -> dict[str, Any]:
     """Without its statistics loop, which would only add work."""
     return {"batch_size": batch, "log_aggregation_interval": timedelta(0)}
 

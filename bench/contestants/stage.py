@@ -1,6 +1,6 @@
 """What every contestant's process has in common: its arguments, its event loop, its stopwatch and its report.
 
-A contestant is a set of verbs. `prepare` makes the tables and fills them, the others are measured:
+A contestant is a set of verbs. `prepare` and `prepare_...` make the tables and fill them, the others are measured:
 
     python -m bench.contestants.NAME VERB --url URL --count N [--set NAME=NUMBER ...]
 
@@ -22,6 +22,8 @@ import asyncpg
 BATCH = 1000  # rows in one submission
 WARM_UP = 20  # latency samples thrown away: connections, plans and caches come to be
 PAUSE = 0.03  # seconds between latency samples: the worker is idle again
+FAN_OUTS = 5  # runs timed in one process, after WARM_FAN_OUTS others
+WARM_FAN_OUTS = 2
 LOOK_AGAIN = 0.002
 PATIENCE = 900.0
 
@@ -101,6 +103,17 @@ async def clock_latency(
         await submit()
         samples.append((await asyncio.wait_for(begun.get(), PATIENCE) - started) * 1000)
     return samples[WARM_UP:]
+
+
+async def clock_fan_out(once: Callable[[], Awaitable[object]]) -> list[float]:
+    """Seconds that each of a few runs took, one at a time on an idle, warm worker."""
+    samples: list[float] = []
+    for _ in range(WARM_FAN_OUTS + FAN_OUTS):
+        await asyncio.sleep(PAUSE)
+        started = time.perf_counter()
+        await asyncio.wait_for(once(), PATIENCE)
+        samples.append(time.perf_counter() - started)
+    return samples[WARM_FAN_OUTS:]
 
 
 def perform(verbs: Mapping[str, Verb], settings: Settings) -> None:

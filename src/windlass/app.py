@@ -2,25 +2,26 @@
 
 import asyncio
 import atexit
-import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, ParamSpec, Self, TypeVar
 from uuid import UUID
 
 from windlass import settings as settings_
-from windlass.core import definition
 from windlass.core.builder import Served, WorkflowBuilder
 from windlass.core.retry import Retry
-from windlass.core.submission import DEFAULT_PRIORITY, JobSpec, check_name
+from windlass.core.submission import JobSpec, check_name
 from windlass.effects.handlers import Handler, Handlers
-from windlass.engine import faults, jobs, runs, starts, workers, workflows
+from windlass.effects.http import Http, HttpOptions
+from windlass.effects.own_steps import http_handler
+from windlass.engine import faults, jobs, runs, specs, starts, workers, workflows
 from windlass.engine.database import Place
 from windlass.engine.jobs import Page
 from windlass.engine.runs import RunPage
 from windlass.engine.starts import RunSpec
-from windlass.engine.unit import DEFAULT_ORG, Unit, prepare
-from windlass.engine.workflows import Published
+from windlass.engine.unit import DEFAULT_ORG, DEFAULT_PUBLIC_URL, Unit, prepare
+from windlass.engine.workflows import Given, Preview, Published
+from windlass.engine.workflows import Page as WorkflowPage
 from windlass.errors import Invalid
 from windlass.runtime.handle import Run
 from windlass.runtime.portal import Portal
@@ -31,6 +32,7 @@ from windlass.settings import Settings
 from windlass.store.embedded import Embedded, EmbeddedOptions
 from windlass.store.pool import Connection, DatabaseOptions
 from windlass.store.rows import Event, Job, LogLine, WorkerRow
+from windlass.store.workflows import WorkflowRow
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -52,7 +54,9 @@ class Windlass:
         clock: Callable[[], datetime | None] | None = None,
     ) -> None:
         self.settings = settings or settings_.read()
+        self._http = Http(HttpOptions(allow=self.settings.http_allow))
         self.handlers = Handlers()
+        self.handlers.add(http_handler(self._http))
         self._url = database_url or self.settings.database_url
         self._org = org
         self._clock = clock  # tests move time with it
@@ -76,7 +80,9 @@ class Windlass:
             if self._unit is None:
                 options = self.database(await asyncio.to_thread(self.url))
                 await prepare(options)
-                self._unit = await Unit.open(options, org=self._org)
+                self._unit = await Unit.open(
+                    options, org=self._org, public_url=self.settings.public_url or DEFAULT_PUBLIC_URL
+                )
                 self._waiters = Waiters(self._unit)
             return self._unit
 
@@ -85,6 +91,7 @@ class Windlass:
             await self._waiters.close()
             self._waiters = None
         self._published.clear()
+        await self._http.close()
         if self._unit is not None:
             await self._unit.close()
             self._unit = None
@@ -110,6 +117,13 @@ class Windlass:
         return DatabaseOptions(
             url=url, size=chosen.pool_size, notify=chosen.notify, pooler=chosen.pooler, clock=self._clock
         )
+
+    async def listen_at(self, url: str) -> str:
+        """Callbacks come here unless WINDLASS_PUBLIC_URL says otherwise; the address they are told."""
+        unit = await self.open()
+        if self.settings.public_url is None:
+            unit.public_url = url
+        return unit.public_url
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -154,7 +168,7 @@ class Windlass:
             raise Invalid(f"concurrency is {concurrency}: it must be 1 or more", field="concurrency")
 
         def register(function: Callable[P, R]) -> Callable[P, R]:
-            limits = {"timeout": _span(timeout), "concurrency": concurrency}
+            limits = {"timeout": specs.span(timeout), "concurrency": concurrency}
             self.handlers.add(Handler.of(type, function, max_attempts=max_attempts, retry=retry, queue=queue, **limits))
             return function
 
@@ -197,9 +211,29 @@ class Windlass:
         self._published.update(wanted)
         return found
 
-    async def deploy(self, *documents: Mapping[str, Any]) -> Sequence[Published]:
-        """Publish workflows written as documents, all or none."""
-        return await workflows.publish_many(await self.open(), [definition.parse(document) for document in documents])
+    async def deploy(self, *documents: Given) -> Sequence[Published]:
+        """Publish workflows, written as documents or built, all or none; the mistakes of all are told at once."""
+        return await workflows.publish_many(await self.open(), documents)
+
+    async def preview(self, *documents: Given) -> Sequence[Preview]:
+        """What `deploy` would do; nothing is changed."""
+        return await workflows.preview_many(await self.open(), documents)
+
+    async def workflows(self, *, after: str = "", limit: int = 50) -> WorkflowPage:
+        """What is deployed, by name; pass `page.next` as `after`."""
+        return await workflows.list_(await self.open(), after=after, limit=limit)
+
+    async def get_workflow(self, name: str, number: int | None = None) -> WorkflowRow:
+        """A workflow with its live version, or with the version of this number."""
+        return await workflows.get(await self.open(), name, number=number)
+
+    async def enable_workflow(self, name: str, enabled: bool = True) -> None:
+        """Switch a workflow on or off; off, new runs are refused and live ones go on."""
+        await workflows.enable(await self.open(), name, enabled)
+
+    async def delete_workflow(self, name: str) -> None:
+        """Free the name; live runs finish on their version."""
+        await workflows.delete(await self.open(), name)
 
     async def start(
         self,
@@ -219,7 +253,7 @@ class Windlass:
             input={} if input is None else input,
             idempotency_key=idempotency_key,
             labels=labels or {},
-            max_duration=_span(max_duration, "max_duration"),
+            max_duration=specs.span(max_duration, "max_duration"),
         )
         return (await self.start_many(workflow, [spec], connection=connection))[0]
 
@@ -281,42 +315,9 @@ class Windlass:
         portal, twin = self._door()
         return portal.run(twin.submit_many([self.spec(type, payload, **options)]))[0]
 
-    def spec(
-        self,
-        type: str,  # noqa: A002
-        payload: Any = None,
-        *,
-        queue: str | None = None,
-        priority: int = DEFAULT_PRIORITY,
-        run_at: datetime | None = None,
-        delay: timedelta | float | None = None,
-        max_attempts: int | None = None,
-        retry: Retry | None = None,
-        timeout: timedelta | float | None = None,
-        idempotency_key: str | None = None,
-        tags: Sequence[str] = (),
-        meta: Mapping[str, Any] | None = None,
-    ) -> JobSpec:
-        """A job to be, with the defaults its handler declares."""
-        handler = self.handlers.find(type) if isinstance(type, str) else None
-        if queue is None:
-            queue = handler.queue if handler else "default"
-        if max_attempts is None:
-            max_attempts = handler.max_attempts if handler else 3
-        return JobSpec(
-            type=type,
-            payload={} if payload is None else payload,
-            queue=queue,
-            priority=priority,
-            run_at=run_at,
-            delay=_span(delay, "delay"),
-            max_attempts=max_attempts,
-            retry=retry,
-            timeout=_span(timeout),
-            idempotency_key=idempotency_key,
-            tags=tags,
-            meta=meta,
-        )
+    def spec(self, type: str, payload: Any = None, **options: Any) -> JobSpec:  # noqa: A002
+        """A job to be, with the defaults its handler declares; options as of `submit`."""
+        return specs.job_spec(self.handlers, type, payload, **options)
 
     async def get(self, id: UUID) -> Job:  # noqa: A002
         return await jobs.get(await self.open(), id)
@@ -344,11 +345,3 @@ class Windlass:
 
     async def logs(self, id: UUID, *, attempt: int | None = None) -> Sequence[LogLine]:  # noqa: A002
         return await jobs.logs(await self.open(), id, attempt=attempt)
-
-
-def _span(value: timedelta | float | None, field: str = "timeout") -> timedelta | None:
-    if value is None or isinstance(value, timedelta):
-        return value
-    with contextlib.suppress(TypeError, OverflowError, ValueError):
-        return timedelta(seconds=value)
-    raise Invalid(f"{field} is {value!r}: it must be a timedelta or a number of seconds", field=field)

@@ -8,6 +8,8 @@
         TemplateError    a template that has no value in this run
       NotFound           no such job, run, schedule            -> 404
       Conflict           it exists, but not in that state      -> 409
+      Gone               it was there, and is over             -> 410
+      Refused            a signature that does not match       -> 401
       Unavailable        the database did not answer           -> 503
 
 A handler's failure is not among them: it is an `Outcome`. `NonRetryable` and `RetryAfter` are what a handler raises
@@ -67,13 +69,23 @@ class InvalidWorkflow(Invalid):
 
 
 class NotFound(WindlassError):
-    def __init__(self, what: str, key: object) -> None:
-        super().__init__(f"no {what} {key}")
-        self.what, self.key = what, key
+    """There is no such thing. `hint` is what else may have been meant."""
+
+    def __init__(self, what: str, key: object, *, hint: str | None = None) -> None:
+        super().__init__(f"no {what} {key}" + (f": {hint}" if hint else ""))
+        self.what, self.key, self.hint = what, key, hint
 
 
 class Conflict(WindlassError):
     """The thing exists, but not in a state that allows this."""
+
+
+class Gone(WindlassError):
+    """It was there once, and nobody waits for it any more."""
+
+
+class Refused(WindlassError):
+    """Whoever asks could not show that they may."""
 
 
 class Unavailable(WindlassError):

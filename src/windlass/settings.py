@@ -24,6 +24,7 @@ class Settings:
     pooler: bool = False  # WINDLASS_POOLER=on: a transaction pooler is in between
     pool_size: int = 10  # WINDLASS_POOL_SIZE
     api_keys: tuple[str, ...] = ()  # WINDLASS_API_KEY, comma-separated
+    public_url: str | None = None  # WINDLASS_PUBLIC_URL: where callbacks from outside reach this installation
     http_allow: tuple[IPv4Network | IPv6Network, ...] = ()  # WINDLASS_HTTP_ALLOW, comma-separated
     keep: timedelta | None = timedelta(days=30)  # WINDLASS_KEEP_DAYS, 0 for ever
     log_format: str = "text"  # WINDLASS_LOG_FORMAT
@@ -103,6 +104,13 @@ def _keys(text: str) -> tuple[str, ...]:
     return keys
 
 
+def _public_url(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise ValueError("an address such as https://windlass.example.com")
+    return text.rstrip("/")
+
+
 def _networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
     networks, mistakes = [], []
     for item in filter(None, map(str.strip, text.split(","))):
@@ -131,6 +139,7 @@ VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "WINDLASS_POOLER": ("pooler", _switch),
     "WINDLASS_POOL_SIZE": ("pool_size", _whole(2, 1000)),
     "WINDLASS_API_KEY": ("api_keys", _keys),
+    "WINDLASS_PUBLIC_URL": ("public_url", _public_url),
     "WINDLASS_HTTP_ALLOW": ("http_allow", _networks),
     "WINDLASS_KEEP_DAYS": ("keep", _days),
     "WINDLASS_LOG_FORMAT": ("log_format", _one_of("text", "json")),

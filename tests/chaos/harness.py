@@ -1,7 +1,7 @@
 """Real processes to hurt, and a way to wait for what must come true.
 
-`Crew` starts workers (`windlass worker` with workload.py) on a database and ends them all; `Inbox` is a plain client
-that looks at the tables.
+`Crew` starts workers (`windlass worker` with workload.py or another app) and engines (`windlass up`) on a database and
+ends them all; `Inbox` is a plain client that looks at the tables.
 Nothing here waits for a fixed time: every wait is for a condition, with a deadline.
 """
 
@@ -23,8 +23,9 @@ import asyncpg
 from windlass import Windlass
 from windlass.settings import Settings
 
-FOLDER = Path(__file__).parent
-WORKER = (sys.executable, "-c", "from windlass.cli.main import main; main()", "worker", "workload:app")
+ROOT = Path(__file__).parents[2]
+WINDLASS = (sys.executable, "-c", "from windlass.cli.main import main; main()")
+WORKLOAD = "tests.chaos.workload:app"
 EFFECTS = """create table if not exists effects (
   id bigint generated always as identity, job_id uuid not null, attempt int not null, fence int not null,
   worker text not null, at timestamptz not null default clock_timestamp())"""
@@ -102,29 +103,60 @@ class WorkerProcess:
 class Crew:
     """The workers of one test. Leaving it kills all of them; a failure carries the ends of their logs."""
 
-    def __init__(self, url: str, folder: Path, *, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, url: str, folder: Path, *, environ: Mapping[str, str] | None = None, app: str = WORKLOAD
+    ) -> None:
         self._environ = {**_clean(os.environ), "WINDLASS_DATABASE_URL": url, **(environ or {})}
         self._folder = folder
+        self._app = app
         self._hired = Counter[str]()
         self.members: list[WorkerProcess] = []
 
     def start(
-        self, name: str, *, lease: float = 30, grace: float = 30, concurrency: int = 100, prefix: str = "chaos.%"
+        self,
+        name: str,
+        *,
+        lease: float = 30,
+        grace: float = 30,
+        concurrency: int = 100,
+        prefix: str = "chaos.%",
+        queues: Sequence[str] = (),
+        fault: str = "",
     ) -> WorkerProcess:
         """A worker of this name; a second one of the same name gets a number. It is not waited for."""
-        self._hired[name] += 1
-        id_ = name if self._hired[name] == 1 else f"{name}.{self._hired[name]}"
-        command = [*WORKER, "--worker-id", id_, "--concurrency", str(concurrency)]
+        id_ = self._name(name)
+        command = [*WINDLASS, "worker", self._app, "--worker-id", id_, "--concurrency", str(concurrency)]
         command += ["--lease", f"{lease * 1000:.0f}ms", "--grace", f"{grace * 1000:.0f}ms", "--prefix", prefix]
+        for queue in queues:
+            command += ["--queue", queue]
+        return self.run(id_, command, fault=fault)
+
+    def engine(self, name: str, *, fault: str = "") -> WorkerProcess:
+        """A process with the loops and no worker. It is not waited for."""
+        return self.run(self._name(name), [*WINDLASS, "up", "--port", "0"], fault=fault)
+
+    def run(self, id_: str, command: Sequence[str], *, fault: str = "") -> WorkerProcess:
+        """Any process that belongs to the test."""
         log = self._folder / f"{id_}.log"
-        environ = self._environ | {"CHAOS_WORKER": id_}
+        environ = self._environ | {"CHAOS_WORKER": id_, "WINDLASS_FAULT": fault}
         with log.open("wb") as sink:
             process = subprocess.Popen(
-                command, env=environ, cwd=FOLDER, stdout=sink, stderr=sink, stdin=subprocess.DEVNULL
+                command, env=environ, cwd=ROOT, stdout=sink, stderr=sink, stdin=subprocess.DEVNULL
             )
         worker = WorkerProcess(id_, process, log)
         self.members.append(worker)
         return worker
+
+    def _name(self, name: str) -> str:
+        self._hired[name] += 1
+        return name if self._hired[name] == 1 else f"{name}.{self._hired[name]}"
+
+    def assert_calm(self) -> None:
+        """Nobody met an error that it did not expect: no defect, no deadlock."""
+        for worker in self.members:
+            said = worker.output()
+            assert " ERROR " not in said, f"{worker.id}: {said[-5000:]}"
+            assert "Traceback" not in said, f"{worker.id}: {said[-5000:]}"
 
     def __enter__(self) -> Self:
         return self

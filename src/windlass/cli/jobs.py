@@ -1,17 +1,15 @@
 """`windlass jobs`: look at jobs, and steer them."""
 
-from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
-from uuid import UUID
 
 import typer
 
 from windlass.app import Windlass
+from windlass.cli.each import each
 from windlass.cli.output import Json, note, record, say, show_fields, show_json, show_table
 from windlass.cli.running import use
 from windlass.core import duration
 from windlass.engine.jobs import PAGE_LIMIT, Page, ids_of
-from windlass.errors import WindlassError
 
 Id = Annotated[str, typer.Argument(metavar="ID")]
 Ids = Annotated[list[str], typer.Argument(metavar="ID")]
@@ -94,41 +92,17 @@ def cancel(
     ids: Ids, reason: Annotated[str | None, typer.Option(help="Kept in the trail.")] = None, json: Json = False
 ) -> None:
     """End jobs that wait or run."""
-    _each(ids, "cancelled", lambda app, id_: app.cancel(id_, reason=reason), json=json)
+    each(ids_of(ids), "cancelled", lambda app, id_: app.cancel(id_, reason=reason), json=json)
 
 
 def retry(ids: Ids, json: Json = False) -> None:
     """Start failed or cancelled jobs over."""
-    _each(ids, "retried", lambda app, id_: app.retry(id_), json=json)
+    each(ids_of(ids), "retried", lambda app, id_: app.retry(id_), json=json)
 
 
 def delete(ids: Ids, json: Json = False) -> None:
     """Hide jobs; what waits is not run any more."""
-    _each(ids, "deleted", lambda app, id_: app.delete(id_), json=json)
-
-
-def _each(texts: list[str], done: str, act: Callable[[Windlass, UUID], Awaitable[None]], *, json: bool) -> None:
-    """Ids are checked before anything is done; after that each job stands for itself."""
-    ids = ids_of(texts)
-
-    async def action(app: Windlass) -> list[tuple[UUID, str | None]]:
-        return [(id_, await _error(act(app, id_))) for id_ in ids]
-
-    answers = use(action)
-    if json:
-        show_json([{"id": id_, done: error is None, "error": error} for id_, error in answers])
-    for id_, error in answers if not json else ():
-        note(f"error: {error}") if error else say(f"{done} {id_}")
-    if any(error for _, error in answers):
-        raise typer.Exit(1)
-
-
-async def _error(act: Awaitable[None]) -> str | None:
-    try:
-        await act
-    except WindlassError as error:
-        return str(error)
-    return None
+    each(ids_of(ids), "deleted", lambda app, id_: app.delete(id_), json=json)
 
 
 def _row(job: dict[str, Any]) -> list[object]:

@@ -2,20 +2,20 @@
 
 import asyncio
 import contextlib
-import sys
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, Any
 from uuid import UUID
 
 import typer
 from rich.console import Console
 
 from windlass.app import Windlass
+from windlass.cli import arguments
 from windlass.cli.output import Json, block, record, say, show_json
 from windlass.cli.running import use
-from windlass.core import document, duration
+from windlass.core import duration
 from windlass.core.job import TERMINAL, JobState
 from windlass.core.submission import DEFAULT_PRIORITY
 from windlass.errors import Conflict, Invalid
@@ -27,8 +27,6 @@ windlass submit content.thumbnail.v1 '{"content_id": "c_123"}'
 windlass submit mail.send.v1 --payload-file mail.json --delay 5m --key order-7
 
 echo '{"n": 1}' | windlass submit report.build.v1 - --wait"""
-
-READ_LIMIT = 16 * document.PAYLOAD_LIMIT  # white space may be generous; what never ends is not read to the end
 
 
 def submit(
@@ -58,13 +56,13 @@ def submit(
         "timeout": duration.parse(timeout, field="timeout") if timeout is not None else None,
         "idempotency_key": key,
         "tags": tag or (),
-        "meta": _object(meta) if meta is not None else None,
+        "meta": arguments.json_object(meta, field="meta") if meta is not None else None,
     }
-    arguments = _payload(payload, payload_file)
+    given = arguments.document(payload, payload_file, field="payload")
     patience = duration.parse(timeout_wait, field="timeout-wait") if timeout_wait is not None else None
 
     async def action(app: Windlass) -> JobState | None:
-        id_ = await app.submit(type_, arguments, **options)
+        id_ = await app.submit(type_, given, **options)
         if not json:
             typer.echo(str(id_))
         if wait:
@@ -111,37 +109,6 @@ def _progress(id_: UUID) -> Iterator[Any]:
         return
     with console.status("waiting") as status:
         yield lambda text: status.update(f"{id_} {text}")
-
-
-def _payload(text: str | None, file: Path | None) -> Any:
-    if text is not None and file is not None:
-        raise typer.BadParameter("give the payload once: as an argument, or with --payload-file")
-    if file is not None:
-        try:
-            with file.open("rb") as source:
-                text = _read(source)
-        except OSError as error:
-            raise Invalid(f"cannot read {file}: {error.strerror}", field="payload-file") from None
-    elif text == "-":
-        text = _read(sys.stdin.buffer)
-    return None if text is None else document.parse(text, field="payload")
-
-
-def _read(source: BinaryIO) -> str:
-    data = source.read(READ_LIMIT + 1)
-    if len(data) > READ_LIMIT:
-        raise Invalid(f"payload is larger than {READ_LIMIT} bytes: pass a reference", field="payload")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise Invalid("payload is not JSON: it is not UTF-8 text", field="payload") from None
-
-
-def _object(text: str) -> dict[str, Any]:
-    value = document.parse(text, field="meta")
-    if not isinstance(value, dict):
-        raise Invalid(f"meta is a {type(value).__name__}: it must be a JSON object", field="meta")
-    return value
 
 
 def _moment(text: str) -> datetime:

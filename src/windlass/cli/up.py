@@ -1,8 +1,8 @@
 """`windlass up`: database, loops, HTTP and, given an app, a worker; all in one process until Ctrl-C."""
 
 import os
-import socket
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import typer
 
@@ -15,7 +15,6 @@ from windlass.cli.running import leave, run
 from windlass.cli.signals import Signals
 from windlass.cli.worker import announce
 from windlass.engine.database import without_password
-from windlass.runtime.supervisor import Supervisor
 from windlass.runtime.worker import Worker, WorkerOptions
 from windlass.web import asgi
 from windlass.web.guard import GuardOptions
@@ -32,7 +31,7 @@ Without WINDLASS_DATABASE_URL it starts (and shares) a Postgres of its own, with
 
 def up(
     target: Annotated[
-        str | None, typer.Argument(metavar="MODULE:APP", help="Also run a worker with the handlers of this app.")
+        str | None, typer.Argument(metavar="MODULE:APP", help="Also serve the handlers of this app.")
     ] = None,
     host: Annotated[str, typer.Option(help="Beyond loopback WINDLASS_API_KEY must be set.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 picks a free one.")] = 8080,
@@ -44,27 +43,20 @@ def up(
     logs.configure(chosen, log_format=log_format)
     app = Windlass(settings=chosen) if target is None else load(target)
     listener = listen(host, port, keys=app.settings.api_keys)
-    leave(*run(_up(app, listener, works=target is not None, json=json)))
+    leave(*run(_up(app, listener, json=json)))
 
 
-async def _up(app: Windlass, listener: Listener, *, works: bool, json: bool) -> tuple[Worker | None, int]:
+async def _up(app: Windlass, listener: Listener, *, json: bool) -> tuple[Worker | None, int]:
     with Signals() as signals:
         async with app:
-            guard = GuardOptions(host=listener.host, keys=app.settings.api_keys)
+            public = await app.listen_at(listener.url)
+            guard = GuardOptions(host=listener.host, keys=app.settings.api_keys, public_host=urlsplit(public).hostname)
             async with serving(asgi.build(app, guard, stopping=signals.stop), listener):
                 _tell(app, listener, json=json)
-                worker = await _loops(app, signals, works=works)
+                options = WorkerOptions()
+                announce(app, options)
+                worker = await app.work(options, stop=signals.stop, at_once=signals.at_once)
         return worker, signals.exit_code
-
-
-async def _loops(app: Windlass, signals: Signals, *, works: bool) -> Worker | None:
-    if works:
-        options = WorkerOptions()
-        announce(app, options)
-        return await app.work(options, stop=signals.stop, at_once=signals.at_once)
-    holder = f"up-{socket.gethostname()}-{os.getpid()}"
-    await Supervisor(await app.open(), holder=holder, keep=app.settings.keep).run(signals.stop)
-    return None
 
 
 def _tell(app: Windlass, listener: Listener, *, json: bool) -> None:
@@ -78,4 +70,5 @@ def _tell(app: Windlass, listener: Listener, *, json: bool) -> None:
     say(f"http      {listener.url}  (/health, /ready, /metrics)")
     say(f"database  {database}" + (f"  (embedded, data in {app.settings.home})" if embedded else ""))
     say("psql      windlass db psql")
-    say(f"worker    {', '.join(types)}" if types else "worker    none: give MODULE:APP, or start windlass worker")
+    own = [type_ for type_ in types if not type_.startswith("windlass.")]
+    say(f"worker    {', '.join(own)}" if own else "worker    HTTP steps; give MODULE:APP to serve jobs of your own")

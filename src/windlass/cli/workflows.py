@@ -1,20 +1,18 @@
 """`windlass workflows`: what is deployed, and switches for it."""
 
-from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 import typer
 
 from windlass.app import Windlass
+from windlass.cli.each import each
 from windlass.cli.output import Json, cell, note, record, say, show_fields, show_json, show_table
 from windlass.cli.running import use
 from windlass.core.definition import parse
 from windlass.core.drawing_tree import draw_tree
 from windlass.core.drawing_words import trigger
 from windlass.engine import workflows
-from windlass.engine.unit import Unit
 from windlass.engine.workflows import PAGE_LIMIT, Page, VersionPage
-from windlass.errors import WindlassError
 
 Name = Annotated[str, typer.Argument(metavar="NAME")]
 Names = Annotated[list[str], typer.Argument(metavar="NAME...")]
@@ -30,7 +28,7 @@ def list_(
     """By name."""
 
     async def action(app: Windlass) -> Page:
-        return await workflows.list_(await app.open(), after=after, limit=limit)
+        return await app.workflows(after=after, limit=limit)
 
     page = use(action)
     rows = [record(line) for line in page.workflows]
@@ -50,7 +48,7 @@ def show(
     """One workflow with its steps; with --json the whole document."""
 
     async def action(app: Windlass) -> dict[str, Any]:
-        return record(await workflows.get(await app.open(), name, number=version))
+        return record(await app.get_workflow(name, version))
 
     row = use(action)
     if json:
@@ -90,41 +88,17 @@ def versions(
 
 def enable(names: Names, json: Json = False) -> None:
     """Let new runs start again."""
-    _each(names, "enabled", lambda unit, name: workflows.enable(unit, name), json=json)
+    each(names, "enabled", lambda app, name: app.enable_workflow(name), key="name", json=json)
 
 
 def disable(names: Names, json: Json = False) -> None:
     """Refuse new runs; live ones go on."""
-    _each(names, "disabled", lambda unit, name: workflows.enable(unit, name, False), json=json)
+    each(names, "disabled", lambda app, name: app.enable_workflow(name, False), key="name", json=json)
 
 
 def delete(names: Names, json: Json = False) -> None:
     """Free the names; live runs finish on their version."""
-    _each(names, "deleted", workflows.delete, json=json)
-
-
-def _each(names: list[str], done: str, act: Callable[[Unit, str], Awaitable[None]], *, json: bool) -> None:
-    """Each workflow stands for itself."""
-
-    async def action(app: Windlass) -> list[tuple[str, str | None]]:
-        unit = await app.open()
-        return [(name, await _error(act(unit, name))) for name in names]
-
-    answers = use(action)
-    if json:
-        show_json([{"name": name, done: error is None, "error": error} for name, error in answers])
-    for name, error in answers if not json else ():
-        note(f"error: {error}") if error else say(f"{done} {name}")
-    if any(error for _, error in answers):
-        raise typer.Exit(1)
-
-
-async def _error(act: Awaitable[None]) -> str | None:
-    try:
-        await act
-    except WindlassError as error:
-        return str(error)
-    return None
+    each(names, "deleted", lambda app, name: app.delete_workflow(name), key="name", json=json)
 
 
 def _row(line: dict[str, Any]) -> list[object]:

@@ -42,3 +42,10 @@ def rough(span: timedelta) -> str:
     """For reading: whole seconds, at most the two largest units."""
     seconds = timedelta(seconds=round(span.total_seconds()))
     return "".join(re.findall(r"-?[0-9]+[a-z]+", text(seconds))[:2])
+
+
+def brief(span: timedelta) -> str:
+    """For reading how long something took: 340ms, 3.2s, 2m5s."""
+    if span < timedelta(seconds=1):
+        return f"{max(span, timedelta()) // timedelta(milliseconds=1)}ms"
+    return f"{span.total_seconds():.1f}s" if span < timedelta(seconds=10) else rough(span)

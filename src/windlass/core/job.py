@@ -81,6 +81,7 @@ class Claimed(NamedTuple):
     step: int | None = None
     item: int | None = None
     items: int | None = None  # how many instances there are; None: the step is not fanned out
+    epoch: int = 0
 
     @property
     def number(self) -> int:

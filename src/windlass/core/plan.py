@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from windlass.core.step import Condition, Join, Step
+from windlass.core.step import Condition, HookAction, Join, Step
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +39,11 @@ class Plan:
         return next((n for n, step in enumerate(self.steps) if step.final), None)
 
     @cached_property
+    def hooks(self) -> tuple[int, ...]:
+        """Steps that wait for a callback."""
+        return tuple(n for n, step in enumerate(self.steps) if isinstance(step.action, HookAction))
+
+    @cached_property
     def roots(self) -> tuple[int, ...]:
         return tuple(n for n, step in enumerate(self.steps) if not step.edges and not step.final)
 
@@ -47,6 +52,17 @@ class Plan:
         if step == self.final:
             return set(range(len(self.steps))) - {step}
         return {parent for parent, _ in self.parents[step]}
+
+    def ancestors(self, step: int) -> set[int]:
+        """Everybody who comes before a step, near or far."""
+        seen = set(self.before(step))
+        waiting = list(seen)
+        while waiting:
+            for parent, _ in self.parents[waiting.pop()]:
+                if parent not in seen:
+                    seen.add(parent)
+                    waiting.append(parent)
+        return seen
 
     def descendants(self, of: Iterable[int]) -> set[int]:
         """Everything reached from these steps, themselves not included; a final step follows everybody."""

@@ -4,6 +4,8 @@ A failure is handled when a dependent, direct or reached through skipped steps o
 an `if`. Every failure handled: completed. Finalizers on `complete` edges hide nothing.
 """
 
+from collections.abc import Iterator
+
 from windlass.core.plan import Plan
 from windlass.core.run import BAD, Letter, RunMove
 from windlass.core.step import Condition
@@ -15,17 +17,22 @@ def verdict(plan: Plan, letters: str) -> RunMove:
 
 
 def handled(plan: Plan, letters: str, failure: int) -> bool:
+    return next(handlers(plan, letters, failure), None) is not None
+
+
+def handlers(plan: Plan, letters: str, failure: int) -> Iterator[int]:
+    """The steps that ran on account of this failure."""
     seen, waiting = {failure}, [failure]
     while waiting:
         parent = waiting.pop()
         for child in plan.children[parent]:
+            if child in seen:
+                continue
+            seen.add(child)
             if letters[child] == Letter.SKIPPED:
-                if child not in seen:
-                    seen.add(child)
-                    waiting.append(child)
+                waiting.append(child)
             elif letters[child] != Letter.CANCELLED and _because(plan, child, failure):
-                return True
-    return False
+                yield child
 
 
 def _because(plan: Plan, child: int, failure: int) -> bool:

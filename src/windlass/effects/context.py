@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -67,9 +67,16 @@ class Context:
     count: int | None = None
     item: Any = None
     upstream: Mapping[str, Any] = field(default_factory=dict)
+    epoch: int = 0  # grows when the job is started over
+    timeout: timedelta | None = None  # of this attempt
     _lines: int = 0
     _stopped: bool = False
     _bell: threading.Event | None = None  # made when somebody waits: most handlers never do
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same for all attempts: pass it on, so that a callee can tell a repetition from a new request."""
+        return f"{self.id}-{self.epoch}" if self.epoch else str(self.id)
 
     @property
     def parallel_index(self) -> int | None:

@@ -36,6 +36,8 @@ class Handler:
     concurrency: int | None = None
     queue: str = "default"
     context_name: str | None = None  # of the parameter that takes the context
+    wants_upstream: bool = True  # if it takes the context at all
+    keeps_time: bool = False  # it ends by itself at its timeout, and knows better what happened
 
     @classmethod
     def of(cls, type_: str, call: Callable[..., Any], **options: Any) -> "Handler":
@@ -134,6 +136,8 @@ async def perform(handler: Handler, context: Context, payload: Any, threads: Thr
         raise
     except (Exception, SystemExit) as error:
         return failed(error)
+    if isinstance(value, Outcome):
+        return value
     try:
         return Succeeded("null" if value is None else encode(value, field="result", limit=RESULT_LIMIT))
     except Invalid as error:

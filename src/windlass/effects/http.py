@@ -70,7 +70,9 @@ class Http:
         await self.close()
 
     async def perform(self, request: HttpRequest) -> Outcome:
-        assert self._session is not None, "open it first"
+        if self._session is None:
+            await self.open()
+        assert self._session is not None
         options = self._options
         exchange = Exchange(self._session, max_body=options.max_body, max_redirects=options.max_redirects)
         return await exchange.run(request, options.user_agent)

@@ -18,6 +18,16 @@ def tracer() -> Any | None:
     return trace.get_tracer("windlass")
 
 
+def traceparent() -> str | None:
+    """The W3C header of the span that is current here, if there is one."""
+    if trace is None:
+        return None
+    context = trace.get_current_span().get_span_context()
+    if not context.is_valid:
+        return None
+    return f"00-{context.trace_id:032x}-{context.span_id:016x}-{int(context.trace_flags):02x}"
+
+
 def span(source: Any, job: Claimed) -> contextlib.AbstractContextManager[Any]:
     attributes = {
         "messaging.system": "windlass",

@@ -27,7 +27,7 @@ class Asked(NamedTuple):
     run: Held
     step: Step
     command: StartChild
-    input: str | None = None  # JSON, where templates were filled in
+    input: str  # JSON
 
     @property
     def workflow(self) -> str:
@@ -75,7 +75,6 @@ def _objection(wish: Asked, known: Live | None) -> str | None:
 
 
 def _row(wish: Asked, known: Live, workflow: Workflow) -> NewChildren:
-    assert isinstance(wish.step.action, ChildAction)
     return (
         wish.run.id,
         wish.command.step,
@@ -85,9 +84,8 @@ def _row(wish: Asked, known: Live, workflow: Workflow) -> NewChildren:
         known.workflow_id,
         known.version_id,
         Letter.WAITING * len(workflow.steps),
-        encode(wish.step.action.input, field="input"),
+        wish.input,
         workflow.max_duration,
         isinstance(wish.step.fan_out, Foreach),
-        wish.input,
         encode(dict(workflow.labels), field="labels") if workflow.labels else None,
     )

@@ -1,43 +1,70 @@
 """How many instances a fanned-out step has: the answer to `Expand`. Items are made in SQL: they may be many."""
 
-from uuid import UUID
-
+from windlass.core.binding_value import value_at
+from windlass.core.document import encode
 from windlass.core.event import Ended, Event, Expanded
-from windlass.core.plan import Plan
+from windlass.core.expression_path import Path
 from windlass.core.reason import Reason
 from windlass.core.run import Letter
-from windlass.core.step import Foreach, Parallel
+from windlass.core.step import CommandAction, Foreach, JobAction, Parallel
+from windlass.engine import facts as knowledge
+from windlass.engine.facts import Asked
+from windlass.engine.questions import Question
+from windlass.engine.recipes import Recipe
+from windlass.engine.unit import Unit
+from windlass.errors import Invalid
 from windlass.store import steps
 from windlass.store.pool import Connection
 from windlass.store.steps import Expansion
 
 MAX_INSTANCES = 1_000_000
+MAX_LIST = 16 * 1_048_576
 KINDS = {"string": "a text", "number": "a number", "boolean": "true or false", "object": "an object", "null": "null"}
 
 
-async def expand(conn: Connection, plan: Plan, run: UUID, number: int) -> Event:
-    fan_out = plan.steps[number].fan_out
-    path = fan_out.items if isinstance(fan_out, Foreach) else str(fan_out.count if fan_out else "")
-    source, inner = split(plan, path)
-    if source is not None and plan.steps[source].fan_out is not None and not inner and isinstance(fan_out, Foreach):
-        return _limited(number, path, await steps.expand_instances(conn, run, number, source))
-    make = isinstance(fan_out, Foreach)
-    found = await steps.expand(conn, run, number, source, inner, make=make, value=None)
-    if isinstance(fan_out, Parallel):
-        return _counted(number, path, found)
+async def expand(conn: Connection, unit: Unit, question: Question) -> Event:
+    recipe = question.recipe
+    path = recipe.source
+    assert path is not None
+    number, foreach = recipe.number, isinstance(recipe.step.fan_out, Foreach)
+    if foreach and _is_whole_fan_out(recipe, path):
+        source = recipe.plan.number[path.name]
+        count = await steps.expand_instances(conn, question.held.id, number, source)
+        return _limited(number, path.text, count)
+    try:
+        found = await _find(conn, unit, question, path, make=foreach)
+    except Invalid as error:
+        return _refused(number, str(error))
+    if isinstance(recipe.step.fan_out, Parallel):
+        return _counted(number, path.text, found)
     if found.kind != "array":
-        return _refused(number, f"{path} is {_shown(found)}, not a list")
-    return _limited(number, path, found.many)
+        return _refused(number, f"{path.text} is {_shown(found)}, not a list")
+    return _limited(number, path.text, found.many)
 
 
-def split(plan: Plan, path: str) -> tuple[int | None, list[str]]:
-    """The step a path begins with (None: the run's input), and the way from there."""
-    head, *inner = path.split(".")
-    if head in plan.number:
-        return plan.number[head], inner
-    if head == "trigger" and inner[:1] == ["body"]:
-        inner = inner[1:]
-    return None, inner
+async def _find(conn: Connection, unit: Unit, question: Question, path: Path, *, make: bool) -> Expansion:
+    """In the row where it lies, if it lies in one; else from the facts of the run."""
+    run, number = question.held.id, question.recipe.number
+    if not _lies_in_a_row(question.recipe, path):
+        facts = await knowledge.load(conn, unit, [Asked(question.held, question.run, [path])])
+        value = encode(value_at(facts[run], path), field=path.text, limit=MAX_LIST)
+        return await steps.expand(conn, run, number, None, [], make=make, value=value)
+    source = question.recipe.plan.number[path.name] if path.root == "tasks" else None
+    return await steps.expand(conn, run, number, source, list(map(str, path.rest)), make=make, value=None)
+
+
+def _lies_in_a_row(recipe: Recipe, path: Path) -> bool:
+    if path.root == "trigger":
+        return path.field == "body"
+    source = recipe.plan.steps[recipe.plan.number[path.name]]
+    return isinstance(source.action, JobAction | CommandAction) and source.fan_out is None
+
+
+def _is_whole_fan_out(recipe: Recipe, path: Path) -> bool:
+    if path.root != "tasks" or path.rest:
+        return False
+    source = recipe.plan.steps[recipe.plan.number[path.name]]
+    return source.fan_out is not None and isinstance(source.action, JobAction | CommandAction)
 
 
 def _counted(number: int, path: str, found: Expansion) -> Event:

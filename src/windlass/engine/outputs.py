@@ -1,5 +1,6 @@
-"""What steps and runs gave. A step's output is its job's result; of a fanned-out step the list by index; of a step that
-ran another workflow that run's output. A run's output is that of its last step, or of its last steps by name."""
+"""What steps and runs gave. A step's output is its job's result, the body of an HTTP answer or of a callback; of a
+fanned-out step the list by index; of a step that ran another workflow that run's output. A run's output is that of its
+last step, or of its last steps by name."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,12 +8,13 @@ from typing import Any
 from uuid import UUID
 
 from windlass.core.document import decode
+from windlass.core.facts import JsonText
 from windlass.core.job import Claimed
 from windlass.core.plan import Plan
 from windlass.core.run import Letter
-from windlass.core.step import ChildAction
+from windlass.core.step import ChildAction, HookAction, HttpAction, Step
 from windlass.engine.unit import Unit
-from windlass.store import steps
+from windlass.store import hooks, steps
 from windlass.store.pool import Connection
 from windlass.store.steps import Result
 from windlass.store.timers import Place
@@ -30,10 +32,15 @@ class TooMany:
 async def of_steps(conn: Connection, unit: Unit, wanted: Mapping[UUID, tuple[Plan, Iterable[int]]]) -> dict[Place, Any]:
     """The outputs of these steps; null for those that gave none."""
     places = [(run, step) for run, (_, numbers) in wanted.items() for step in numbers]
-    below = [place for place in places if isinstance(_step(wanted, place).action, ChildAction)]
-    found = await _results(conn, wanted, [place for place in places if place not in set(below)])
+    kinds: dict[type, list[Place]] = defaultdict(list)
+    for place in places:
+        kinds[type(_step(wanted, place).action)].append(place)
+    below, called = kinds.pop(ChildAction, []), kinds.pop(HookAction, [])
+    found = await _results(conn, wanted, [place for some in kinds.values() for place in some])
     if below:
         found |= await _children(conn, unit, wanted, below)
+    for call in await hooks.bodies(conn, called) if called else ():
+        found[call.run_id, call.step] = JsonText(call.body).value
     return {place: found.get(place) for place in places}
 
 
@@ -44,7 +51,9 @@ async def of_needs(unit: Unit, jobs: Sequence[Claimed]) -> dict[UUID, dict[str, 
     async with unit.begin() as conn:
         known = await unit.definitions.of(conn, {job.version_id for job in jobs if job.version_id is not None})
         for job in jobs:
-            assert job.run_id is not None and job.version_id is not None and job.step is not None
+            assert job.run_id is not None
+            assert job.version_id is not None
+            assert job.step is not None
             plans[job.run_id] = known[job.version_id].plan
             needed[job.run_id] |= plans[job.run_id].before(job.step)
         found = await of_steps(conn, unit, {run: (plan, needed[run]) for run, plan in plans.items()})
@@ -78,16 +87,17 @@ async def _results(
     rows: dict[Place, list[Result]] = defaultdict(list)
     for row in await steps.results(conn, places, most=MOST_INSTANCES):
         rows[row.run_id, row.step].append(row)
-    return {place: _output(_step(wanted, place).name, found) for place, found in rows.items()}
+    return {place: _output(_step(wanted, place), found) for place, found in rows.items()}
 
 
-def _output(name: str, rows: Sequence[Result]) -> Any:
+def _output(step: Step, rows: Sequence[Result]) -> Any:
     count = rows[0].items
-    if count is None:
-        return decode(rows[0].result)
-    if count > MOST_INSTANCES:
-        return TooMany(name, count)
-    return [decode(row.result) for row in rows]
+    if count is not None and count > MOST_INSTANCES:
+        return TooMany(step.name, count)
+    values = [decode(row.result) for row in rows]
+    if isinstance(step.action, HttpAction):
+        values = [JsonText(value["body"]).value if value else None for value in values]
+    return values[0] if count is None else values
 
 
 async def _children(
@@ -104,6 +114,6 @@ async def _children(
     }
 
 
-def _step(wanted: Mapping[UUID, tuple[Plan, Iterable[int]]], place: Place) -> Any:
+def _step(wanted: Mapping[UUID, tuple[Plan, Iterable[int]]], place: Place) -> Step:
     run, number = place
     return wanted[run][0].steps[number]

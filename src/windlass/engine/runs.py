@@ -65,12 +65,12 @@ class RunView:
 
 async def get(unit: Unit, id_: UUID) -> RunRow:
     async with unit.once() as conn:
-        return await _known(conn, unit, id_)
+        return await known(conn, unit, id_)
 
 
 async def view(unit: Unit, id_: UUID) -> RunView:
     async with unit.begin() as conn:
-        row = await _known(conn, unit, id_)
+        row = await known(conn, unit, id_)
         workflow = (await unit.definitions.of(conn, [row.version_id]))[row.version_id]
         return RunView(row, workflow, await store.events(conn, id_), await steps.jobs(conn, id_))
 
@@ -78,7 +78,7 @@ async def view(unit: Unit, id_: UUID) -> RunView:
 async def output(unit: Unit, id_: UUID) -> Any:
     """What a run gave: the output of its last step, or of its last steps by name."""
     async with unit.begin() as conn:
-        row = await _known(conn, unit, id_)
+        row = await known(conn, unit, id_)
         workflow = (await unit.definitions.of(conn, [row.version_id]))[row.version_id]
         return await outputs.of_run(conn, unit, id_, workflow.plan, row.letters)
 
@@ -87,7 +87,7 @@ async def instances(unit: Unit, id_: UUID, step: str, *, after: int = -1, limit:
     """A page of a step's instances, in order."""
     _check_limit(limit)
     async with unit.begin() as conn:
-        number = await _number(conn, unit, await _known(conn, unit, id_), step)
+        number = await _number(conn, unit, await known(conn, unit, id_), step)
         return await steps.instances(conn, id_, number, after=after, limit=limit)
 
 
@@ -141,7 +141,7 @@ async def rerun(unit: Unit, id_: UUID, step: str, *, input_: Any = None, with_in
     text = encode(input_, field="input") if with_input else None
 
     def event(workflow: Workflow) -> Event:
-        return RerunAsked(_step_number(workflow, step))
+        return RerunAsked(step_number(workflow, step))
 
     await _steer(unit, id_, RunMove.RERUN, "rerun", event, input_=text)
 
@@ -185,7 +185,7 @@ async def _held(conn: Connection, unit: Unit, id_: UUID) -> Held:
     return found[0]
 
 
-async def _known(conn: Connection, unit: Unit, id_: UUID) -> RunRow:
+async def known(conn: Connection, unit: Unit, id_: UUID) -> RunRow:
     row = await store.get(conn, id_, org=unit.org)
     if row is None:
         raise NotFound("run", id_)
@@ -194,10 +194,10 @@ async def _known(conn: Connection, unit: Unit, id_: UUID) -> RunRow:
 
 async def _number(conn: Connection, unit: Unit, row: RunRow, step: str) -> int:
     workflow = (await unit.definitions.of(conn, [row.version_id]))[row.version_id]
-    return _step_number(workflow, step)
+    return step_number(workflow, step)
 
 
-def _step_number(workflow: Workflow, step: str) -> int:
+def step_number(workflow: Workflow, step: str) -> int:
     number = workflow.plan.number.get(step)
     if number is None:
         known = ", ".join(known.name for known in workflow.steps[:20])

@@ -1,16 +1,16 @@
 """Settlement: what happened to a batch of runs under lock -> runs advanced, and everything that follows, in batches.
 
-Load, decide, save: the rules are in `core.decide`. A decision may ask (`Judge`, `Expand`) or take back (`Withdraw`);
-the answers are events of the next round, in the same transaction. What is to be done is gathered over all runs and
-rounds and said in one statement of each kind.
+Load, decide, save: the rules are in `core.decide`. A decision may ask (`Judge`, `Expand`, templates) or take back
+(`Withdraw`); the answers are events of the next round, in the same transaction. What is to be done is gathered over all
+runs and rounds and said in one statement of each kind.
 """
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import assert_never
 from uuid import UUID
 
+from windlass.core import hook
 from windlass.core.command import (
     Command,
     Conclude,
@@ -25,50 +25,26 @@ from windlass.core.command import (
     Withdraw,
 )
 from windlass.core.decide import decide
-from windlass.core.event import Ended, Event
+from windlass.core.event import Begun, Ended, Event
 from windlass.core.reason import Reason
-from windlass.core.run import WORDS, Letter, Run, RunState, fans_from_json, fans_to_json
+from windlass.core.run import OPEN, WORDS, Letter, Run, RunState, fans_from_json, fans_to_json
 from windlass.core.step import ChildAction, HookAction, SleepAction
 from windlass.core.workflow import Workflow
-from windlass.engine import children, expansion
-from windlass.engine.children import Asked
+from windlass.engine import children, expansion, questions
+from windlass.engine.beginnings import Beginnings, Stirred
 from windlass.engine.faults import point
-from windlass.engine.unit import Unit, new_ids
-from windlass.store import runs, steps, timers
+from windlass.engine.questions import Question
+from windlass.engine.recipes import Recipe
+from windlass.engine.unit import Unit
+from windlass.store import hooks, runs, steps, timers
 from windlass.store.pool import Connection
 from windlass.store.runs import Held, Reasoned, SavedRun
-from windlass.store.steps import NewJobs, Shape
 from windlass.store.timers import Place
 
+__all__ = ["Stirred", "ended_as", "settle"]
 News = Mapping[UUID, Sequence[Event]]
+Answers = dict[UUID, list[Event]]
 Record = Callable[[Mapping[UUID, Run]], Awaitable[None]]
-
-
-@dataclass(slots=True)
-class Stirred:
-    """Who should look, once this is committed."""
-
-    queues: set[str] = field(default_factory=set)
-    made: dict[UUID, str] = field(default_factory=dict)  # single jobs and their queues: they may be claimed at once
-    ended: bool = False  # a run ended: somebody may wait for that
-    strays: bool = False  # a run has something to hear, or waits to begin
-    asleep: bool = False  # a timer was set
-    stopped: bool = False  # somebody is asked to stop
-
-    def poke(self, unit: Unit, *, claimed: Iterable[UUID] = ()) -> None:
-        """Nobody needs to look for what was `claimed` in the same transaction."""
-        for id_ in claimed:
-            self.made.pop(id_, None)
-        for queue in self.queues.union(self.made.values()):
-            unit.poke(queue)
-        for topic, stirred in (
-            ("run", self.ended),
-            ("settle", self.strays),
-            ("timer", self.asleep),
-            ("cancel", self.stopped),
-        ):
-            if stirred:
-                unit.poke(topic)
 
 
 async def settle(
@@ -103,159 +79,205 @@ class Settlement:
         record: Record | None = None,
         reason: str = "",
     ) -> None:
-        self._record = record
-        self.conn, self.unit, self.actor = conn, unit, actor
+        self.conn, self.unit, self.actor, self.reason = conn, unit, actor, reason
         self.held = {run.id: run for run in held}
         self.workflows = workflows
         self.runs = {run.id: stored(run, workflows[run.version_id]) for run in held}
         self.stirred = Stirred()
-        self.reason = reason
+        self.begin = Beginnings(conn, self.stirred, actor=actor)
+        self._record = record
         self._decided: dict[UUID, None] = {}
-        self._shapes: dict[Shape, int] = {}
-        self._jobs: list[NewJobs] = []
-        self._reopen: list[tuple[UUID, Reopen]] = []
-        self._children: list[tuple[UUID, StartChild]] = []
-        self._timers: dict[Place, WakeAt] = {}
         self._notes: list[Reasoned] = []
         self._asked: dict[type, list[Place]] = defaultdict(list)
-
-    def workflow(self, id_: UUID) -> Workflow:
-        return self.workflows[self.held[id_].version_id]
+        self._unfilled: list[tuple[UUID, Enqueue | StartChild]] = []
+        self._reopen: list[tuple[UUID, Reopen]] = []
+        self._listen: list[tuple[UUID, ListenUntil]] = []
+        self._hooks: list[Place] = []  # of runs that begin
+        self._forget: list[Place] = []  # hooks that are waited for again
 
     async def advance(self, news: News) -> None:
         """Decide, answer what was asked, and decide again until nothing is asked any more."""
         while news:
             for id_, events in news.items():
-                self._decided[id_] = None
-                self.runs[id_], commands = decide(self.runs[id_], events, self.held[id_].now)
-                for command in commands:
-                    self._take(id_, command)
+                self._decide(id_, events)
             if self._record is not None:
                 await self._record(self.runs)
                 self._record, self._decided = None, {}
-            news = await self._answers() if self._asked or self._children else {}
+            news = await self._answers() if self._has_questions else {}
         point("settle.decided")
 
     async def carry_out(self) -> None:
         """Write it all down."""
         if self._decided:
-            await self._save()
+            saved = [self._saved(self.held[id_], self.runs[id_]) for id_ in sorted(self._decided)]
+            self.stirred.strays |= await runs.save(self.conn, saved, actor=self.actor)
         point("settle.saved")
         if self._notes:
             await runs.log(self.conn, self._notes, actor=self.actor)
-        await self._begin_work()
+        await self.begin.write()
         point("settle.enqueued")
 
-    # Commands
+    # Deciding
+
+    def _decide(self, id_: UUID, events: Sequence[Event]) -> None:
+        before = self.runs[id_]
+        self._decided[id_] = None
+        self.runs[id_], commands = decide(before, events, self.held[id_].now)
+        for command in commands:
+            self._take(id_, command)
+        for number in before.plan.hooks:
+            if any(isinstance(event, Begun) for event in events):
+                self._hooks.append((id_, number))
+            elif before.letters[number] not in OPEN and self.runs[id_].letters[number] in OPEN:
+                self._forget.append((id_, number))
 
     def _take(self, id_: UUID, command: Command) -> None:
         match command:
             case Enqueue():
                 self._enqueue(id_, command)
+            case StartChild():
+                self._unfilled.append((id_, command))
             case Reopen():
                 self._reopen.append((id_, command))
-            case StartChild():
-                self._children.append((id_, command))
-            case WakeAt(step):
-                self._timers[id_, step] = command
+            case WakeAt(step, at):
+                self.begin.timer(id_, step, at)
             case ListenUntil():
-                raise NotImplementedError("hooks")
+                self._listen.append((id_, command))
             case Judge(step) | Expand(step) | Withdraw(step):
                 self._asked[type(command)].append((id_, step))
             case Note():
-                self._note(id_, command)
+                word = self.runs[id_].state if command.letter is None else WORDS[command.letter]
+                self._notes.append((id_, command.step, word, command.reason.code, command.reason.text))
             case Conclude():
                 self.stirred.ended = True
-                self.stirred.strays |= self.workflow(id_).concurrency is not None
+                self.stirred.strays |= self.workflows[self.held[id_].version_id].concurrency is not None
             case _:
                 assert_never(command)
 
-    def _note(self, id_: UUID, note: Note) -> None:
-        word = self.runs[id_].state if note.letter is None else WORDS[note.letter]
-        self._notes.append((id_, note.step, word, note.reason.code, note.reason.text))
-
     def _enqueue(self, id_: UUID, command: Enqueue) -> None:
-        run = self.held[id_]
-        shape = self.unit.shapes.of(run.version_id, command.step, self.runs[id_].plan.steps[command.step])
-        number = self._shapes.setdefault(shape, len(self._shapes) + 1)
-        fan = self.runs[id_].fans.get(command.step)
-        count = None if fan is None else fan.count
-        self._jobs.append(
-            NewJobs(NO_ID, id_, run.org, number, run.round, command.first, command.count, count, payload=None)
-        )
+        recipe = self._recipe(id_, command.step)
+        if recipe.is_plain:
+            self._jobs(id_, recipe, command.first, command.count)
+        else:
+            self._unfilled.append((id_, command))
 
-    # Answers
+    def _jobs(self, id_: UUID, recipe: Recipe, first: int, count: int, payload: str | None = None) -> None:
+        fan = self.runs[id_].fans.get(recipe.number)
+        items = None if fan is None else fan.count
+        self.begin.jobs(self.held[id_], recipe, first=first, count=count, items=items, payload=payload)
+
+    def _recipe(self, id_: UUID, step: int) -> Recipe:
+        return self.unit.recipes.of(self.held[id_].version_id, step, self.runs[id_].plan)
+
+    def _question(self, id_: UUID, step: int, command: Enqueue | StartChild | None = None) -> Question:
+        return Question(self.held[id_], self.runs[id_], self._recipe(id_, step), command)
+
+    # Answering
+
+    @property
+    def _has_questions(self) -> bool:
+        return bool(self._asked or self._unfilled or self._reopen or self._listen or self._hooks or self._forget)
 
     async def _answers(self) -> News:
-        news: dict[UUID, list[Event]] = defaultdict(list)
+        answers: Answers = defaultdict(list)
         asked, self._asked = self._asked, defaultdict(list)
+        await self._write_hooks()
         if taken_back := asked.get(Withdraw):
-            await self._begin_work()  # what was begun in this very decision is taken back with the rest
-            await self._take_back(taken_back, news)
+            await self.begin.write()  # what was begun in this very decision is taken back with the rest
+            await self._take_back(taken_back, answers)
+        await self._reopen_instances()
+        await self._hear(answers)
         for id_, step in asked.get(Expand, ()):
-            news[id_].append(await expansion.expand(self.conn, self.runs[id_].plan, id_, step))
-        begun, self._children = self._children, []
-        if begun:
-            wishes = [Asked(self.held[id_], self.runs[id_].plan.steps[wish.step], wish) for id_, wish in begun]
-            for id_, event in await children.start(self.conn, self.unit, wishes, actor=self.actor):
-                news[id_].append(event)
-            self.stirred.strays = True
-        return news
+            answers[id_].append(await expansion.expand(self.conn, self.unit, self._question(id_, step)))
+        await self._fill(asked.get(Judge, ()), answers)
+        return answers
 
-    async def _take_back(self, places: Sequence[Place], news: dict[UUID, list[Event]]) -> None:
+    async def _fill(self, judged: Sequence[Place], answers: Answers) -> None:
+        """Ask the `if`s and fill in the templates, from facts that are loaded for all of them at once."""
+        ifs = [self._question(id_, step) for id_, step in judged]
+        unfilled = [self._question(id_, command.step, command) for id_, command in self._unfilled]
+        self._unfilled = []
+        if not ifs and not unfilled:
+            return
+        facts = await questions.load(self.conn, self.unit, [*ifs, *unfilled])
+        for question in ifs:
+            answers[question.held.id].append(questions.judge(question, facts[question.held.id]))
+        below: list[children.Asked] = []
+        for question in unfilled:
+            id_, recipe = question.held.id, question.recipe
+            filled, failed = await questions.fill(self.conn, question, facts[id_])
+            answers[id_] += failed
+            for part in filled:
+                if isinstance(question.command, StartChild):
+                    wish = StartChild(recipe.number, part.first, part.count)
+                    below.append(children.Asked(question.held, recipe.step, wish, part.payload))
+                else:
+                    self._jobs(id_, recipe, part.first, part.count, part.payload)
+        if below:
+            for id_, event in await children.start(self.conn, self.unit, below, actor=self.actor):
+                answers[id_].append(event)
+            self.stirred.strays = True
+
+    async def _reopen_instances(self) -> None:
+        """Do instances again. One whose templates could not be filled in has no job yet: it gets one."""
+        wanted, self._reopen = self._reopen, []
+        for id_, (step, count) in [(id_, (again.step, again.count)) for id_, again in wanted]:
+            round_ = self.held[id_].round
+            queues = await steps.reopen(self.conn, id_, step, count, round_=round_, actor=self.actor)
+            self.stirred.queues.update(queues)
+            if len(queues) < count:
+                created = self.runs[id_].fans[step].created
+                for item in await steps.missing(self.conn, id_, step, created, count - len(queues)):
+                    self._enqueue(id_, Enqueue(step, item, 1))
+
+    # Hooks
+
+    async def _write_hooks(self) -> None:
+        if self._hooks:
+            key = await self.unit.hook_key(self.conn)
+            rows = [(id_, step, hook.fingerprint(hook.token(key, id_, step))) for id_, step in self._hooks]
+            await hooks.insert(self.conn, rows)
+        if self._forget:
+            await hooks.reset(self.conn, self._forget)
+        self._hooks, self._forget = [], []
+
+    async def _hear(self, answers: Answers) -> None:
+        """Steps wait for callbacks now; what came early counts."""
+        wanted, self._listen = self._listen, []
+        if not wanted:
+            return
+        called = set(await hooks.listen(self.conn, [(id_, listen.step) for id_, listen in wanted]))
+        for id_, listen in wanted:
+            if (id_, listen.step) in called:
+                answers[id_].append(Ended(listen.step, Letter.SUCCEEDED))
+            elif listen.at is not None:
+                self.begin.timer(id_, listen.step, listen.at)
+
+    # Taking back
+
+    async def _take_back(self, places: Sequence[Place], answers: Answers) -> None:
         kinds: dict[type, list[Place]] = defaultdict(list)
         for id_, step in places:
             kinds[type(self.runs[id_].plan.steps[step].action)].append((id_, step))
-        asleep, below = kinds.pop(SleepAction, []), kinds.pop(ChildAction, [])
-        kinds.pop(HookAction, None)
+        paused, below = kinds.pop(SleepAction, []) + kinds.pop(HookAction, []), kinds.pop(ChildAction, [])
+        reason = Reason("cancelled", self.reason)
         if jobs := [place for some in kinds.values() for place in some]:
             for id_, step, ended, busy in await steps.withdraw(self.conn, jobs, reason=self.reason, actor=self.actor):
                 self.stirred.stopped |= busy > 0
                 if ended:
-                    news[id_].append(Ended(step, Letter.CANCELLED, Reason("cancelled", self.reason), ended))
-        if asleep:
-            for id_, step in await timers.delete(self.conn, asleep):
-                news[id_].append(Ended(step, Letter.CANCELLED, Reason("cancelled", self.reason)))
+                    answers[id_].append(Ended(step, Letter.CANCELLED, reason, ended))
+        if paused:
+            await timers.delete(self.conn, paused)
+            for id_, step in paused:
+                answers[id_].append(Ended(step, Letter.CANCELLED, reason))
         if below:
             await runs.withdraw_children(self.conn, below, reason=self.reason)
             self.stirred.strays = True
-
-    # Writing
-
-    async def _save(self) -> None:
-        saved = [self._saved(self.held[id_], self.runs[id_]) for id_ in sorted(self._decided)]
-        self.stirred.strays |= await runs.save(self.conn, saved, actor=self.actor)
 
     def _saved(self, held: Held, run: Run) -> SavedRun:
         word = run.state.value if run.state != held.state else None
         fans = fans_to_json(run.fans) if run.fans else None
         return held.id, run.state.value, run.letters, fans, held.round, word
-
-    async def _begin_work(self) -> None:
-        if self._jobs:
-            ids = new_ids(len(self._jobs))
-            rows = [row._replace(id=id_) for row, id_ in zip(self._jobs, ids, strict=True)]
-            shapes = list(self._shapes)
-            await steps.enqueue(self.conn, shapes, rows, actor=self.actor)
-            for row in rows:
-                queue = shapes[row.shape - 1].queue
-                if row.many == 1:
-                    self.stirred.made[row.id] = queue
-                else:
-                    self.stirred.queues.add(queue)
-            self._jobs, self._shapes = [], {}
-        for id_, again in self._reopen:
-            round_ = self.held[id_].round
-            queues = await steps.reopen(self.conn, id_, again.step, again.count, round_=round_, actor=self.actor)
-            self.stirred.queues.update(queues)
-        self._reopen = []
-        if self._timers:
-            due = [(id_, step, wake.at) for (id_, step), wake in self._timers.items()]
-            await timers.insert(self.conn, due)
-            self._timers, self.stirred.asleep = {}, True
-
-
-NO_ID = UUID(int=0)
 
 
 def ended_as(status: str, error_type: str | None) -> Letter:

@@ -24,6 +24,8 @@ from windlass.store.workflows import Live
 MAX_BATCH = 10_000
 MAX_LABELS = 64
 TRIES = 3  # a key may be taken between the look and the insert
+NESTED = ("savepoint windlass_start", "rollback to savepoint windlass_start", "release savepoint windlass_start")
+ALONE = ("begin", "rollback", "commit")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,11 +53,11 @@ async def start(unit: Unit, name: str, specs: Sequence[RunSpec], *, connection: 
         check(spec)
     if not specs:
         return []
-    for _ in range(TRIES if connection is None else 1):
+    for _ in range(TRIES):
         try:
             if connection is not None:
                 with translated():
-                    return (await _start(connection, unit, name, specs))[0]
+                    return await _start_within(connection, unit, name, specs)
             async with unit.begin() as conn:
                 ids, stirred = await _start(conn, unit, name, specs)
             stirred.poke(unit)
@@ -75,6 +77,20 @@ def check(spec: RunSpec) -> None:
     for key, value in spec.labels.items():
         check_name(key, "labels", "a label has a name")
         check_name(value, f"labels.{key}", "a label is a short text")
+
+
+async def _start_within(conn: Connection, unit: Unit, name: str, specs: Sequence[RunSpec]) -> list[UUID]:
+    """All or none, whatever the caller makes of a refusal. Without a transaction of the caller's it is one by itself."""
+    begin, undo, keep = NESTED if conn.is_in_transaction() else ALONE
+    await conn.execute(begin)
+    try:
+        ids, _ = await _start(conn, unit, name, specs)
+    except BaseException:
+        if not conn.is_closed():
+            await conn.execute(undo)
+        raise
+    await conn.execute(keep)
+    return ids
 
 
 async def _start(conn: Connection, unit: Unit, name: str, specs: Sequence[RunSpec]) -> tuple[list[UUID], Stirred]:
@@ -99,7 +115,7 @@ def _fresh(specs: Sequence[RunSpec], known: Mapping[str, UUID]) -> list[tuple[UU
     """Those to be made, each key once."""
     seen = set(known)
     fresh = []
-    for id_, spec in zip(new_ids(len(specs)), specs, strict=True):
+    for id_, spec in zip(sorted(new_ids(len(specs))), specs, strict=True):  # those held begin in the order of their ids
         if spec.idempotency_key is not None:
             if spec.idempotency_key in seen:
                 continue
@@ -114,7 +130,8 @@ async def _begin(
     room = len(fresh)
     if workflow.concurrency is not None:
         await runs.hold_workflow(conn, live.workflow_id)
-        room = max(0, workflow.concurrency - await runs.running(conn, live.workflow_id))
+        waiting = await runs.first_held(conn, live.workflow_id, 1)  # nobody overtakes those who wait
+        room = 0 if waiting else max(0, workflow.concurrency - await runs.running(conn, live.workflow_id))
     now = await runs.moment(conn)
     letters = Letter.WAITING * len(workflow.steps)
     held = [

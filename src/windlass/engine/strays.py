@@ -8,6 +8,7 @@ from uuid import UUID
 from windlass.core.event import Begun, CancelAsked, Ended, Event, Expired
 from windlass.core.reason import Reason
 from windlass.core.run import Letter, RunState
+from windlass.core.step import HookAction
 from windlass.engine.settle import ended_as, settle
 from windlass.engine.unit import Unit
 from windlass.store import runs, steps, timers
@@ -17,6 +18,7 @@ from windlass.store.steps import EndedJob
 
 LIVE = frozenset({RunState.PENDING, RunState.RUNNING})
 ACTOR = "engine"
+UNCALLED = Reason("timeout", "nobody called back in time")
 Listen = Callable[[Connection, list[Held]], Awaitable[dict[UUID, list[Event]]]]
 
 
@@ -54,14 +56,17 @@ async def begin_held(unit: Unit, *, batch: int = 500) -> int:
 
 
 async def wake(unit: Unit, *, batch: int = 1000) -> int:
-    """End the sleeps whose time has come; of how many runs."""
+    """End the sleeps and the waits whose time has come; of how many runs."""
     async with unit.once() as conn:
         found = await timers.find_due(conn, batch)
 
     async def listen(conn: Connection, held: list[Held]) -> dict[UUID, list[Event]]:
         news: dict[UUID, list[Event]] = defaultdict(list)
+        known = await unit.definitions.of(conn, {run.version_id for run in held})
+        plans = {run.id: known[run.version_id].plan for run in held}
         for id_, step in await timers.take_due(conn, [run.id for run in held]):
-            news[id_].append(Ended(step, Letter.SUCCEEDED))
+            waited = isinstance(plans[id_].steps[step].action, HookAction)
+            news[id_].append(Ended(step, Letter.TIMED_OUT, UNCALLED) if waited else Ended(step, Letter.SUCCEEDED))
         return news
 
     return await _tell(unit, found, listen)

@@ -10,32 +10,51 @@ from uuid import UUID
 
 from windlass.core.ids import RANDOM_BYTES, uuid7
 from windlass.engine.definitions import Definitions
-from windlass.engine.shapes import Shapes
-from windlass.store import migrate
+from windlass.engine.recipes import Recipes
+from windlass.store import hooks, migrate
 from windlass.store.notify import Listener, Notifier
 from windlass.store.pool import Connection, DatabaseOptions, Pool, open_connection, open_pool, statement, transaction
 
 DEFAULT_ORG = "default"
+DEFAULT_PUBLIC_URL = "http://127.0.0.1:8080"  # where `windlass up` listens unless told otherwise
 
 
 class Unit:
     """An open database. Use cases take one as their first argument."""
 
-    def __init__(self, pool: Pool, notifier: Notifier, *, org: str, actor: str, pooler: bool = False) -> None:
+    def __init__(
+        self,
+        pool: Pool,
+        notifier: Notifier,
+        *,
+        org: str,
+        actor: str,
+        pooler: bool = False,
+        public_url: str = DEFAULT_PUBLIC_URL,
+    ) -> None:
         self.pool = pool
         self._pooler = pooler
         self.org = org
         self.actor = actor
         self.definitions = Definitions()
-        self.shapes = Shapes()
+        self.recipes = Recipes()
+        self.public_url = public_url
+        self._hook_key: bytes | None = None
         self._notifier = notifier
 
     @classmethod
-    async def open(cls, options: DatabaseOptions, *, org: str = DEFAULT_ORG, actor: str = "windlass") -> "Unit":
+    async def open(
+        cls,
+        options: DatabaseOptions,
+        *,
+        org: str = DEFAULT_ORG,
+        actor: str = "windlass",
+        public_url: str = DEFAULT_PUBLIC_URL,
+    ) -> "Unit":
         pool = await open_pool(options)
         notifier = Notifier(options)
         notifier.start()
-        return cls(pool, notifier, org=org, actor=actor, pooler=options.pooler)
+        return cls(pool, notifier, org=org, actor=actor, pooler=options.pooler, public_url=public_url)
 
     async def close(self) -> None:
         await self._notifier.close()
@@ -50,6 +69,12 @@ class Unit:
     def once(self) -> AbstractAsyncContextManager[Connection]:
         """For a single statement, which is a transaction by itself and saves two round trips."""
         return self.begin() if self._pooler else statement(self.pool)
+
+    async def hook_key(self, conn: Connection) -> bytes:
+        """The key that callback tokens are made with; it never changes."""
+        if self._hook_key is None:
+            self._hook_key = await hooks.key(conn)
+        return self._hook_key
 
     def poke(self, topic: str) -> None:
         """Wake whoever waits for this; only after the commit."""

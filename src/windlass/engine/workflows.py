@@ -1,6 +1,6 @@
 """Workflows as their authors see them: publish, look, switch on and off, delete."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
@@ -23,6 +23,7 @@ from windlass.store.workflows import Live, VersionRow, WorkflowLine, WorkflowRow
 PAGE_LIMIT = 1000
 MAX_SUGGESTED = 10_000  # names that are looked through for a similar one
 MAX_NUMBER = 2**31 - 1
+Given = Workflow | Mapping[str, Any]  # a workflow, or the document of one
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +75,8 @@ async def publish(unit: Unit, workflow: Workflow) -> Published:
     return (await publish_many(unit, [workflow]))[0]
 
 
-async def publish_many(unit: Unit, workflows: Sequence[Workflow]) -> list[Published]:
-    """All or none, in one transaction."""
+async def publish_many(unit: Unit, workflows: Sequence[Given]) -> list[Published]:
+    """All or none, in one transaction; an `InvalidWorkflow` has the mistakes of all of them."""
     wanted = _ready(workflows)
     before = await _live(unit, wanted)
     fresh = [workflow for workflow in wanted if not _equal(before.get(workflow.name), workflow)]
@@ -88,7 +89,7 @@ async def preview(unit: Unit, workflow: Workflow) -> Preview:
     return (await preview_many(unit, [workflow]))[0]
 
 
-async def preview_many(unit: Unit, workflows: Sequence[Workflow]) -> list[Preview]:
+async def preview_many(unit: Unit, workflows: Sequence[Given]) -> list[Preview]:
     wanted = _ready(workflows)
     live = await _live(unit, wanted)
     changed = [live[workflow.name].version_id for workflow in wanted if workflow.name in live]
@@ -164,21 +165,27 @@ async def find_live(conn: Connection, unit: Unit, name: str) -> Live:
     return live
 
 
-def _ready(workflows: Sequence[Workflow]) -> list[Workflow]:
+def _ready(workflows: Sequence[Given]) -> list[Workflow]:
     """Held to the rules, and with numbers as the store will give them back."""
     found: dict[str, Workflow] = {}
     mistakes: list[tuple[str, str]] = []
-    for workflow in workflows:
+    for n, given in enumerate(workflows):
         try:
-            ready = parse(as_stored(checked(workflow).to_document()))
+            workflow = checked(given) if isinstance(given, Workflow) else parse(given)
+            ready = parse(as_stored(workflow.to_document()))
         except InvalidWorkflow as refusal:
-            mistakes += refusal.errors if len(workflows) == 1 else _of(workflow.name, refusal)
+            mistakes += refusal.errors if len(workflows) == 1 else _of(_called(given, n), refusal)
             continue
         if found.setdefault(ready.name, ready) is not ready:
             mistakes.append(("name", f"there are two workflows {ready.name!r}: publish one at a time"))
     if mistakes:
         raise InvalidWorkflow(mistakes)
     return list(found.values())
+
+
+def _called(given: Given, n: int) -> str:
+    name = given.name if isinstance(given, Workflow) else given.get("name") if isinstance(given, Mapping) else None
+    return name if isinstance(name, str) and name and name.isprintable() else f"document {n + 1}"
 
 
 def _of(name: str, refusal: InvalidWorkflow) -> Iterable[tuple[str, str]]:
@@ -235,11 +242,8 @@ def _check(name: str) -> None:
 
 
 async def _not_found(conn: Connection, unit: Unit, name: str) -> NotFound:
-    known = await store.names(conn, org=unit.org, limit=MAX_SUGGESTED)
-    error = NotFound("workflow", name)
-    if near := get_close_matches(name, known, n=1):
-        error.args = (f"{error}: did you mean {near[0]}?",)
-    return error
+    near = get_close_matches(name, await store.names(conn, org=unit.org, limit=MAX_SUGGESTED), n=1)
+    return NotFound("workflow", name, hint=f"did you mean {near[0]}?" if near else None)
 
 
 def _checked_limit(limit: int) -> int:

@@ -19,6 +19,8 @@ from windlass.effects.threads import Threads
 from windlass.effects.tracing import span, tracer
 from windlass.engine.work import Line
 
+MARGIN = 5.0  # seconds beyond its timeout for a handler that ends by itself
+
 
 class Stop(Enum):
     """Why a running handler was told to stop."""
@@ -111,12 +113,14 @@ class Attempts:
             self.lines.append,
         )
         attempt = Attempt(job, handler, context, time.monotonic())
+        context.epoch, context.timeout = job.epoch, attempt.timeout
         self._running[job.id] = attempt
         self._per_handler[handler.type] += 1
         self.suspects += job.alone
         attempt.task = self._loop.create_task(self._run(attempt))
         if attempt.timeout is not None:
-            attempt.timer = self._loop.call_later(attempt.timeout.total_seconds(), attempt.end, Stop.TIMEOUT)
+            patience = attempt.timeout.total_seconds() + (MARGIN if handler.keeps_time else 0)
+            attempt.timer = self._loop.call_later(patience, attempt.end, Stop.TIMEOUT)
 
     def jobs(self, *, older_than: float = 0.0) -> list[Claimed]:
         now = time.monotonic()
@@ -167,7 +171,8 @@ class Attempts:
         payload = decode(attempt.job.payload)
         if attempt.job.meta is not None:
             attempt.context.meta = decode(attempt.job.meta)
-        if attempt.job.run_id is not None and attempt.handler.wants_context:
+        attempt.context.run_id = attempt.job.run_id
+        if attempt.job.run_id is not None and attempt.handler.wants_context and attempt.handler.wants_upstream:
             if isinstance(payload, dict):
                 attempt.context.item = payload.get("item")
             await self._prepare(attempt.job, attempt.context)

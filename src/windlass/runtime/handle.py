@@ -7,8 +7,11 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from windlass.core.account import Account
+from windlass.core.explanation import Explanation
 from windlass.core.run import RunState
-from windlass.engine import runs
+from windlass.engine import accounts, runs
+from windlass.engine.accounts import RunLine
 from windlass.engine.runs import Instance, RunView
 from windlass.engine.unit import Unit
 from windlass.errors import WindlassError
@@ -59,6 +62,18 @@ class Run:
     async def view(self) -> RunView:
         """The run with its definition, its trail and the jobs of its steps."""
         return await runs.view(self._unit, self.id)
+
+    async def account(self) -> Account:
+        """All that is known about the run and each of its steps at this moment."""
+        return await accounts.account(self._unit, self.id)
+
+    async def explain(self) -> Explanation:
+        """Why everything is as it is, in sentences."""
+        return (await accounts.explained(self._unit, self.id))[1]
+
+    async def lines(self, **wanted: Any) -> Sequence[tuple[str, RunLine]]:
+        """(step, line) that handlers logged, oldest first: step, index, attempt, after, limit."""
+        return await accounts.lines(self._unit, self.id, **wanted)
 
     async def instances(self, step: str, *, after: int = -1, limit: int = 100) -> Sequence[Instance]:
         """A page of a step's copies, in order."""

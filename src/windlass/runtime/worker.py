@@ -43,7 +43,7 @@ SIGN_OF_LIFE = 10.0  # seconds; others take a worker for dead that was silent fo
 @dataclass(frozen=True, kw_only=True)
 class WorkerOptions:
     id: str = field(default_factory=lambda: f"{socket.gethostname()}-{os.getpid()}")
-    queues: Sequence[str] = ("default", "sql")
+    queues: Sequence[str] = ("default", "sql", "windlass")
     prefixes: Sequence[str] = ()  # LIKE patterns: of the types it has handlers for, serve only these
     concurrency: int = 100
     lease: timedelta = timedelta(seconds=30)

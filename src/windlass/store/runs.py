@@ -24,7 +24,7 @@ NEWEST = UUID(int=2**128 - 1)
 
 # id, state, steps, fans, input, labels, idempotency_key, parent_id, parent_step, parent_item, parent_round, depth
 NewRun = tuple[Any, ...]
-# parent_id, step, first, count, round, workflow_id, version_id, steps, input, max_duration, foreach, bound, labels
+# parent_id, step, first, count, round, workflow_id, version_id, steps, input, max_duration, foreach, labels
 NewChildren = tuple[Any, ...]
 # id, state, steps, fans, round, word: what the trail is told, if anything
 SavedRun = tuple[UUID, str, str, str | None, int, str | None]

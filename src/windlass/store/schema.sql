@@ -42,6 +42,17 @@ table windlass.event
   CREATE UNIQUE INDEX event_pkey ON windlass.event USING btree (xid, id)
   CREATE INDEX event_run ON windlass.event USING btree (run_id, id)
 
+table windlass.hook
+  run_id uuid not null
+  step integer not null
+  token_hash bytea not null
+  received_at timestamp with time zone
+  body text
+  headers jsonb
+  constraint hook_pkey PRIMARY KEY (run_id, step)
+  CREATE UNIQUE INDEX hook_pkey ON windlass.hook USING btree (run_id, step)
+  CREATE UNIQUE INDEX hook_token ON windlass.hook USING btree (token_hash)
+
 table windlass.item
   run_id uuid not null
   step integer not null
@@ -103,6 +114,7 @@ table windlass.run with (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, aut
   started_at timestamp with time zone
   finished_at timestamp with time zone
   expires_at timestamp with time zone not null
+  trigger_headers jsonb
   constraint run_pkey PRIMARY KEY (id)
   constraint run_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'running'::text, 'completed'::text, 'failed'::text, 'cancelled'::text, 'timeout'::text])))
   constraint run_steps_check CHECK ((translate(steps, '.asftkc'::text, ''::text) = ''::text))
@@ -115,6 +127,12 @@ table windlass.run with (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, aut
   CREATE INDEX run_live ON windlass.run USING btree (workflow_id, created_at) WHERE (state = ANY (ARRAY['pending'::text, 'running'::text]))
   CREATE INDEX run_of_workflow ON windlass.run USING btree (workflow_id, id)
   CREATE UNIQUE INDEX run_pkey ON windlass.run USING btree (id)
+
+table windlass.secret
+  name text not null
+  value bytea not null
+  constraint secret_pkey PRIMARY KEY (name)
+  CREATE UNIQUE INDEX secret_pkey ON windlass.secret USING btree (name)
 
 table windlass.term
   duty text not null

@@ -33,7 +33,6 @@ class Shape(NamedTuple):
 class NewJobs(NamedTuple):
     """Instances `first` to `first + many - 1` of a step; `shape` counts from 1."""
 
-    id: UUID
     run_id: UUID
     org: str
     shape: int
@@ -76,6 +75,14 @@ class Result(NamedTuple):
     status: str
     result: str | None
     error: str | None
+    attempts: int
+
+
+class Given(NamedTuple):
+    """What a run was started with, as JSON."""
+
+    input: str
+    headers: str | None
 
 
 class Child(NamedTuple):
@@ -117,14 +124,22 @@ class Instance:
     updated_at: datetime
 
 
-async def enqueue(conn: Connection, shapes: Sequence[Shape], rows: Sequence[NewJobs], *, actor: str) -> None:
-    columns = [*zip(*shapes, strict=True), *zip(*rows, strict=True)]
+async def enqueue(
+    conn: Connection, shapes: Sequence[Shape], rows: Sequence[NewJobs], ids: Sequence[UUID], *, actor: str
+) -> None:
+    """One id a row; a row that stands for many has them made by the database."""
+    columns = [*zip(*shapes, strict=True), ids, *zip(*rows, strict=True)]
     await conn.execute(_SQL["enqueue"], *map(list, columns), actor)
 
 
 async def reopen(conn: Connection, run: UUID, step: int, count: int, *, round_: int, actor: str) -> list[str]:
-    """The queues that have work again."""
+    """The queues of the jobs that were opened again."""
     return [row[0] for row in await conn.fetch(_SQL["reopen"], run, step, count, round_, actor)]
+
+
+async def missing(conn: Connection, run: UUID, step: int, created: int, count: int) -> list[int]:
+    """Of the instances created, those that never had a job."""
+    return [row[0] for row in await conn.fetch(_SQL["missing"], run, step, created, count)]
 
 
 async def take_ended(conn: Connection, runs: Sequence[UUID], *, batch: int) -> list[EndedJob]:
@@ -163,8 +178,8 @@ async def results(conn: Connection, places: Sequence[Place], *, most: int) -> li
     return list(map(Result._make, await conn.fetch(_SQL["results"], *map(list, zip(*places, strict=True)), most)))
 
 
-async def inputs(conn: Connection, runs: Sequence[UUID]) -> dict[UUID, str]:
-    return {row[0]: row[1] for row in await conn.fetch(_SQL["inputs"], list(runs))}
+async def inputs(conn: Connection, runs: Sequence[UUID]) -> dict[UUID, Given]:
+    return {row[0]: Given(row[1], row[2]) for row in await conn.fetch(_SQL["inputs"], list(runs))}
 
 
 async def children(conn: Connection, places: Sequence[Place]) -> list[Child]:

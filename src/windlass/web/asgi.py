@@ -6,7 +6,7 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from windlass.app import Windlass
-from windlass.web import health, problems
+from windlass.web import health, hooks, problems
 from windlass.web.guard import Guard, GuardOptions
 
 
@@ -15,4 +15,5 @@ def build(app: Windlass, guard: GuardOptions, *, stopping: asyncio.Event | None 
     faces = FastAPI(title="Windlass", docs_url=None, redoc_url=None, openapi_url=None)
     problems.install(faces)
     faces.include_router(health.routes(app, stopping or asyncio.Event()))
+    faces.include_router(hooks.routes(app))
     return Guard(faces, guard)

@@ -3,6 +3,9 @@
 Without keys it is there for programs of this machine: only loopback is bound, and a web page must not be able to drive
 it, so a request must name this server in Host (DNS rebinding) and come from its own origin. With keys every request
 carries one. In both cases bodies are JSON: what a form can send without asking is refused.
+
+Some doors are for the outside world (`/wh/`, `/in/`): what they need is in the path, so they take any content type, and
+any Host that is this machine's or that of the public address.
 """
 
 import hashlib
@@ -28,6 +31,8 @@ class GuardOptions:
     host: str  # as bound
     keys: tuple[str, ...] = ()
     open_paths: frozenset[str] = frozenset({"/health"})  # need no key
+    outside: tuple[str, ...] = ("/wh/", "/in/")  # beginnings of paths for the outside world
+    public_host: str | None = None  # the name in the public address
 
 
 class Guard:
@@ -49,6 +54,8 @@ class Guard:
 
     def _refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
+        if scope["path"].startswith(self._options.outside):
+            return self._outside(headers)
         if self._keys:
             if scope["path"] not in self._options.open_paths and not self._has_key(headers):
                 return _unauthorized()
@@ -60,6 +67,12 @@ class Guard:
         if scope["type"] == "http" and scope["method"] in WITH_BODY and not _json_or_nothing(headers):
             return problems.response(415, "Unsupported media type", "send the body as application/json")
         return None
+
+    def _outside(self, headers: Headers) -> Response | None:
+        name = _name(headers.get("host", ""))
+        if self._keys or self._names_us(name) or name == (self._options.public_host or "").lower() != "":
+            return None
+        return problems.response(421, "Misdirected request", "Host names another server: set WINDLASS_PUBLIC_URL")
 
     def _names_us(self, host: str) -> bool:
         name = _name(host)

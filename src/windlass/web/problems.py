@@ -7,13 +7,15 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from windlass.errors import Conflict, Invalid, NotFound, Unavailable, WindlassError
+from windlass.errors import Conflict, Gone, Invalid, NotFound, Refused, Unavailable, WindlassError
 
 MEDIA_TYPE = "application/problem+json"
 STATUS: dict[type[WindlassError], tuple[int, str]] = {
     Invalid: (422, "Invalid"),
     NotFound: (404, "Not found"),
     Conflict: (409, "Conflict"),
+    Gone: (410, "Gone"),
+    Refused: (401, "Unauthorized"),
     Unavailable: (503, "Unavailable"),
 }
 

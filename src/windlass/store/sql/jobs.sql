@@ -66,7 +66,7 @@ claimed as (
          claim_no = claim_no + 1, updated_at = (select windlass.now())
    where id = any(array(select id from picked))
   returning id, type, payload, queue, priority, seq, attempt, lost, max_attempts, claim_no, timeout, retry, created_at, meta, alone,
-            run_id, version_id, step, item, items),
+            run_id, version_id, step, item, items, epoch),
 logged as (
   insert into workflow.workflow_event (workflow_id, event_type, actor, attempt, created_at)
   select id, 'leased', $8, attempt + lost + 1, (select windlass.now()) from claimed)

@@ -2,18 +2,20 @@
 -- what one has to tell the other is a notice, taken under the lock of the run it is for.
 
 -- name: insert
--- Runs come into being. Those whose key (or place below a parent) is taken are not among the answer.
+-- Runs come into being. Those whose key (or place below a parent) is taken are not among the answer. Keys are taken in
+-- order: two batches that share some would otherwise wait for each other.
 with asked as (
   select * from unnest($1::uuid[], $2::text[], $3::text[], $4::jsonb[], $5::jsonb[], $6::jsonb[], $7::text[],
                        $8::uuid[], $9::int[], $10::int[], $11::int[], $12::int[])
     as a(id, state, steps, fans, input, labels, idempotency_key, parent_id, parent_step, parent_item, parent_round, depth)),
 born as (
   insert into windlass.run (id, org, workflow_id, version_id, state, steps, fans, input, labels, idempotency_key, parent_id,
-                            parent_step, parent_item, parent_round, depth, created_at, started_at, expires_at)
+                            parent_step, parent_item, parent_round, depth, created_at, started_at, finished_at, expires_at)
   select id, $13, $14, $15, state, steps, fans, input, labels, idempotency_key, parent_id, parent_step, parent_item,
          parent_round, depth, (select windlass.now()), case state when 'pending' then null else (select windlass.now()) end,
+         case when state in ('pending', 'running') then null else (select windlass.now()) end,
          (select windlass.now()) + $16::interval
-    from asked on conflict do nothing returning id, state),
+    from asked order by idempotency_key on conflict do nothing returning id, state),
 logged as (
   insert into windlass.event (run_id, word, actor, created_at) select id, state, $17, (select windlass.now()) from born)
 select id from born
@@ -22,20 +24,20 @@ select id from born
 -- Runs below a step, one an instance, all of them held: they begin by themselves in a moment.
 with asked as (
   select * from unnest($1::uuid[], $2::int[], $3::int[], $4::int[], $5::int[], $6::uuid[], $7::int[], $8::text[], $9::jsonb[],
-                       $10::interval[], $11::boolean[], $12::jsonb[], $13::jsonb[])
-    as a(parent_id, step, first, count, round, workflow_id, version_id, steps, input, max_duration, foreach, bound, labels)),
+                       $10::interval[], $11::boolean[], $12::jsonb[])
+    as a(parent_id, step, first, count, round, workflow_id, version_id, steps, input, max_duration, foreach, labels)),
 born as (
   insert into windlass.run (id, org, workflow_id, version_id, state, steps, input, labels, parent_id, parent_step, parent_item,
                             parent_round, depth, expires_at)
   select windlass.new_id(), p.org, a.workflow_id, a.version_id, 'pending', a.steps,
          case when a.foreach then case jsonb_typeof(a.input) when 'object' then a.input else '{}' end || jsonb_build_object('item', (
                 select value from windlass.item i where i.run_id = a.parent_id and i.step = a.step and i.item = n))
-              else coalesce(a.bound, a.input) end,
+              else a.input end,
          a.labels, a.parent_id, a.step, n, a.round, p.depth + 1, windlass.now() + a.max_duration
     from asked a join windlass.run p on p.id = a.parent_id
    cross join lateral generate_series(a.first, a.first + a.count - 1) as n
   on conflict do nothing returning id)
-insert into windlass.event (run_id, word, actor) select id, 'pending', $14 from born
+insert into windlass.event (run_id, word, actor) select id, 'pending', $13 from born
 
 -- name: find_keys
 -- Who holds these idempotency keys?
@@ -56,7 +58,8 @@ select id, org, workflow_id, version_id, state, steps, fans, round, depth, expir
 with done as (
   update windlass.run r
      set steps = d.steps, state = d.state, fans = d.fans, round = d.round,
-         started_at = case when d.state = 'pending' then null else coalesce(r.started_at, (select windlass.now())) end,
+         started_at = case when d.state = 'pending' or r.state = 'pending' and d.state in ('cancelled', 'timeout') then null
+                           else coalesce(r.started_at, (select windlass.now())) end,
          finished_at = case when d.state in ('pending', 'running') then null
                             when d.state = r.state then r.finished_at else (select windlass.now()) end
     from unnest($1::uuid[], $2::text[], $3::text[], $4::jsonb[], $5::int[], $6::text[]) as d(id, state, steps, fans, round, word)

@@ -14,8 +14,9 @@ born as (
   insert into workflow.workflow_run (id, type, payload, queue, priority, max_attempts, timeout, retry, org, run_id, version_id,
                                      step, item, items, epoch, settled, run_at, created_at, updated_at)
   select case a.count when 1 then a.id else windlass.new_id() end, s.type,
-         case when s.foreach and a.payload is null
-              then case jsonb_typeof(s.payload) when 'object' then s.payload else '{}' end || jsonb_build_object('item', (
+         case when s.foreach
+              then case jsonb_typeof(coalesce(a.payload, s.payload)) when 'object' then coalesce(a.payload, s.payload) else '{}' end
+                   || jsonb_build_object('item', (
                      select value from windlass.item i where i.run_id = a.run_id and i.step = s.step and i.item = n))
               else coalesce(a.payload, s.payload) end,
          s.queue, s.priority, s.max_attempts, s.timeout, s.retry, a.org, a.run_id, s.version_id, s.step, n, a.items, a.round, false,
@@ -46,7 +47,7 @@ with again as (
 logged as (
   insert into workflow.workflow_event (workflow_id, event_type, data, actor)
   select id, 'retried', jsonb_build_object('reason', 'reopened', 'epoch', epoch), $5 from again)
-select distinct queue from again
+select queue from again
 
 -- name: take_ended
 -- Ends that somebody else recorded, by plain SQL or upkeep: from now on their runs know. A deleted job is a cancelled one.
@@ -112,21 +113,27 @@ with made as (
   returning 1)
 select count(*) from made
 
+-- name: missing
+-- Instances that never had a job, such as those whose templates could not be filled in.
+select n from generate_series(0, $3::int - 1) as n
+ where not exists (select from workflow.workflow_run j where j.run_id = $1 and j.step = $2 and j.item = n) limit $4
+
 -- name: items
 -- Items of a step, a range of them.
 select item, value from windlass.item where run_id = $1 and step = $2 and item >= $3 and item < $3 + $4 order by item
 
 -- name: results
--- What these steps gave: jobs of steps that are not fanned out, and of those that are, up to $3 instances of each.
-select w.run_id, w.step, j.item, j.items, j.status, j.result, j.last_error
+-- What the jobs of these steps gave, up to $3 instances of each.
+select w.run_id, w.step, j.item, j.items, j.status, j.result, j.last_error, j.attempts
   from unnest($1::uuid[], $2::int[]) as w(run_id, step)
  cross join lateral (
-   select item, items, status, result, last_error from workflow.workflow_run j
+   select item, items, status, result, last_error, attempt + lost + case status when 'succeeded' then 1 else 0 end as attempts
+     from workflow.workflow_run j
     where j.run_id = w.run_id and j.step = w.step order by item limit $3) as j
 
 -- name: inputs
 -- What these runs were started with.
-select id, input, labels from windlass.run where id = any($1)
+select id, input, trigger_headers from windlass.run where id = any($1)
 
 -- name: children
 -- Runs below these steps, the latest of each instance.

@@ -1,0 +1,38 @@
+"""One act for many things, each standing for itself: what could be done is done, the rest is told."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+import typer
+
+from windlass.app import Windlass
+from windlass.cli.output import note, say, show_json
+from windlass.cli.running import use
+from windlass.errors import WindlassError
+
+T = TypeVar("T")
+
+
+def each(
+    things: Sequence[T], done: str, act: Callable[[Windlass, T], Awaitable[None]], *, json: bool, key: str = "id"
+) -> None:
+    """Exit code 1 if any could not be done."""
+
+    async def action(app: Windlass) -> list[tuple[T, str | None]]:
+        return [(thing, await _error(act(app, thing))) for thing in things]
+
+    answers = use(action)
+    if json:
+        show_json([{key: thing, done: error is None, "error": error} for thing, error in answers])
+    for thing, error in answers if not json else ():
+        note(f"error: {error}") if error else say(f"{done} {thing}")
+    if any(error for _, error in answers):
+        raise typer.Exit(1)
+
+
+async def _error(act: Awaitable[None]) -> str | None:
+    try:
+        await act
+    except WindlassError as error:
+        return str(error)
+    return None

@@ -1,0 +1,45 @@
+"""A request from outside that starts a run: its body by content type, its headers without secrets.
+
+Senders are strangers: what they send is bounded, and a text that is no text is kept as well as it can be.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from windlass.core import document
+from windlass.errors import Invalid
+
+BODY_LIMIT = 1_048_576
+HEADER_LIMIT = 65_536  # all names and values together
+SECRET = frozenset({"authorization", "cookie", "proxy-authorization", "x-api-key"})
+# Decoders that a stranger may choose: others (punycode, idna, utf-7) are slow or surprising.
+CHARSETS = frozenset({"utf-8", "utf8", "us-ascii", "iso-8859-1", "latin1", "windows-1252", "utf-16"})
+
+
+def parse_body(body: bytes, content_type: str | None) -> Any:
+    """JSON as its value, anything else as text, nothing as null."""
+    if len(body) > BODY_LIMIT:
+        raise Invalid(f"the body is {len(body)} bytes, the limit is {BODY_LIMIT}", field="body")
+    if not body:
+        return None
+    kind, charset = _read(content_type or "")
+    if kind == "application/json" or kind.endswith("+json"):
+        try:
+            return document.parse(body.decode("utf-8-sig"), field="body")
+        except UnicodeDecodeError:
+            raise Invalid("body is not JSON: it is not UTF-8 text", field="body") from None
+    return body.decode(charset if charset in CHARSETS else "utf-8", "replace")
+
+
+def kept_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """What templates may read: names in lower case, nothing that lets one in elsewhere."""
+    kept = {name.lower(): document.plain(value) for name, value in headers.items() if name.lower() not in SECRET}
+    if sum(len(name) + len(value) for name, value in kept.items()) > HEADER_LIMIT:
+        raise Invalid(f"the headers have more than {HEADER_LIMIT} characters", field="headers")
+    return kept
+
+
+def _read(content_type: str) -> tuple[str, str]:
+    kind, *parameters = (part.strip().lower() for part in content_type.split(";"))
+    named = dict(parameter.split("=", 1) for parameter in parameters if "=" in parameter)
+    return kind, named.get("charset", "utf-8").strip("\"' ")

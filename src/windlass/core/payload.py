@@ -1,0 +1,72 @@
+"""What a step hands to whoever does it: its action, made ready once, with every template filled in for each run."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+from windlass.core import binding
+from windlass.core.binding import Binding
+from windlass.core.expression_path import Path
+from windlass.core.facts import Facts
+from windlass.core.step import Action, ChildAction, CommandAction, HookAction, HttpAction, JobAction, SleepAction
+
+OWN_QUEUE = "windlass"  # where the jobs of our own step types wait
+HTTP_TYPE = "windlass.http.v1"
+COMMAND_TYPE = "windlass.command.v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """`fill` may raise a `TemplateError`. What it returns may be shared: do not change it."""
+
+    references: tuple[Path, ...]
+    fill: Callable[[Facts], Any]
+
+    @property
+    def is_constant(self) -> bool:
+        return not self.references
+
+    @property
+    def uses_item(self) -> bool:
+        """Each copy has its own."""
+        return any(path.root in ("item", "index") for path in self.references)
+
+
+def compile_payload(action: Action) -> Payload:
+    match action:
+        case JobAction() | ChildAction():
+            return _one(binding.compile(action.input))
+        case HttpAction():
+            return _http(action)
+        case CommandAction():
+            command, given = binding.compile_command(action.run), binding.compile(action.input)
+            return _many([command, given], lambda facts: {"run": command.resolve(facts), "input": given.resolve(facts)})
+        case SleepAction() | HookAction():
+            return Payload((), lambda _: None)
+        case _:
+            assert_never(action)
+
+
+def _http(action: HttpAction) -> Payload:
+    url = binding.compile_url(action.url)
+    headers = {name: binding.compile_header(value) for name, value in action.headers.items()}
+    query, body = binding.compile(dict(action.query)), binding.compile(action.body)
+
+    def fill(facts: Facts) -> dict[str, Any]:
+        return {
+            "url": url.resolve(facts),
+            "method": action.method,
+            "headers": {name: value.resolve(facts) for name, value in headers.items()},
+            "query": query.resolve(facts),
+            "body": body.resolve(facts),
+        }
+
+    return _many([url, *headers.values(), query, body], fill)
+
+
+def _one(only: Binding) -> Payload:
+    return Payload(only.references, only.resolve)
+
+
+def _many(parts: Iterable[Binding], fill: Callable[[Facts], Any]) -> Payload:
+    return Payload(tuple(dict.fromkeys(path for part in parts for path in part.references)), fill)

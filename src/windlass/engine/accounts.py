@@ -1,0 +1,191 @@
+"""Accounts of runs, loaded for people: one read-only transaction, nothing decided here but who would serve a job."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from uuid import UUID
+
+from windlass.core.account import Account, BelowAccount, JobAccount, Served, StepAccount
+from windlass.core.explanation import Explanation, explain
+from windlass.core.job import JobState
+from windlass.core.run import WORDS, Fan, Letter, RunState
+from windlass.core.step import ChildAction
+from windlass.core.workflow import Workflow
+from windlass.effects.handlers import like
+from windlass.engine.doctor import RUNTIME
+from windlass.engine.runs import known, step_number
+from windlass.engine.unit import Unit
+from windlass.engine.workers import ALIVE_WITHIN
+from windlass.errors import Invalid
+from windlass.store import accounts as store
+from windlass.store import runs, workers
+from windlass.store.accounts import Place, RunLine
+from windlass.store.pool import Connection
+from windlass.store.rows import WorkerRow
+from windlass.store.runs import RunEvent, RunRow
+
+__all__ = ["Place", "RunLine", "account", "explained", "lines", "moment"]
+AGAIN = frozenset({"retried", "rerun"})
+LINES_LIMIT = 10_000
+BEGINNING = Place(datetime(1, 1, 1, tzinfo=UTC), UUID(int=0), 0, 0)
+
+
+async def account(unit: Unit, id_: UUID) -> Account:
+    """All that is known about a run at this moment."""
+    async with unit.begin() as conn:
+        row = await known(conn, unit, id_)
+        workflow = (await unit.definitions.of(conn, [row.version_id]))[row.version_id]
+        steps = await _steps(conn, row, workflow)
+        trail = await runs.events(conn, id_)
+        return _account(
+            row,
+            workflow,
+            steps=[_told(step, n, trail) for n, step in enumerate(steps)],
+            trail=trail,
+            now=await runs.moment(conn),
+            running=await store.running_beside(conn, id_) if row.state is RunState.PENDING else 0,
+        )
+
+
+async def explained(unit: Unit, id_: UUID) -> tuple[Account, Explanation]:
+    """Why everything is as it is."""
+    found = await account(unit, id_)
+    return found, explain(found)
+
+
+async def lines(
+    unit: Unit,
+    id_: UUID,
+    *,
+    step: str | None = None,
+    index: int | None = None,
+    attempt: int | None = None,
+    after: Place = BEGINNING,
+    limit: int = LINES_LIMIT,
+) -> list[tuple[str, RunLine]]:
+    """(step, line) that handlers logged, oldest first; what comes after a place of the page before."""
+    if not 1 <= limit <= LINES_LIMIT:
+        raise Invalid(f"limit is {limit}: it must lie between 1 and {LINES_LIMIT}", field="limit")
+    async with unit.begin() as conn:
+        row = await known(conn, unit, id_)
+        workflow = (await unit.definitions.of(conn, [row.version_id]))[row.version_id]
+        number = step_number(workflow, step) if step is not None else None
+        found = await store.lines(conn, id_, step=number, item=index, attempt=attempt, after=after, limit=limit)
+    return [(workflow.steps[line.step].name, line) for line in found]
+
+
+async def moment(unit: Unit) -> datetime:
+    """What time it is, by the one clock."""
+    async with unit.once() as conn:
+        return await runs.moment(conn)
+
+
+def _account(
+    row: RunRow,
+    workflow: Workflow,
+    *,
+    steps: Sequence[StepAccount],
+    trail: Sequence[RunEvent],
+    now: datetime,
+    running: int,
+) -> Account:
+    why = _last(trail, None, row.state.value)
+    again = [event for event in trail if event.step is None and event.word in AGAIN]
+    return Account(
+        id=row.id,
+        workflow=workflow,
+        version=row.version,
+        state=row.state,
+        now=now,
+        created_at=row.created_at,
+        expires_at=row.expires_at,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        input=row.input,
+        labels=row.labels,
+        idempotency_key=row.idempotency_key,
+        parent_id=row.parent_id,
+        round=row.round,
+        steps=tuple(steps),
+        reason=why.reason if why else None,
+        actor=why.actor if why else None,
+        asked_again=f"{again[-1].word}, {again[-1].reason}" if again else None,
+        running=running,
+    )
+
+
+async def _steps(conn: Connection, row: RunRow, workflow: Workflow) -> list[StepAccount]:
+    letters = [Letter(letter) for letter in row.letters]
+    fans = {int(step): Fan(*counters) for step, counters in row.fans.items()}
+    begun = [n for n, letter in enumerate(letters) if letter not in (Letter.WAITING, Letter.SKIPPED)]
+    below = [n for n in begun if isinstance(workflow.steps[n].action, ChildAction)]
+    ended = [n for n in begun if n in fans and n not in below and letters[n] is not Letter.ACTIVE]
+    active = [n for n in begun if n in fans and n not in below and letters[n] is Letter.ACTIVE]
+    jobs = await store.first_jobs(conn, row.id, begun) if begun else {}
+    tallies = await store.tally(conn, row.id, ended) if ended else {}
+    waiting = await store.waiting_jobs(conn, row.id, active) if active else {}
+    children = await store.below(conn, row.id, below) if below else {}
+    wakes = await store.wakes(conn, row.id) if Letter.ACTIVE in letters else {}
+    served = await _service(conn, [*waiting.values(), *(first.job for first in jobs.values())])
+    return [
+        _step(
+            StepAccount(step=workflow.steps[n], letter=letter, fan=fans.get(n), wakes_at=wakes.get(n)),
+            job=served.get(waiting[n].id) if n in waiting else served.get(jobs[n].job.id) if n in jobs else None,
+            first=jobs.get(n),
+            tally=tallies.get(n),
+            below=children.get(n),
+        )
+        for n, letter in enumerate(letters)
+    ]
+
+
+def _step(
+    bare: StepAccount,
+    *,
+    job: JobAccount | None,
+    first: store.FirstJob | None,
+    tally: store.Tally | None,
+    below: store.Below | None,
+) -> StepAccount:
+    if below is not None:
+        told = BelowAccount(count=below.many, live=below.live, id=below.id, state=RunState(below.state))
+        return replace(bare, below=told, began_at=below.began_at, ended_at=below.ended_at)
+    if first is None:
+        return bare
+    ended = tally.updated_at if tally is not None else first.updated_at
+    return replace(bare, job=job, failed=tally.failed if tally else None, began_at=first.began_at, ended_at=ended)
+
+
+async def _service(conn: Connection, jobs: Sequence[JobAccount]) -> dict[UUID, JobAccount]:
+    """The same jobs by id; of those that wait it is said who will take them."""
+    found = {job.id: job for job in jobs}
+    waiting = [job for job in jobs if job.state is JobState.PENDING]
+    if waiting:
+        alive = [worker for worker in await workers.list_(conn, alive_within=ALIVE_WITHIN) if worker.alive]
+        registry = {name: (runtime, enabled) for name, runtime, enabled in await workers.registry(conn)}
+        found |= {job.id: _judged(job, alive, registry) for job in waiting}
+    return found
+
+
+def _judged(job: JobAccount, alive: Sequence[WorkerRow], registry: Mapping[str, tuple[str, bool]]) -> JobAccount:
+    runtime, enabled = registry.get(job.type, (RUNTIME, True))
+    if not enabled:
+        return replace(job, served=Served.OFF)
+    if runtime != RUNTIME:
+        return replace(job, served=Served.ELSEWHERE, runtime=runtime)
+    serves = any(
+        job.queue in worker.queues and any(like(type_).fullmatch(job.type) for type_ in worker.types)
+        for worker in alive
+    )
+    return job if serves else replace(job, served=Served.NOBODY)
+
+
+def _told(step: StepAccount, n: int, trail: Sequence[RunEvent]) -> StepAccount:
+    """With what the trail says about it."""
+    why, held = _last(trail, n, step.word), _last(trail, n, WORDS[Letter.ACTIVE])
+    return replace(step, reason=why.reason if why else None, held=held.reason if held else None)
+
+
+def _last(trail: Sequence[RunEvent], step: int | None, word: str) -> RunEvent | None:
+    found = (event for event in reversed(trail) if event.step == step and event.word == word and event.reason)
+    return next(found, None)

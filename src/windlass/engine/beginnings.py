@@ -1,0 +1,81 @@
+"""What runs begin, gathered over a batch and said in one statement of each kind."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID
+
+from windlass.engine.recipes import Recipe
+from windlass.engine.unit import Unit, new_ids
+from windlass.store import steps, timers
+from windlass.store.pool import Connection
+from windlass.store.runs import Held
+from windlass.store.steps import NewJobs, Shape
+from windlass.store.timers import Place
+
+
+@dataclass(slots=True)
+class Stirred:
+    """Who should look, once this is committed."""
+
+    queues: set[str] = field(default_factory=set)
+    made: dict[UUID, str] = field(default_factory=dict)  # single jobs and their queues: they may be claimed at once
+    ended: bool = False  # a run ended: somebody may wait for that
+    strays: bool = False  # a run has something to hear, or waits to begin
+    asleep: bool = False  # a timer was set
+    stopped: bool = False  # somebody is asked to stop
+
+    def poke(self, unit: Unit, *, claimed: Iterable[UUID] = ()) -> None:
+        """Nobody needs to look for what was `claimed` in the same transaction."""
+        for id_ in claimed:
+            self.made.pop(id_, None)
+        for queue in self.queues.union(self.made.values()):
+            unit.poke(queue)
+        for topic, stirred in (
+            ("run", self.ended),
+            ("settle", self.strays),
+            ("timer", self.asleep),
+            ("cancel", self.stopped),
+        ):
+            if stirred:
+                unit.poke(topic)
+
+
+class Beginnings:
+    def __init__(self, conn: Connection, stirred: Stirred, *, actor: str) -> None:
+        self._conn, self._stirred, self._actor = conn, stirred, actor
+        self._shapes: dict[tuple[int, int], int] = {}  # the place of each in the list below, from 1
+        self._list: list[Shape] = []
+        self._jobs: list[NewJobs] = []
+        self._timers: dict[Place, datetime] = {}
+
+    def jobs(
+        self, run: Held, recipe: Recipe, *, first: int, count: int, items: int | None, payload: str | None = None
+    ) -> None:
+        """Instances `first` to `first + count - 1` of a step, all with this payload, or with the step's own."""
+        shape = self._shapes.get((recipe.version_id, recipe.number))
+        if shape is None:
+            self._list.append(recipe.shape)
+            shape = self._shapes[recipe.version_id, recipe.number] = len(self._list)
+        self._jobs.append(NewJobs(run.id, run.org, shape, run.round, first, count, items, payload))
+
+    def timer(self, run: UUID, step: int, at: datetime) -> None:
+        self._timers[run, step] = at
+
+    async def write(self) -> None:
+        if self._jobs:
+            await self._write_jobs()
+        if self._timers:
+            await timers.insert(self._conn, [(run, step, at) for (run, step), at in self._timers.items()])
+            self._timers, self._stirred.asleep = {}, True
+
+    async def _write_jobs(self) -> None:
+        ids = new_ids(len(self._jobs))
+        await steps.enqueue(self._conn, self._list, self._jobs, ids, actor=self._actor)
+        for job, id_ in zip(self._jobs, ids, strict=True):
+            queue = self._list[job.shape - 1].queue
+            if job.many == 1:
+                self._stirred.made[id_] = queue
+            else:
+                self._stirred.queues.add(queue)
+        self._shapes, self._list, self._jobs = {}, [], []

@@ -1,0 +1,160 @@
+"""What runs know, for their `if`s and templates: loaded for a batch of runs at once, and only what is asked for."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from windlass.core import hook
+from windlass.core.document import decode
+from windlass.core.expression_path import Path
+from windlass.core.facts import MISSING, Facts, JsonText, TaskFacts
+from windlass.core.run import Letter, Run
+from windlass.core.step import ChildAction, HookAction, HttpAction, SleepAction, Step
+from windlass.engine import outputs
+from windlass.engine.outputs import MOST_INSTANCES, TooMany
+from windlass.engine.unit import Unit
+from windlass.store import hooks, steps
+from windlass.store.hooks import Callback
+from windlass.store.pool import Connection
+from windlass.store.runs import Held
+from windlass.store.steps import Result
+from windlass.store.timers import Place
+
+STATUS = {
+    Letter.WAITING: "pending",
+    Letter.ACTIVE: "running",
+    Letter.SUCCEEDED: "success",
+    Letter.FAILED: "failed",
+    Letter.TIMED_OUT: "timeout",
+    Letter.SKIPPED: "skipped",
+    Letter.CANCELLED: "cancelled",
+}
+NEVER_BEGAN = "template_error"
+
+
+class Asked(NamedTuple):
+    """A run, and the paths somebody wants to follow in what it knows."""
+
+    held: Held
+    run: Run
+    paths: Sequence[Path]
+
+    @property
+    def steps(self) -> set[int]:
+        return {self.run.plan.number[path.name] for path in self.paths if path.root == "tasks"}
+
+
+async def load(conn: Connection, unit: Unit, asked: Iterable[Asked]) -> dict[UUID, Facts]:
+    """The facts of each run, without what differs from step to step."""
+    wanted = {ask.held.id: ask for ask in asked}
+    given = await _given(conn, wanted)
+    tasks = await _tasks(conn, unit, wanted)
+    urls = await _urls(conn, unit, wanted)
+    return {
+        id_: Facts(
+            trigger_body=JsonText(given[id_].input) if id_ in given else None,
+            trigger_headers=decode(given[id_].headers) or {} if id_ in given else {},
+            tasks=tasks[id_],
+            waits=urls[id_],
+            run_id=str(id_),
+            run_attempt=ask.held.round + 1,
+        )
+        for id_, ask in wanted.items()
+    }
+
+
+async def _given(conn: Connection, wanted: Mapping[UUID, Asked]) -> dict[UUID, steps.Given]:
+    needy = [id_ for id_, ask in wanted.items() if any(path.root == "trigger" for path in ask.paths)]
+    return await steps.inputs(conn, needy) if needy else {}
+
+
+async def _urls(conn: Connection, unit: Unit, wanted: Mapping[UUID, Asked]) -> dict[UUID, dict[str, str]]:
+    found: dict[UUID, dict[str, str]] = defaultdict(dict)
+    for id_, ask in wanted.items():
+        for path in ask.paths:
+            if path.root == "wait":
+                token = hook.token(await unit.hook_key(conn), id_, ask.run.plan.number[path.name])
+                found[id_][path.name] = f"{unit.public_url}/wh/{token}"
+    return found
+
+
+async def _tasks(conn: Connection, unit: Unit, wanted: Mapping[UUID, Asked]) -> dict[UUID, dict[str, TaskFacts]]:
+    kinds: dict[type, list[Place]] = defaultdict(list)
+    for id_, ask in wanted.items():
+        for number in ask.steps:
+            kinds[type(ask.run.plan.steps[number].action)].append((id_, number))
+    kinds.pop(SleepAction, None)
+    called, below = kinds.pop(HookAction, []), kinds.pop(ChildAction, [])
+    jobs = [place for some in kinds.values() for place in some]
+    rows: dict[Place, list[Result]] = defaultdict(list)
+    for row in await steps.results(conn, jobs, most=MOST_INSTANCES) if jobs else ():
+        rows[row.run_id, row.step].append(row)
+    calls = {(call.run_id, call.step): call for call in (await hooks.bodies(conn, called) if called else ())}
+    children = await outputs.of_steps(conn, unit, _by_run(wanted, below)) if below else {}
+    found: dict[UUID, dict[str, TaskFacts]] = defaultdict(dict)
+    for id_, ask in wanted.items():
+        for n in ask.steps:
+            step, letter = ask.run.plan.steps[n], Letter(ask.run.letters[n])
+            found[id_][step.name] = _fact(
+                step, letter, rows.get((id_, n), ()), calls.get((id_, n)), children.get((id_, n))
+            )
+    return found
+
+
+def _by_run(wanted: Mapping[UUID, Asked], places: Sequence[Place]) -> dict[UUID, tuple[Any, list[int]]]:
+    return {
+        run: (wanted[run].run.plan, [n for id_, n in places if id_ == run])
+        for run in dict.fromkeys(p[0] for p in places)
+    }
+
+
+def _fact(step: Step, letter: Letter, rows: Sequence[Result], call: Callback | None, child: Any) -> TaskFacts:
+    if letter in (Letter.SKIPPED, Letter.WAITING):
+        return TaskFacts(status=STATUS[letter])
+    match step.action:
+        case HookAction():
+            return _called(letter, call)
+        case ChildAction():
+            return TaskFacts(status=STATUS[letter], body=MISSING if isinstance(child, TooMany) else child)
+        case SleepAction():
+            return TaskFacts(status=STATUS[letter])
+        case _ if not rows:
+            return TaskFacts(status=NEVER_BEGAN if letter is Letter.FAILED else STATUS[letter])
+        case HttpAction():
+            return _answered(letter, rows)
+        case _:
+            return _returned(letter, rows)
+
+
+def _called(letter: Letter, call: Callback | None) -> TaskFacts:
+    if call is None:
+        return TaskFacts(status=STATUS[letter])
+    status = "received" if letter is Letter.SUCCEEDED else STATUS[letter]
+    return TaskFacts(status=status, body=JsonText(call.body), headers=decode(call.headers))
+
+
+def _returned(letter: Letter, rows: Sequence[Result]) -> TaskFacts:
+    first = rows[0]
+    if first.items is not None:
+        whole = first.items <= MOST_INSTANCES
+        body: Any = [decode(row.result) for row in rows] if whole else MISSING
+    else:
+        body = MISSING if first.result is None else JsonText(first.result)
+    return TaskFacts(status=STATUS[letter], body=body, error=first.error, attempt=first.attempts)
+
+
+def _answered(letter: Letter, rows: Sequence[Result]) -> TaskFacts:
+    answers = [decode(row.result) or {} for row in rows]
+    if rows[0].items is not None:
+        return TaskFacts(status=STATUS[letter], body=[JsonText(answer.get("body", "")).value for answer in answers])
+    answer = answers[0]
+    return TaskFacts(
+        status=STATUS[letter],
+        status_code=answer.get("status_code"),
+        body=JsonText(answer["body"]) if "body" in answer else MISSING,
+        headers=answer.get("headers"),
+        error=rows[0].error,
+        attempt=rows[0].attempts,
+        truncated=bool(answer.get("is_truncated")),
+    )

@@ -1,0 +1,63 @@
+"""Callbacks from outside: kept whenever they come, heard when their step waits."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from windlass.core import hook, webhook
+from windlass.core.document import encode, plain
+from windlass.core.event import Ended, Event
+from windlass.core.run import OPEN, Letter, RunState
+from windlass.core.step import HookAction
+from windlass.core.workflow import Workflow
+from windlass.engine.settle import settle
+from windlass.engine.unit import Unit
+from windlass.errors import Gone, Invalid, NotFound, Refused
+from windlass.store import hooks, runs, timers
+from windlass.store.runs import Held
+
+LIVE = frozenset({RunState.PENDING, RunState.RUNNING})
+BODY_LIMIT = 1_048_576
+ACTOR = "hook"
+KEPT_BACK = frozenset({"authorization", "cookie", "proxy-authorization"})  # never stored
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """`again`: there was a callback before, and this one changed nothing."""
+
+    again: bool
+
+
+async def receive(unit: Unit, token: str, body: bytes, headers: Mapping[str, str]) -> Received:
+    """Take a callback. The names of `headers` are in lower case."""
+    if len(body) > BODY_LIMIT:
+        raise Invalid(f"the body is {len(body)} bytes, the limit is {BODY_LIMIT}", field="body")
+    async with unit.begin() as conn:
+        place = await hooks.find(conn, hook.fingerprint(token))
+        if place is None:
+            raise NotFound("callback address", "of this token")
+        id_, step = place
+        [held] = await runs.lock(conn, [id_])
+        workflow = (await unit.definitions.of(conn, [held.version_id]))[held.version_id]
+        _check(workflow, held, step, body, headers)
+        if await hooks.received(conn, place):
+            return Received(again=True)
+        if held.state not in LIVE or held.steps[step] not in OPEN:
+            raise Gone("nobody waits for this callback any more: its step or its run has ended")
+        kept = {name: value for name, value in headers.items() if name not in KEPT_BACK}
+        text = plain(body.decode("utf-8", "replace"))
+        await hooks.receive(conn, place, body=text, headers=encode(kept, field="headers"))
+        news: list[Event] = []
+        if held.steps[step] == Letter.ACTIVE:
+            await timers.delete(conn, [place])
+            news = [Ended(step, Letter.SUCCEEDED)]
+        stirred = await settle(conn, unit, [held], {id_: news} if news else {}, actor=ACTOR)
+    stirred.poke(unit)
+    return Received(again=False)
+
+
+def _check(workflow: Workflow, held: Held, step: int, body: bytes, headers: Mapping[str, str]) -> None:
+    action = workflow.steps[step].action
+    assert isinstance(action, HookAction)
+    if action.secret is not None and (why := webhook.objection(action.secret, headers, body, held.now)):
+        raise Refused(f"the callback is not signed as it must be: {why}")

@@ -1,0 +1,122 @@
+"""What people are told about a run: its steps' jobs, the runs below them, and what handlers logged. Only reads."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+import asyncpg
+
+from windlass.core.account import JobAccount
+from windlass.core.job import JobState
+from windlass.store.pool import Connection
+from windlass.store.queries import load
+
+_SQL = {name: query.sql for name, query in load("accounts").items()}
+
+
+class FirstJob(NamedTuple):
+    job: JobAccount
+    began_at: datetime
+    updated_at: datetime
+
+
+class Tally(NamedTuple):
+    updated_at: datetime | None
+    failed: JobAccount | None
+
+
+class Below(NamedTuple):
+    step: int
+    many: int
+    live: int
+    began_at: datetime
+    ended_at: datetime | None
+    id: UUID
+    state: str
+
+
+class Place(NamedTuple):
+    """Where a reader of the lines of a run has got to."""
+
+    at: datetime
+    job_id: UUID
+    attempt: int
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunLine:
+    """A line that the handler of a step logged."""
+
+    step: int
+    item: int
+    fanned_out: bool
+    job_id: UUID
+    attempt: int
+    line: int
+    at: datetime
+    level: str
+    message: str
+
+    @property
+    def place(self) -> Place:
+        return Place(self.at, self.job_id, self.attempt, self.line)
+
+
+async def first_jobs(conn: Connection, run: UUID, steps: Sequence[int]) -> dict[int, FirstJob]:
+    rows = await conn.fetch(_SQL["first_jobs"], run, list(steps))
+    return {row["step"]: FirstJob(_job(row), row["began_at"], row["updated_at"]) for row in rows}
+
+
+async def tally(conn: Connection, run: UUID, steps: Sequence[int]) -> dict[int, Tally]:
+    rows = await conn.fetch(_SQL["tally"], run, list(steps))
+    return {row["step"]: Tally(row["updated_at"], None if row["id"] is None else _job(row)) for row in rows}
+
+
+async def waiting_jobs(conn: Connection, run: UUID, steps: Sequence[int]) -> dict[int, JobAccount]:
+    return {row["step"]: _job(row) for row in await conn.fetch(_SQL["waiting_jobs"], run, list(steps))}
+
+
+async def below(conn: Connection, run: UUID, steps: Sequence[int]) -> dict[int, Below]:
+    return {row[0]: Below._make(row) for row in await conn.fetch(_SQL["below"], run, list(steps))}
+
+
+async def wakes(conn: Connection, run: UUID) -> dict[int, datetime]:
+    return {row[0]: row[1] for row in await conn.fetch(_SQL["wakes"], run)}
+
+
+async def running_beside(conn: Connection, run: UUID) -> int:
+    count: int = await conn.fetchval(_SQL["running_beside"], run)
+    return count
+
+
+async def lines(
+    conn: Connection,
+    run: UUID,
+    *,
+    step: int | None,
+    item: int | None,
+    attempt: int | None,
+    after: Place,
+    limit: int,
+) -> list[RunLine]:
+    rows = await conn.fetch(_SQL["lines"], run, step, item, attempt, *after, limit)
+    return [RunLine(*row) for row in rows]
+
+
+def _job(row: asyncpg.Record) -> JobAccount:
+    return JobAccount(
+        id=row["id"],
+        item=row["item"],
+        type=row["type"],
+        queue=row["queue"],
+        state=JobState(row["status"]),
+        failures=row["attempt"] + row["lost"],
+        max_attempts=row["max_attempts"],
+        due_at=row["run_at"],
+        error=row["last_error"],
+        worker=row["leased_by"],
+        stopping=row["cancel_requested"],
+    )

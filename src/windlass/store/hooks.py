@@ -1,0 +1,54 @@
+"""Hooks: callback addresses of runs, and what came there."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from windlass.store.pool import Connection
+from windlass.store.queries import load
+from windlass.store.timers import Place
+
+_SQL = {name: query.sql for name, query in load("hooks").items()}
+
+
+class Callback(NamedTuple):
+    run_id: UUID
+    step: int
+    body: str
+    headers: str | None  # JSON
+
+
+async def key(conn: Connection) -> bytes:
+    found: bytes = await conn.fetchval(_SQL["key"])
+    return found
+
+
+async def insert(conn: Connection, rows: Sequence[tuple[UUID, int, bytes]]) -> None:
+    await conn.execute(_SQL["insert"], *map(list, zip(*rows, strict=True)))
+
+
+async def find(conn: Connection, token_hash: bytes) -> Place | None:
+    row = await conn.fetchrow(_SQL["find"], token_hash)
+    return (row[0], row[1]) if row else None
+
+
+async def listen(conn: Connection, places: Sequence[Place]) -> list[Place]:
+    """Those that were called already."""
+    return [(row[0], row[1]) for row in await conn.fetch(_SQL["listen"], *map(list, zip(*places, strict=True)))]
+
+
+async def reset(conn: Connection, places: Sequence[Place]) -> None:
+    await conn.execute(_SQL["reset"], *map(list, zip(*places, strict=True)))
+
+
+async def receive(conn: Connection, place: Place, *, body: str, headers: str) -> bool:
+    """False if there was a callback before."""
+    return await conn.fetchval(_SQL["receive"], *place, body, headers) is not None
+
+
+async def received(conn: Connection, place: Place) -> bool:
+    return bool(await conn.fetchval(_SQL["received"], *place))
+
+
+async def bodies(conn: Connection, places: Sequence[Place]) -> list[Callback]:
+    return list(map(Callback._make, await conn.fetch(_SQL["bodies"], *map(list, zip(*places, strict=True)))))

@@ -1,0 +1,61 @@
+-- What people are told about a run. Nothing here changes anything or locks; huge fan-outs are counted only where asked.
+
+-- name: first_jobs
+-- The job of each of these steps, or of its first instance. One that was opened again began when that happened.
+select s.step, j.*,
+       case j.epoch when 0 then j.created_at else coalesce((
+         select max(e.created_at) from workflow.workflow_event e
+          where e.workflow_id = j.id and (e.event_type = 'created' or e.data ->> 'reason' = 'reopened')), j.created_at) end as began_at
+  from unnest($2::int[]) as s(step)
+ cross join lateral (
+   select id, item, type, queue, status, attempt, lost, max_attempts, run_at, last_error, leased_by, cancel_requested, epoch,
+          created_at, updated_at
+     from workflow.workflow_run j where j.run_id = $1 and j.step = s.step order by j.item limit 1) as j
+
+-- name: tally
+-- Of these fanned-out steps: when the last instance changed, and the first one that failed.
+select s.step, t.updated_at, j.id, j.item, j.type, j.queue, j.status, j.attempt, j.lost, j.max_attempts, j.run_at, j.last_error,
+       j.leased_by, j.cancel_requested
+  from unnest($2::int[]) as s(step)
+ cross join lateral (
+   select max(j.updated_at) as updated_at, min(j.item) filter (where j.status = 'failed') as failed
+     from workflow.workflow_run j where j.run_id = $1 and j.step = s.step) as t
+  left join workflow.workflow_run j on j.run_id = $1 and j.step = s.step and j.item = t.failed
+
+-- name: waiting_jobs
+-- Of these fanned-out steps: an instance that waits in line, if there is one; else one that somebody works on.
+select s.step, j.* from unnest($2::int[]) as s(step)
+ cross join lateral (
+   select id, item, type, queue, status, attempt, lost, max_attempts, run_at, last_error, leased_by, cancel_requested
+     from workflow.workflow_run j where j.run_id = $1 and j.step = s.step and j.status in ('pending', 'leased')
+    order by j.status desc, j.item limit 1) as j
+
+-- name: below
+-- Runs below these steps, the latest of each instance: how many, and one that went wrong, or is under way, or any.
+select s.step, c.* from unnest($2::int[]) as s(step)
+ cross join lateral (
+   select count(*) as count, count(*) filter (where state in ('pending', 'running')) as live, min(created_at) as began_at,
+          max(finished_at) as ended_at, (array_agg(id order by worth, parent_item))[1] as id,
+          (array_agg(state order by worth, parent_item))[1] as state
+     from (select distinct on (r.parent_item) r.id, r.state, r.parent_item, r.created_at, r.finished_at,
+                  case when r.state = 'completed' then 2 when r.state in ('pending', 'running') then 1 else 0 end as worth
+             from windlass.run r where r.parent_id = $1 and r.parent_step = s.step
+            order by r.parent_item, r.parent_round desc limit 10000) as latest) as c
+ where c.count > 0
+
+-- name: wakes
+-- When the sleeping steps of a run will go on.
+select step, due_at from windlass.timer where run_id = $1
+
+-- name: running_beside
+-- How many runs of the same workflow are under way.
+select count(*) from windlass.run
+ where workflow_id = (select workflow_id from windlass.run where id = $1) and state in ('pending', 'running') and state = 'running'
+
+-- name: lines
+-- What the handlers of a run's steps logged, in the order of time, after a place.
+select j.step, j.item, j.items is not null as fanned_out, l.job_id, l.attempt, l.line, l.at, l.level, l.message
+  from workflow.workflow_run j join windlass.job_log l on l.job_id = j.id
+ where j.run_id = $1 and ($2::int is null or j.step = $2) and ($3::int is null or j.item = $3)
+   and ($4::int is null or l.attempt = $4) and (l.at, l.job_id, l.attempt, l.line) > ($5, $6, $7, $8)
+ order by l.at, l.job_id, l.attempt, l.line limit $9

@@ -1,0 +1,41 @@
+-- Hooks: callback addresses of runs. Found without a lock; changed under the lock of their run.
+
+-- name: key
+-- The key that tokens are made with.
+select value from windlass.secret where name = 'hook'
+
+-- name: insert
+-- Addresses of runs that begin. One that exists is kept: a callback may have come.
+insert into windlass.hook (run_id, step, token_hash) select * from unnest($1::uuid[], $2::int[], $3::bytea[])
+on conflict do nothing
+
+-- name: find
+-- Whose address is this?
+select run_id, step from windlass.hook where token_hash = $1
+
+-- name: listen
+-- These steps wait now; which of them were called already?
+select h.run_id, h.step from unnest($1::uuid[], $2::int[]) as w(run_id, step)
+  join windlass.hook h on h.run_id = w.run_id and h.step = w.step
+ where h.received_at is not null
+
+-- name: reset
+-- These steps wait again: what came in an earlier round is forgotten.
+update windlass.hook h set received_at = null, body = null, headers = null
+  from unnest($1::uuid[], $2::int[]) as w(run_id, step) where h.run_id = w.run_id and h.step = w.step
+
+-- name: receive
+-- Keep a callback; the second one changes nothing.
+update windlass.hook set received_at = windlass.now(), body = $3, headers = $4
+ where run_id = $1 and step = $2 and received_at is null
+returning run_id
+
+-- name: received
+-- Is it there already?
+select received_at is not null from windlass.hook where run_id = $1 and step = $2
+
+-- name: bodies
+-- What came.
+select h.run_id, h.step, h.body, h.headers from unnest($1::uuid[], $2::int[]) as w(run_id, step)
+  join windlass.hook h on h.run_id = w.run_id and h.step = w.step
+ where h.received_at is not null

@@ -1,0 +1,86 @@
+"""What the workers of the chaos tests for runs run: `windlass worker tests.chaos.runload:app`, with CHAOS_WORKER=ann.
+
+Each handler leaves its trace first, in the plain table `effects` of CHAOS_EFFECTS_URL (else of the engine's database),
+and insists until it is written: a server that restarts is no failure of the step.
+"""
+
+import asyncio
+import os
+from typing import Any
+
+import asyncpg
+
+from windlass import Context, NonRetryable, Windlass
+
+EFFECT = "insert into effects (job_id, attempt, fence, worker) values ($1, $2, $3, $4)"
+WORKER = os.environ.get("CHAOS_WORKER", "")
+AWAY = (OSError, asyncio.TimeoutError, asyncpg.InterfaceError, asyncpg.PostgresConnectionError)
+AWAY_TOO = (asyncpg.exceptions.OperatorInterventionError, asyncpg.exceptions.TooManyConnectionsError)
+FILES = 5
+ODD = 3
+
+app = Windlass()
+_pool: "asyncpg.Pool[Any] | None" = None
+_opening = asyncio.Lock()
+
+
+@app.job("chaos.step.v1")
+async def step(ctx: Context, item: Any = None) -> dict[str, Any]:
+    await leave_effect(ctx)
+    return {"step": ctx.step, "index": ctx.index, "item": item, "upstream": sorted(ctx.upstream)}
+
+
+@app.job("chaos.list.v1")
+async def list_(ctx: Context) -> dict[str, Any]:
+    """Something to fan out over."""
+    await leave_effect(ctx)
+    return {"files": list(range(FILES))}
+
+
+@app.job("chaos.fail.v1")
+async def fail(ctx: Context) -> None:
+    await leave_effect(ctx)
+    raise NonRetryable("by design")
+
+
+@app.job("chaos.odd.v1")
+async def odd(ctx: Context, item: int) -> int:
+    """One of the items is beyond help."""
+    await leave_effect(ctx)
+    if item == ODD:
+        raise NonRetryable("by design")
+    return item
+
+
+@app.job("chaos.flaky.v1")
+async def flaky(ctx: Context) -> None:
+    """Does not succeed before the second attempt."""
+    await leave_effect(ctx)
+    if ctx.attempt == 1:
+        raise RuntimeError("by design, the first time")
+
+
+@app.job("chaos.slow.v1")
+async def slow(ctx: Context, seconds: float, item: Any = None) -> None:
+    await leave_effect(ctx)
+    await asyncio.sleep(seconds)
+
+
+async def leave_effect(ctx: Context) -> None:
+    while True:
+        try:
+            pool = await effects()
+            await pool.execute(EFFECT, ctx.id, ctx.attempt, ctx.fence, WORKER)
+            return
+        except (*AWAY, *AWAY_TOO):
+            await asyncio.sleep(0.1)
+
+
+async def effects() -> "asyncpg.Pool[Any]":
+    """One small pool a process."""
+    global _pool
+    async with _opening:
+        if _pool is None:
+            url = os.environ.get("CHAOS_EFFECTS_URL") or os.environ["WINDLASS_DATABASE_URL"]
+            _pool = await asyncpg.create_pool(url, min_size=1, max_size=4)
+        return _pool

@@ -1,0 +1,95 @@
+"""A thousand ends at the same moment, on four workers: what waits for all of them begins once."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from tests.chaos.harness import Crew, WorkerProcess, eventually
+from tests.chaos.runs import RUNLOAD, Design, Runs, design, job
+
+WIDTH = 1000
+SECONDS = 1.0
+NAMES = ("ann", "bob", "cid", "dan")
+SLOW = job("slow", input={"seconds": SECONDS})
+COPIES = design(
+    "copies", {"each": {**SLOW, "parallel": WIDTH}, "join": job(needs=["each"]), "end": job(needs=["join"])}, "sss", ()
+)
+STEPS = design(
+    "steps",
+    {
+        **{f"s{n}": SLOW for n in range(WIDTH)},
+        "join": job(needs=[f"s{n}" for n in range(WIDTH)]),
+        "end": job(needs=["join"]),
+    },
+    "s" * (WIDTH + 2),
+    (),
+)
+
+
+async def end_together(runs: Runs, workers: Sequence[WorkerProcess], what: Design) -> UUID:
+    """All begin at one moment; when all are at work the world stands still until each of them is due to end."""
+
+    async def all_at_work() -> bool:
+        return bool(await runs.value("select count(*) from workflow.workflow_run where status = 'leased'") == WIDTH)
+
+    async def all_due() -> bool:
+        return bool(await runs.value("select max(at) < now() - $1 * interval '1 second' from effects", SECONDS))
+
+    for worker in workers:
+        worker.freeze()
+    (run,) = await runs.start(what.name)
+    for worker in workers:
+        worker.thaw()
+    await eventually(all_at_work, "all were at work", within=20, every=0.005)
+    for worker in workers:
+        worker.freeze()
+    await eventually(all_due, "all were due to end", every=0.01)
+    for worker in workers:
+        worker.thaw()
+    await runs.all_quiet(within=30)
+    return run
+
+
+async def assert_joined_once(runs: Runs, run: UUID, what: Design) -> None:
+    await runs.assert_sound()
+    found = await runs.fetch("select state, steps from windlass.run where id = $1", run)
+    assert found == [("completed", what.letters)]
+    for step in (len(what.letters) - 2, len(what.letters) - 1):
+        jobs = await runs.fetch("select id from workflow.workflow_run where run_id = $1 and step = $2", run, step)
+        assert len(jobs) == 1
+        assert await runs.events_of(jobs[0][0]) == ["created", "leased", "succeeded"]
+        assert len(await runs.effects_of(jobs[0][0])) == 1
+
+
+async def join_again_and_again(runs: Runs, folder: Path, what: Design, times: int) -> None:
+    await runs.deploy(what)
+    with Crew(runs.url, folder, app=RUNLOAD) as crew:
+        workers = [crew.start(name, concurrency=WIDTH // len(NAMES)) for name in NAMES]
+        await runs.working(workers)
+        for _ in range(times):
+            run = await end_together(runs, workers, what)
+            await assert_joined_once(runs, run, what)
+            # Everybody had its share of the last moment.
+            reported = await runs.value(
+                "select count(distinct e.actor) from workflow.workflow_event e"
+                " join workflow.workflow_run j on j.id = e.workflow_id where j.run_id = $1 and event_type = 'succeeded'",
+                run,
+            )
+            assert reported == len(NAMES)
+        crew.assert_calm()
+
+
+@pytest.mark.parametrize("what", [COPIES, STEPS], ids=["copies", "steps"])
+async def test_a_join_after_1000_simultaneous_ends_begins_once(what: Design, runs: Runs, tmp_path: Path) -> None:
+    await join_again_and_again(runs, tmp_path, what, 3)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("what", [COPIES, STEPS], ids=["copies", "steps"])
+async def test_a_join_after_1000_simultaneous_ends_begins_once_20_times(
+    what: Design, runs: Runs, tmp_path: Path
+) -> None:
+    await join_again_and_again(runs, tmp_path, what, 20)

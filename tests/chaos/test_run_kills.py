@@ -1,0 +1,71 @@
+"""Two engines, four workers, kill -9 of any of them at random moments: no run is stuck, none is done twice."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.harness import Crew, WorkerProcess, dice, eventually
+from tests.chaos.runs import MIXED, RUNLOAD, Runs
+
+ENGINES = ("ed", "eve")
+WORKERS = ("ann", "bob", "cid", "dan")
+
+
+class Staff:
+    """Six processes, each replaced when it dies."""
+
+    def __init__(self, crew: Crew) -> None:
+        self._hire: dict[str, Callable[[], WorkerProcess]] = {}
+        for name in ENGINES:
+            self._hire[name] = lambda name=name: crew.engine(name)
+        for name in WORKERS:
+            self._hire[name] = lambda name=name: crew.start(name, lease=2, concurrency=20)
+        self.members = {name: hire() for name, hire in self._hire.items()}
+
+    @property
+    def workers(self) -> list[WorkerProcess]:
+        return [self.members[name] for name in WORKERS]
+
+    def kill_one(self, rng: random.Random) -> None:
+        name = rng.choice(list(self.members))
+        self.members[name].kill()
+        self.members[name] = self._hire[name]()
+
+
+async def survive(runs: Runs, folder: Path, count: int, *, kills: int, within: float) -> None:
+    with dice() as rng, Crew(runs.url, folder, app=RUNLOAD) as crew:
+        staff = Staff(crew)
+        await runs.working(staff.workers)
+        await runs.start_mixed(count)
+        for after in sorted(rng.sample(range(count * 9 // 10), kills)):
+            await so_many_ended(runs, after, within=within)
+            staff.kill_one(rng)
+        await runs.all_quiet(within=within)
+        await runs.assert_as_designed(*MIXED, roots=count)
+        assert all(worker.alive for worker in staff.members.values())
+        crew.assert_calm()
+
+
+async def so_many_ended(runs: Runs, count: int, *, within: float) -> None:
+    async def far_enough() -> bool:
+        return await runs.ended() >= count
+
+    await eventually(far_enough, f"{count} runs had ended", within=within, every=0.01)
+
+
+async def test_300_mixed_runs_end_as_designed_while_their_processes_are_killed(runs: Runs, tmp_path: Path) -> None:
+    await survive(runs, tmp_path, 300, kills=8, within=60)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(600)
+async def test_1000_mixed_runs_end_as_designed_while_their_processes_are_killed(runs: Runs, tmp_path: Path) -> None:
+    await survive(runs, tmp_path, 1000, kills=25, within=300)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+async def test_10000_mixed_runs_end_as_designed_while_their_processes_are_killed(runs: Runs, tmp_path: Path) -> None:
+    await survive(runs, tmp_path, 10_000, kills=100, within=900)

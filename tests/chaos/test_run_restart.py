@@ -1,0 +1,85 @@
+"""Postgres goes away in the middle of runs and comes back: all of them end as designed, and no attempt is charged."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.harness import Crew, WorkerProcess, dice, eventually
+from tests.chaos.runs import FLAKY, MIXED, RUNLOAD, Runs
+from tests.chaos.servers import Server, own_server
+from windlass.engine.unit import prepare
+from windlass.store.pool import DatabaseOptions
+
+MISSED = "the database did not answer"
+BLAMELESS = tuple(design for design in MIXED if design is not FLAKY)
+CHARGED = """select id, type, attempt, errors from workflow.workflow_run
+  where attempt > 0 and type not in ('chaos.fail.v1', 'chaos.odd.v1')"""
+
+
+@asynccontextmanager
+async def busy(folder: Path, count: int) -> AsyncIterator[tuple[Server, Runs, list[WorkerProcess]]]:
+    """A server of its own with runs and three workers on it."""
+    with own_server() as server:
+        await prepare(DatabaseOptions(url=server.url))
+        runs = Runs(server.url)
+        await runs.prepare()
+        await runs.start_mixed(count, BLAMELESS)
+        with Crew(server.url, folder, app=RUNLOAD) as crew:
+            staff = [crew.start(name, lease=3, concurrency=10) for name in ("ann", "bob", "cid")]
+            await runs.working(staff)
+            yield server, runs, staff
+            crew.assert_calm()
+
+
+async def break_down(
+    server: Server, runs: Runs, staff: list[WorkerProcess], how: Callable[[Server], None], *, after: int
+) -> None:
+    """When so many runs have ended the server goes, until every worker has missed it, and comes back."""
+
+    async def far_enough() -> bool:
+        return await runs.ended() >= after
+
+    async def missed() -> bool:
+        return all(worker.output().count(MISSED) > noticed[worker.id] for worker in staff)
+
+    await eventually(far_enough, f"{after} runs had ended", within=60, every=0.01)
+    noticed = {worker.id: worker.output().count(MISSED) for worker in staff}
+    await asyncio.to_thread(how, server)
+    await eventually(missed, "every worker had missed the database")
+    await asyncio.to_thread(server.start)
+
+
+async def assert_unharmed(runs: Runs, staff: list[WorkerProcess], count: int, *, within: float) -> None:
+    await runs.all_quiet(within=within)
+    await runs.assert_as_designed(*BLAMELESS, roots=count)
+    assert await runs.fetch(CHARGED) == [], "a step was charged for the absence of the database"
+    assert all(worker.alive for worker in staff)
+
+
+@pytest.mark.parametrize("how", [Server.stop, Server.crash], ids=["stopped", "killed"])
+async def test_runs_outlive_a_restart_of_postgres(how: Callable[[Server], None], tmp_path: Path) -> None:
+    count = 400
+    with dice() as rng:
+        async with busy(tmp_path, count) as (server, runs, staff):
+            await break_down(server, runs, staff, how, after=rng.randrange(count // 2))
+            assert await runs.ended() < count, "all was over before"
+            await assert_unharmed(runs, staff, count, within=60)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(900)
+async def test_runs_outlive_restarts_again_and_again(tmp_path: Path) -> None:
+    count, rounds = 5000, 10
+    with dice() as rng:
+        async with busy(tmp_path, count) as (server, runs, staff):
+            for after in sorted(rng.sample(range(count * 3 // 4), rounds)):
+                await break_down(server, runs, staff, _somehow(rng), after=after)
+            await assert_unharmed(runs, staff, count, within=300)
+
+
+def _somehow(rng: random.Random) -> Callable[[Server], None]:
+    return rng.choice([Server.stop, Server.crash])

@@ -1,0 +1,176 @@
+"""However an attempt ends, nothing of it is left running."""
+
+import asyncio
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.effects.commanding import FOR_EVER, Heard, failed, is_gone, perform, request, succeeded
+from windlass.core.outcome import Outcome
+from windlass.effects.command import CommandOptions, Commands
+
+SHORT = timedelta(milliseconds=200)
+STUBBORN = f"trap '' TERM; {FOR_EVER} & echo child $!; echo shell $$; wait"
+
+
+async def cancelled(running: "asyncio.Task[Outcome]") -> None:
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
+async def test_a_command_that_takes_too_long_is_a_timeout() -> None:
+    heard = Heard()
+    error = failed(await perform(f"echo shell $$; {FOR_EVER}; true", heard, timeout=SHORT), retryable=True)
+    assert error == {"type": "Timeout", "message": "timed out after 0.2 s"}
+    assert is_gone(await heard.one("shell "))
+
+
+async def test_a_timeout_stands_even_if_the_command_then_ends_well() -> None:
+    heard = Heard()
+    run = f"trap 'echo tidied up; exit 0' TERM; {FOR_EVER} & wait"
+    assert failed(await perform(run, heard, timeout=SHORT), retryable=True)["type"] == "Timeout"
+    assert heard.lines == [("INFO", "tidied up")]
+
+
+async def test_who_does_not_end_when_asked_is_killed() -> None:
+    heard = Heard()
+    error = failed(await perform(STUBBORN, heard, grace=0.1, timeout=SHORT), retryable=True)
+    assert error["type"] == "Timeout"
+    assert is_gone(await heard.one("child "))
+    assert is_gone(await heard.one("shell "))
+
+
+@pytest.mark.parametrize("run", [STUBBORN, f"{FOR_EVER} & echo child $!; echo shell $$; wait"])
+async def test_cancelling_ends_the_whole_group_and_is_passed_on(run: str, tmp_path: Path) -> None:
+    heard = Heard()
+    commands = Commands(CommandOptions(grace=timedelta(milliseconds=100), folder=tmp_path))
+    running = asyncio.create_task(commands.perform(request(run), heard.keep))
+    child, shell = await heard.one("child "), await heard.one("shell ")
+    await cancelled(running)
+    assert is_gone(child)
+    assert is_gone(shell)
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_child_has_the_whole_grace_even_if_its_shell_went_first(tmp_path: Path) -> None:
+    """Only the shell dies of SIGTERM; the child, silent and with its output elsewhere, tidies up."""
+    door, tidied = tmp_path / "door", tmp_path / "tidied"
+    os.mkfifo(door)
+    child = f"trap 'read word < {door}; echo $word > {tidied}; exit' TERM; echo ready >&3; {FOR_EVER} & wait"
+    heard = Heard()
+    running = asyncio.create_task(perform(f'exec 3>&1; sh -c "{child}" 3>&3 > /dev/null 2>&1; echo not here', heard))
+    await heard.one("ready")
+    running.cancel()
+    await asyncio.to_thread(door.write_text, "done\n")  # opens only when the child reads: it is alive and asked
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert tidied.read_text() == "done\n"
+
+
+async def test_who_cancels_twice_has_no_patience() -> None:
+    heard = Heard()
+    run = f"trap 'echo asked' TERM; echo shell $$; while :; do {FOR_EVER} & wait; done"
+    running = asyncio.create_task(perform(run, heard, grace=600))
+    shell = await heard.one("shell ")
+    running.cancel()
+    await heard.one("asked")
+    await cancelled(running)
+    await asyncio.to_thread(_wait_until_gone, shell)
+
+
+async def test_cancelled_before_it_began_nothing_happens(tmp_path: Path) -> None:
+    running = asyncio.create_task(perform(f"touch {tmp_path}/file"))
+    await cancelled(running)
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_what_a_command_leaves_running_is_ended_with_it() -> None:
+    heard = Heard()
+    assert succeeded(await perform(f"{FOR_EVER} & echo child $!; echo 5", heard)) == 5
+    assert is_gone(await heard.one("child "))
+
+
+async def test_what_it_leaves_running_is_killed_if_it_must() -> None:
+    heard = Heard()
+    run = f"trap '' TERM; {FOR_EVER} & echo child $! >&2; echo 5; exit 0"
+    assert succeeded(await perform(run, heard, grace=0.05)) == 5
+    assert is_gone(await heard.one("child "))
+
+
+async def test_words_of_those_it_leaves_running_are_heard() -> None:
+    heard = Heard()
+    run = f"(trap 'echo bye; exit' TERM; echo ready > door; {FOR_EVER} & wait) & read word < door"
+    succeeded(await perform(f"mkfifo door; {run}", heard))
+    assert ("INFO", "bye") in heard.lines
+
+
+@pytest.fixture
+def escaped() -> Iterator[list[str]]:
+    pids: list[str] = []
+    yield pids
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(int(pid), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("loud", ["", "yes & "])
+async def test_one_that_left_the_group_and_holds_the_pipes_holds_up_nobody(loud: str, escaped: list[str]) -> None:
+    leave = f"import os; os.setsid(); os.execv('/bin/sh', ['sh', '-c', 'echo child $$; echo > door; {loud}{FOR_EVER}'])"
+    heard = Heard()
+    run = f'mkfifo door; {sys.executable} -c "{leave.replace("$", chr(92) + "$")}" & read word < door; exit 4'
+    outcome = await perform(run, heard)
+    escaped.append(await heard.one("child "))
+    assert failed(outcome, retryable=True)["exit_code"] == 4
+    assert not is_gone(escaped[0])
+    with suppress(ProcessLookupError):
+        os.killpg(int(escaped[0]), signal.SIGKILL)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="prctl")
+async def test_a_worker_that_is_process_one_buries_the_orphans() -> None:
+    """A subreaper inherits orphans as process 1 of a container does."""
+    prctl, set_child_subreaper = ctypes.CDLL(None).prctl, 36
+    assert prctl(set_child_subreaper, 1, 0, 0, 0) == 0
+    try:
+        heard = Heard()
+        assert succeeded(await perform(f"{FOR_EVER} & echo child $!; echo 5", heard, grace=600)) == 5
+        assert is_gone(await heard.one("child "))
+    finally:
+        prctl(set_child_subreaper, 0, 0, 0, 0)
+
+
+async def test_twenty_are_cancelled_at_once() -> None:
+    heard = [Heard() for _ in range(20)]
+    run = f"{FOR_EVER} & echo child $!; wait"
+    tasks = [asyncio.create_task(perform(run, one)) for one in heard]
+    children = [await one.one("child ") for one in heard]
+    for task in tasks:
+        task.cancel()
+    ends = await asyncio.gather(*tasks, return_exceptions=True)
+    assert all(isinstance(end, asyncio.CancelledError) for end in ends)
+    assert all(is_gone(child) for child in children)
+
+
+def test_a_loop_that_is_closed_leaves_nothing_running() -> None:
+    pids: list[str] = []
+
+    async def main() -> None:
+        heard = Heard()
+        main.task = asyncio.create_task(perform(STUBBORN, heard, grace=0.05))  # type: ignore[attr-defined]
+        pids.extend([await heard.one("child "), await heard.one("shell ")])
+
+    asyncio.run(main())
+    assert all(is_gone(pid) for pid in pids)
+
+
+def _wait_until_gone(pid: str) -> None:
+    while not is_gone(pid):
+        os.sched_yield()

@@ -1,0 +1,108 @@
+"""What a command says becomes log lines, whatever and however much it is."""
+
+import asyncio
+import os
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.effects.commanding import Heard, perform, said, succeeded
+from windlass.effects.command_lines import MAX_LINE, Lines, readable
+from windlass.effects.context import MAX_LINES
+
+
+async def test_lines_have_the_level_of_their_stream() -> None:
+    lines = await said("echo one; echo two >&2; echo; printf 'no end'")
+    assert [line for level, line in lines if level == "INFO"] == ["one", "", "no end"]
+    assert [line for level, line in lines if level == "WARNING"] == ["two"]
+
+
+async def test_lines_come_while_the_command_runs(tmp_path: Path) -> None:
+    door = tmp_path / "door"
+    os.mkfifo(door)
+    heard = Heard()
+    running = asyncio.create_task(perform(f"echo ready; read word < '{door}'; echo got $word", heard))
+    await heard.one("ready")
+    assert not running.done()
+    await asyncio.to_thread(door.write_text, "it\n")
+    succeeded(await running)
+    assert heard.lines == [("INFO", "ready"), ("INFO", "got it")]
+
+
+async def test_a_long_line_is_cut() -> None:
+    (level, line), after = await said("head -c 9000 /dev/zero | tr '\\0' x; echo; echo next")
+    assert (level, line, after) == ("INFO", "x" * MAX_LINE, ("INFO", "next"))
+
+
+async def test_what_is_no_text_is_made_printable() -> None:
+    assert await said("printf 'a\\000b\\377c\\r\\n'") == [("INFO", "a\\x00b\ufffdc")]
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        (b"", ""),
+        ("é".encode() * 5000, "é" * 4096),
+        (b"x" + "é".encode() * 5000, "x" + "é" * 4095),  # not half a character
+        (b"\xf0\x9f\x92", "\ufffd"),
+        (b"\xed\xa0\x80", "\ufffd" * 3),
+        (b"\x00" * 5000, "\\x00" * 2048),
+    ],
+)
+def test_lines_as_text(line: bytes, text: str) -> None:
+    assert readable(line) == text
+
+
+@pytest.mark.parametrize("run", ["yes", "yes ''", "cat /dev/zero", "yes >&2", "yes | tr -d '\\n'"])
+async def test_endless_output_takes_little_memory(run: str) -> None:
+    heard = Heard()
+    tracemalloc.start()
+    try:
+        succeeded(
+            await perform(f"({run}) | head -c 30000000" + (" >&2" if ">&2" in run else "") + "; echo; echo 7", heard)
+        )
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 10_000_000
+    assert len(heard.lines) <= 2 * (MAX_LINES + 1)
+
+
+async def test_the_output_is_found_behind_more_lines_than_are_kept() -> None:
+    heard = Heard()
+    assert succeeded(await perform("yes | head -n 200000; echo 7; echo; echo", heard)) == 7
+    assert heard.lines == [("INFO", "y")] * (MAX_LINES + 1)
+
+
+CHUNKS = st.lists(st.text("ab \r\n", max_size=12).map(str.encode), max_size=30)
+
+
+@given(CHUNKS, st.integers(0, MAX_LINES + 1))
+def test_the_last_line_is_the_same_however_it_comes(chunks: list[bytes], before: int) -> None:
+    kept: list[str] = []
+    lines = Lines("INFO", lambda _, line: kept.append(line))
+    for _ in range(before):
+        lines.feed(b"\n")
+    for chunk in chunks:
+        lines.feed(chunk)
+    lines.finish()
+    expected = [line.rstrip("\r") for line in b"".join(chunks).decode().split("\n")]
+    filled = [line for line in expected if line.strip()]
+    assert lines.last.decode().strip() == (filled[-1].strip() if filled else "")
+    assert not lines.last_is_cut
+    if before + len(expected) <= MAX_LINES:
+        assert kept[before:] == (expected if b"".join(chunks)[-1:] not in (b"", b"\n") else expected[:-1])
+
+
+@pytest.mark.parametrize("before", [0, MAX_LINES + 1])
+@pytest.mark.parametrize("size", [1, 3, 64])
+def test_a_line_longer_than_its_room_is_known_as_cut(before: int, size: int) -> None:
+    lines = Lines("INFO", lambda *_: None, room=10)
+    data = b"\n" * before + b"short\n" + b"x" * 11
+    for start in range(0, len(data), size):
+        lines.feed(data[start : start + size])
+    lines.finish()
+    assert (lines.last, lines.last_is_cut) == (b"x" * 10, True)

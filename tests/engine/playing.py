@@ -1,0 +1,160 @@
+"""Runs on the real stage: the test plays the worker, the settler and, by moving the clock, the time."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from tests.unit.reference import node
+from windlass.core.document import encode
+from windlass.core.job import Claimed, Report, after
+from windlass.core.outcome import Cancelled, Failed, Outcome, Succeeded
+from windlass.core.run import WORDS, Letter
+from windlass.core.step import Action, Step
+from windlass.core.workflow import Workflow
+from windlass.engine import runs, starts, strays, upkeep, work, workflows
+from windlass.engine.runs import RunView
+from windlass.engine.starts import RunSpec
+from windlass.engine.unit import Unit
+from windlass.engine.work import Turn
+
+LEASE = timedelta(seconds=30)
+QUEUES = ("default", "sql")
+
+__all__ = ["LEASE", "Fails", "Player", "begin", "events_of", "letters", "node", "publish", "reasons", "state", "tick"]
+
+
+@dataclass(frozen=True)
+class Fails:
+    """How a handler ends badly."""
+
+    message: str = "boom"
+    for_good: bool = False  # trying again would not help
+    type: str = "ValueError"
+
+
+# What a step's handler gives: a result, a failure, or what to make of the job.
+Ending = Any | Fails | Outcome | Callable[[Claimed], Any]
+
+
+class Player:
+    """A worker in slow motion. It is registered, so the engine takes it for one of ours."""
+
+    def __init__(self, unit: Unit, name: str = "w1") -> None:
+        self.unit, self.name = unit, name
+        self.seen: list[str] = []  # names of the steps whose jobs it claimed, in that order
+
+    @classmethod
+    async def hello(cls, unit: Unit, name: str = "w1") -> "Player":
+        await work.register(unit, id_=name, host="h", pid=1, queues=QUEUES, types=[], concurrency=100)
+        return cls(unit, name)
+
+    async def take(self, count: int = 1000) -> list[Claimed]:
+        lanes = [(replace(lane, seq=0), count) for lane in await work.look(self.unit, QUEUES)]
+        if not lanes:
+            return []
+        wish = Turn(worker=self.name, lease=LEASE, lanes=lanes, count=count)
+        claimed = (await work.turn(self.unit, wish))[0]
+        self.seen += [self.step(job) for job in claimed]
+        return claimed
+
+    async def take_one(self, step: str) -> Claimed:
+        """The job of this step; it must be the only one there is."""
+        [job] = await self.take()
+        assert self.step(job) == step
+        return job
+
+    async def tell(self, *reports: Report) -> set[UUID]:
+        """The ids of the jobs whose reports were recorded."""
+        return (await work.turn(self.unit, Turn(worker=self.name, lease=LEASE, reports=reports)))[1]
+
+    async def end(self, job: Claimed, ending: Ending = None) -> bool:
+        return job.id in await self.tell(report(job, ending))
+
+    async def play(self, endings: Mapping[str, Ending] | None = None) -> None:
+        """Work and settle until there is nothing to do. A step gives its own name unless told otherwise."""
+        known = endings or {}
+        for _ in range(10_000):
+            claimed = await self.take()
+            told = [report(job, known.get(self.step(job), self.step(job))) for job in claimed]
+            if told:
+                await self.tell(*told)
+            if not await tick(self.unit) and not claimed:
+                return
+        raise AssertionError("it never comes to rest")
+
+    def step(self, job: Claimed) -> str:
+        if job.version_id is None or job.step is None:
+            return job.type
+        workflow = self.unit.definitions.get(job.version_id)
+        assert workflow is not None
+        return workflow.steps[job.step].name
+
+
+def report(job: Claimed, ending: Ending) -> Report:
+    if callable(ending) and not isinstance(ending, type):
+        ending = ending(job)
+    return after(job, _outcome(ending), None, 0.0)
+
+
+def _outcome(ending: Any) -> Outcome:
+    if isinstance(ending, Succeeded | Failed | Cancelled):
+        return ending
+    if isinstance(ending, Fails):
+        told = {"type": ending.type, "message": ending.message}
+        return Failed(told, retryable=not ending.for_good, retry_after=timedelta())
+    return Succeeded(encode(ending, field="result"))
+
+
+async def tick(unit: Unit) -> int:
+    """What the loops do in a moment: tell runs what they have not heard, begin what waits, end sleeps and runs."""
+    moved = await strays.settle_strays(unit)
+    moved += await strays.begin_held(unit)
+    moved += await upkeep.become_due(unit)
+    moved += await strays.wake(unit)
+    return moved + await strays.expire(unit)
+
+
+async def publish(unit: Unit, *steps: Step, name: str = "w", **options: Any) -> None:
+    await workflows.publish(unit, Workflow(name, steps, **options))
+
+
+async def begin(unit: Unit, *steps: Step, name: str = "w", input: Any = None, **spec: Any) -> UUID:  # noqa: A002
+    """Start a run; of these steps, if there are any."""
+    if steps:
+        await publish(unit, *steps, name=name)
+    given = RunSpec(input={} if input is None else input, **spec)
+    return (await starts.start(unit, name, [given]))[0]
+
+
+async def state(unit: Unit, run: UUID) -> str:
+    return (await runs.get(unit, run)).state.value
+
+
+async def letters(unit: Unit, run: UUID) -> str:
+    return (await runs.get(unit, run)).letters
+
+
+async def words(unit: Unit, run: UUID) -> dict[str, str]:
+    return (await runs.view(unit, run)).states
+
+
+async def reasons(unit: Unit, run: UUID, step: str | None = None) -> list[str]:
+    """Why a step (or the run) became what it is, oldest first."""
+    view = await runs.view(unit, run)
+    number = None if step is None else view.workflow.plan.number[step]
+    return [event.reason for event in view.events if event.step == number and event.reason is not None]
+
+
+async def events_of(unit: Unit, run: UUID) -> list[str]:
+    """The words about the run itself, oldest first."""
+    return [event.word for event in (await runs.view(unit, run)).events if event.step is None]
+
+
+def shown(view: RunView) -> dict[str, str]:
+    return {step.name: WORDS[Letter(letter)] for step, letter in zip(view.workflow.steps, view.row.letters, strict=True)}
+
+
+def steps(*named: tuple[str, Action]) -> Sequence[Step]:
+    return [Step(name=name, action=action) for name, action in named]
