@@ -17,7 +17,7 @@ $(BIN)/.ready: pyproject.toml constraints.txt
 setup: $(BIN)/.ready  ## Make the virtual environment
 
 demo: setup  ## See it work: a database, a worker, a crash, and nothing lost
-	$(BIN)/python examples/demo.py
+	$(BIN)/python -m examples.demo
 
 check: setup  ## Format, lint, types, layers, unit tests
 	$(BIN)/ruff format --check .
@@ -34,6 +34,7 @@ soak: setup  ## Long trials: kills and restarts under load
 
 bench: setup  ## Measure, side by side with peers
 	$(BIN)/python -m bench
+	$(BIN)/python -m bench.cron
 
 schema: setup  ## Rewrite the schema snapshot from the migrations
 	$(BIN)/python -m windlass.store.snapshot > schema.tmp && mv schema.tmp src/windlass/store/schema.sql

@@ -79,7 +79,7 @@ class Arena:
                 told = await self._call(contestant, "lone", await self._server.fresh(contestant), count)
                 return {column: told[column] for column in ("short", "long")}
             case Measure.HISTORY:
-                places = {"empty": await self._server.fresh(contestant), "full": await self._history(contestant)}
+                places = {"empty": await self._used(contestant, count), "full": await self._history(contestant, count)}
                 rates = {
                     column: await self._chains(contestant, count, places[column])
                     for column in rotated(["empty", "full"], repetition)
@@ -96,7 +96,13 @@ class Arena:
         await self._server.settle(url)
         return float(count / (await self._call(contestant, "chains", url, count))["seconds"])
 
-    async def _history(self, contestant: str) -> str:
+    async def _used(self, contestant: str, count: int) -> str:
+        """A database whose first turn is over: new files grow slowly, and a long past would look like a gain."""
+        url = await self._server.fresh(contestant)
+        await self._chains(contestant, count, url)
+        return url
+
+    async def _history(self, contestant: str, count: int) -> str:
         """A database with a past. Made once: what the repetitions add to it is little."""
         if self._past is None:
             try:
@@ -104,9 +110,10 @@ class Arena:
             except NoSpace as error:
                 raise Broken(str(error)) from None
             self._past = await self._server.fresh(f"{contestant}_history")
-            await self._call(contestant, "prepare_chains", self._past, 1)  # makes the tables
+            await self._call(contestant, "prepare_chains", self._past, 0)  # makes the tables
             await self._call(contestant, "prepare_history", self._past, self._plan.history)
             await self._server.settle(self._past)
+            await self._chains(contestant, count, self._past)
             _say(f"history: {self._plan.history:,} jobs, {await self._server.size(self._past) / 2**30:.1f} GB")
         return self._past
 

@@ -10,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 from uuid import UUID
 
+from examples import demo_workflow
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -29,6 +30,14 @@ async def main() -> None:
         async with Windlass(settings=Settings(home=Path(folder))) as app:
             say(f"Postgres is up and the schema is there ({time.perf_counter() - started:.1f} s)", app.url())
             await show(app)
+            await demo_workflow.show(app)
+            say(
+                "Your turn",
+                "export PATH=$PWD/.venv/bin:$PATH, then in two terminals:\n"
+                "  windlass up examples.thumbnails:app\n"
+                "  windlass submit report.sum.v1 '{\"numbers\": [1, 2]}' --wait\n"
+                "and examples/whole-order.yaml says how to run the workflow yourself",
+            )
 
 
 async def show(app: Windlass) -> None:
@@ -58,12 +67,6 @@ async def show(app: Windlass) -> None:
     await report(app)
     await trail(app, email, "A mail that failed once and was retried")
     await trail(app, broken, "A mail that cannot be sent fails at once")
-    say(
-        "Your turn",
-        "export PATH=$PWD/.venv/bin:$PATH, then in two terminals:\n"
-        "  windlass up examples.thumbnails:app\n"
-        "  windlass submit report.sum.v1 '{\"numbers\": [1, 2]}' --wait",
-    )
 
 
 async def worker() -> asyncio.subprocess.Process:

@@ -16,6 +16,7 @@ import asyncpg
 from bench.contestants import bare
 from bench.contestants.stage import LOOK_AGAIN, Tally, Turn, clock_drain, clock_fan_out, perform
 
+SETTINGS = {**bare.SETTINGS, "fan_batch": 250}  # with 100 the two lanes wait for each other at the one run
 CHAIN = (1, 1, 1)  # how many tasks each step has
 
 TABLES = (
@@ -75,14 +76,14 @@ async def prepare_chains(turn: Turn) -> dict[str, Any]:
 
 async def chains(turn: Turn) -> dict[str, Any]:
     tally = Tally(turn.count * len(CHAIN))
-    loop = Loop(turn, CHAIN, tally.add)
+    loop = Loop(turn, CHAIN, turn.settings["batch"], tally.add)
     async with loop.pool() as pool:
         return {"seconds": await clock_drain(turn, lambda: loop.work(pool), tally, DONE, loop.stop)}
 
 
 async def fan_out(turn: Turn) -> dict[str, Any]:
     widths = (1, turn.count, 1)
-    loop = Loop(turn, widths)
+    loop = Loop(turn, widths, turn.settings["fan_batch"])
     conn = await asyncpg.connect(turn.url)
     await conn.execute(TABLES)
     async with loop.pool() as pool:
@@ -104,8 +105,8 @@ async def fan_out(turn: Turn) -> dict[str, Any]:
 class Loop:
     """The lanes, until they are told to stop."""
 
-    def __init__(self, turn: Turn, widths: Sequence[int], begun: Any = lambda: None) -> None:
-        self._turn, self._widths, self._begun = turn, widths, begun
+    def __init__(self, turn: Turn, widths: Sequence[int], batch: int, begun: Any = lambda: None) -> None:
+        self._turn, self._widths, self._batch, self._begun = turn, widths, batch, begun
         self._stopped = False
         self.ended = asyncio.Event()  # a run has
 
@@ -125,7 +126,7 @@ class Loop:
             while not self._stopped or taken:
                 async with conn.transaction():
                     over = await self._settle(conn, taken, holder) if taken else False
-                    taken = await conn.fetch(TAKE, self._turn.settings["batch"], holder)
+                    taken = await conn.fetch(TAKE, self._batch, holder)
                 if over:
                     self.ended.set()
                 if taken:
@@ -168,4 +169,4 @@ async def _add(conn: Any, steps: Sequence[tuple[UUID, int, int]]) -> None:
 
 
 if __name__ == "__main__":
-    perform({"prepare_chains": prepare_chains, "chains": chains, "fan_out": fan_out}, bare.SETTINGS)
+    perform({"prepare_chains": prepare_chains, "chains": chains, "fan_out": fan_out}, SETTINGS)

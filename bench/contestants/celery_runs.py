@@ -16,7 +16,7 @@ from typing import Any
 
 from bench.contestants.stage import Tally, Turn, clock_drain, perform
 
-SETTINGS = {"threads": 4, "prefetch": 25}  # 0 threads: the solo pool
+SETTINGS = {"threads": 0, "prefetch": 25}  # 0 threads: the solo pool
 DONE = "select true"  # Redis has answered by then
 
 
@@ -55,6 +55,7 @@ def _app(socket: Path, turn: Turn) -> Any:
         worker_prefetch_multiplier=turn.settings["prefetch"],
         worker_hijack_root_logger=False,
     )
+    app.set_default()  # the pool's threads send the next task of a chain through it
     return app
 
 

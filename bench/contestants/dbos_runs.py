@@ -12,7 +12,7 @@ from typing import Any
 
 from bench.contestants.stage import Tally, Turn, clock_drain, clock_fan_out, perform
 
-SETTINGS = {"pool": 20, "concurrency": 100, "poll_ms": 10}
+SETTINGS = {"pool": 20, "concurrency": 100, "poll_ms": 100}
 QUEUE = "bench"
 DONE = "select not exists (select from dbos.workflow_status where status in ('ENQUEUED', 'PENDING'))"
 

@@ -46,7 +46,9 @@ async def drain(turn: Turn) -> dict[str, Any]:
     tally = Tally(turn.count)
     mode = importlib.import_module("pgqueuer.types").QueueExecutionMode.drain
     async with AsyncExitStack() as stack:
-        managers = [await open_manager(turn.url, turn.settings["pool"], stack) for _ in range(turn.settings["managers"])]
+        managers = [
+            await open_manager(turn.url, turn.settings["pool"], stack) for _ in range(turn.settings["managers"])
+        ]
         for manager in managers:
 
             @manager.entrypoint(ENTRYPOINT)  # type: ignore[untyped-decorator]  # not installed where mypy runs

@@ -13,8 +13,8 @@ import asyncpg
 from bench.contestants import pgqueuer
 from bench.contestants.stage import Tally, Turn, clock_drain, perform
 
-# As in the drain, but that the handlers' inserts need connections, too.
-SETTINGS = {"batch": 1000, "concurrent": 4000, "pool": 10}
+# Smaller batches than in the drain, since each job makes the next; the handlers need connections, too.
+SETTINGS = {"batch": 100, "concurrent": 4000, "pool": 10}
 CHAIN = ("first", "second", "third")
 
 

@@ -17,7 +17,8 @@ WITH_TRAIL = 10  # one run of so many has events
 
 WORKFLOW = """
 with workflow as (
-  insert into windlass.workflow (id, org, name, live) values (gen_random_uuid(), 'default', 'bench-history', 1) returning id)
+  insert into windlass.workflow (id, org, name, live) values (gen_random_uuid(), 'default', 'bench-history', 1)
+  returning id)
 insert into windlass.version (workflow_id, number, document, fingerprint)
 select id, 1, '{"name": "bench-history", "tasks": []}', 'bench' from workflow returning id, workflow_id
 """
@@ -32,33 +33,38 @@ create function pg_temp.past_id(at timestamptz, number bigint) returns uuid lang
 PAST = """
 create temp view past as
 select n as number, at, pg_temp.past_id(at, n) as id
-  from (select n, now() - interval '{days} days' * (1 - n::float8 / {runs}) as at from generate_series({first}, {last}) as n) as moment
+  from (select n, now() - interval '{days} days' * (1 - n::float8 / {runs}) as at
+          from generate_series({first}, {last}) as n) as moment
 """
 
 RUNS = """
-insert into windlass.run (id, org, workflow_id, version_id, state, steps, input, created_at, started_at, finished_at, expires_at)
-select id, 'default', $1, $2, 'completed', repeat('s', {steps}), '{{}}', at, at, at + interval '1 second', at + interval '1 day'
+insert into windlass.run (id, org, workflow_id, version_id, state, steps, input, created_at, started_at, finished_at,
+                          expires_at)
+select id, 'default', $1, $2, 'completed', repeat('s', {steps}), '{{}}', at, at, at + interval '1 second',
+       at + interval '1 day'
   from past
 """
 
 JOBS = """
-insert into workflow.workflow_run (id, type, payload, status, run_at, created_at, updated_at, result, queue, claim_no, run_id,
-                                   version_id, step, item)
-select pg_temp.past_id(at, number * 10 + step + 1), 'bench.step.v1', '{{}}', 'succeeded', at, at, at + interval '1 second', 'null',
-       'default', 1, id, $1, step, 0
+insert into workflow.workflow_run (id, type, payload, status, run_at, created_at, updated_at, result, queue,
+                                   claim_no, run_id, version_id, step, item)
+select pg_temp.past_id(at, number * 10 + step + 1), 'bench.step.v1', '{{}}', 'succeeded', at, at,
+       at + interval '1 second', 'null', 'default', 1, id, $1, step, 0
   from past cross join generate_series(0, {steps} - 1) as step
 """
 
 JOB_EVENTS = """
 insert into workflow.workflow_event (workflow_id, event_type, actor, attempt, created_at)
 select pg_temp.past_id(at, number * 10 + step + 1), word, 'bench', 1, at
-  from past cross join generate_series(0, {steps} - 1) as step cross join unnest(array['created', 'leased', 'succeeded']) as word
+  from past cross join generate_series(0, {steps} - 1) as step
+ cross join unnest(array['created', 'leased', 'succeeded']) as word
  where number % {share} = 0
 """
 
 RUN_EVENTS = """
 insert into windlass.event (run_id, word, actor, created_at)
-select id, word, 'bench', at from past cross join unnest(array['running', 'completed']) as word where number % {share} = 0
+select id, word, 'bench', at from past cross join unnest(array['running', 'completed']) as word
+ where number % {share} = 0
 """
 
 

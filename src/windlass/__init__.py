@@ -1,25 +1,32 @@
-"""Windlass: record work first, execute it later, never lose what was recorded."""
+"""Windlass: record work first, execute it later, never lose what was recorded.
 
-from windlass.app import Windlass
-from windlass.core.job import JobState
-from windlass.core.retry import Backoff, Retry
-from windlass.core.run import RunState
-from windlass.core.submission import JobSpec
-from windlass.effects.context import Context
-from windlass.engine.starts import RunSpec
-from windlass.errors import (
-    Conflict,
-    Invalid,
-    InvalidWorkflow,
-    NonRetryable,
-    NotFound,
-    RetryAfter,
-    Unavailable,
-    WindlassError,
-)
-from windlass.runtime.handle import Run, RunFailed, RunResult
-from windlass.runtime.worker import WorkerOptions
-from windlass.store.rows import Job
+Names are loaded when they are first asked for: `import windlass.cron` must not pay for the database driver.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from windlass.app import Windlass
+    from windlass.core.job import JobState
+    from windlass.core.retry import Backoff, Retry
+    from windlass.core.run import RunState
+    from windlass.core.submission import JobSpec
+    from windlass.effects.context import Context
+    from windlass.engine.starts import RunSpec
+    from windlass.errors import (
+        Conflict,
+        Invalid,
+        InvalidWorkflow,
+        NonRetryable,
+        NotFound,
+        RetryAfter,
+        Unavailable,
+        WindlassError,
+    )
+    from windlass.runtime.handle import Run, RunFailed, RunResult
+    from windlass.runtime.worker import WorkerOptions
+    from windlass.store.rows import Job
 
 __version__ = "0.1.0"
 
@@ -51,3 +58,38 @@ __all__ = [
     "Unavailable",
     "WindlassError",
 ]
+
+_HOMES = {
+    "Backoff": "core.retry",
+    "Conflict": "errors",
+    "Context": "effects.context",
+    "Invalid": "errors",
+    "InvalidWorkflow": "errors",
+    "Job": "store.rows",
+    "JobSpec": "core.submission",
+    "JobState": "core.job",
+    "NonRetryable": "errors",
+    "NotFound": "errors",
+    "Retry": "core.retry",
+    "RetryAfter": "errors",
+    "Run": "runtime.handle",
+    "RunFailed": "runtime.handle",
+    "RunResult": "runtime.handle",
+    "RunSpec": "engine.starts",
+    "RunState": "core.run",
+    "Unavailable": "errors",
+    "Windlass": "app",
+    "WindlassError": "errors",
+    "WorkerOptions": "runtime.worker",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

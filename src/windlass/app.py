@@ -1,7 +1,6 @@
 """Windlass: the one object a user holds. It composes settings, database, handlers and loops, and has no rules."""
 
 import asyncio
-import atexit
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, ParamSpec, Self, TypeVar
@@ -9,11 +8,14 @@ from uuid import UUID
 
 from windlass import settings as settings_
 from windlass.core.builder import Served, WorkflowBuilder
+from windlass.core.payload import COMMAND_TYPE
 from windlass.core.retry import Retry
 from windlass.core.submission import JobSpec, check_name
+from windlass.cron.cron import Cron
+from windlass.effects.command import CommandOptions, Commands
 from windlass.effects.handlers import Handler, Handlers
 from windlass.effects.http import Http, HttpOptions
-from windlass.effects.own_steps import http_handler
+from windlass.effects.own_steps import command_handler, http_handler
 from windlass.engine import faults, jobs, runs, specs, starts, workers, workflows
 from windlass.engine.database import Place
 from windlass.engine.jobs import Page
@@ -23,8 +25,9 @@ from windlass.engine.unit import DEFAULT_ORG, DEFAULT_PUBLIC_URL, Unit, prepare
 from windlass.engine.workflows import Given, Preview, Published
 from windlass.engine.workflows import Page as WorkflowPage
 from windlass.errors import Invalid
+from windlass.runtime.adoption import adopt
 from windlass.runtime.handle import Run
-from windlass.runtime.portal import Portal
+from windlass.runtime.portal import Door
 from windlass.runtime.supervisor import Supervisor
 from windlass.runtime.waiters import Waiters
 from windlass.runtime.worker import Worker, WorkerOptions
@@ -63,7 +66,7 @@ class Windlass:
         self._unit: Unit | None = None
         self._embedded: Embedded | None = None
         self._opening: asyncio.Lock | None = None
-        self._sync: tuple[Portal, Windlass] | None = None
+        self._door = Door(self._twin)
         self._waiters: Waiters | None = None
         self._builders: dict[str, WorkflowBuilder] = {}
         self._published: set[str] = set()  # builders whose workflow is in this database by now
@@ -134,18 +137,10 @@ class Windlass:
 
     def close_sync(self) -> None:
         """Close what `submit_sync` opened; happens by itself when the program ends."""
-        if self._sync is not None:
-            portal, twin = self._sync
-            self._sync = None
-            portal.run(twin.close())
-            portal.close()
+        self._door.close()
 
-    def _door(self) -> "tuple[Portal, Windlass]":
-        """A loop in a thread, and a twin of this app that lives there: connections belong to one loop."""
-        if self._sync is None:
-            self._sync = Portal(), Windlass(self._url, settings=self.settings, org=self._org, clock=self._clock)
-            atexit.register(self.close_sync)
-        return self._sync
+    def _twin(self) -> "Windlass":
+        return Windlass(self._url, settings=self.settings, org=self._org, clock=self._clock)
 
     # Handlers and workers
 
@@ -175,6 +170,9 @@ class Windlass:
         return register
 
     async def worker(self, options: WorkerOptions | None = None) -> Worker:
+        if options is not None and options.allow_commands and self.handlers.find(COMMAND_TYPE) is None:
+            commands = Commands(CommandOptions(environment=self.settings.command_environment))
+            self.handlers.add(command_handler(commands))
         return Worker(await self.open(), self.handlers, options)
 
     async def work(
@@ -202,6 +200,12 @@ class Windlass:
             raise Invalid(f"there is a workflow {name!r} in this app already", field="name")
         self._builders[name] = WorkflowBuilder(name, register=self._served, **options)
         return self._builders[name]
+
+    def adopt(self, cron: Cron) -> Sequence[str]:
+        """Move an in-process scheduler here; it is left empty. The names of the workflows that its entries are now."""
+        adopted = adopt(cron, self.handlers, self._builders)
+        self._builders |= adopted
+        return list(adopted)
 
     async def publish(self, *names: str) -> Sequence[Published]:
         """Make the workflows built here (or these of them) the live versions of their names."""
@@ -312,8 +316,8 @@ class Windlass:
 
     def submit_sync(self, type: str, payload: Any = None, **options: Any) -> UUID:  # noqa: A002
         """`submit` for plain scripts: blocks until the job is recorded."""
-        portal, twin = self._door()
-        return portal.run(twin.submit_many([self.spec(type, payload, **options)]))[0]
+        wanted = [self.spec(type, payload, **options)]
+        return self._door.run(lambda twin: twin.submit_many(wanted))[0]
 
     def spec(self, type: str, payload: Any = None, **options: Any) -> JobSpec:  # noqa: A002
         """A job to be, with the defaults its handler declares; options as of `submit`."""

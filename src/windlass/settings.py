@@ -9,6 +9,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from windlass.effects.command import inherited
 from windlass.engine.faults import POINTS
 from windlass.errors import Invalid
 
@@ -29,6 +30,7 @@ class Settings:
     keep: timedelta | None = timedelta(days=30)  # WINDLASS_KEEP_DAYS, 0 for ever
     log_format: str = "text"  # WINDLASS_LOG_FORMAT
     log_level: str = "INFO"  # WINDLASS_LOG_LEVEL
+    command_environment: Mapping[str, str] = field(default_factory=dict)  # what commands inherit: PATH, HOME, LANG, TZ
     fault: str | None = None  # WINDLASS_FAULT: where the process is to die, for tests of recovery
 
 
@@ -47,7 +49,7 @@ def read(environ: Mapping[str, str] | None = None) -> Settings:
                 mistakes.append(f"{told}: {error}")
     if mistakes:
         raise Invalid("; ".join(mistakes))
-    return Settings(**values)  # type: ignore[arg-type]  # names and types stand side by side below
+    return Settings(**values, command_environment=inherited(given))  # type: ignore[arg-type]  # names and types stand side by side below
 
 
 def default_home() -> Path:

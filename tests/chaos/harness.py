@@ -155,8 +155,8 @@ class Crew:
         """Nobody met an error that it did not expect: no defect, no deadlock."""
         for worker in self.members:
             said = worker.output()
-            assert " ERROR " not in said, f"{worker.id}: {said[-5000:]}"
-            assert "Traceback" not in said, f"{worker.id}: {said[-5000:]}"
+            for words in (" ERROR ", " CRITICAL ", "--- Logging error ---"):
+                assert words not in said, f"{worker.id}: {said[said.index(words) :][:5000]}"
 
     def __enter__(self) -> Self:
         return self

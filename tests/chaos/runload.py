@@ -11,11 +11,11 @@ from typing import Any
 import asyncpg
 
 from windlass import Context, NonRetryable, Windlass
+from windlass.store.pool import GONE
 
-EFFECT = "insert into effects (job_id, attempt, fence, worker) values ($1, $2, $3, $4)"
+EFFECT = """insert into effects (job_id, attempt, fence, worker) values ($1, $2, $3, $4)
+ on conflict (job_id, fence) do nothing"""  # when a connection broke it may have been written after all
 WORKER = os.environ.get("CHAOS_WORKER", "")
-AWAY = (OSError, asyncio.TimeoutError, asyncpg.InterfaceError, asyncpg.PostgresConnectionError)
-AWAY_TOO = (asyncpg.exceptions.OperatorInterventionError, asyncpg.exceptions.TooManyConnectionsError)
 FILES = 5
 ODD = 3
 
@@ -72,7 +72,7 @@ async def leave_effect(ctx: Context) -> None:
             pool = await effects()
             await pool.execute(EFFECT, ctx.id, ctx.attempt, ctx.fence, WORKER)
             return
-        except (*AWAY, *AWAY_TOO):
+        except GONE:
             await asyncio.sleep(0.1)
 
 

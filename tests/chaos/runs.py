@@ -212,6 +212,11 @@ INVARIANTS = {
                                 and parent_round = r.round) as copy) as copies
               from windlass.run r cross join lateral jsonb_each(r.fans) as f where r.fans is not null) as x
          where fan[2:5] <> copies""",
+    "nothing begins after its run has ended": """
+        select r.id, r.state, r.steps, j.step, j.created_at, r.finished_at from windlass.run r
+          join (select run_id, step, created_at, epoch as round from workflow.workflow_run union all
+                select parent_id, parent_step, created_at, parent_round from windlass.run) as j on j.run_id = r.id
+         where r.round = j.round and j.created_at > r.finished_at""",
     "what is recorded was done": """select id, run_id, step from workflow.workflow_run j
         where run_id is not null and status = 'succeeded' and not exists (select from effects e where e.job_id = j.id)""",
 }
@@ -232,6 +237,10 @@ select w.name, s.step, s.copies, count(*) from windlass.run r
 
 class Runs(Inbox):
     """The tables of runs, as any client sees them."""
+
+    async def prepare(self) -> None:
+        await super().prepare()
+        await self.execute("create unique index on effects (job_id, fence)")
 
     async def deploy(self, *designs: Design) -> None:
         async with self._app() as app:

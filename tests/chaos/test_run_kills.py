@@ -1,7 +1,6 @@
 """Two engines, four workers, kill -9 of any of them at random moments: no run is stuck, none is done twice."""
 
 import random
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,12 +16,8 @@ class Staff:
     """Six processes, each replaced when it dies."""
 
     def __init__(self, crew: Crew) -> None:
-        self._hire: dict[str, Callable[[], WorkerProcess]] = {}
-        for name in ENGINES:
-            self._hire[name] = lambda name=name: crew.engine(name)
-        for name in WORKERS:
-            self._hire[name] = lambda name=name: crew.start(name, lease=2, concurrency=20)
-        self.members = {name: hire() for name, hire in self._hire.items()}
+        self._crew = crew
+        self.members = {name: self._hire(name) for name in (*ENGINES, *WORKERS)}
 
     @property
     def workers(self) -> list[WorkerProcess]:
@@ -31,7 +26,10 @@ class Staff:
     def kill_one(self, rng: random.Random) -> None:
         name = rng.choice(list(self.members))
         self.members[name].kill()
-        self.members[name] = self._hire[name]()
+        self.members[name] = self._hire(name)
+
+    def _hire(self, name: str) -> WorkerProcess:
+        return self._crew.engine(name) if name in ENGINES else self._crew.start(name, lease=2, concurrency=20)
 
 
 async def survive(runs: Runs, folder: Path, count: int, *, kills: int, within: float) -> None:

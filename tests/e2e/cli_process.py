@@ -58,7 +58,7 @@ class Cli:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             cwd=self.folder,
-            env=self._environment(env),
+            env=self.environment(**env),
         )
         async with asyncio.timeout(PATIENCE):
             out, err = await process.communicate(stdin)
@@ -73,7 +73,7 @@ class Cli:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             cwd=self.folder,
-            env=self._environment(env),
+            env=self.environment(**env),
         )
         running = Running(process)
         try:
@@ -83,7 +83,7 @@ class Cli:
                 process.kill()
             await running.end()
 
-    def _environment(self, more: dict[str, str]) -> dict[str, str]:
+    def environment(self, **more: str) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("WINDLASS_")}
         kept["WINDLASS_HOME"] = str(self.folder / "home")
         if self.database is not None:

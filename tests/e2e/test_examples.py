@@ -7,8 +7,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_demo_shows_a_crash_and_loses_nothing() -> None:
-    done = subprocess.run([sys.executable, "examples/demo.py"], cwd=ROOT, capture_output=True, text=True, timeout=110)
+def test_the_demo_shows_crashes_and_loses_nothing() -> None:
+    done = subprocess.run([sys.executable, "-m", "examples.demo"], cwd=ROOT, capture_output=True, text=True, timeout=110)
     assert done.returncode == 0, done.stderr
     assert "402 succeeded, 1 failed, 0 left" in done.stdout
     assert "0 were recorded twice" in done.stdout
+    assert "The run completed" in done.stdout
+    assert "✘ points" in done.stdout

@@ -5,6 +5,7 @@ import json
 import os
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from windlass.core.outcome import Failed, Outcome, Succeeded
@@ -35,7 +36,7 @@ class Heard:
 
 
 def request(run: str, **fields: Any) -> CommandRequest:
-    identity = {"run_id": "run-1", "workflow": "nightly", "step": "clean", "attempt": 2, "fence": 7}
+    identity: dict[str, Any] = {"run_id": "run-1", "workflow": "nightly", "step": "clean", "attempt": 2, "fence": 7}
     return CommandRequest(run=run, **identity | fields)
 
 
@@ -62,8 +63,9 @@ def failed(outcome: Outcome, *, retryable: bool) -> dict[str, Any]:
 
 
 def is_gone(pid: str) -> bool:
+    """Dead counts, even if process 1 has not noticed yet."""
     try:
         os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return True
-    return False
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] in (b"Z", b"X")
+    except (ProcessLookupError, FileNotFoundError):
+        return not Path(f"/proc/{pid}").exists()

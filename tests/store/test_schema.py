@@ -81,7 +81,7 @@ async def test_ten_processes_that_start_at_once_migrate_once(empty: str) -> None
             return len(await migrate(conn))
 
     done = await asyncio.gather(*(start() for _ in range(10)))
-    assert sorted(done) == [0] * 9 + [len(migrations())]
+    assert sum(done) == len(migrations())  # they may take turns
     async with connected(empty) as conn:
         assert await applied(conn) == [m.version for m in migrations()]
 

@@ -10,7 +10,7 @@ from windlass.app import Windlass
 from windlass.cli.files import Loaded, load, tell
 from windlass.cli.output import Json, cell, note, record, say, show_json
 from windlass.cli.running import use
-from windlass.engine import workflows
+from windlass.engine import triggers, workflows
 from windlass.engine.unit import Unit
 from windlass.engine.workflows import Change, Preview, Published
 
@@ -46,16 +46,21 @@ def _refuse(loaded: Loaded, *, json: bool) -> None:
 
 
 def _publish(loaded: Loaded, *, json: bool) -> None:
-    async def action(app: Windlass) -> tuple[list[Published], list[str]]:
+    async def action(app: Windlass) -> tuple[list[Published], list[str], dict[str, str]]:
         unit = await app.open()
-        return await workflows.publish_many(unit, loaded.workflows), await _warnings(unit, loaded)
+        published = await workflows.publish_many(unit, loaded.workflows)
+        addresses = {one.name: triggers.address(unit, one.token) for one in published if one.token is not None}
+        return published, await _warnings(unit, loaded), addresses
 
-    published, warnings = use(action)
+    published, warnings, addresses = use(action)
     if json:
-        _show_json([_fields(one) for one in published], warnings)
+        _show_json([_fields(one, addresses.get(one.name)) for one in published], warnings)
         return
     for one in published:
         say(f"{_change(one)} {one.name} version {one.number}", "" if one.changed else "dim")
+        if one.name in addresses:
+            say(f"address of {one.name}: {addresses[one.name]}")
+            note(f"keep it: it is not shown again; windlass workflows rotate {one.name} makes another")
     _warn(warnings)
 
 
@@ -93,10 +98,11 @@ def _warn(warnings: Iterable[str]) -> None:
         note(f"warning: {warning}")
 
 
-def _fields(published: Published) -> dict[str, Any]:
+def _fields(published: Published, address: str | None) -> dict[str, Any]:
     fields = record(published)
-    del fields["created"], fields["changed"]
-    return {**fields, "change": _change(published)}
+    del fields["created"], fields["changed"], fields["token"]
+    shown = {} if address is None else {"address": address}
+    return {**fields, "change": _change(published), **shown}
 
 
 def _change(published: Published) -> Change:

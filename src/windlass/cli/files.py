@@ -58,6 +58,19 @@ def sound(files: Iterable[Path]) -> list[Workflow]:
     return found.workflows
 
 
+def chosen(file: Path, workflows: Iterable[Workflow], name: str | None) -> Workflow:
+    """The one of this name, or the only one."""
+    found = {workflow.name: workflow for workflow in workflows}
+    if name is None and len(found) == 1:
+        return next(iter(found.values()))
+    if name in found:
+        return found[name]
+    names = ", ".join(found)
+    if name is None:
+        raise Invalid(f"{file} has {len(found)} workflows: choose one with --workflow ({names})", field="workflow")
+    raise Invalid(f"{file} has no workflow {name!r}, but {names}", field="workflow")
+
+
 def tell(mistakes: Iterable[Mistake]) -> None:
     for mistake in mistakes:
         note(cell(f"error: {mistake}"))

@@ -39,7 +39,7 @@ class Lines(logging.Formatter):
         text = f"{_moment(record)} {record.levelname} {record.name}: {record.getMessage()}"
         if job := _job():
             text += f" [{job['job_type']} {job['job_id']} attempt {job['attempt']}]"
-        if record.exc_info is not None:
+        if record.exc_info:
             text = f"{text}\n{self.formatException(record.exc_info)}"
         return block(text)  # an error's text may come from anywhere, and this may be a terminal
 
@@ -61,7 +61,7 @@ class JsonLines(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         } | _job()
-        if record.exc_info is not None:
+        if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return json.dumps(line, ensure_ascii=True)
 

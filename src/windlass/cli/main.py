@@ -7,7 +7,23 @@ from typing import Annotated, Any
 import typer
 
 from windlass import __version__
-from windlass.cli import db, deploy, doctor, graph, jobs, submit, up, worker, workers, workflows
+from windlass.cli import (
+    db,
+    deploy,
+    doctor,
+    explain,
+    graph,
+    jobs,
+    run,
+    run_logs,
+    runs,
+    schedules,
+    submit,
+    up,
+    worker,
+    workers,
+    workflows,
+)
 from windlass.cli.output import block
 from windlass.cli.running import sentence
 
@@ -91,8 +107,31 @@ _add(_workflows, workflows.show, "show")
 _add(_workflows, workflows.versions, "versions")
 _add(_workflows, workflows.enable, "enable")
 _add(_workflows, workflows.disable, "disable")
+_add(_workflows, workflows.rotate, "rotate")
 _add(_workflows, workflows.delete, "delete")
 cli.add_typer(_workflows, name="workflows")
+
+_schedules = _group("What runs by the clock, and switches for it.")
+_add(_schedules, schedules.list_, "list")
+_add(_schedules, schedules.pause, "pause")
+_add(_schedules, schedules.resume, "resume")
+_add(_schedules, schedules.preview, "preview")
+_add(_schedules, schedules.backfill, "backfill", schedules.BACKFILL_EXAMPLES)
+cli.add_typer(_schedules, name="schedules")
+
+_add(cli, run.run, "run", run.EXAMPLES)
+
+_runs = _group("Look at runs, and steer them.")
+_add(_runs, runs.list_, "list", runs.LIST_EXAMPLES)
+_add(_runs, runs.show, "show")
+_add(_runs, run_logs.logs, "logs", run_logs.EXAMPLES)
+_add(_runs, runs.wait, "wait", runs.WAIT_EXAMPLES)
+_add(_runs, runs.cancel, "cancel")
+_add(_runs, runs.retry, "retry")
+_add(_runs, runs.rerun, "rerun")
+cli.add_typer(_runs, name="runs")
+
+_add(cli, explain.explain, "explain")
 
 _add(cli, graph.graph, "graph", graph.EXAMPLES)
 _add(cli, graph.schema, "schema")

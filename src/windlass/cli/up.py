@@ -13,7 +13,8 @@ from windlass.cli.loading import load
 from windlass.cli.output import Json, say, show_json
 from windlass.cli.running import leave, run
 from windlass.cli.signals import Signals
-from windlass.cli.worker import announce
+from windlass.cli.worker import AllowCommands, announce
+from windlass.core import duration
 from windlass.engine.database import without_password
 from windlass.runtime.worker import Worker, WorkerOptions
 from windlass.web import asgi
@@ -35,6 +36,8 @@ def up(
     ] = None,
     host: Annotated[str, typer.Option(help="Beyond loopback WINDLASS_API_KEY must be set.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 picks a free one.")] = 8080,
+    lease: Annotated[str, typer.Option(help="How long a job is ours without a heartbeat.")] = "30s",
+    allow_commands: AllowCommands = False,
     json: Json = False,
     log_format: logs.LogFormat = None,
 ) -> None:
@@ -43,17 +46,17 @@ def up(
     logs.configure(chosen, log_format=log_format)
     app = Windlass(settings=chosen) if target is None else load(target)
     listener = listen(host, port, keys=app.settings.api_keys)
-    leave(*run(_up(app, listener, json=json)))
+    options = WorkerOptions(lease=duration.parse(lease, field="lease"), allow_commands=allow_commands)
+    leave(*run(_up(app, listener, options, json=json)))
 
 
-async def _up(app: Windlass, listener: Listener, *, json: bool) -> tuple[Worker | None, int]:
+async def _up(app: Windlass, listener: Listener, options: WorkerOptions, *, json: bool) -> tuple[Worker | None, int]:
     with Signals() as signals:
         async with app:
             public = await app.listen_at(listener.url)
             guard = GuardOptions(host=listener.host, keys=app.settings.api_keys, public_host=urlsplit(public).hostname)
             async with serving(asgi.build(app, guard, stopping=signals.stop), listener):
                 _tell(app, listener, json=json)
-                options = WorkerOptions()
                 announce(app, options)
                 worker = await app.work(options, stop=signals.stop, at_once=signals.at_once)
         return worker, signals.exit_code

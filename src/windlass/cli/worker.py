@@ -28,6 +28,10 @@ windlass worker shop.jobs:app --prefix 'billing.%' --queue default --queue mail 
 The first SIGTERM or Ctrl-C drains: no new jobs, --grace to finish, the rest is handed back. The second ends at once."""
 
 _log = logging.getLogger("windlass.cli")
+AllowCommands = Annotated[
+    bool,
+    typer.Option("--allow-commands", help="Execute `run` steps: whoever deploys workflows can then run programs here."),
+]
 Target = Annotated[str, typer.Argument(metavar="MODULE:APP", help="Where the Windlass object is, shop.jobs:app.")]
 
 
@@ -36,11 +40,14 @@ def worker(
     worker_id: Annotated[str | None, typer.Option(help="Its name; default HOST-PID.")] = None,
     lease: Annotated[str, typer.Option(help="How long a job is ours without a heartbeat.")] = "30s",
     prefix: Annotated[list[str] | None, typer.Option(help="Serve only types LIKE this; may be repeated.")] = None,
-    queue: Annotated[list[str] | None, typer.Option(help="Default: default and sql; may be repeated.")] = None,
+    queue: Annotated[
+        list[str] | None, typer.Option(help="Default: default, sql and windlass (HTTP steps); may be repeated.")
+    ] = None,
     concurrency: Annotated[int, typer.Option(help="How many jobs run at a time.")] = 100,
     grace: Annotated[str, typer.Option(help="How long running jobs may take to finish when it drains.")] = "30s",
     metrics_port: Annotated[int | None, typer.Option(min=0, max=65535, help="Serve /health and /metrics here.")] = None,
     metrics_host: Annotated[str, typer.Option(help="Beyond loopback WINDLASS_API_KEY must be set.")] = "127.0.0.1",
+    allow_commands: AllowCommands = False,
     log_format: logs.LogFormat = None,
 ) -> None:
     """Run the handlers of an app."""
@@ -52,6 +59,7 @@ def worker(
         prefixes=prefix or (),
         queues=queue or WorkerOptions.queues,
         concurrency=concurrency,
+        allow_commands=allow_commands,
     )
     options = replace(options, id=worker_id) if worker_id is not None else options
     check_prefixes(app, prefix or [])

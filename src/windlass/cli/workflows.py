@@ -11,7 +11,7 @@ from windlass.cli.running import use
 from windlass.core.definition import parse
 from windlass.core.drawing_tree import draw_tree
 from windlass.core.drawing_words import trigger
-from windlass.engine import workflows
+from windlass.engine import triggers, workflows
 from windlass.engine.workflows import PAGE_LIMIT, Page, VersionPage
 
 Name = Annotated[str, typer.Argument(metavar="NAME")]
@@ -94,6 +94,21 @@ def enable(names: Names, json: Json = False) -> None:
 def disable(names: Names, json: Json = False) -> None:
     """Refuse new runs; live ones go on."""
     each(names, "disabled", lambda app, name: app.enable_workflow(name, False), key="name", json=json)
+
+
+def rotate(name: Name, json: Json = False) -> None:
+    """A new address for a workflow with a webhook trigger: shown once, and the old one stops working."""
+
+    async def action(app: Windlass) -> str:
+        unit = await app.open()
+        return triggers.address(unit, await triggers.rotate(unit, name))
+
+    address = use(action)
+    if json:
+        show_json({"name": name, "address": address})
+        return
+    say(address)
+    note("keep it: it is not shown again, and the old address does not work any more")
 
 
 def delete(names: Names, json: Json = False) -> None:

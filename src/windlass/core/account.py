@@ -36,7 +36,7 @@ class JobAccount:
     max_attempts: int
     due_at: datetime
     error: str | None = None
-    worker: str | None = None
+    worker: str | None = None  # who has it, or had it last
     stopping: bool = False  # its holder is asked to stop
     served: Served = Served.YES
     runtime: str = "python"

@@ -270,11 +270,14 @@ class _Board:
         elif step in self._fans:
             self._move(step, Letter.ACTIVE, reason)
             self._resume(step, self._fans[step])
-        elif isinstance(fan_out, Parallel) and isinstance(fan_out.count, int):
-            self._spread(step, fan_out.count)
         else:
-            self._asked.add(step)
-            self.commands.append(Expand(step))
+            if reason is not None:  # it is not active yet: how many instances there are may have to be found out
+                self.commands.append(Note(step, Letter.ACTIVE, reason))
+            if isinstance(fan_out, Parallel) and isinstance(fan_out.count, int):
+                self._spread(step, fan_out.count)
+            else:
+                self._asked.add(step)
+                self.commands.append(Expand(step))
 
     def _spread(self, step: int, count: int) -> None:
         if count == 0:

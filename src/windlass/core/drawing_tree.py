@@ -28,16 +28,20 @@ assert len(MARKS) == len(Letter)
 def draw_tree(workflow: Workflow, letters: str | None = None) -> str:
     """Each step once, under the latest of those it needs, the others being named; the final step comes last."""
     told = states(workflow, letters)
+    found = [f"{printable(workflow.name)}  {cut(printable(trigger(workflow.trigger)), LONGEST)}"]
+    for left, n, above in places(workflow):
+        over = workflow.steps[above].name if above is not None else None
+        found.append(f"{left}{_line(workflow.steps[n], over, told[n])}")
+    return "\n".join(found) + "\n"
+
+
+def places(workflow: Workflow) -> list[tuple[str, int, int | None]]:
+    """(what stands left of it, step, the step it stands under), top down."""
     depth = _depths(workflow)
     parent = [_main_parent(workflow, n, depth) for n in range(len(workflow.steps))]
     branches = _branches(parent, depth, workflow.plan.final)
-    found = [f"{printable(workflow.name)}  {cut(printable(trigger(workflow.trigger)), LONGEST)}"]
-    end = [] if workflow.plan.final is None else [("", "", workflow.plan.final)]
-    for prefix, joint, n in _walk(branches) + end:
-        above = parent[n]
-        over = workflow.steps[above].name if above is not None else None
-        found.append(f"{prefix}{joint}{_line(workflow.steps[n], over, told[n])}")
-    return "\n".join(found) + "\n"
+    found = [(f"{prefix}{joint}", n, parent[n]) for prefix, joint, n in _walk(branches)]
+    return found if workflow.plan.final is None else [*found, ("", workflow.plan.final, parent[workflow.plan.final])]
 
 
 def _line(step: Step, above: str | None, state: str | None) -> str:

@@ -128,17 +128,17 @@ def _failure(account: Account, step: StepAccount) -> Iterator[str]:
         yield f"{verb}: {fan.failed} of {fan.count} instances failed and {fan.succeeded} succeeded."
         if step.failed is not None:
             yield f"The first is number {step.failed.item}: {first_line(step.failed.error)}."
-            yield f"Its log: windlass runs logs {account.id} --step {step.step.name} --index {step.failed.item}."
+            yield f"Its log: `windlass runs logs {account.id} --step {step.step.name} --index {step.failed.item}`."
         return
     if step.below is not None:
         yield f"{verb}: {first_line(step.reason or f'run {step.below.id} is {step.below.state}')}."
-        yield f"To see why: windlass explain {step.below.id}."
+        yield f"To see why: `windlass explain {step.below.id}`."
         return
     yield f"{verb}: {first_line(step.reason or (step.job.error if step.job else None))}."
     if step.job is not None:
         used, most = step.job.failures, step.job.max_attempts
         yield f"It was tried {_times(used)}" + (f" of {most} possible" if used < most else "") + "."
-        yield f"Its log: windlass runs logs {account.id} --step {step.step.name}."
+        yield f"Its log: `windlass runs logs {account.id} --step {step.step.name}`."
 
 
 def _handling(account: Account, n: int) -> Iterator[str]:
@@ -168,7 +168,7 @@ def _run(account: Account) -> Iterator[str]:
         case RunState.PENDING:
             yield _held(account)
         case RunState.RUNNING:
-            yield f"The run is under way{time.replace(' after', ' for')}: {_counted(account)}."
+            yield f"The run has been under way{time.replace(' after', ' for')}: {_counted(account)}."
         case RunState.COMPLETED:
             yield f"The run completed{time}: {_counted(account)}."
             yield from _failures(account)
@@ -179,11 +179,13 @@ def _run(account: Account) -> Iterator[str]:
             by = f" by {account.actor}" if account.actor else ""
             why = f": {account.reason}" if account.reason else ""
             yield f"The run was cancelled{by}{time}{why}."
-            yield f"At that moment {_counted(account)}."
+            yield f"Now {_counted(account)}."
         case RunState.TIMEOUT:
             yield f"The run timed out{time}: it had to end by {at(account.expires_at)}; {_counted(account)}."
         case _:
             assert_never(account.state)
+    if account.parent_id is not None:
+        yield f"It was started by run {account.parent_id}: `windlass explain {account.parent_id}`."
     if account.asked_again is not None:
         yield f"It was done again {_times(account.round)}, the last time: {account.asked_again}."
 
@@ -191,10 +193,8 @@ def _run(account: Account) -> Iterator[str]:
 def _held(account: Account) -> str:
     limit = account.workflow.concurrency
     if limit is not None and account.running >= limit:
-        return (
-            f"The run waits to begin: workflow {account.workflow.name} lets {limit} {_verb(limit, 'run', 'runs')} go at a "
-            f"time, and {account.running} {_verb(account.running, 'is', 'are')} under way."
-        )
+        rule = f"workflow {account.workflow.name} lets {limit} {_verb(limit, 'run', 'runs')} go at a time"
+        return f"The run waits to begin: {rule}, and {account.running} {_verb(account.running, 'is', 'are')} under way."
     return "The run waits to begin: a worker or windlass up begins it in a moment, if one runs."
 
 

@@ -20,10 +20,11 @@ def now_of(account: Account, step: StepAccount) -> Iterator[str]:
         yield f"{fan.ended} of its {fan.count} instances have ended{failed}; {fan.active} are under way{later}."
     if step.below is not None:
         yield _below(step)
+    elif isinstance(step.step.action, HookAction):
+        until = f", until {at(step.wakes_at)} at the latest" if step.wakes_at is not None else ""
+        yield f"It waits for a callback from outside{until}."
     elif step.wakes_at is not None:
         yield f"It sleeps until {at(step.wakes_at)}, {_from_now(account, step.wakes_at)}."
-    elif isinstance(step.step.action, HookAction):
-        yield "It waits for a callback from outside."
     elif step.job is not None:
         yield from _job(account, step, step.job)
     else:
@@ -44,8 +45,9 @@ def _below(step: StepAccount) -> str:
     below = step.below
     assert below is not None
     if below.count == 1:
-        return f"It waits for run {below.id}, which is {below.state}: windlass explain {below.id}."
-    return f"It waits for {below.live} of {below.count} runs, one is {below.id}, {below.state}: windlass explain {below.id}."
+        return f"It waits for run {below.id}, which is {below.state}: `windlass explain {below.id}`."
+    told = f"{below.live} of {below.count} runs are under way; one to look at is {below.state}"
+    return f"It waits for its runs: {told}, `windlass explain {below.id}`."
 
 
 def _job(account: Account, step: StepAccount, job: JobAccount) -> Iterator[str]:
@@ -69,14 +71,12 @@ def _in_line(which: str, job: JobAccount) -> Iterator[str]:
     match job.served:
         case Served.NOBODY:
             queue = "" if job.queue == "default" else f" --queue {job.queue}"
-            yield (
-                f"No worker serves type {job.type} in queue {job.queue}: start one with windlass worker MODULE:APP{queue}, "
-                "where APP has a handler for it."
-            )
+            start = f"start one with `windlass worker MODULE:APP{queue}`, where APP has a handler for it"
+            yield f"No worker serves type {job.type} in queue {job.queue}: {start}."
         case Served.OFF:
             yield f"Type {job.type} is switched off: set is_enabled of its row in workflow.workflow_registry."
         case Served.ELSEWHERE:
-            yield f"{which} waits in queue {job.queue} for a {job.runtime} worker: its type is registered to that runtime."
+            yield f"{which} waits in queue {job.queue} for a {job.runtime} worker: {job.type} is registered to it."
         case Served.YES:
             yield f"{which} waits in queue {job.queue} for a free worker."
 

@@ -40,7 +40,11 @@ def compile_payload(action: Action) -> Payload:
             return _http(action)
         case CommandAction():
             command, given = binding.compile_command(action.run), binding.compile(action.input)
-            return _many([command, given], lambda facts: {"run": command.resolve(facts), "input": given.resolve(facts)})
+            fixed = {"runs_on": action.runs_on}
+            return _many(
+                [command, given],
+                lambda facts: {"run": command.resolve(facts), "input": given.resolve(facts), **fixed},
+            )
         case SleepAction() | HookAction():
             return Payload((), lambda _: None)
         case _:

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any
 
 from windlass.cron.context import here
-from windlass.cron.job import Call, Skip, Wrapper, tell
+from windlass.cron.job import Call, LocalWrapper, Skip, Wrapper, tell
 from windlass.errors import Invalid
 
 logger = logging.getLogger("windlass.cron")
@@ -32,7 +32,7 @@ OnChange = Callable[[BreakerState, BreakerState], object]
 def circuit_breaker(threshold: int, cooldown: timedelta, *, on_change: OnChange | None = None) -> Wrapper:
     """A breaker of its own for each entry. To watch one, or to share it, make a `CircuitBreaker` and use that."""
     CircuitBreaker(threshold, cooldown)  # a mistake is told here, not when the first entry is added
-    return lambda call: CircuitBreaker(threshold, cooldown, on_change=on_change)(call)
+    return LocalWrapper("circuit_breaker", lambda call: CircuitBreaker(threshold, cooldown, on_change=on_change)(call))
 
 
 class CircuitBreaker:

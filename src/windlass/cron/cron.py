@@ -56,8 +56,9 @@ class Cron:
             retention=retention,
             threads=threads,
         )
+        self.observers = tuple(observers)
         self._door = Door()
-        self._notices = Notices(tuple(observers))
+        self._notices = Notices(self.observers)
         self._state = Scheduler(self.options, clock or SystemClock(), self._notices, self._ring)
         self._registry = Registry(self._state)
         self._life = Lifecycle(self._door, self._state)

@@ -53,6 +53,11 @@ class Entry:
     run_once: bool
     schedule: Spec = field(repr=False)
     job: Job = field(repr=False)
+    workflow: str | None = None  # that it was added with
+    run_immediately: bool = False  # and has not yet
+    missed: Missed = Missed.SKIP
+    grace: timedelta | None = None
+    wrappers: tuple[Wrapper, ...] = field(default=(), repr=False)  # the scheduler's and its own
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -63,6 +68,7 @@ class LiveEntry:
     job: Job
     call: Call
     wrappers: tuple[Wrapper, ...] = ()
+    workflow: str | None = None
     tags: frozenset[str] = frozenset()
     run_once: bool = False
     run_immediately: bool = False
@@ -89,6 +95,11 @@ class LiveEntry:
             run_once=self.run_once,
             schedule=self.schedule,
             job=self.job,
+            workflow=self.workflow,
+            run_immediately=self.run_immediately,
+            missed=self.missed,
+            grace=self.grace,
+            wrappers=self.wrappers,
         )
 
 

@@ -22,6 +22,17 @@ Wrapper = Callable[[Call], Call]
 
 
 @dataclass(frozen=True, slots=True)
+class LocalWrapper:
+    """A wrapper that remembers other starts: what it promises holds within this process, not among several."""
+
+    name: str
+    wrap: Wrapper
+
+    def __call__(self, call: Call) -> Call:
+        return self.wrap(call)
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
     """Returned by a job that failed and does not want to raise."""
 

@@ -65,6 +65,7 @@ class Notices:
 
     def __init__(self, observers: tuple[Observer, ...]) -> None:
         self._observers = observers
+        self.wanted = bool(observers)  # else nobody need find the words
         self._waiting: deque[tuple[str, Callable[[], object]]] = deque()
         self._telling = False
 
@@ -82,7 +83,7 @@ class Notices:
         self._add("on_workflow_complete", snapshot)
 
     def tell(self) -> None:
-        if self._telling:
+        if self._telling or not self._waiting:
             return
         self._telling = True
         try:
@@ -94,7 +95,7 @@ class Notices:
             self._telling = False
 
     def _add(self, name: str, make: Callable[[], object]) -> None:
-        if self._observers:
+        if self.wanted:
             self._waiting.append((name, make))
 
     def _call(self, observer: Observer, name: str, make: Callable[[], object]) -> None:

@@ -86,7 +86,7 @@ class Registry:
     def add_workflow(self, workflow: Workflow) -> list[EntryId]:
         """Everything that can fail comes before the first change, so there is nothing to roll back."""
         workflow.check()
-        made = {step.name: self._step(step) for step in workflow}
+        made = {step.name: self._step(step, workflow.name) for step in workflow}
         for name in made:
             self._entries.check_name(name)
         self._entries.check_room(len(made))
@@ -115,10 +115,10 @@ class Registry:
         entry = self._entries.find(key)
         return NOBODY if entry is None else entry.id
 
-    def _step(self, step: WorkflowStep) -> LiveEntry:
-        return self._made(step.spec, step.job, EntryOptions(**step.options, name=step.name))
+    def _step(self, step: WorkflowStep, workflow: str) -> LiveEntry:
+        return self._made(step.spec, step.job, EntryOptions(**step.options, name=step.name), workflow)
 
-    def _made(self, spec: str | Spec, job: Job, options: EntryOptions) -> LiveEntry:
+    def _made(self, spec: str | Spec, job: Job, options: EntryOptions, workflow: str | None = None) -> LiveEntry:
         _refuse_unknown(options)
         name, settings = options.get("name"), self._scheduler.options
         wrappers = (*settings.wrappers, *options.get("wrappers", ()))
@@ -130,6 +130,7 @@ class Registry:
             job=job,
             call=call,
             wrappers=wrappers,
+            workflow=workflow,
             tags=frozenset(options.get("tags", ())),
             run_once=options.get("run_once", False),
             run_immediately=options.get("run_immediately", False),

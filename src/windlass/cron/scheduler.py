@@ -139,7 +139,8 @@ class Scheduler:
             self._due.drop(entry.id)
         else:
             self._due.put(entry.id, entry.next)
-            self.notices.schedule(Scheduled(entry.id, entry.label, entry.next))
+            if self.notices.wanted:
+                self.notices.schedule(Scheduled(entry.id, entry.label, entry.next))
 
     def _reschedule(self, now: datetime) -> None:
         logger.warning("the clock went back from %s to %s; all next times are found anew", self._seen, now)
@@ -180,7 +181,8 @@ class Scheduler:
 
     def _launch(self, entry: LiveEntry, scheduled: datetime, execution_id: str, ended: Done) -> None:
         entry.prev = scheduled
-        self.notices.job_start(JobStarted(entry.id, entry.label, scheduled, execution_id))
+        if self.notices.wanted:
+            self.notices.job_start(JobStarted(entry.id, entry.label, scheduled, execution_id))
         self.runner.launch(entry, scheduled, execution_id, ended)
         if entry.run_once:
             self._detach(entry)
@@ -201,6 +203,8 @@ class Scheduler:
             logger.error("job %s failed: %s", context.name, ending.reason, exc_info=ending.error)
         elif ending.result is JobResult.SKIPPED:
             logger.info("job %s was skipped: %s", context.name, ending.reason)
+        if not self.notices.wanted:
+            return
         self.notices.job_complete(
             JobCompleted(
                 context.entry_id,

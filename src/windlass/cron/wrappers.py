@@ -14,7 +14,7 @@ from typing import Any
 
 from windlass.cron.breaker import CircuitBreaker, circuit_breaker
 from windlass.cron.context import JobContext, enter, here, pause
-from windlass.cron.job import Call, JobTimedOut, Skip, Wrapper, tell
+from windlass.cron.job import Call, JobTimedOut, LocalWrapper, Skip, Wrapper, tell
 from windlass.cron.retrying import retry_with_backoff
 from windlass.cron.slots import Slots
 from windlass.errors import Invalid
@@ -61,24 +61,26 @@ def recover(*, level: int = logging.ERROR) -> Wrapper:
 
 def skip_if_running() -> Wrapper:
     """Skip a start while an earlier one of the same entry is under way."""
-    return lambda call: _skipping(call, Slots(1), "an earlier start of it is still running")
+    reason = "an earlier start of it is still running"
+    return LocalWrapper("skip_if_running", lambda call: _skipping(call, Slots(1), reason))
 
 
 def delay_if_running() -> Wrapper:
     """Let starts of the same entry wait for each other; a wait of more than a minute is logged."""
-    return lambda call: _queueing(call, Slots(1))
+    return LocalWrapper("delay_if_running", lambda call: _queueing(call, Slots(1)))
 
 
 def max_concurrent(count: int) -> Wrapper:
     """At most so many of all the jobs that share this wrapper at a time; the others wait."""
     slots = Slots(_positive(count))
-    return lambda call: _queueing(call, slots)
+    return LocalWrapper("max_concurrent", lambda call: _queueing(call, slots))
 
 
 def max_concurrent_skip(count: int) -> Wrapper:
     """At most so many of all the jobs that share this wrapper at a time; the others are skipped."""
     slots = Slots(_positive(count))
-    return lambda call: _skipping(call, slots, f"{count} jobs are running already")
+    reason = f"{count} jobs are running already"
+    return LocalWrapper("max_concurrent_skip", lambda call: _skipping(call, slots, reason))
 
 
 def jitter(longest: timedelta) -> Wrapper:

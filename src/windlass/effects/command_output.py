@@ -29,8 +29,8 @@ def failure(code: int, last_line: bytes) -> Failed:
     if code < 0:
         name = _signal(-code) or f"signal {-code}"
         return Failed({"type": "Killed", "message": f"killed by {name}{said}", "signal": name})
-    name = _signal(code - 128)  # how a shell tells that what it ran was killed
-    told = f"exited with {code} (128 + {name})" if name else f"exited with {code}"
+    inner = _signal(code - 128)  # how a shell tells that what it ran was killed
+    told = f"exited with {code} (128 + {inner})" if inner else f"exited with {code}"
     return Failed({"type": "ExitCode", "message": f"{told}{said}", "exit_code": code})
 
 

@@ -14,12 +14,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+from windlass.effects.command_group import Group
 from windlass.effects.command_lines import Lines
 
 SHELL = "/bin/sh"
 CHUNK = 65_536
 MAX_REST = 1_048_576  # the most a pipe can hold: more was not written before the end
-LOOK_EVERY = 0.02
 KILLED_WITHIN = 2.0  # seconds; only a process stuck in the kernel takes longer
 
 
@@ -27,7 +27,6 @@ class Process:
     def __init__(self, command: str, *, cwd: Path, env: Mapping[str, str], out: Lines, err: Lines) -> None:
         self._loop = asyncio.get_running_loop()
         self._exited = asyncio.Event()
-        self._is_gone = False
         self._popen = subprocess.Popen(  # noqa: S603 - running what a definition says is what this is for
             [SHELL, "-c", "--", command],
             stdin=subprocess.DEVNULL,
@@ -37,6 +36,7 @@ class Process:
             env=env,
             start_new_session=True,
         )
+        self._group = Group(self._popen.pid)
         assert self._popen.stdout is not None
         assert self._popen.stderr is not None
         self._pipes = (Pipe(self._popen.stdout, out), Pipe(self._popen.stderr, err))
@@ -50,47 +50,28 @@ class Process:
     async def end(self, grace: float) -> None:
         """Ask what is left of the group to end, kill it after `grace`; cancelled meanwhile, kill it at once."""
         try:
-            if self._signal(signal.SIGTERM) and not await self._gone(grace):
-                self._signal(signal.SIGKILL)
-                await self._gone(KILLED_WITHIN)
+            if self._group.signal(signal.SIGTERM) and not await self._dead(grace):
+                self._group.signal(signal.SIGKILL)
+                await self._dead(KILLED_WITHIN)
         finally:
-            self._signal(signal.SIGKILL)
+            self._group.signal(signal.SIGKILL)
             for pipe in self._pipes:
                 pipe.finish()
 
-    async def _gone(self, within: float) -> bool:
+    async def _dead(self, within: float) -> bool:
         try:
             async with asyncio.timeout(within):
                 await self._exited.wait()
-                while self._signal(0):
-                    await asyncio.sleep(LOOK_EVERY)  # nothing tells when a group is empty
-                    self._bury()
+                await self._group.dead()
         except TimeoutError:
             return False
         return True
-
-    def _signal(self, number: int) -> bool:
-        """False: there is nobody. From then on the number may be given to others, so nothing is sent to it again."""
-        if not self._is_gone:
-            try:
-                os.killpg(self._popen.pid, number)
-            except ProcessLookupError:
-                self._is_gone = True
-            except PermissionError:
-                pass  # somebody is there, under another user
-        return not self._is_gone
-
-    def _bury(self) -> None:
-        """In a container we may be process 1, which inherits the orphans: they are there until it looks at them."""
-        with suppress(ChildProcessError):
-            while os.waitpid(-self._popen.pid, os.WNOHANG)[0]:
-                pass
 
     def _watch(self) -> None:
         try:
             threading.Thread(target=self._wait, name=f"windlass-command-{self._popen.pid}", daemon=True).start()
         except RuntimeError:  # no more threads
-            self._signal(signal.SIGKILL)
+            self._group.signal(signal.SIGKILL)
             self._popen.wait()
             for pipe in self._pipes:
                 pipe.finish()

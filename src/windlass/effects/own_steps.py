@@ -3,8 +3,9 @@
 from datetime import timedelta
 from typing import Any
 
-from windlass.core.outcome import Outcome
-from windlass.core.payload import HTTP_TYPE, OWN_QUEUE
+from windlass.core.outcome import Failed, Outcome
+from windlass.core.payload import COMMAND_TYPE, HTTP_TYPE, OWN_QUEUE
+from windlass.effects.command import CommandRequest, Commands
 from windlass.effects.context import Context
 from windlass.effects.handlers import Handler
 from windlass.effects.http import Http, HttpRequest
@@ -27,3 +28,25 @@ def http_handler(http: Http) -> Handler:
         return await http.perform(wanted)
 
     return Handler.of(HTTP_TYPE, request, queue=OWN_QUEUE, keeps_time=True, wants_upstream=False)
+
+
+def command_handler(commands: Commands) -> Handler:
+    async def command(ctx: Context, payload: Any) -> Outcome:
+        if payload["runs_on"] != "local":
+            told = f"runs_on: {payload['runs_on']} needs a launcher, and this worker has none: use local"
+            return Failed({"type": "NoLauncher", "message": told}, retryable=False)
+        wanted = CommandRequest(
+            run=payload["run"],
+            input=payload["input"],
+            run_id=ctx.run_id or ctx.id,
+            workflow=ctx.workflow or "",
+            step=ctx.step or "",
+            attempt=ctx.attempt,
+            fence=ctx.fence,
+            index=ctx.index or 0,
+            count=1 if ctx.count is None else ctx.count,
+            timeout=ctx.timeout,
+        )
+        return await commands.perform(wanted, ctx.keep)
+
+    return Handler.of(COMMAND_TYPE, command, queue=OWN_QUEUE, keeps_time=True, wants_upstream=False)

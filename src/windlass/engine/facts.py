@@ -12,7 +12,7 @@ from windlass.core.facts import MISSING, Facts, JsonText, TaskFacts
 from windlass.core.run import Letter, Run
 from windlass.core.step import ChildAction, HookAction, HttpAction, SleepAction, Step
 from windlass.engine import outputs
-from windlass.engine.outputs import MOST_INSTANCES, TooMany
+from windlass.engine.outputs import MOST_INSTANCES, TooMany, by_index
 from windlass.engine.unit import Unit
 from windlass.store import hooks, steps
 from windlass.store.hooks import Callback
@@ -30,7 +30,9 @@ STATUS = {
     Letter.SKIPPED: "skipped",
     Letter.CANCELLED: "cancelled",
 }
-NEVER_BEGAN = "template_error"
+NEVER_BEGAN = "template_error"  # the code of that reason, and the status of such a step
+INSTANCES = "instances"  # the code of a fan-out that failed
+Codes = Mapping[Place, str]
 
 
 class Asked(NamedTuple):
@@ -45,11 +47,13 @@ class Asked(NamedTuple):
         return {self.run.plan.number[path.name] for path in self.paths if path.root == "tasks"}
 
 
-async def load(conn: Connection, unit: Unit, asked: Iterable[Asked]) -> dict[UUID, Facts]:
-    """The facts of each run, without what differs from step to step."""
+async def load(
+    conn: Connection, unit: Unit, asked: Iterable[Asked], *, said: Codes | None = None
+) -> dict[UUID, Facts]:
+    """The facts of each run, without what differs from step to step. `said`: reasons that are not written down yet."""
     wanted = {ask.held.id: ask for ask in asked}
     given = await _given(conn, wanted)
-    tasks = await _tasks(conn, unit, wanted)
+    tasks = await _tasks(conn, unit, wanted, await _codes(conn, wanted, said or {}))
     urls = await _urls(conn, unit, wanted)
     return {
         id_: Facts(
@@ -79,7 +83,17 @@ async def _urls(conn: Connection, unit: Unit, wanted: Mapping[UUID, Asked]) -> d
     return found
 
 
-async def _tasks(conn: Connection, unit: Unit, wanted: Mapping[UUID, Asked]) -> dict[UUID, dict[str, TaskFacts]]:
+async def _codes(conn: Connection, wanted: Mapping[UUID, Asked], said: Codes) -> dict[Place, str | None]:
+    """Why steps failed that somebody asks about: one that never began may have left something in an earlier round."""
+    failed = [(id_, n) for id_, ask in wanted.items() for n in ask.steps if ask.run.letters[n] == Letter.FAILED]
+    known: dict[Place, str | None] = {place: said[place] for place in failed if place in said}
+    written = [place for place in failed if place not in known]
+    return known | await steps.codes(conn, written) if written else known
+
+
+async def _tasks(
+    conn: Connection, unit: Unit, wanted: Mapping[UUID, Asked], codes: Mapping[Place, str | None]
+) -> dict[UUID, dict[str, TaskFacts]]:
     kinds: dict[type, list[Place]] = defaultdict(list)
     for id_, ask in wanted.items():
         for number in ask.steps:
@@ -96,9 +110,12 @@ async def _tasks(conn: Connection, unit: Unit, wanted: Mapping[UUID, Asked]) -> 
     for id_, ask in wanted.items():
         for n in ask.steps:
             step, letter = ask.run.plan.steps[n], Letter(ask.run.letters[n])
-            found[id_][step.name] = _fact(
-                step, letter, rows.get((id_, n), ()), calls.get((id_, n)), children.get((id_, n))
-            )
+            place = id_, n
+            none_began = codes.get(place) == INSTANCES and place in jobs and place not in rows
+            if codes.get(place) == NEVER_BEGAN or none_began:
+                found[id_][step.name] = TaskFacts(status=NEVER_BEGAN)
+            else:
+                found[id_][step.name] = _fact(step, letter, rows.get(place, ()), calls.get(place), children.get(place))
     return found
 
 
@@ -112,6 +129,8 @@ def _by_run(wanted: Mapping[UUID, Asked], places: Sequence[Place]) -> dict[UUID,
 def _fact(step: Step, letter: Letter, rows: Sequence[Result], call: Callback | None, child: Any) -> TaskFacts:
     if letter in (Letter.SKIPPED, Letter.WAITING):
         return TaskFacts(status=STATUS[letter])
+    if step.fan_out is not None and letter is Letter.SUCCEEDED and not rows and not child:
+        return TaskFacts(status=STATUS[letter], body=[])  # over nothing
     match step.action:
         case HookAction():
             return _called(letter, call)
@@ -120,7 +139,7 @@ def _fact(step: Step, letter: Letter, rows: Sequence[Result], call: Callback | N
         case SleepAction():
             return TaskFacts(status=STATUS[letter])
         case _ if not rows:
-            return TaskFacts(status=NEVER_BEGAN if letter is Letter.FAILED else STATUS[letter])
+            return TaskFacts(status=STATUS[letter])
         case HttpAction():
             return _answered(letter, rows)
         case _:
@@ -138,16 +157,18 @@ def _returned(letter: Letter, rows: Sequence[Result]) -> TaskFacts:
     first = rows[0]
     if first.items is not None:
         whole = first.items <= MOST_INSTANCES
-        body: Any = [decode(row.result) for row in rows] if whole else MISSING
+        body: Any = by_index(first.items, rows, [decode(row.result) for row in rows]) if whole else MISSING
     else:
         body = MISSING if first.result is None else JsonText(first.result)
     return TaskFacts(status=STATUS[letter], body=body, error=first.error, attempt=first.attempts)
 
 
 def _answered(letter: Letter, rows: Sequence[Result]) -> TaskFacts:
+    count = rows[0].items
     answers = [decode(row.result) or {} for row in rows]
-    if rows[0].items is not None:
-        return TaskFacts(status=STATUS[letter], body=[JsonText(answer.get("body", "")).value for answer in answers])
+    if count is not None:
+        bodies = [JsonText(answer["body"]).value if "body" in answer else None for answer in answers]
+        return TaskFacts(status=STATUS[letter], body=by_index(count, rows, bodies) if count <= MOST_INSTANCES else MISSING)
     answer = answers[0]
     return TaskFacts(
         status=STATUS[letter],

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from windlass.core import hook, webhook
 from windlass.core.document import encode, plain
 from windlass.core.event import Ended, Event
+from windlass.core.incoming import kept_headers
 from windlass.core.run import OPEN, Letter, RunState
 from windlass.core.step import HookAction
 from windlass.core.workflow import Workflow
@@ -18,7 +19,6 @@ from windlass.store.runs import Held
 LIVE = frozenset({RunState.PENDING, RunState.RUNNING})
 BODY_LIMIT = 1_048_576
 ACTOR = "hook"
-KEPT_BACK = frozenset({"authorization", "cookie", "proxy-authorization"})  # never stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ async def receive(unit: Unit, token: str, body: bytes, headers: Mapping[str, str
             return Received(again=True)
         if held.state not in LIVE or held.steps[step] not in OPEN:
             raise Gone("nobody waits for this callback any more: its step or its run has ended")
-        kept = {name: value for name, value in headers.items() if name not in KEPT_BACK}
+        kept = kept_headers(headers)
         text = plain(body.decode("utf-8", "replace"))
         await hooks.receive(conn, place, body=text, headers=encode(kept, field="headers"))
         news: list[Event] = []

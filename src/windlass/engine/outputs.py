@@ -13,6 +13,7 @@ from windlass.core.job import Claimed
 from windlass.core.plan import Plan
 from windlass.core.run import Letter
 from windlass.core.step import ChildAction, HookAction, HttpAction, Step
+from windlass.core.workflow import Workflow
 from windlass.engine.unit import Unit
 from windlass.store import hooks, steps
 from windlass.store.pool import Connection
@@ -41,7 +42,14 @@ async def of_steps(conn: Connection, unit: Unit, wanted: Mapping[UUID, tuple[Pla
         found |= await _children(conn, unit, wanted, below)
     for call in await hooks.bodies(conn, called) if called else ():
         found[call.run_id, call.step] = JsonText(call.body).value
+    if silent := [place for place in places if place not in found and _step(wanted, place).fan_out is not None]:
+        found |= {place: [] for place in await steps.succeeded(conn, silent)}
     return {place: found.get(place) for place in places}
+
+
+async def definition(unit: Unit, version_id: int) -> Workflow:
+    async with unit.once() as conn:
+        return (await unit.definitions.of(conn, [version_id]))[version_id]
 
 
 async def of_needs(unit: Unit, jobs: Sequence[Claimed]) -> dict[UUID, dict[str, Any]]:
@@ -97,14 +105,22 @@ def _output(step: Step, rows: Sequence[Result]) -> Any:
     values = [decode(row.result) for row in rows]
     if isinstance(step.action, HttpAction):
         values = [JsonText(value["body"]).value if value else None for value in values]
-    return values[0] if count is None else values
+    return values[0] if count is None else by_index(count, rows, values)
+
+
+def by_index(count: int, rows: Sequence[Result], values: Sequence[Any]) -> list[Any]:
+    """The list of a fanned-out step; null for an instance that has no job, because its templates had no value."""
+    if len(rows) == count:
+        return list(values)
+    known = {row.item: value for row, value in zip(rows, values, strict=True)}
+    return [known.get(n) for n in range(count)]
 
 
 async def _children(
     conn: Connection, unit: Unit, wanted: Mapping[UUID, tuple[Plan, Iterable[int]]], places: Sequence[Place]
 ) -> dict[Place, Any]:
     rows: dict[Place, list[Any]] = defaultdict(list)
-    below = await steps.children(conn, places)
+    below = await steps.children(conn, [(*place, _step(wanted, place).fan_out is not None) for place in places])
     known = await unit.definitions.of(conn, {child.version_id for child in below})
     for child in below:
         plan = known[child.version_id].plan

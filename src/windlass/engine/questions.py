@@ -16,7 +16,7 @@ from windlass.core.reason import Reason
 from windlass.core.run import BAD, Letter, Run
 from windlass.core.step import CommandAction, Foreach
 from windlass.engine import facts as knowledge
-from windlass.engine.facts import Asked
+from windlass.engine.facts import NEVER_BEGAN, Asked, Codes
 from windlass.engine.recipes import Recipe
 from windlass.engine.unit import Unit
 from windlass.errors import Invalid
@@ -24,7 +24,6 @@ from windlass.store import steps
 from windlass.store.pool import Connection
 from windlass.store.runs import Held
 
-TEMPLATE = "template_error"
 
 
 class Question(NamedTuple):
@@ -51,14 +50,14 @@ class Filled:
     payload: str
 
 
-async def load(conn: Connection, unit: Unit, questions: list[Question]) -> dict[UUID, Facts]:
+async def load(conn: Connection, unit: Unit, questions: list[Question], *, said: Codes) -> dict[UUID, Facts]:
     """Everything the questions need, for all runs at once."""
     asked: dict[UUID, Asked] = {}
     for question in questions:
         known = asked.get(question.held.id)
         paths = [*(known.paths if known else ()), *question.paths]
         asked[question.held.id] = Asked(question.held, question.run, paths)
-    return await knowledge.load(conn, unit, asked.values())
+    return await knowledge.load(conn, unit, asked.values(), said=said)
 
 
 def judge(question: Question, facts: Facts) -> Event:
@@ -116,4 +115,4 @@ def _text(recipe: Recipe, facts: Facts) -> str:
 
 
 def _failed(recipe: Recipe, error: Invalid, count: int) -> Event:
-    return Ended(recipe.number, Letter.FAILED, Reason(TEMPLATE, str(error)), count)
+    return Ended(recipe.number, Letter.FAILED, Reason(NEVER_BEGAN, str(error)), count)

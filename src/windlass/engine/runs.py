@@ -165,7 +165,7 @@ async def _steer(
         asked = event(workflow)
         if move is not RunMove.CANCEL:
             held = held._replace(round=held.round + 1)
-            await store.replace_input(conn, id_, input_, max_duration=workflow.max_duration)
+            await store.replace_input(conn, id_, input_)
             await steps.keep_going(conn, id_)
             await store.log(conn, [(id_, None, word, word, _told(asked, workflow))], actor=unit.actor)
         stirred = await settle(conn, unit, [held], {id_: [asked]}, actor=unit.actor, reason=reason)

@@ -8,7 +8,7 @@ from windlass.core.job import SQL_QUEUE
 from windlass.engine.unit import Unit
 from windlass.errors import Invalid
 from windlass.store import schedules as store
-from windlass.store.schedules import Due
+from windlass.store.schedules import Due, JobScheduleRow
 
 _log = logging.getLogger("windlass.schedules")
 YEARS = 8  # far enough to find the next 29 February
@@ -28,6 +28,12 @@ async def tick(unit: Unit, *, batch: int = 100) -> int:
 async def next_due(unit: Unit) -> timedelta | None:
     async with unit.once() as conn:
         return await store.next_due(conn)
+
+
+async def list_(unit: Unit, *, limit: int = 1000) -> list[JobScheduleRow]:
+    """Those of plain SQL, by type. They belong to no org."""
+    async with unit.once() as conn:
+        return await store.list_(conn, limit=limit)
 
 
 def _next(schedule: Due) -> datetime | None:

@@ -25,7 +25,7 @@ from windlass.core.command import (
     Withdraw,
 )
 from windlass.core.decide import decide
-from windlass.core.event import Begun, Ended, Event
+from windlass.core.event import Begun, Ended, Event, RerunAsked, RetryAsked
 from windlass.core.reason import Reason
 from windlass.core.run import OPEN, WORDS, Letter, Run, RunState, fans_from_json, fans_to_json
 from windlass.core.step import ChildAction, HookAction, SleepAction
@@ -45,6 +45,7 @@ __all__ = ["Stirred", "ended_as", "settle"]
 News = Mapping[UUID, Sequence[Event]]
 Answers = dict[UUID, list[Event]]
 Record = Callable[[Mapping[UUID, Run]], Awaitable[None]]
+STATES = {state.value: state for state in RunState}  # calling an enum costs more than all the rest of reading a run
 
 
 async def settle(
@@ -87,7 +88,9 @@ class Settlement:
         self.begin = Beginnings(conn, self.stirred, actor=actor)
         self._record = record
         self._decided: dict[UUID, None] = {}
+        self._concluded: set[UUID] = set()  # a retried run may end at once, as it had ended before
         self._notes: list[Reasoned] = []
+        self._said: dict[Place, str] = {}  # the codes of the latest of them
         self._asked: dict[type, list[Place]] = defaultdict(list)
         self._unfilled: list[tuple[UUID, Enqueue | StartChild]] = []
         self._reopen: list[tuple[UUID, Reopen]] = []
@@ -109,7 +112,7 @@ class Settlement:
     async def carry_out(self) -> None:
         """Write it all down."""
         if self._decided:
-            saved = [self._saved(self.held[id_], self.runs[id_]) for id_ in sorted(self._decided)]
+            saved = [self._saved(self.held[id_], self.runs[id_]) for id_ in self._decided]
             self.stirred.strays |= await runs.save(self.conn, saved, actor=self.actor)
         point("settle.saved")
         if self._notes:
@@ -126,10 +129,10 @@ class Settlement:
         for command in commands:
             self._take(id_, command)
         for number in before.plan.hooks:
-            if any(isinstance(event, Begun) for event in events):
-                self._hooks.append((id_, number))
-            elif before.letters[number] not in OPEN and self.runs[id_].letters[number] in OPEN:
-                self._forget.append((id_, number))
+            if any(isinstance(event, Begun | RetryAsked | RerunAsked) for event in events):
+                self._hooks.append((id_, number))  # one that ran out of time before it began has none yet
+            if before.letters[number] == Letter.SUCCEEDED and self.runs[id_].letters[number] in OPEN:
+                self._forget.append((id_, number))  # it was heard; what came early and was not is kept
 
     def _take(self, id_: UUID, command: Command) -> None:
         match command:
@@ -148,7 +151,10 @@ class Settlement:
             case Note():
                 word = self.runs[id_].state if command.letter is None else WORDS[command.letter]
                 self._notes.append((id_, command.step, word, command.reason.code, command.reason.text))
+                if command.step is not None:
+                    self._said[id_, command.step] = command.reason.code
             case Conclude():
+                self._concluded.add(id_)
                 self.stirred.ended = True
                 self.stirred.strays |= self.workflows[self.held[id_].version_id].concurrency is not None
             case _:
@@ -182,14 +188,14 @@ class Settlement:
         answers: Answers = defaultdict(list)
         asked, self._asked = self._asked, defaultdict(list)
         await self._write_hooks()
-        if taken_back := asked.get(Withdraw):
-            await self.begin.write()  # what was begun in this very decision is taken back with the rest
-            await self._take_back(taken_back, answers)
         await self._reopen_instances()
         await self._hear(answers)
         for id_, step in asked.get(Expand, ()):
             answers[id_].append(await expansion.expand(self.conn, self.unit, self._question(id_, step)))
         await self._fill(asked.get(Judge, ()), answers)
+        if taken_back := asked.get(Withdraw):
+            await self.begin.write()  # what was begun in this very decision is taken back with the rest
+            await self._take_back(taken_back, answers)
         return answers
 
     async def _fill(self, judged: Sequence[Place], answers: Answers) -> None:
@@ -199,7 +205,7 @@ class Settlement:
         self._unfilled = []
         if not ifs and not unfilled:
             return
-        facts = await questions.load(self.conn, self.unit, [*ifs, *unfilled])
+        facts = await questions.load(self.conn, self.unit, [*ifs, *unfilled], said=self._said)
         for question in ifs:
             answers[question.held.id].append(questions.judge(question, facts[question.held.id]))
         below: list[children.Asked] = []
@@ -207,6 +213,7 @@ class Settlement:
             id_, recipe = question.held.id, question.recipe
             filled, failed = await questions.fill(self.conn, question, facts[id_])
             answers[id_] += failed
+            self._tell_first(id_, recipe.number, failed)
             for part in filled:
                 if isinstance(question.command, StartChild):
                     wish = StartChild(recipe.number, part.first, part.count)
@@ -218,15 +225,25 @@ class Settlement:
                 answers[id_].append(event)
             self.stirred.strays = True
 
+    def _tell_first(self, id_: UUID, step: int, failed: Sequence[Event]) -> None:
+        """Instances that cannot begin are counted by `decide`; why the first of them cannot is written down here."""
+        fan = self.runs[id_].fans.get(step)
+        if failed and fan is not None and not fan.failed and isinstance(failed[0], Ended) and failed[0].reason:
+            reason = failed[0].reason
+            self._notes.append((id_, step, WORDS[Letter.ACTIVE], reason.code, reason.text))
+
     async def _reopen_instances(self) -> None:
         """Do instances again. One whose templates could not be filled in has no job yet: it gets one."""
         wanted, self._reopen = self._reopen, []
         for id_, (step, count) in [(id_, (again.step, again.count)) for id_, again in wanted]:
-            round_ = self.held[id_].round
+            round_, created = self.held[id_].round, self.runs[id_].fans[step].created
+            if isinstance(self.runs[id_].plan.steps[step].action, ChildAction):
+                for item in await runs.bad_children(self.conn, id_, step, created, count, round_=round_):
+                    self._take(id_, StartChild(step, item, 1))
+                continue
             queues = await steps.reopen(self.conn, id_, step, count, round_=round_, actor=self.actor)
             self.stirred.queues.update(queues)
             if len(queues) < count:
-                created = self.runs[id_].fans[step].created
                 for item in await steps.missing(self.conn, id_, step, created, count - len(queues)):
                     self._enqueue(id_, Enqueue(step, item, 1))
 
@@ -275,7 +292,7 @@ class Settlement:
             self.stirred.strays = True
 
     def _saved(self, held: Held, run: Run) -> SavedRun:
-        word = run.state.value if run.state != held.state else None
+        word = run.state.value if run.state != held.state or held.id in self._concluded else None
         fans = fans_to_json(run.fans) if run.fans else None
         return held.id, run.state.value, run.letters, fans, held.round, word
 
@@ -292,4 +309,4 @@ def ended_as(status: str, error_type: str | None) -> Letter:
 def stored(held: Held, workflow: Workflow) -> Run:
     """The run as `decide` wants it."""
     fans = fans_from_json(held.fans) if held.fans else {}
-    return Run(workflow.plan, RunState(held.state), held.steps, fans)
+    return Run(workflow.plan, STATES[held.state], held.steps, fans)

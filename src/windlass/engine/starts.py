@@ -8,6 +8,7 @@ from uuid import UUID
 
 from windlass.core.document import encode
 from windlass.core.event import Begun
+from windlass.core.incoming import kept_headers
 from windlass.core.run import Letter, Run, RunState, fans_to_json
 from windlass.core.submission import check_name
 from windlass.core.workflow import Workflow
@@ -36,6 +37,7 @@ class RunSpec:
     idempotency_key: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     max_duration: timedelta | None = None
+    headers: Mapping[str, str] | None = None  # of the request that asks; templates may read them, secrets are dropped
 
 
 class _KeyTaken(Exception):
@@ -65,6 +67,16 @@ async def start(unit: Unit, name: str, specs: Sequence[RunSpec], *, connection: 
         except _KeyTaken:
             continue
     raise Conflict("a run with one of these keys was started at this moment: start again")
+
+
+async def include(conn: Connection, unit: Unit, name: str, specs: Sequence[RunSpec]) -> tuple[list[UUID], Stirred]:
+    """Start runs as a part of another use case, in its transaction; who should look is to be told after its commit."""
+    for spec in specs:
+        check(spec)
+    try:
+        return await _start(conn, unit, name, specs) if specs else ([], Stirred())
+    except _KeyTaken:
+        raise Conflict("a run with one of these keys was started at this moment: start again") from None
 
 
 def check(spec: RunSpec) -> None:
@@ -177,4 +189,5 @@ def _row(id_: UUID, spec: RunSpec, workflow: Workflow, run: Run) -> NewRun:
         None,
         None,
         0,
+        encode(kept_headers(spec.headers), field="headers") if spec.headers else None,
     )

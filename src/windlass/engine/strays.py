@@ -37,7 +37,7 @@ async def settle_strays(unit: Unit, *, batch: int = 500) -> int:
             run = known[notice.run_id]
             if notice.word == "cancel" and run.state in LIVE:
                 news[run.id].append(CancelAsked(Reason("cancelled", notice.reason or "the run above was cancelled")))
-            elif notice.word == "ended" and notice.round == run.round and notice.step is not None:
+            elif notice.word == "ended" and notice.step is not None:
                 letter = Letter(notice.letter or Letter.FAILED)
                 reason = (
                     None if letter is Letter.SUCCEEDED else Reason("child", notice.reason or "the run below it failed")

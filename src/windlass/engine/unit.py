@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import copy
 import os
 import time
 from collections.abc import Iterator
@@ -61,6 +62,12 @@ class Unit:
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self.pool.close(), timeout=5)
         self.pool.terminate()
+
+    def acting_for(self, org: str, *, actor: str) -> "Unit":
+        """The same open database on behalf of an org, in whose name the trail will have it."""
+        twin = copy.copy(self)
+        twin.org, twin.actor = org, actor
+        return twin
 
     def begin(self) -> AbstractAsyncContextManager[Connection]:
         """A transaction: all or nothing."""

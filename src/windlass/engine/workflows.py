@@ -14,6 +14,7 @@ from windlass.core.document import encode
 from windlass.core.step import ChildAction
 from windlass.core.stored import as_stored
 from windlass.core.workflow import Workflow
+from windlass.engine.publishing import keep_triggers, lacking, switch
 from windlass.engine.unit import Unit, new_ids
 from windlass.errors import Invalid, InvalidWorkflow, NotFound
 from windlass.store import workflows as store
@@ -36,6 +37,7 @@ class Published:
     number: int
     created: bool  # the name is new
     changed: bool  # a version was made
+    token: str | None = None  # of the workflow's address, if one was made now: it is not seen again
 
 
 class Change(StrEnum):
@@ -80,8 +82,10 @@ async def publish_many(unit: Unit, workflows: Sequence[Given]) -> list[Published
     wanted = _ready(workflows)
     before = await _live(unit, wanted)
     fresh = [workflow for workflow in wanted if not _equal(before.get(workflow.name), workflow)]
-    made, after = await _record(unit, fresh) if fresh else (set(), {})
-    return [_published((before | after)[workflow.name], made) for workflow in wanted]
+    same = [workflow for workflow in wanted if _equal(before.get(workflow.name), workflow)]
+    fresh += await lacking(unit, same, before)
+    made, after, tokens = await _record(unit, fresh) if fresh else (set(), {}, {})
+    return [_published((before | after)[workflow.name], made, tokens.get(workflow.name)) for workflow in wanted]
 
 
 async def preview(unit: Unit, workflow: Workflow) -> Preview:
@@ -143,9 +147,10 @@ async def versions(unit: Unit, name: str, *, before: int | None = None, limit: i
 async def enable(unit: Unit, name: str, enabled: bool = True) -> None:
     """Switch a workflow on or off; off, new runs are refused and live ones go on."""
     _check(name)
-    async with unit.once() as conn:
+    async with unit.begin() as conn:
         if not await store.enable(conn, name, enabled, org=unit.org):
             raise await _not_found(conn, unit, name)
+        await switch(conn, unit, name, enabled)
 
 
 async def delete(unit: Unit, name: str) -> None:
@@ -197,8 +202,8 @@ async def _live(unit: Unit, workflows: Sequence[Workflow]) -> dict[str, Live]:
         return await store.live(conn, [workflow.name for workflow in workflows], org=unit.org)
 
 
-async def _record(unit: Unit, workflows: Sequence[Workflow]) -> tuple[set[int], dict[str, Live]]:
-    """The ids of the versions made, and what is live now: another publisher may have been quicker."""
+async def _record(unit: Unit, workflows: Sequence[Workflow]) -> tuple[set[int], dict[str, Live], dict[str, str]]:
+    """The ids of the versions made, what is live now (another publisher may have been quicker), and tokens made."""
     names = [workflow.name for workflow in workflows]
     rows = [
         (workflow.name, encode(workflow.to_document(), field=workflow.name), workflow.fingerprint)
@@ -207,14 +212,15 @@ async def _record(unit: Unit, workflows: Sequence[Workflow]) -> tuple[set[int], 
     async with unit.begin() as conn:
         await store.hold(conn, new_ids(len(names)), names, org=unit.org)
         made = await store.publish(conn, rows, org=unit.org)
-        return made, await store.live(conn, names, org=unit.org)
+        live = await store.live(conn, names, org=unit.org)
+        return made, live, await keep_triggers(conn, unit, workflows, live)
 
 
 def _equal(live: Live | None, workflow: Workflow) -> bool:
     return live is not None and live.fingerprint == workflow.fingerprint
 
 
-def _published(live: Live, made: set[int]) -> Published:
+def _published(live: Live, made: set[int], token: str | None) -> Published:
     changed = live.version_id in made
     return Published(
         name=live.name,
@@ -223,6 +229,7 @@ def _published(live: Live, made: set[int]) -> Published:
         number=live.number,
         created=changed and live.number == 1,
         changed=changed,
+        token=token,
     )
 
 

@@ -4,10 +4,11 @@ import asyncio
 import random
 import time
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
+from typing import Protocol
 from uuid import UUID
 
 from windlass.core.document import decode
@@ -56,6 +57,12 @@ class Attempt:
         return self.job.timeout or self.handler.timeout
 
 
+class Prepare(Protocol):
+    """Fills in what a step's handler is told about its run."""
+
+    async def __call__(self, job: Claimed, context: Context, *, upstream: bool) -> None: ...
+
+
 class Attempts:
     """`ended` is called with each attempt, its report (None if it no longer matters) and how long it ran."""
 
@@ -64,7 +71,7 @@ class Attempts:
         handlers: Handlers,
         concurrency: int,
         ended: Callable[[Claimed, Report | None, float], None],
-        prepare: Callable[[Claimed, Context], Awaitable[None]],
+        prepare: Prepare,
     ) -> None:
         self._prepare = prepare
         self.lines: deque[Line] = deque()  # what handlers logged; appended from any thread
@@ -171,11 +178,10 @@ class Attempts:
         payload = decode(attempt.job.payload)
         if attempt.job.meta is not None:
             attempt.context.meta = decode(attempt.job.meta)
-        attempt.context.run_id = attempt.job.run_id
-        if attempt.job.run_id is not None and attempt.handler.wants_context and attempt.handler.wants_upstream:
+        if attempt.job.run_id is not None and attempt.handler.wants_context:
             if isinstance(payload, dict):
                 attempt.context.item = payload.get("item")
-            await self._prepare(attempt.job, attempt.context)
+            await self._prepare(attempt.job, attempt.context, upstream=attempt.handler.wants_upstream)
         return await perform(attempt.handler, attempt.context, payload, self._threads)
 
     def _end(self, attempt: Attempt, outcome: Outcome | None) -> None:

@@ -51,8 +51,12 @@ class Run:
     async def wait(self, *, timeout: timedelta | float | None = None) -> RunResult:
         """Until the run has ended. `TimeoutError` after `timeout`; the run goes on."""
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
-        await asyncio.wait_for(self._waiters.ended(self.id), seconds)
+        await asyncio.wait_for(self.ended(), seconds)
         return await self.result()
+
+    async def ended(self) -> RunState:
+        """The state in which the run ended, once it has."""
+        return await self._waiters.ended(self.id)
 
     async def result(self) -> RunResult:
         """How it stands now, and what it gave so far."""

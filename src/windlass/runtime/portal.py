@@ -1,11 +1,41 @@
-"""A door for plain scripts: an event loop in a thread of its own."""
+"""A door for plain scripts: an event loop in a thread of its own, and somebody who lives there."""
 
 import asyncio
+import atexit
 import threading
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, Generic, Protocol, TypeVar
+
+
+class Closable(Protocol):
+    async def close(self) -> None: ...
+
 
 T = TypeVar("T")
+A = TypeVar("A", bound=Closable)
+
+
+class Door(Generic[A]):
+    """Opened by its first use. Connections belong to one loop, so who works over there is a twin made for it."""
+
+    def __init__(self, make: Callable[[], A]) -> None:
+        self._make = make
+        self._open: tuple[Portal, A] | None = None
+
+    def run(self, work: Callable[[A], Coroutine[Any, Any, T]]) -> T:
+        if self._open is None:
+            self._open = Portal(), self._make()
+            atexit.register(self.close)
+        portal, twin = self._open
+        return portal.run(work(twin))
+
+    def close(self) -> None:
+        """Happens by itself when the program ends."""
+        if self._open is not None:
+            portal, twin = self._open
+            self._open = None
+            portal.run(twin.close())
+            portal.close()
 
 
 class Portal:

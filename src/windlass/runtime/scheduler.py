@@ -1,10 +1,11 @@
-"""Fires schedules when they are due: sleeps until the next one, looks every second for rows that plain SQL changed."""
+"""Fires schedules when they are due, those that enqueue jobs and those that start runs: sleeps until the next one, and
+looks every second for rows that plain SQL changed."""
 
 import asyncio
 from dataclasses import dataclass
 from datetime import timedelta
 
-from windlass.engine import schedules
+from windlass.engine import schedules, triggers
 from windlass.engine.unit import Unit
 from windlass.runtime.beat import beat
 
@@ -12,6 +13,7 @@ from windlass.runtime.beat import beat
 @dataclass(frozen=True, kw_only=True)
 class SchedulerOptions:
     every: timedelta = timedelta(seconds=1)
+    again: timedelta = timedelta(milliseconds=50)  # when somebody else has what is due
     batch: int = 100
 
 
@@ -19,14 +21,27 @@ class Scheduler:
     def __init__(self, unit: Unit, options: SchedulerOptions | None = None) -> None:
         self.options = options or SchedulerOptions()
         self._unit = unit
+        self._wake = asyncio.Event()
+        self._waits = False  # a tick waits for a run to end
 
     async def tick(self) -> timedelta:
         """Fire what is due; answers how long until the next. One question a beat while nothing is due."""
-        wait = await schedules.next_due(self._unit)
-        if wait is None or wait > timedelta():
-            return self.options.every if wait is None else wait
-        await schedules.tick(self._unit, batch=self.options.batch)
-        return timedelta()
+        due = await triggers.next_due(self._unit)
+        self._waits = due.waits
+        waits = [wait for wait in (due.job, due.run) if wait is not None]
+        if not due.ready and (not waits or min(waits) > timedelta()):
+            return min(waits, default=self.options.every)
+        served = 0
+        if due.job is not None and due.job <= timedelta():
+            served += await schedules.tick(self._unit, batch=self.options.batch)
+        if due.ready or (due.run is not None and due.run <= timedelta()):
+            served += await triggers.tick(self._unit, batch=self.options.batch)
+        return timedelta() if served else self.options.again
 
     async def run(self, stop: asyncio.Event) -> None:
-        await beat(self.tick, every=self.options.every, stop=stop)
+        with self._unit.subscribe(self._woken):
+            await beat(self.tick, every=self.options.every, stop=stop, wake=self._wake)
+
+    def _woken(self, topic: str) -> None:
+        if topic == "run" and self._waits:
+            self._wake.set()

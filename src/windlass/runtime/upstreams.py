@@ -7,7 +7,9 @@ from windlass.effects.context import Context, Upstream
 from windlass.engine import outputs
 from windlass.engine.outputs import TooMany
 from windlass.engine.unit import Unit
-from windlass.errors import WindlassError
+from windlass.errors import Unavailable
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 1.0  # seconds
 
 
 class Upstreams:
@@ -16,17 +18,25 @@ class Upstreams:
         self._waiting: list[tuple[Claimed, asyncio.Future[Upstream]]] = []
         self._task: asyncio.Task[None] | None = None
 
-    async def prepare(self, job: Claimed, context: Context) -> None:
-        """Fill in the context of a step's job."""
+    async def prepare(self, job: Claimed, context: Context, *, upstream: bool) -> None:
+        """Fill in the context of a step's job. That the database is away is no failure of the step: it is waited for."""
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                return await self._fill(job, context, upstream=upstream)
+            except Unavailable:
+                await asyncio.sleep(pause)
+                pause = min(LONGEST_PAUSE, pause * 2)
+
+    async def _fill(self, job: Claimed, context: Context, *, upstream: bool) -> None:
         assert job.version_id is not None
         assert job.step is not None
-        workflow = self._unit.definitions.get(job.version_id)
-        assert workflow is not None  # whoever claims knows the definition
+        workflow = self._unit.definitions.get(job.version_id) or await outputs.definition(self._unit, job.version_id)
         context.run_id, context.workflow = job.run_id, workflow.name
         context.step = workflow.steps[job.step].name
         context.index = 0 if job.item is None else job.item
         context.count = 1 if job.items is None else job.items
-        if workflow.plan.before(job.step):
+        if upstream and workflow.plan.before(job.step):
             context.upstream = await self._ask(job)
 
     async def _ask(self, job: Claimed) -> Upstream:
@@ -42,7 +52,7 @@ class Upstreams:
         asked, self._waiting, self._task = self._waiting, [], None
         try:
             found = await outputs.of_needs(self._unit, [job for job, _ in asked])
-        except WindlassError as error:
+        except Exception as error:  # whatever it is: who waits would wait for ever
             for _, answer in asked:
                 if not answer.done():
                     answer.set_exception(error)

@@ -53,6 +53,7 @@ class WorkerOptions:
     batch: int = 200  # jobs claimed in one turn; plans are fixed, so larger batches only amortise the commit
     turns: int = 2
     runtime: str = "python"
+    allow_commands: bool = False  # `run` steps execute here
 
     def __post_init__(self) -> None:
         for name, holds, rule in (

@@ -117,6 +117,6 @@ def _job(row: asyncpg.Record) -> JobAccount:
         max_attempts=row["max_attempts"],
         due_at=row["run_at"],
         error=row["last_error"],
-        worker=row["leased_by"],
+        worker=row["worker"],
         stopping=row["cancel_requested"],
     )

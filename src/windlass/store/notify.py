@@ -63,10 +63,10 @@ class Notifier:
 
     async def _serve(self) -> None:
         conn = await open_connection(self._options)
-        # A notification commits like anything else, but there is nothing in it that a crash could lose.
-        await conn.execute("set synchronous_commit = off")
-        conn.add_termination_listener(lambda _: self._pending.set())
         try:
+            # A notification commits like anything else, but there is nothing in it that a crash could lose.
+            await conn.execute("set synchronous_commit = off")
+            conn.add_termination_listener(lambda _: self._pending.set())
             await conn.add_listener(CHANNEL, self._heard)
             self._tell("")  # whatever was said while we were away: look for yourself
             while not conn.is_closed():

@@ -35,11 +35,13 @@ GONE = (
     OSError,
     asyncio.TimeoutError,
     asyncpg.InterfaceError,
+    asyncpg.exceptions.InternalClientError,  # what the driver says of a connection that ends just now
     asyncpg.PostgresConnectionError,
     asyncpg.exceptions.OperatorInterventionError,
     asyncpg.exceptions.TooManyConnectionsError,
     asyncpg.exceptions.IdleInTransactionSessionTimeoutError,
 )
+MISCOUNTED = "arguments for this query"  # a defect of ours, though the driver files it with lost connections
 
 # Postgres or the driver cannot store what we said; saying it again will not help.
 UNSTORABLE = (asyncpg.DataError, asyncpg.exceptions.ProgramLimitExceededError, UnicodeEncodeError)
@@ -123,5 +125,5 @@ class translated:  # noqa: N801 - used as a context manager, reads as a verb
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, GONE):
+        if isinstance(error, GONE) and MISCOUNTED not in str(error):
             raise Unavailable(f"the database did not answer: {error or type(error).__name__}") from error

@@ -22,7 +22,8 @@ LIVE = frozenset({"pending", "running"})
 BAD = frozenset({"failed", "cancelled", "timeout"})
 NEWEST = UUID(int=2**128 - 1)
 
-# id, state, steps, fans, input, labels, idempotency_key, parent_id, parent_step, parent_item, parent_round, depth
+# id, state, steps, fans, input, labels, idempotency_key, parent_id, parent_step, parent_item, parent_round, depth,
+# trigger_headers
 NewRun = tuple[Any, ...]
 # parent_id, step, first, count, round, workflow_id, version_id, steps, input, max_duration, foreach, labels
 NewChildren = tuple[Any, ...]
@@ -150,6 +151,11 @@ async def withdraw_children(conn: Connection, places: Sequence[Place], *, reason
     await conn.execute(_SQL["withdraw_children"], *map(list, zip(*places, strict=True)), reason)
 
 
+async def bad_children(conn: Connection, id_: UUID, step: int, created: int, count: int, *, round_: int) -> list[int]:
+    """Of the instances created, `count` whose run below is to be started anew."""
+    return [row[0] for row in await conn.fetch(_SQL["bad_children"], id_, step, created, round_, count)]
+
+
 async def find_held(conn: Connection, batch: int) -> list[UUID]:
     """Workflows with runs that wait to begin."""
     return [row[0] for row in await conn.fetch(_SQL["find_held"], batch)]
@@ -179,8 +185,8 @@ async def find_expired(conn: Connection, batch: int) -> list[UUID]:
     return [row[0] for row in await conn.fetch(_SQL["find_expired"], batch)]
 
 
-async def replace_input(conn: Connection, id_: UUID, input_: str | None, *, max_duration: timedelta) -> None:
-    await conn.execute(_SQL["replace_input"], id_, input_, max_duration)
+async def replace_input(conn: Connection, id_: UUID, input_: str | None) -> None:
+    await conn.execute(_SQL["replace_input"], id_, input_)
 
 
 async def get(conn: Connection, id_: UUID, *, org: str) -> RunRow | None:

@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
+from windlass.core.document import decode
 from windlass.store.pool import Connection
 from windlass.store.queries import load
 
@@ -21,6 +23,20 @@ class Due:
     now: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class JobScheduleRow:
+    """A schedule of plain SQL, as people read it."""
+
+    id: UUID
+    type: str
+    payload: Any
+    schedule: str
+    timezone: str
+    next_run_at: datetime
+    last_run_at: datetime | None
+    enabled: bool
+
+
 async def due(conn: Connection, *, batch: int) -> list[Due]:
     return [Due(*row) for row in await conn.fetch(_SQL["due"], batch)]
 
@@ -34,3 +50,8 @@ async def fire(conn: Connection, next_times: Mapping[UUID, datetime | None], *, 
 async def next_due(conn: Connection) -> timedelta | None:
     wait: timedelta | None = await conn.fetchval(_SQL["next"])
     return wait
+
+
+async def list_(conn: Connection, *, limit: int) -> list[JobScheduleRow]:
+    rows = await conn.fetch(_SQL["list"], limit)
+    return [JobScheduleRow(**{**row, "payload": decode(row["payload"])}) for row in rows]

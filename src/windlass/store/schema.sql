@@ -127,6 +127,35 @@ table windlass.run with (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, aut
   CREATE INDEX run_live ON windlass.run USING btree (workflow_id, created_at) WHERE (state = ANY (ARRAY['pending'::text, 'running'::text]))
   CREATE INDEX run_of_workflow ON windlass.run USING btree (workflow_id, id)
   CREATE UNIQUE INDEX run_pkey ON windlass.run USING btree (id)
+  CREATE INDEX run_scheduled ON windlass.run USING btree (workflow_id, id) WHERE ((state = ANY (ARRAY['pending'::text, 'running'::text])) AND (idempotency_key ~~ 'schedule/%'::text) AND (NOT COALESCE((labels ? 'backfill'::text), false)))
+
+table windlass.schedule
+  id uuid not null
+  org text not null
+  workflow_id uuid not null
+  cron text not null
+  timezone text not null
+  input jsonb not null
+  overlap text not null
+  catch_up text not null
+  next_run_at timestamp with time zone
+  buffered_at timestamp with time zone
+  last_run_at timestamp with time zone
+  last_run_id uuid
+  skipped_at timestamp with time zone
+  skipped_reason text
+  paused boolean not null default false
+  paused_reason text
+  created_at timestamp with time zone not null default windlass.now()
+  updated_at timestamp with time zone not null default windlass.now()
+  constraint schedule_catch_up_check CHECK ((catch_up = ANY (ARRAY['none'::text, 'one'::text, 'all'::text])))
+  constraint schedule_overlap_check CHECK ((overlap = ANY (ARRAY['allow'::text, 'skip'::text, 'replace'::text, 'buffer'::text])))
+  constraint schedule_pkey PRIMARY KEY (id)
+  constraint schedule_workflow_id_fkey FOREIGN KEY (workflow_id) REFERENCES windlass.workflow(id)
+  CREATE INDEX schedule_buffered ON windlass.schedule USING btree (id) WHERE (buffered_at IS NOT NULL)
+  CREATE INDEX schedule_due ON windlass.schedule USING btree (next_run_at) WHERE (NOT paused)
+  CREATE UNIQUE INDEX schedule_pkey ON windlass.schedule USING btree (id)
+  CREATE UNIQUE INDEX schedule_workflow ON windlass.schedule USING btree (workflow_id)
 
 table windlass.secret
   name text not null
@@ -187,9 +216,11 @@ table windlass.workflow
   created_at timestamp with time zone not null default windlass.now()
   updated_at timestamp with time zone not null default windlass.now()
   deleted_at timestamp with time zone
+  token_hash bytea
   constraint workflow_pkey PRIMARY KEY (id)
   CREATE UNIQUE INDEX workflow_name ON windlass.workflow USING btree (org, name) WHERE (deleted_at IS NULL)
   CREATE UNIQUE INDEX workflow_pkey ON windlass.workflow USING btree (id)
+  CREATE UNIQUE INDEX workflow_token ON windlass.workflow USING btree (token_hash) WHERE (token_hash IS NOT NULL)
 
 table workflow.workflow_registry
   id uuid not null default gen_random_uuid()

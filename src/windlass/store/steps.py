@@ -178,11 +178,22 @@ async def results(conn: Connection, places: Sequence[Place], *, most: int) -> li
     return list(map(Result._make, await conn.fetch(_SQL["results"], *map(list, zip(*places, strict=True)), most)))
 
 
+async def codes(conn: Connection, places: Sequence[Place]) -> dict[Place, str | None]:
+    """Why these steps are what they are."""
+    rows = await conn.fetch(_SQL["codes"], *map(list, zip(*places, strict=True)))
+    return {(row[0], row[1]): row[2] for row in rows}
+
+
 async def inputs(conn: Connection, runs: Sequence[UUID]) -> dict[UUID, Given]:
     return {row[0]: Given(row[1], row[2]) for row in await conn.fetch(_SQL["inputs"], list(runs))}
 
 
-async def children(conn: Connection, places: Sequence[Place]) -> list[Child]:
+async def succeeded(conn: Connection, places: Sequence[Place]) -> list[Place]:
+    return [(row[0], row[1]) for row in await conn.fetch(_SQL["succeeded"], *map(list, zip(*places, strict=True)))]
+
+
+async def children(conn: Connection, places: Sequence[tuple[UUID, int, bool]]) -> list[Child]:
+    """The places say too whether the step is fanned out."""
     return list(map(Child._make, await conn.fetch(_SQL["children"], *map(list, zip(*places, strict=True)))))
 
 

@@ -69,8 +69,8 @@ class Guard:
         return None
 
     def _outside(self, headers: Headers) -> Response | None:
-        name = _name(headers.get("host", ""))
-        if self._keys or self._names_us(name) or name == (self._options.public_host or "").lower() != "":
+        host = headers.get("host", "")
+        if self._keys or self._names_us(host) or _name(host) == (self._options.public_host or "").lower() != "":
             return None
         return problems.response(421, "Misdirected request", "Host names another server: set WINDLASS_PUBLIC_URL")
 

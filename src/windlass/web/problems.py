@@ -43,9 +43,12 @@ def install(app: FastAPI) -> None:
         assert isinstance(error, WindlassError)
         return of(error)
 
-    async def http(_request: Request, error: Exception) -> Response:
+    async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        answer = response(error.status_code, str(error.detail), str(error.detail))
+        detail = str(error.detail)
+        if error.status_code == 405 and (allowed := (error.headers or {}).get("Allow")):
+            detail = f"{request.method} is not for this address: use {allowed}"
+        answer = response(error.status_code, str(error.detail), detail)
         answer.headers.update(error.headers or {})
         return answer
 

@@ -1,11 +1,15 @@
 -- What people are told about a run. Nothing here changes anything or locks; huge fan-outs are counted only where asked.
 
 -- name: first_jobs
--- The job of each of these steps, or of its first instance. One that was opened again began when that happened.
+-- The job of each of these steps, or of its first instance, and who has it or had it last. One that was opened again began
+-- when that happened.
 select s.step, j.*,
        case j.epoch when 0 then j.created_at else coalesce((
          select max(e.created_at) from workflow.workflow_event e
-          where e.workflow_id = j.id and (e.event_type = 'created' or e.data ->> 'reason' = 'reopened')), j.created_at) end as began_at
+          where e.workflow_id = j.id and (e.event_type = 'created' or e.data ->> 'reason' = 'reopened')), j.created_at) end as began_at,
+       coalesce(j.leased_by, (
+         select e.actor from workflow.workflow_event e where e.workflow_id = j.id and e.event_type = 'leased'
+          order by e.id desc limit 1)) as worker
   from unnest($2::int[]) as s(step)
  cross join lateral (
    select id, item, type, queue, status, attempt, lost, max_attempts, run_at, last_error, leased_by, cancel_requested, epoch,
@@ -15,7 +19,7 @@ select s.step, j.*,
 -- name: tally
 -- Of these fanned-out steps: when the last instance changed, and the first one that failed.
 select s.step, t.updated_at, j.id, j.item, j.type, j.queue, j.status, j.attempt, j.lost, j.max_attempts, j.run_at, j.last_error,
-       j.leased_by, j.cancel_requested
+       j.leased_by as worker, j.cancel_requested
   from unnest($2::int[]) as s(step)
  cross join lateral (
    select max(j.updated_at) as updated_at, min(j.item) filter (where j.status = 'failed') as failed
@@ -26,9 +30,12 @@ select s.step, t.updated_at, j.id, j.item, j.type, j.queue, j.status, j.attempt,
 -- Of these fanned-out steps: an instance that waits in line, if there is one; else one that somebody works on.
 select s.step, j.* from unnest($2::int[]) as s(step)
  cross join lateral (
-   select id, item, type, queue, status, attempt, lost, max_attempts, run_at, last_error, leased_by, cancel_requested
-     from workflow.workflow_run j where j.run_id = $1 and j.step = s.step and j.status in ('pending', 'leased')
-    order by j.status desc, j.item limit 1) as j
+   (select id, item, type, queue, status, attempt, lost, max_attempts, run_at, last_error, leased_by as worker, cancel_requested
+      from workflow.workflow_run j where j.run_id = $1 and j.step = s.step and j.status = 'pending' order by j.item limit 1)
+   union all
+   (select id, item, type, queue, status, attempt, lost, max_attempts, run_at, last_error, leased_by as worker, cancel_requested
+      from workflow.workflow_run j where j.run_id = $1 and j.step = s.step and j.status = 'leased' order by j.item limit 1)
+   limit 1) as j
 
 -- name: below
 -- Runs below these steps, the latest of each instance: how many, and one that went wrong, or is under way, or any.

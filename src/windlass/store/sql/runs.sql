@@ -6,18 +6,19 @@
 -- order: two batches that share some would otherwise wait for each other.
 with asked as (
   select * from unnest($1::uuid[], $2::text[], $3::text[], $4::jsonb[], $5::jsonb[], $6::jsonb[], $7::text[],
-                       $8::uuid[], $9::int[], $10::int[], $11::int[], $12::int[])
-    as a(id, state, steps, fans, input, labels, idempotency_key, parent_id, parent_step, parent_item, parent_round, depth)),
+                       $8::uuid[], $9::int[], $10::int[], $11::int[], $12::int[], $13::jsonb[])
+    as a(id, state, steps, fans, input, labels, idempotency_key, parent_id, parent_step, parent_item, parent_round, depth, headers)),
 born as (
   insert into windlass.run (id, org, workflow_id, version_id, state, steps, fans, input, labels, idempotency_key, parent_id,
-                            parent_step, parent_item, parent_round, depth, created_at, started_at, finished_at, expires_at)
-  select id, $13, $14, $15, state, steps, fans, input, labels, idempotency_key, parent_id, parent_step, parent_item,
-         parent_round, depth, (select windlass.now()), case state when 'pending' then null else (select windlass.now()) end,
+                            parent_step, parent_item, parent_round, depth, trigger_headers, created_at, started_at, finished_at,
+                            expires_at)
+  select id, $14, $15, $16, state, steps, fans, input, labels, idempotency_key, parent_id, parent_step, parent_item,
+         parent_round, depth, headers, (select windlass.now()), case state when 'pending' then null else (select windlass.now()) end,
          case when state in ('pending', 'running') then null else (select windlass.now()) end,
-         (select windlass.now()) + $16::interval
+         (select windlass.now()) + $17::interval
     from asked order by idempotency_key on conflict do nothing returning id, state),
 logged as (
-  insert into windlass.event (run_id, word, actor, created_at) select id, state, $17, (select windlass.now()) from born)
+  insert into windlass.event (run_id, word, actor, created_at) select id, state, $18, (select windlass.now()) from born)
 select id from born
 
 -- name: insert_children
@@ -54,17 +55,18 @@ select id, org, workflow_id, version_id, state, steps, fans, round, depth, expir
  where id = any($1) order by id for update skip locked
 
 -- name: save
--- Runs advanced. Whose run ended below a parent, the parent has news; the answer is whether any parent does.
+-- Runs advanced. Whose run ended below a parent, the parent has news; the answer is whether any parent does. A parent is
+-- told once: what becomes of a child that somebody retries is not its business any more.
 with done as (
   update windlass.run r
      set steps = d.steps, state = d.state, fans = d.fans, round = d.round,
          started_at = case when d.state = 'pending' or r.state = 'pending' and d.state in ('cancelled', 'timeout') then null
                            else coalesce(r.started_at, (select windlass.now())) end,
          finished_at = case when d.state in ('pending', 'running') then null
-                            when d.state = r.state then r.finished_at else (select windlass.now()) end
+                            when d.word is null then r.finished_at else (select windlass.now()) end
     from unnest($1::uuid[], $2::text[], $3::text[], $4::jsonb[], $5::int[], $6::text[]) as d(id, state, steps, fans, round, word)
    where r.id = d.id
-  returning r.id, d.state, d.word, r.parent_id, r.parent_step, r.parent_item, r.parent_round),
+  returning r.id, d.state, d.word, d.round, r.parent_id, r.parent_step, r.parent_item, r.parent_round),
 logged as (
   insert into windlass.event (run_id, word, actor, created_at)
   select id, word, $7, (select windlass.now()) from done where word is not null),
@@ -74,7 +76,8 @@ told as (
          case state when 'completed' then 's' when 'timeout' then 't' when 'cancelled' then 'c' else 'f' end,
          'run ' || id || case state when 'completed' then ' completed' when 'timeout' then ' timed out'
                                     when 'cancelled' then ' was cancelled' else ' failed' end
-    from done where word is not null and state not in ('pending', 'running') and parent_id is not null
+    from done where word is not null and state not in ('pending', 'running') and round = 0
+     and exists (select from windlass.run above where above.id = parent_id)
   returning 1)
 select exists (select from told)
 
@@ -93,7 +96,7 @@ union
 (select distinct run_id from (select run_id from windlass.notice order by run_id limit $1) as told)
 
 -- name: take_notices
--- Under the lock of the runs they are for; one of an earlier round is stale.
+-- Under the lock of the runs they are for.
 delete from windlass.notice where run_id = any($1) returning run_id, word, step, item, round, letter, reason
 
 -- name: withdraw_children
@@ -103,6 +106,18 @@ select c.id, 'cancel', $3
   from unnest($1::uuid[], $2::int[]) as w(run_id, step)
   join windlass.run c on c.parent_id = w.run_id and c.parent_step = w.step
  where c.state in ('pending', 'running')
+
+-- name: bad_children
+-- Instances of a step, of the first $3, whose latest run below ended badly (as the parent was told) or never was, and that
+-- have none of this round.
+select n from generate_series(0, $3::int - 1) as n
+  left join lateral (
+    select id, parent_round from windlass.run where parent_id = $1 and parent_step = $2 and parent_item = n
+     order by parent_round desc limit 1) as c on true
+ where c.id is null or c.parent_round < $4 and (
+         select word from windlass.event e where e.run_id = c.id and e.step is null
+            and e.word in ('completed', 'failed', 'cancelled', 'timeout') order by e.id limit 1) <> 'completed'
+ order by n limit $5
 
 -- name: find_held
 -- Workflows with runs that wait to begin, the limit of each, and how many may.
@@ -135,8 +150,11 @@ select id from windlass.run where workflow_id = $1 and state = 'pending' order b
 select id from windlass.run where state in ('pending', 'running') and expires_at <= windlass.now() order by expires_at limit $1
 
 -- name: replace_input
--- A rerun may go on with another input, and has its time afresh.
-update windlass.run set input = coalesce($2::jsonb, input), expires_at = windlass.now() + $3::interval where id = $1
+-- A rerun may go on with another input, and has its time afresh: as long as it was given when it began last.
+update windlass.run r set input = coalesce($2::jsonb, input), expires_at = windlass.now() + (r.expires_at - coalesce((
+         select max(e.created_at) from windlass.event e where e.run_id = r.id and e.step is null and e.word in ('retried', 'rerun')),
+         r.created_at))
+ where id = $1
 
 -- name: get
 -- One run, whole.
@@ -189,12 +207,16 @@ select r.*, w.name as workflow, v.number as version from r
 select id, step, word, code, reason, actor, created_at from windlass.event where run_id = $1 order by id limit $2
 
 -- name: prune
--- Remove a batch of runs that ended before the cutoff, with everything that hangs on them.
+-- Remove a batch of runs that ended before the cutoff, with everything that hangs on them. A run below another goes after it:
+-- its output is part of what that one gave.
 with old as (
-  select id from windlass.run where finished_at < windlass.now() - $1::interval order by finished_at limit $2 for update skip locked),
+  select id from windlass.run r where finished_at < windlass.now() - $1::interval
+     and not exists (select from windlass.run above where above.id = r.parent_id)
+   order by finished_at limit $2 for update skip locked),
 gone as (delete from windlass.run where id = any(array(select id from old)) returning id),
 jobs as (delete from workflow.workflow_run where run_id = any(array(select id from gone)) returning id),
 logs as (delete from windlass.job_log where job_id = any(array(select id from jobs))),
 items as (delete from windlass.item where run_id = any(array(select id from gone))),
+news as (delete from windlass.notice where run_id = any(array(select id from gone))),
 trail as (delete from windlass.event where run_id = any(array(select id from gone)))
 select count(*) from gone

@@ -33,7 +33,7 @@ insert into workflow.workflow_event (workflow_id, event_type, actor, created_at)
 select id, 'created', $20, (select windlass.now()) from born
 
 -- name: reopen
--- Do so many instances again that went wrong in an earlier round.
+-- Do so many instances again that went wrong in an earlier round; one that the run has not heard of is still under way.
 -- moves: failed -> pending; cancelled -> pending
 with again as (
   update workflow.workflow_run j
@@ -42,7 +42,7 @@ with again as (
          deleted_at = null, updated_at = windlass.now()
    where j.id = any(array(
            select id from workflow.workflow_run
-            where run_id = $1 and step = $2 and epoch < $4 and status in ('failed', 'cancelled') order by item limit $3))
+            where run_id = $1 and step = $2 and epoch < $4 and status in ('failed', 'cancelled') and settled order by item limit $3))
   returning j.id, j.queue, j.epoch),
 logged as (
   insert into workflow.workflow_event (workflow_id, event_type, data, actor)
@@ -53,9 +53,12 @@ select queue from again
 -- Ends that somebody else recorded, by plain SQL or upkeep: from now on their runs know. A deleted job is a cancelled one.
 -- moves: pending -> cancelled; leased -> cancelled
 with news as (
-  select id from workflow.workflow_run
+  select id, status in ('pending', 'leased') as ends, attempt + lost + 1 as number from workflow.workflow_run
    where run_id = any($1) and not settled and (status in ('succeeded', 'failed', 'cancelled') or deleted_at is not null)
-   order by id limit $2 for update)
+   order by id limit $2 for update),
+logged as (
+  insert into workflow.workflow_event (workflow_id, event_type, data, actor, attempt)
+  select id, 'cancelled', '{"reason": "deleted"}', 'engine', number from news where ends)
 update workflow.workflow_run j
    set settled = true, status = case when j.status in ('pending', 'leased') then 'cancelled' else j.status end,
        leased_by = null, lease_until = null
@@ -105,10 +108,11 @@ select jsonb_typeof(value) as kind, (select count(*) from made) as count,
        case jsonb_typeof(value) when 'array' then null when 'object' then null else left(value #>> '{}', 100) end as value from source
 
 -- name: expand_instances
--- Make items of the results of a fanned-out step.
+-- Make items of the results of a fanned-out step; of an earlier round there may be more than it has now.
 with made as (
   insert into windlass.item (run_id, step, item, value)
-  select run_id, $2, item, coalesce(result, 'null') from workflow.workflow_run where run_id = $1 and step = $3
+  select j.run_id, $2, j.item, coalesce(j.result, 'null') from windlass.run r join workflow.workflow_run j on j.run_id = r.id
+   where r.id = $1 and j.step = $3 and j.item < coalesce((r.fans -> ($3::int)::text ->> 0)::int, 0)
   on conflict (run_id, step, item) do update set value = excluded.value
   returning 1)
 select count(*) from made
@@ -123,30 +127,48 @@ select n from generate_series(0, $3::int - 1) as n
 select item, value from windlass.item where run_id = $1 and step = $2 and item >= $3 and item < $3 + $4 order by item
 
 -- name: results
--- What the jobs of these steps gave, up to $3 instances of each.
+-- What the jobs of these steps gave, up to $3 instances of each. What is left of an earlier round does not count.
 select w.run_id, w.step, j.item, j.items, j.status, j.result, j.last_error, j.attempts
   from unnest($1::uuid[], $2::int[]) as w(run_id, step)
+  join windlass.run r on r.id = w.run_id and substr(r.steps, w.step + 1, 1) not in ('.', 'k')
  cross join lateral (
    select item, items, status, result, last_error, attempt + lost + case status when 'succeeded' then 1 else 0 end as attempts
      from workflow.workflow_run j
-    where j.run_id = w.run_id and j.step = w.step order by item limit $3) as j
+    where j.run_id = w.run_id and j.step = w.step
+      and (j.items is null or j.item < coalesce((r.fans -> w.step::text ->> 0)::int, 0)) order by item limit $3) as j
+
+-- name: succeeded
+-- Which of these steps did? A fan-out over nothing leaves no other trace.
+select w.run_id, w.step from unnest($1::uuid[], $2::int[]) as w(run_id, step)
+  join windlass.run r on r.id = w.run_id and substr(r.steps, w.step + 1, 1) = 's'
+
+-- name: codes
+-- Why these steps are what they are: the code of the latest reason of each.
+select w.run_id, w.step,
+       (select e.code from windlass.event e where e.run_id = w.run_id and e.step = w.step order by e.id desc limit 1)
+  from unnest($1::uuid[], $2::int[]) as w(run_id, step)
 
 -- name: inputs
 -- What these runs were started with.
 select id, input, trigger_headers from windlass.run where id = any($1)
 
 -- name: children
--- Runs below these steps, the latest of each instance.
+-- Runs below these steps, the latest of each instance. What is left of an earlier round does not count.
 select c.parent_id, c.parent_step, c.id, c.version_id, c.steps
-  from unnest($1::uuid[], $2::int[]) as w(run_id, step)
+  from unnest($1::uuid[], $2::int[], $3::boolean[]) as w(run_id, step, fanned)
+  join windlass.run r on r.id = w.run_id and substr(r.steps, w.step + 1, 1) not in ('.', 'k')
  cross join lateral (
    select distinct on (parent_item) * from windlass.run c where c.parent_id = w.run_id and c.parent_step = w.step
+      and c.parent_item < coalesce((r.fans -> w.step::text ->> 0)::int, case when w.fanned then 0 else 1 end)
     order by parent_item, parent_round desc limit 10000) as c
 
 -- name: instances
--- A page of a step's instances, in order.
-select item, id, status, attempt, lost, max_attempts, result, last_error, errors, leased_by, created_at, updated_at
-  from workflow.workflow_run where run_id = $1 and step = $2 and item >= $3 order by item limit $4
+-- A page of a step's instances, in order. What is left of an earlier round does not count.
+select j.item, j.id, j.status, j.attempt, j.lost, j.max_attempts, j.result, j.last_error, j.errors, j.leased_by, j.created_at,
+       j.updated_at
+  from windlass.run r join workflow.workflow_run j on j.run_id = r.id
+ where r.id = $1 and j.step = $2 and j.item >= $3
+   and (j.items is null or j.item < coalesce((r.fans -> ($2::int)::text ->> 0)::int, 0)) order by j.item limit $4
 
 -- name: jobs
 -- The first instance of each step that has a job: what people see of a step.

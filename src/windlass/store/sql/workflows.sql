@@ -73,6 +73,9 @@ update windlass.workflow set enabled = $3, updated_at = case when enabled = $3 t
  where org = $1 and name = $2 and deleted_at is null returning id
 
 -- name: soft_delete
--- Free the name; live runs finish on their version.
-update windlass.workflow set deleted_at = windlass.now(), updated_at = windlass.now()
- where org = $1 and name = $2 and deleted_at is null returning id
+-- Free the name; live runs finish on their version, nothing starts new ones.
+with gone as (
+  update windlass.workflow set deleted_at = windlass.now(), updated_at = windlass.now(), token_hash = null
+   where org = $1 and name = $2 and deleted_at is null returning id),
+silent as (delete from windlass.schedule where workflow_id = any(array(select id from gone)))
+select id from gone

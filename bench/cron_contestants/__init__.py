@@ -1,0 +1,1 @@
+"""Schedulers inside a process, side by side. Run `python -m bench.cron`."""

@@ -1,0 +1,53 @@
+"""`windlass.cron`, as it comes."""
+
+from datetime import timedelta
+
+from bench.cron_contestants.stage import MOMENT, ZONE, Tally, lines, minutes, perform, stopwatch
+from windlass.core.cron import IN_PROCESS, parse
+from windlass.cron import Cron, FakeClock
+
+HOUR = timedelta(hours=1)
+
+
+async def add_crons(count: int) -> float:
+    return await _add(lines(count))
+
+
+async def add_intervals(count: int) -> float:
+    return await _add([f"@every {interval}m" for interval in minutes(count)])
+
+
+async def _add(specs: list[str]) -> float:
+    cron, job = Cron(location=ZONE), Tally(0).job
+    with stopwatch() as watch:
+        for n, spec in enumerate(specs):
+            cron.add(spec, job, name=f"entry {n}")
+        await cron.__aenter__()  # every entry has its next time when this returns
+    assert all(entry.next for entry in cron.entries())
+    await cron.aclose()
+    return watch.seconds
+
+
+async def next_runs(count: int) -> float:
+    schedules = [parse(line, dialect=IN_PROCESS, zone=ZONE) for line in lines(count)]
+    with stopwatch() as watch:
+        found = [schedule.next(MOMENT) for schedule in schedules]
+    assert all(found)
+    return watch.seconds
+
+
+async def dispatch(count: int) -> float:
+    """Due by a clock that is set; from then on all is as by the machine's."""
+    clock, tally = FakeClock(MOMENT), Tally(count)
+    async with Cron(clock=clock) as cron:
+        for n in range(count):
+            cron.add("@every 1h", tally.job, name=f"entry {n}")
+        with stopwatch() as watch:
+            clock.advance(HOUR)
+            await tally.full()
+        await cron.done()
+    return watch.seconds
+
+
+if __name__ == "__main__":
+    perform({"add_crons": add_crons, "add_intervals": add_intervals, "next_runs": next_runs, "dispatch": dispatch})

@@ -1,0 +1,57 @@
+"""`windlass explain`: why a run is as it is, step by step."""
+
+import sys
+from shutil import get_terminal_size
+from textwrap import wrap
+from typing import Annotated
+
+import typer
+
+from windlass.app import Windlass
+from windlass.cli import arguments
+from windlass.cli.output import COLOURS, Json, cell, record, say, show_json, styled
+from windlass.cli.running import use
+from windlass.core.account import Account
+from windlass.core.explanation import Explanation
+from windlass.engine import accounts
+
+WIDEST = 100
+
+
+def explain(run: Annotated[str, typer.Argument(metavar="RUN", help="The id of a run.")], json: Json = False) -> None:
+    """Why each step ran, waits, was skipped or failed, and what the run is waiting for."""
+    id_ = arguments.run_id(run)
+
+    async def action(app: Windlass) -> tuple[Account, Explanation]:
+        return await accounts.explained(await app.open(), id_)
+
+    account, found = use(action)
+    if json:
+        head = {"id": id_, "workflow": account.workflow.name, "version": account.version, "state": account.state}
+        show_json({**head, **record(found)})
+        return
+    state = styled(account.state, COLOURS.get(account.state, "bold"))
+    say(f"run {id_} of {cell(account.workflow.name)} version {account.version}: {state}")
+    _paragraph(found.run)
+    if found.now:
+        say("\nright now", "bold")
+        for told in found.now:
+            _paragraph([told], "- ")
+    for step in found.steps:
+        say(
+            f"\n{styled(cell(step.step), 'bold')}  {styled(step.state, COLOURS.get(step.state, ''))}  {cell(step.does)}"
+        )
+        _paragraph(step.sentences)
+
+
+def _paragraph(sentences: list[str], first: str = "  ") -> None:
+    """Wrapped for a reader, one line for a pipe."""
+    text = cell(" ".join(sentences))
+    if not sys.stdout.isatty():
+        say(f"{first}{text}")
+        return
+    width = min(get_terminal_size().columns, WIDEST)
+    for line in wrap(
+        text, width, initial_indent=first, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False
+    ):
+        say(line)

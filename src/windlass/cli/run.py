@@ -1,0 +1,133 @@
+"""`windlass run`: start a run of a workflow, and watch it if asked to."""
+
+import asyncio
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any
+from uuid import UUID
+
+import typer
+
+from windlass.app import Windlass
+from windlass.cli import arguments, ending
+from windlass.cli.files import chosen, sound
+from windlass.cli.output import Json, note, say, show_json
+from windlass.cli.running import use
+from windlass.cli.watching import display, watch
+from windlass.core.run import RunState
+from windlass.core.workflow import Workflow
+from windlass.errors import Invalid, NotFound
+from windlass.runtime.handle import Run
+
+EXAMPLES = f"""Examples:
+
+windlass run orders --input '{{"bucket": "landing"}}' --wait
+
+windlass run orders.yaml -i bucket=landing -i limit=5 --label team=data --timeout 5m --wait
+
+{ending.MEANING}"""
+
+SUFFIXES = {".yaml", ".yml", ".json"}
+
+
+def run(
+    target: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A workflow; a file is deployed first.")],
+    input_: Annotated[
+        str | None, typer.Option("--input", metavar="JSON", help="What the run is given; - for standard input.")
+    ] = None,
+    input_file: Annotated[Path | None, typer.Option(help="Read the input from a file.")] = None,
+    pair: Annotated[
+        list[str] | None,
+        typer.Option("-i", metavar="KEY=VALUE", help="A key of the input: JSON if it is, else text. May be repeated."),
+    ] = None,
+    workflow: Annotated[str | None, typer.Option(help="Which one, if the file has several.")] = None,
+    key: Annotated[str | None, typer.Option(help="Idempotency key: a known one answers with its run.")] = None,
+    label: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="May be repeated.")] = None,
+    max_duration: Annotated[str | None, typer.Option(metavar="DURATION", help="End it after this: 1h.")] = None,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Show how it goes on until it has ended.")] = False,
+    timeout: Annotated[str | None, typer.Option(metavar="DURATION", help="With --wait, no longer than this.")] = None,
+    json: Json = False,
+) -> None:
+    """Start a run; prints its id."""
+    if timeout is not None and not wait:
+        raise typer.BadParameter("--timeout says how long to wait: give --wait, too, or mean --max-duration")
+    patience = arguments.span(timeout, field="timeout")
+    options: dict[str, Any] = {
+        "input": _input(input_, input_file, pair),
+        "idempotency_key": key,
+        "labels": arguments.labels(label or (), field="label"),
+        "max_duration": arguments.span(max_duration, field="max-duration"),
+    }
+    given = _workflow(target, workflow)
+    started: list[UUID] = []
+
+    async def action(app: Windlass) -> RunState | None:
+        name = await _deployed(app, given) if given is not None else target
+        found = await _start(app, name, options)
+        started.append(found.id)
+        if not json:
+            say(str(found.id))
+        if wait:
+            return await until_ended(found, patience, json=json)
+        if json:
+            show_json({"id": found.id})
+        return None
+
+    try:
+        state = use(action)
+    except KeyboardInterrupt:
+        raise ending.interrupted(started) from None
+    ending.leave([state] if state is not None else [])
+
+
+async def until_ended(run_: Run, patience: timedelta | None, *, json: bool) -> RunState:
+    """Watch a run to its end, tell it; the state it is in when the end or the patience came."""
+    try:
+        async with asyncio.timeout(patience.total_seconds() if patience is not None else None):
+            with display(quiet=json) as shown:
+                account = await watch(run_, shown)
+    except TimeoutError:
+        found = await run_.result()
+        ending.still_running(run_.id, found.state, patience)
+        if json:
+            show_json(ending.fields(found))
+        return found.state
+    result = await run_.result()
+    if json:
+        show_json(ending.fields(result))
+    else:
+        ending.tell(account, result)
+    return result.state
+
+
+async def _start(app: Windlass, name: str, options: dict[str, Any]) -> Run:
+    try:
+        return await app.start(name, **options)
+    except NotFound as error:
+        if Path(name).suffix.lower() in SUFFIXES or "/" in name:
+            raise Invalid(f"there is neither a file nor a workflow {name!r}", field="target") from None
+        raise error
+
+
+async def _deployed(app: Windlass, workflow: Workflow) -> str:
+    [published] = await app.deploy(workflow)
+    word = "new" if published.created else "changed" if published.changed else "unchanged"
+    note(f"deployed {published.name} version {published.number} ({word})")
+    if published.token is not None:
+        note(f"its webhook is POST /in/{published.token}: this is told once")
+    return published.name
+
+
+def _workflow(target: str, name: str | None) -> Workflow | None:
+    """That of a file; None if the target is the name of one."""
+    if Path(target).suffix.lower() in SUFFIXES and Path(target).is_file():
+        return chosen(Path(target), sound([Path(target)]), name)
+    if name is not None:
+        raise Invalid("--workflow goes with a file", field="workflow")
+    return None
+
+
+def _input(text: str | None, file: Path | None, pairs: list[str] | None) -> Any:
+    if pairs and (text is not None or file is not None):
+        raise typer.BadParameter("give the input once: with --input, with --input-file, or key by key with -i")
+    return arguments.values(pairs, field="input") if pairs else arguments.document(text, file, field="input")

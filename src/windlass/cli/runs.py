@@ -1,0 +1,197 @@
+"""`windlass runs`: look at runs, and steer them."""
+
+import asyncio
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+from uuid import UUID
+
+import typer
+
+from windlass.app import Windlass
+from windlass.cli import arguments, ending
+from windlass.cli.each import each
+from windlass.cli.output import Json, cell, note, record, say, show_fields, show_json, show_table
+from windlass.cli.run import until_ended
+from windlass.cli.running import use
+from windlass.core import duration
+from windlass.core.account import Account, StepAccount, took
+from windlass.core.remark import remark
+from windlass.core.run import RunState
+from windlass.engine import accounts
+from windlass.engine.runs import PAGE_LIMIT, RunPage, RunView
+
+Id = Annotated[str, typer.Argument(metavar="ID")]
+Ids = Annotated[list[str], typer.Argument(metavar="ID...")]
+COLUMNS = ("id", "workflow", "version", "state", "s/f/k/total", "created", "duration")
+STEP_COLUMNS = ("step", "state", "attempts", "duration", "worker", "what")
+
+LIST_EXAMPLES = """Examples:
+
+windlass runs list --state failed --state timeout --workflow orders
+
+windlass runs list --label team=data --limit 200 --json
+
+The column s/f/k/total has the steps that succeeded, failed or timed out, and were skipped, of all."""
+WAIT_EXAMPLES = f"""Examples:
+
+windlass runs wait 01890a5d-ac96-774b-bcce-b302099a8057 --timeout 5m
+
+{ending.MEANING} Of several runs a failure counts most."""
+
+
+def list_(
+    workflow: Annotated[str | None, typer.Option(metavar="NAME")] = None,
+    state: Annotated[list[str] | None, typer.Option(help="May be repeated.")] = None,
+    label: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="May be repeated.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=PAGE_LIMIT)] = 50,
+    before: Annotated[str | None, typer.Option(metavar="ID", help="Go on below this run.")] = None,
+    json: Json = False,
+) -> None:
+    """Newest first."""
+    filters: dict[str, Any] = {
+        "workflow": workflow,
+        "states": state,
+        "labels": arguments.labels(label or (), field="label"),
+        "before": arguments.run_id(before) if before is not None else None,
+        "limit": limit,
+    }
+
+    async def action(app: Windlass) -> tuple[RunPage, datetime]:
+        return await app.runs(**filters), await accounts.moment(await app.open())
+
+    page, now = use(action)
+    rows = [{**record(row), "duration": took(row.started_at, row.finished_at, now)} for row in page.runs]
+    if json:
+        show_json({"runs": rows, "next": page.next})
+        return
+    show_table(COLUMNS, map(_row, rows))
+    if page.next is not None:
+        note(f"more: --before {page.next}")
+
+
+def show(id_: Id, json: Json = False) -> None:
+    """Everything about one run: its fields, its steps, its events."""
+    run_id = arguments.run_id(id_)
+
+    async def action(app: Windlass) -> tuple[RunView, Account, Any]:
+        run = await app.run(run_id)
+        return await run.view(), await run.account(), (await run.result()).output
+
+    view, account, output = use(action)
+    fields = {**record(view.row), "duration": account.took, "output": output}
+    if json:
+        steps = [{**record(step), **_step_fields(account, step)} for step in account.steps]
+        show_json({**fields, "steps": steps, "events": [_event(view, event) for event in view.events]})
+        return
+    hidden = ("version_id", "letters", "fans", "round", "duration")  # the tables below tell
+    shown = {name: value for name, value in fields.items() if name not in hidden}
+    show_fields({**shown, "duration": _time(account.took), "rounds": account.round + 1})
+    say("\nsteps", "bold")
+    show_table(STEP_COLUMNS, [_step(account, step) for step in account.steps])
+    say("\nevents", "bold")
+    names = ("created_at", "word", "step", "reason", "actor")
+    events = [_event(view, event) for event in view.events]
+    show_table(("time", "event", "step", "reason", "actor"), [[event[name] for name in names] for event in events])
+    note(f"hint: windlass explain {run_id} tells it in sentences")
+
+
+def cancel(
+    ids: Ids, reason: Annotated[str | None, typer.Option(help="Kept in the trail.")] = None, json: Json = False
+) -> None:
+    """Stop runs: what waits ends at once, who works for them is asked to stop."""
+
+    async def act(app: Windlass, id_: UUID) -> None:
+        await (await app.run(id_)).cancel(reason=reason)
+
+    each(arguments.run_ids(ids), "cancelled", act, json=json)
+
+
+def retry(ids: Ids, json: Json = False) -> None:
+    """Do again what failed and what hung on it; what succeeded is kept."""
+
+    async def act(app: Windlass, id_: UUID) -> None:
+        await (await app.run(id_)).retry()
+
+    each(arguments.run_ids(ids), "retried", act, json=json)
+
+
+def rerun(
+    id_: Id,
+    step: Annotated[str, typer.Option("--from", metavar="STEP", help="This step and everything after it.")],
+    input_: Annotated[
+        str | None, typer.Option("--input", metavar="JSON", help="Another input for the run; - for standard input.")
+    ] = None,
+    input_file: Annotated[Path | None, typer.Option(help="Read that input from a file.")] = None,
+    json: Json = False,
+) -> None:
+    """Do a step again, and everything after it."""
+    given = arguments.document(input_, input_file, field="input")
+    changed = {"input": given} if input_ is not None or input_file is not None else {}
+
+    async def act(app: Windlass, run_id: UUID) -> None:
+        await (await app.run(run_id)).rerun(step, **changed)
+
+    each([arguments.run_id(id_)], "rerun", act, json=json)
+
+
+def wait(
+    ids: Ids,
+    timeout: Annotated[str | None, typer.Option(metavar="DURATION", help="No longer than this.")] = None,
+    json: Json = False,
+) -> None:
+    """Wait for the end of runs; one alone is watched."""
+    wanted, patience = arguments.run_ids(ids), arguments.span(timeout, field="timeout")
+
+    async def alone(app: Windlass) -> list[RunState]:
+        return [await until_ended(await app.run(wanted[0]), patience, json=json)]
+
+    async def together(app: Windlass) -> list[RunState]:
+        runs = [await app.run(id_) for id_ in wanted]
+
+        async def ended(run: Any) -> RunState:
+            try:
+                result = await run.wait(timeout=patience)
+            except TimeoutError:
+                result = await run.result()
+                ending.still_running(run.id, result.state, patience)
+            show_json(ending.fields(result)) if json else say(f"{run.id} {result.state}")
+            state: RunState = result.state
+            return state
+
+        return list(await asyncio.gather(*map(ended, runs)))
+
+    try:
+        states = use(alone if len(wanted) == 1 else together)
+    except KeyboardInterrupt:
+        raise ending.interrupted(wanted) from None
+    ending.leave(states)
+
+
+def _row(run: dict[str, Any]) -> list[object]:
+    letters = run["letters"]
+    counts = [letters.count("s"), letters.count("f") + letters.count("t"), letters.count("k"), len(letters)]
+    progress = "/".join(map(str, counts))
+    names = [run["id"], run["workflow"], run["version"], run["state"].value, progress, run["created_at"]]
+    return [*names, _time(run["duration"])]
+
+
+def _step(account: Account, step: StepAccount) -> list[object]:
+    job = step.job if step.fan is None else None
+    tried = f"{job.attempts}/{job.max_attempts}" if job is not None else None
+    worker = job.worker if job is not None else None
+    return [step.step.name, step.word, tried, _time(step.took(account.now)), worker, cell(remark(step) or None)]
+
+
+def _step_fields(account: Account, step: StepAccount) -> dict[str, Any]:
+    return {"step": step.step.name, "state": step.word, "duration": step.took(account.now), "what": remark(step)}
+
+
+def _event(view: RunView, event: Any) -> dict[str, Any]:
+    """With the step's name."""
+    step = view.workflow.steps[event.step].name if event.step is not None else None
+    return {**record(event), "step": step}
+
+
+def _time(span: Any) -> str | None:
+    return duration.brief(span) if span is not None else None

@@ -1,0 +1,265 @@
+"""What starts runs without a person: schedules whose time has come, and requests to a workflow's own address.
+
+One tick is one run, with any number of schedulers: a schedule is served under its lock, and the run has the tick's key.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from windlass.core import hook, schedule
+from windlass.core.definition_names import workflow_name_mistake
+from windlass.core.document import encode
+from windlass.core.event import CancelAsked
+from windlass.core.incoming import parse_body
+from windlass.core.reason import Reason
+from windlass.core.schedule import Schedule
+from windlass.core.workflow import Overlap, WebhookTrigger
+from windlass.engine import starts
+from windlass.engine.publishing import new_token, pause_loudly
+from windlass.engine.settle import Stirred, settle
+from windlass.engine.starts import MAX_BATCH, RunSpec
+from windlass.engine.unit import Unit
+from windlass.engine.workflows import PAGE_LIMIT, find_live
+from windlass.errors import Conflict, Invalid, NotFound
+from windlass.store import runs
+from windlass.store import triggers as store
+from windlass.store.pool import Connection
+from windlass.store.runs import LIVE
+from windlass.store.triggers import HeldSchedule, NextDue, ScheduleRow
+
+__all__ = ["Backfill", "NextDue", "Page", "ScheduleRow"]
+ACTOR = "scheduler"
+SCHEDULED_FOR = "windlass-scheduled-for"  # the trigger header that names the tick
+REPLACED = "the next tick of its schedule replaced it"
+MAX_REASON = 1024
+MAX_TOKEN = 128
+_log = logging.getLogger("windlass.triggers")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """By the name of the workflow. Pass `next` as `after` to go on; None means the end."""
+
+    schedules: list[ScheduleRow]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Backfill:
+    """The run of each tick, and how many were started now. `next` is the first tick that had no room; None: the end."""
+
+    runs: list[tuple[datetime, UUID]]
+    started: int
+    next: datetime | None
+
+
+# The clock
+
+
+async def tick(unit: Unit, *, batch: int = 100) -> int:
+    """Serve the schedules that are due; how many. One that fails does not keep the others from their turn."""
+    async with unit.once() as conn:
+        found = await store.find_due(conn, batch)
+    failures: list[Exception] = []
+    served = 0
+    for id_ in found:
+        try:
+            served += await _serve(unit, id_)
+        except Conflict as conflict:
+            _log.warning("schedule %s is tried again in a moment: %s", id_, conflict)
+        except Exception as error:  # told below, when the others have had their turn
+            failures.append(error)
+    if failures:
+        raise failures[0]
+    return served
+
+
+async def next_due(unit: Unit) -> NextDue:
+    """How long until a schedule enqueues a job, until one starts a run, and whether ticks wait for runs to end."""
+    async with unit.once() as conn:
+        return await store.next_due(conn)
+
+
+async def _serve(unit: Unit, id_: UUID) -> bool:
+    """False: somebody else has it."""
+    async with unit.begin() as conn:
+        held = await store.hold_due(conn, id_)
+        if held is None:
+            return False
+        if not held.enabled:
+            await store.silence(conn, held.workflow_id)
+            return True
+        await conn.execute("savepoint windlass_tick")
+        try:
+            stirred = await _fire(conn, unit.acting_for(held.org, actor=ACTOR), held)
+        except (Invalid, NotFound) as error:
+            await conn.execute("rollback to savepoint windlass_tick")
+            await pause_loudly(conn, held, error)
+            stirred = []
+    for each in stirred:
+        each.poke(unit)
+    return True
+
+
+async def _fire(conn: Connection, unit: Unit, held: HeldSchedule) -> list[Stirred]:
+    live = await store.live_runs(conn, held.workflow_id) if held.schedule.overlap is not Overlap.ALLOW else []
+    firing = schedule.fire(held.schedule, held.now, live=bool(live))
+    cancelled = await _cancel(conn, unit, live) if firing.replaces else Stirred()
+    specs = [_spec(held, tick) for tick in firing.ticks]
+    ids, started = await starts.include(conn, unit, held.workflow, specs)
+    await store.move(conn, held.id, firing, run_id=ids[-1] if ids else None)
+    if firing.reason:
+        told = (held.workflow, firing.skipped_at, firing.reason)
+        _log.info("the schedule of workflow %s started no run for %s: %s", *told)
+    return [cancelled, started]
+
+
+async def _cancel(conn: Connection, unit: Unit, ids: Sequence[UUID]) -> Stirred:
+    held = [run for run in await runs.lock(conn, ids) if run.state in LIVE]
+    news = {run.id: [CancelAsked(Reason("replaced", REPLACED))] for run in held}
+    return await settle(conn, unit, held, news, actor=unit.actor, reason=REPLACED) if held else Stirred()
+
+
+def _spec(held: HeldSchedule, tick: datetime, **labels: str) -> RunSpec:
+    return RunSpec(
+        input=held.input,
+        idempotency_key=schedule.key(held.id, tick),
+        labels=labels,
+        headers={SCHEDULED_FOR: schedule.moment(tick)},
+    )
+
+
+# People
+
+
+async def list_(unit: Unit, *, after: str = "", limit: int = 50) -> Page:
+    encode(after, field="after")
+    if not 1 <= limit <= PAGE_LIMIT:
+        raise Invalid(f"limit is {limit}: it must lie between 1 and {PAGE_LIMIT}", field="limit")
+    async with unit.once() as conn:
+        rows = await store.list_(conn, org=unit.org, after=after, limit=limit)
+    return Page(rows, rows[-1].workflow if len(rows) == limit else None)
+
+
+async def get(unit: Unit, name: str) -> ScheduleRow:
+    async with unit.begin() as conn:
+        row = None if workflow_name_mistake(name) else await store.get(conn, name, org=unit.org)
+        if row is None:
+            raise await _unscheduled(conn, unit, name)
+    return row
+
+
+async def pause(unit: Unit, name: str, *, reason: str | None = None) -> None:
+    """No tick starts a run until it is resumed; runs under way go on."""
+    encode(reason, field="reason", limit=MAX_REASON)
+    async with unit.begin() as conn:
+        await store.pause(conn, (await _hold(conn, unit, name)).id, reason)
+
+
+async def resume(unit: Unit, name: str) -> None:
+    """Go on with the first tick after now: those of the pause are not made up for."""
+    async with unit.begin() as conn:
+        held = await _hold(conn, unit, name)
+        following = schedule.following(held.schedule, held.now) if held.enabled else None
+        await store.resume(conn, held.id, following)
+
+
+async def preview(unit: Unit, name: str, *, count: int = 10) -> list[datetime]:
+    """The next ticks, in the schedule's own zone; those of a paused schedule are what it would do."""
+    if not 1 <= count <= PAGE_LIMIT:
+        raise Invalid(f"count is {count}: it must lie between 1 and {PAGE_LIMIT}", field="count")
+    row = await get(unit, name)
+    asked = Schedule(cron=row.cron, timezone=row.timezone, next_run_at=row.next_run_at)
+    async with unit.once() as conn:
+        return schedule.upcoming(asked, await runs.moment(conn), count)
+
+
+async def backfill(
+    unit: Unit, name: str, start: datetime, end: datetime | None = None, *, limit: int = 1000
+) -> Backfill:
+    """Start the runs of past ticks, from `start` on and before `end` or now; ticks that have one are left alone."""
+    async with unit.begin() as conn:
+        held = await _hold(conn, unit, name)
+        end = held.now if end is None else end
+        _check_range(start, end, held.now, limit)
+        found = schedule.between(held.schedule, start, end, limit=limit + 1)
+        ticks, beyond = found[:limit], found[limit:]
+        specs = [_spec(held, tick, backfill=schedule.moment(held.now)) for tick in ticks]
+        known = await runs.find_keys(conn, [schedule.key(held.id, tick) for tick in ticks], org=unit.org)
+        ids, stirred = await starts.include(conn, unit, name, specs)
+    stirred.poke(unit)
+    return Backfill(list(zip(ticks, ids, strict=True)), len(ids) - len(known), beyond[0] if beyond else None)
+
+
+def _check_range(start: datetime, end: datetime, now: datetime, limit: int) -> None:
+    for field, moment in (("start", start), ("end", end)):
+        if moment.utcoffset() is None:
+            raise Invalid(f"{field} is {moment.isoformat()}: it needs a time zone, for example a Z", field=field)
+    if start >= end:
+        raise Invalid("the range is empty: it ends before it begins", field="end")
+    if end > now:
+        raise Invalid(
+            f"{schedule.moment(end)} lies in the future, where ticks start their runs by themselves", field="end"
+        )
+    if not 1 <= limit <= MAX_BATCH:
+        raise Invalid(f"limit is {limit}: it must lie between 1 and {MAX_BATCH}", field="limit")
+
+
+async def _hold(conn: Connection, unit: Unit, name: str) -> HeldSchedule:
+    held = None if workflow_name_mistake(name) else await store.hold_named(conn, name, org=unit.org)
+    if held is None:
+        raise await _unscheduled(conn, unit, name)
+    return held
+
+
+async def _unscheduled(conn: Connection, unit: Unit, name: str) -> NotFound:
+    await find_live(conn, unit, name)
+    return NotFound("schedule of workflow", name, hint="its trigger is not a cron")
+
+
+# Requests
+
+
+async def receive(unit: Unit, token: str, body: bytes, headers: Mapping[str, str]) -> UUID:
+    """A request came to a workflow's address: its body and headers start a run."""
+    if len(token) > MAX_TOKEN:
+        raise _strange()
+    async with unit.begin() as conn:
+        found = await store.of_token(conn, hook.fingerprint(token))
+        if found is None:
+            raise _strange()
+        if not found.enabled:
+            raise Conflict("the workflow of this address is disabled")
+        spec = RunSpec(input=parse_body(body, _content_type(headers)), headers=headers)
+        acting = unit.acting_for(found.org, actor="webhook")
+        [id_], stirred = await starts.include(conn, acting, found.name, [spec])
+    stirred.poke(unit)
+    return id_
+
+
+async def rotate(unit: Unit, name: str) -> str:
+    """A new token for a workflow's address: shown once, and the old one stops working."""
+    token = new_token()
+    async with unit.begin() as conn:
+        live = await find_live(conn, unit, name)
+        workflow = (await unit.definitions.of(conn, [live.version_id]))[live.version_id]
+        if not isinstance(workflow.trigger, WebhookTrigger):
+            raise Conflict(f"workflow {name!r} has no address: its trigger is not a webhook")
+        await store.rotate(conn, live.workflow_id, hook.fingerprint(token))
+    return token
+
+
+def address(unit: Unit, token: str) -> str:
+    """Where requests with this token go."""
+    return f"{unit.public_url}/in/{token}"
+
+
+def _content_type(headers: Mapping[str, str]) -> str | None:
+    return next((value for name, value in headers.items() if name.lower() == "content-type"), None)
+
+
+def _strange() -> NotFound:
+    return NotFound("workflow", "has this address")

@@ -1,0 +1,65 @@
+"""An entry's job in the hands of a worker: it finds the context and the clock its wrappers and it were written for.
+
+What counts as a failure, and that it is tried once, is the in-process scheduler's rule. Only a worker that died before
+it could say how the job ended makes it run again.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from windlass.core.outcome import Failed, Outcome, Succeeded
+from windlass.cron.clock import SystemClock
+from windlass.cron.context import EntryId, JobContext, enter
+from windlass.cron.job import Call, Skip
+from windlass.effects.context import Context
+from windlass.effects.handlers import Handler, failed
+from windlass.effects.threads import Threads
+
+ATTEMPTS = 3  # failures are final; what is left is for workers that die
+
+
+class WorkerHost:
+    """Stands in for the scheduler: the machine's clock, and threads for sync jobs."""
+
+    def __init__(self, threads: int) -> None:
+        self.clock = SystemClock()
+        self._allowed = threads
+        self._threads: Threads | None = None
+
+    def park(self, jobs: int) -> None:
+        """Nobody waits for jobs to settle here."""
+
+    async def in_thread(self, call: Callable[[], Any]) -> Any:
+        self._threads = self._threads or Threads(self._allowed)
+        return await self._threads.run(call)
+
+
+def handler(type_: str, name: str, call: Call, host: WorkerHost) -> Handler:
+    """`call` is the job inside its wrappers."""
+
+    async def adopted(ctx: Context) -> Outcome:
+        execution_id = "" if ctx.run_id is None else str(ctx.run_id)
+        context = JobContext(EntryId(0), name, ctx.created_at, execution_id, host)
+        enter(context)
+        return await _outcome(call, context)
+
+    return Handler.of(type_, adopted, max_attempts=ATTEMPTS, wants_upstream=False)
+
+
+async def _outcome(call: Call, context: JobContext) -> Outcome:
+    try:
+        await call()
+    except Skip as skip:
+        return Failed({"type": "Skipped", "message": str(skip) or "skipped by its job"}, retryable=False)
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or not task.cancelling():  # the job awaited something that was cancelled
+            return failed(error, retryable=False)
+        context.cancel()
+        raise
+    except Exception as error:
+        return failed(error, retryable=False)
+    if context.recovered is not None and not context.execution_id:
+        return failed(context.recovered, retryable=False)
+    return Succeeded()

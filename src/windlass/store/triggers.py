@@ -1,0 +1,178 @@
+"""What starts runs: schedules of workflows, and the tokens of their addresses. Lock order: workflow, schedule, run."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import asyncpg
+
+from windlass.core.document import decode
+from windlass.core.schedule import Firing, Schedule
+from windlass.core.workflow import CatchUp, Overlap
+from windlass.store.pool import Connection
+from windlass.store.queries import load
+
+_SQL = {name: query.sql for name, query in load("triggers").items()}
+
+# id, workflow_id, cron, timezone, input (JSON), overlap, catch_up, next_run_at
+KeptSchedule = tuple[UUID, UUID, str, str, str, str, str, datetime | None]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldSchedule:
+    """A schedule under lock, with its workflow."""
+
+    id: UUID
+    org: str
+    workflow_id: UUID
+    workflow: str
+    enabled: bool  # the workflow
+    schedule: Schedule
+    input: Any
+    paused: bool
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleRow:
+    """A schedule as people read it."""
+
+    workflow: str
+    id: UUID
+    cron: str
+    timezone: str
+    input: Any
+    overlap: Overlap
+    catch_up: CatchUp
+    next_run_at: datetime | None
+    buffered_at: datetime | None
+    last_run_at: datetime | None
+    last_run_id: UUID | None
+    skipped_at: datetime | None
+    skipped_reason: str | None
+    paused: bool
+    paused_reason: str | None
+    enabled: bool
+    created_at: datetime
+    updated_at: datetime
+
+
+class NextDue(NamedTuple):
+    job: timedelta | None  # until a schedule enqueues a job
+    run: timedelta | None  # until one starts a run
+    waits: bool  # a tick waits for a run to end
+    ready: bool  # and for one of them it has
+
+
+class Address(NamedTuple):
+    workflow_id: UUID
+    org: str
+    name: str
+    enabled: bool
+
+
+async def find_due(conn: Connection, batch: int) -> list[UUID]:
+    return [row[0] for row in await conn.fetch(_SQL["find_due"], batch)]
+
+
+async def hold_due(conn: Connection, id_: UUID) -> HeldSchedule | None:
+    """None: it is not due any more, or somebody else has it."""
+    return _held(await conn.fetchrow(_SQL["hold_due"], id_))
+
+
+async def hold_named(conn: Connection, name: str, *, org: str) -> HeldSchedule | None:
+    return _held(await conn.fetchrow(_SQL["hold_named"], org, name))
+
+
+async def live_runs(conn: Connection, workflow_id: UUID) -> list[UUID]:
+    return [row[0] for row in await conn.fetch(_SQL["live_runs"], workflow_id)]
+
+
+async def move(conn: Connection, id_: UUID, firing: Firing, *, run_id: UUID | None) -> None:
+    after = (firing.next_run_at, firing.buffered_at, firing.skipped_at, firing.reason, run_id)
+    await conn.execute(_SQL["move"], id_, *after)
+
+
+async def set_next(conn: Connection, id_: UUID, next_run_at: datetime | None) -> None:
+    await conn.execute(_SQL["set_next"], id_, next_run_at)
+
+
+async def silence(conn: Connection, workflow_id: UUID) -> None:
+    await conn.execute(_SQL["silence"], workflow_id)
+
+
+async def pause(conn: Connection, id_: UUID, reason: str | None) -> None:
+    await conn.execute(_SQL["pause"], id_, reason)
+
+
+async def resume(conn: Connection, id_: UUID, next_run_at: datetime | None) -> None:
+    await conn.execute(_SQL["resume"], id_, next_run_at)
+
+
+async def keep(conn: Connection, rows: Sequence[KeptSchedule], *, org: str) -> None:
+    await conn.execute(_SQL["keep"], *map(list, zip(*rows, strict=True)), org)
+
+
+async def remove(conn: Connection, workflow_ids: Iterable[UUID]) -> None:
+    await conn.execute(_SQL["remove"], list(workflow_ids))
+
+
+async def lacking(conn: Connection, *, schedules: Iterable[UUID], tokens: Iterable[UUID]) -> set[UUID]:
+    """Workflows that should have a schedule, or a token, and have none."""
+    return {row[0] for row in await conn.fetch(_SQL["lacking"], list(schedules), list(tokens))}
+
+
+async def next_due(conn: Connection) -> NextDue:
+    row = await conn.fetchrow(_SQL["next_due"])
+    assert row is not None
+    return NextDue(*row)
+
+
+async def list_(conn: Connection, *, org: str, after: str, limit: int) -> list[ScheduleRow]:
+    return [_row(row) for row in await conn.fetch(_SQL["list"], org, after, limit)]
+
+
+async def get(conn: Connection, name: str, *, org: str) -> ScheduleRow | None:
+    row = await conn.fetchrow(_SQL["get"], org, name)
+    return _row(row) if row else None
+
+
+async def give_tokens(conn: Connection, hashes: Sequence[tuple[UUID, bytes]]) -> set[UUID]:
+    """The workflows that had none."""
+    return {row[0] for row in await conn.fetch(_SQL["give_tokens"], *map(list, zip(*hashes, strict=True)))}
+
+
+async def take_tokens(conn: Connection, workflow_ids: Iterable[UUID]) -> None:
+    await conn.execute(_SQL["take_tokens"], list(workflow_ids))
+
+
+async def rotate(conn: Connection, workflow_id: UUID, token_hash: bytes) -> None:
+    await conn.execute(_SQL["rotate"], workflow_id, token_hash)
+
+
+async def of_token(conn: Connection, token_hash: bytes) -> Address | None:
+    row = await conn.fetchrow(_SQL["of_token"], token_hash)
+    return Address(*row) if row else None
+
+
+def _held(row: asyncpg.Record | None) -> HeldSchedule | None:
+    if row is None:
+        return None
+    schedule = Schedule(
+        cron=row["cron"],
+        timezone=row["timezone"],
+        overlap=Overlap(row["overlap"]),
+        catch_up=CatchUp(row["catch_up"]),
+        next_run_at=row["next_run_at"],
+        buffered_at=row["buffered_at"],
+    )
+    whose = (row["id"], row["org"], row["workflow_id"], row["name"], row["enabled"])
+    return HeldSchedule(*whose, schedule, decode(row["input"]), row["paused"], row["now"])
+
+
+def _row(row: asyncpg.Record) -> ScheduleRow:
+    fields = dict(row)
+    words = {"overlap": Overlap(row["overlap"]), "catch_up": CatchUp(row["catch_up"])}
+    return ScheduleRow(**{**fields, **words, "input": decode(row["input"])})

@@ -1,0 +1,121 @@
+"""Every workflow file among the examples is valid, means what it says, and asks only for what there is."""
+
+from datetime import UTC, datetime, timedelta
+from importlib import import_module
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from examples import pipeline
+from examples.shop import Shop
+
+from windlass import Context, NonRetryable
+from windlass.core.definition import parse
+from windlass.core.json_schema import SCHEMA
+from windlass.core.step import Condition, Edge, Foreach, HookAction, HttpAction, JobAction, SleepAction, Step
+from windlass.core.workflow import Workflow
+from windlass.effects.context import Upstream
+from windlass.effects.documents import read
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+FILES = sorted(path.name for path in EXAMPLES.iterdir() if path.suffix in (".yaml", ".json"))
+
+
+def workflow(name: str) -> Workflow:
+    (document,) = read(EXAMPLES / name)
+    return parse(document)
+
+
+def steps(name: str) -> dict[str, Step]:
+    return {step.name: step for step in workflow(name).steps}
+
+
+def test_there_are_examples() -> None:
+    assert {"order-processing.yaml", "trial-expiry.yaml", "checkout-flow.yaml", "foreach-pipeline.yaml"} <= set(FILES)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_file_is_a_workflow_of_that_name(name: str) -> None:
+    read_ = workflow(name)
+    assert f"{read_.name}.yaml" == name
+    assert parse(read_.to_document()) == read_
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_editors_know_every_key(name: str) -> None:
+    (document,) = read(EXAMPLES / name)
+    assert document.keys() <= SCHEMA["properties"].keys()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_request_goes_to_something_the_shop_does(name: str) -> None:
+    paths = {route.path for route in Shop().routes()}
+    asked = {step.action.url for step in workflow(name).steps if isinstance(step.action, HttpAction)}
+    assert {url.removeprefix("{{input.shop}}") for url in asked} <= paths
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_job_has_a_handler_among_the_examples(name: str) -> None:
+    modules = [path.stem for path in EXAMPLES.glob("*.py") if "\napp = Windlass(" in path.read_text("utf-8")]
+    served = {type_ for module in modules for type_ in import_module(f"examples.{module}").app.handlers.types()}
+    assert {step.action.type for step in workflow(name).steps if isinstance(step.action, JobAction)} <= served
+
+
+def test_an_order_branches_on_the_charge() -> None:
+    found = steps("order-processing.yaml")
+    assert {name: step.condition for name, step in found.items()} == {
+        "charge": None,
+        "receipt": "tasks.charge.status_code == 200",
+        "parcel": "tasks.charge.status_code == 200",
+        "no-money": "tasks.charge.status_code != 200",
+    }
+    assert {step.edges for name, step in found.items() if name != "charge"} == {(Edge("charge", Condition.COMPLETE),)}
+
+
+def test_a_trial_sleeps_for_thirteen_days_and_one() -> None:
+    actions = [step.action for step in workflow("trial-expiry.yaml").steps]
+    assert [action.duration for action in actions if isinstance(action, SleepAction)] == [
+        timedelta(days=13),
+        timedelta(days=1),
+    ]
+    names = list(steps("trial-expiry.yaml"))
+    assert [step.edges for step in workflow("trial-expiry.yaml").steps] == [(), *((Edge(name),) for name in names[:-1])]
+
+
+def test_a_checkout_hands_over_the_address_of_its_hook() -> None:
+    found = steps("checkout-flow.yaml")
+    checkout = found["checkout"].action
+    assert isinstance(checkout, HttpAction)
+    assert checkout.body["callback_url"] == "{{wait.payment.url}}"
+    assert found["payment"].action == HookAction(timedelta(hours=1))
+    assert found["deliver"].condition == "tasks.payment.body.status == 'paid'"
+    assert found["give-up"].condition == "tasks.payment.status == 'timeout'"
+
+
+def test_the_pipeline_goes_over_what_was_found() -> None:
+    count = steps("foreach-pipeline.yaml")["count"]
+    assert (count.fan_out, count.concurrency) == (Foreach("find.files"), 4)
+
+
+def context(**more: object) -> Context:
+    fields = {"run_id": uuid4(), "index": 0, "count": 1, **more}
+    return Context(uuid4(), "words", 1, 3, "default", 100, 1, datetime.now(UTC), {}, lambda _: None, **fields)  # type: ignore[arg-type]
+
+
+def test_the_handlers_of_the_pipeline_fit_together(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("one two three")
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "b.txt").write_text("four\nfive")
+    (tmp_path / "c.png").write_bytes(b"\x89PNG")
+    found = pipeline.find(str(tmp_path))
+    assert [Path(file).name for file in found["files"]] == ["a.md", "b.txt"]
+    counted = [pipeline.count(context(index=n, count=2), file) for n, file in enumerate(found["files"])]
+    report = pipeline.report(context(upstream=Upstream({"count": counted})))
+    assert report == {"files": 2, "words": 5, "longest": {"file": str(tmp_path / "a.md"), "words": 3}}
+
+
+def test_a_pipeline_without_files_is_no_trouble(tmp_path: Path) -> None:
+    assert pipeline.find(str(tmp_path))["files"] == []
+    assert pipeline.report(context(upstream=Upstream({"count": []})))["longest"] is None
+    with pytest.raises(NonRetryable, match="there is no folder"):
+        pipeline.find(str(tmp_path / "missing"))

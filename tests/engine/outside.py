@@ -1,0 +1,89 @@
+"""The outside world, played by the test: a worker that answers HTTP steps as told, and somebody who calls back."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+from tests.engine.playing import LEASE, QUEUES, Player, begin
+from windlass.core import hook
+from windlass.core.definition import parse
+from windlass.core.document import encode
+from windlass.core.job import Claimed
+from windlass.core.outcome import Failed, Outcome, Succeeded
+from windlass.core.payload import OWN_QUEUE
+from windlass.engine import hooks, runs, work, workflows
+from windlass.engine.hooks import Received
+from windlass.engine.unit import Unit
+from windlass.engine.work import Turn
+
+RETRIED = frozenset({408, 425, 429, *range(500, 600)})
+
+
+class Stage(Player):
+    """A worker that serves our own step types, too."""
+
+    def __init__(self, unit: Unit, name: str = "w1") -> None:
+        super().__init__(unit, name)
+        self.payloads: dict[str, list[Any]] = {}  # what each step was given, in the order of its jobs
+
+    async def take(self, count: int = 1000) -> list[Claimed]:
+        lanes = [(replace(lane, seq=0), count) for lane in await work.look(self.unit, (*QUEUES, OWN_QUEUE))]
+        if not lanes:
+            return []
+        wish = Turn(worker=self.name, lease=LEASE, lanes=lanes, count=count)
+        claimed = (await work.turn(self.unit, wish))[0]
+        for job in claimed:
+            self.seen.append(self.step(job))
+            self.payloads.setdefault(self.step(job), []).append(json.loads(job.payload))
+        return claimed
+
+
+def answer(status: int = 200, body: Any = "", *, truncated: bool = False, **headers: str) -> Outcome:
+    """What the performer makes of an answer with this status. A body that is no text is JSON."""
+    text = body if isinstance(body, str) else json.dumps(body)
+    kept = {"status_code": status, "headers": headers, "body": text, "is_truncated": truncated, "duration_ms": 1}
+    document = encode(kept, field="result")
+    if status < 400:
+        return Succeeded(document)
+    told = {"type": "HttpStatus", "message": f"POST http://test answered {status}"}
+    return Failed(told, retryable=status in RETRIED, result=document)
+
+
+async def deploy(unit: Unit, name: str = "w", **tasks: Any) -> None:
+    """Publish a document; steps with a hyphen are written with two underscores."""
+    named = {key.replace("__", "-"): value for key, value in tasks.items()}
+    await workflows.publish(unit, parse({"name": name, "tasks": named}))
+
+
+async def run_of(unit: Unit, *, input: Any = None, headers: Mapping[str, str] | None = None, **tasks: Any) -> UUID:  # noqa: A002
+    """Publish these tasks and start a run of them."""
+    await deploy(unit, **tasks)
+    return await begin(unit, input=input, headers=headers)
+
+
+async def play(unit: Unit, **endings: Any) -> Stage:
+    """Play until there is nothing to do; steps with a hyphen are written with two underscores."""
+    stage = await Stage.hello(unit)
+    assert isinstance(stage, Stage)
+    await stage.play({key.replace("__", "-"): value for key, value in endings.items()})
+    return stage
+
+
+async def played(unit: Unit, tasks: Mapping[str, Any], *, input: Any = None, **endings: Any) -> tuple[UUID, Stage]:  # noqa: A002
+    """A run of these tasks, played to its end."""
+    run = await run_of(unit, input=input, **tasks)
+    return run, await play(unit, **endings)
+
+
+async def token_of(unit: Unit, run: UUID, step: str = "paid") -> str:
+    view = await runs.view(unit, run)
+    async with unit.once() as conn:
+        return hook.token(await unit.hook_key(conn), run, view.workflow.plan.number[step])
+
+
+async def call(unit: Unit, run: UUID, body: bytes = b"{}", *, step: str = "paid", **headers: str) -> Received:
+    """Call back."""
+    given = {name.replace("_", "-"): value for name, value in headers.items()}
+    return await hooks.receive(unit, await token_of(unit, run, step), body, given)

@@ -1,0 +1,65 @@
+"""Workflows by the one object a user holds: deploy, preview, look, switch, delete."""
+
+import pytest
+
+from windlass import InvalidWorkflow, NotFound, Windlass
+from windlass.core.definition import parse
+
+NAP = {"name": "nap", "tasks": {"a": {"sleep": "5s"}}}
+
+
+async def test_documents_and_workflows_are_deployed_together(app: Windlass) -> None:
+    found = await app.deploy(NAP, parse({**NAP, "name": "rest"}))
+    assert [(one.name, one.number, one.created) for one in found] == [("nap", 1, True), ("rest", 1, True)]
+
+
+async def test_the_mistakes_of_all_documents_are_told_at_once_and_nothing_is_deployed(app: Windlass) -> None:
+    bad = {"name": "bad", "tasks": {"a": {"slep": 1}}}
+    with pytest.raises(InvalidWorkflow) as told:
+        await app.deploy(NAP, bad, {"tasks": {"a": {"sleep": 1}}}, 7, NAP)  # type: ignore[arg-type]
+    assert dict.fromkeys(path.partition(":")[0] for path, _ in told.value.errors) == dict.fromkeys(
+        ["bad", "document 3", "document 4", "name"]
+    )
+    assert (await app.workflows()).workflows == []
+
+
+async def test_a_preview_says_what_deploying_would_do_and_does_not(app: Windlass) -> None:
+    await app.deploy(NAP)
+    changed = {**NAP, "tasks": {"a": {"sleep": "6s"}}}
+    found = await app.preview(changed, {**NAP, "name": "rest"})
+    assert [(one.name, one.change, one.number) for one in found] == [("nap", "changed", 2), ("rest", "new", 1)]
+    assert (await app.get_workflow("nap")).number == 1
+
+
+async def test_workflows_are_listed_page_by_page_switched_and_deleted(app: Windlass) -> None:
+    await app.deploy(*({**NAP, "name": name} for name in ("a", "b", "c")))
+    page = await app.workflows(limit=2)
+    rest = await app.workflows(after=page.next or "", limit=2)
+    assert [line.name for line in [*page.workflows, *rest.workflows]] == ["a", "b", "c"]
+    await app.enable_workflow("a", False)
+    assert (await app.get_workflow("a", 1)).enabled is False
+    await app.enable_workflow("a")
+    assert (await app.get_workflow("a")).enabled is True
+    await app.delete_workflow("a")
+    with pytest.raises(NotFound):
+        await app.get_workflow("a")
+
+
+async def test_what_is_not_there_is_told_with_what_may_have_been_meant(app: Windlass) -> None:
+    await app.deploy({**NAP, "name": "orders"})
+    with pytest.raises(NotFound, match=r"^no workflow order: did you mean orders\?$") as told:
+        await app.get_workflow("order")
+    assert (told.value.what, told.value.key, told.value.hint) == ("workflow", "order", "did you mean orders?")
+    with pytest.raises(NotFound, match=r"^no workflow xyz$") as told:
+        await app.get_workflow("xyz")
+    assert told.value.hint is None
+
+
+async def test_a_run_gives_its_account_its_explanation_and_its_lines(app: Windlass) -> None:
+    await app.deploy(NAP)
+    run = await app.start("nap", {"n": 1})
+    account, told = await run.account(), await run.explain()
+    assert (account.state, account.letters, account.input) == ("running", "a", {"n": 1})
+    assert account.steps[0].wakes_at is not None
+    assert told.now[0].startswith("a: it sleeps until ")
+    assert await run.lines() == []

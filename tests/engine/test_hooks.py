@@ -1,0 +1,612 @@
+"""Callbacks: kept whenever they come, heard when their step waits, counted once."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from tests.engine.outside import Stage, call, deploy, play, run_of, token_of
+from tests.engine.playing import Fails, begin, letters, reasons, state, tick, words
+from windlass.core import webhook
+from windlass.core.definition import parse
+from windlass.core.hook import fingerprint
+from windlass.engine import hooks, runs, starts, strays, workflows
+from windlass.engine.hooks import BODY_LIMIT, Received
+from windlass.engine.starts import RunSpec
+from windlass.engine.unit import Unit
+from windlass.errors import Gone, Invalid, NotFound, Refused
+from windlass.store.pool import DatabaseOptions
+from windlass.testing import Clock
+
+Connection = Any
+HOUR = timedelta(hours=1)
+NEW, AGAIN = Received(again=False), Received(again=True)
+ASK = {"job": "test.ask.v1", "input": {"url": "{{wait.paid.url}}"}}
+PAID = {"needs": ["ask"], "wait_for_webhook": {"timeout": "1h"}}
+SHIP = {"needs": ["paid"], "job": "test.ship.v1", "input": {"got": "{{tasks.paid.body}}"}}
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+
+@pytest.fixture
+async def other(database: str, clock: Clock) -> AsyncIterator[Unit]:
+    """A second process."""
+    opened = await Unit.open(DatabaseOptions(url=database, clock=clock.now))
+    yield opened
+    await opened.close()
+
+
+async def waiting(unit: Unit, *, paid: Any = None) -> tuple[UUID, Stage]:
+    """A run whose step waits for its callback."""
+    run = await run_of(unit, ask=ASK, paid=paid or PAID, ship=SHIP)
+    stage = await play(unit, ask="asked")
+    assert await letters(unit, run) == "sa."
+    return run, stage
+
+
+async def rows(conn: Connection) -> int:
+    count: int = await conn.fetchval("select count(*) from windlass.hook")
+    return count
+
+
+async def timers(conn: Connection) -> int:
+    count: int = await conn.fetchval("select count(*) from windlass.timer")
+    return count
+
+
+# The address
+
+
+async def test_the_address_is_the_same_in_every_process_and_in_every_template(unit: Unit, other: Unit) -> None:
+    run = await run_of(unit, ask=ASK, paid=PAID, ship=SHIP)
+    stage = await play(unit, ask="asked")
+    [payload] = stage.payloads["ask"]
+    assert payload == {"url": f"http://127.0.0.1:8080/wh/{await token_of(unit, run)}"}
+    assert await token_of(unit, run) == await token_of(other, run)
+
+
+async def test_the_address_begins_with_the_public_url(unit: Unit) -> None:
+    unit.public_url = "https://windlass.example/flows"
+    run = await run_of(unit, ask=ASK, paid=PAID)
+    [payload] = (await play(unit)).payloads["ask"]
+    assert payload["url"] == f"https://windlass.example/flows/wh/{await token_of(unit, run)}"
+
+
+async def test_every_run_and_step_has_a_token_of_its_own(unit: Unit) -> None:
+    await deploy(unit, paid=PAID | {"needs": []}, sent=PAID | {"needs": []})
+    ids = [await begin(unit) for _ in range(20)]
+    tokens = {await token_of(unit, run, step) for run in ids for step in ("paid", "sent")}
+    assert len(tokens) == 40
+    assert {len(token) for token in tokens} == {43}  # 256 bits
+
+
+async def test_the_database_keeps_the_hash_of_a_token_and_no_token(unit: Unit, conn: Connection) -> None:
+    run, _ = await waiting(unit)
+    token = await token_of(unit, run)
+    assert await conn.fetchval("select token_hash from windlass.hook") == fingerprint(token)
+    kept = await conn.fetchval("select to_jsonb(h)::text || to_jsonb(r)::text from windlass.hook h, windlass.run r")
+    assert token not in kept
+    assert token.encode().hex() not in kept
+
+
+async def test_it_is_made_when_the_run_begins_though_the_step_waits_much_later(unit: Unit, conn: Connection) -> None:
+    run = await run_of(unit, ask=ASK, paid=PAID)
+    assert (await letters(unit, run), await rows(conn), await timers(conn)) == ("a.", 1, 0)
+
+
+async def test_a_run_that_waits_for_a_place_gets_it_when_it_begins(unit: Unit, conn: Connection) -> None:
+    document = {"name": "w", "concurrency": 1, "tasks": {"ask": ASK, "paid": PAID}}
+    await workflows.publish(unit, parse(document))
+    first, second = await begin(unit), await begin(unit)
+    assert (await state(unit, second), await rows(conn)) == ("pending", 1)
+    with pytest.raises(NotFound):
+        await call(unit, second)
+    await runs.cancel(unit, first)
+    await tick(unit)
+    assert (await state(unit, second), await rows(conn)) == ("running", 2)
+    assert await call(unit, second) == NEW
+
+
+async def test_a_run_below_a_step_has_addresses_of_its_own(unit: Unit, conn: Connection) -> None:
+    await deploy(unit, "below", ask=ASK, paid=PAID)
+    run = await run_of(unit, sub={"workflow": "below"})
+    await tick(unit)
+    child = await conn.fetchval("select id from windlass.run where parent_id = $1", run)
+    assert await rows(conn) == 1
+    await call(unit, child, b'{"n": 1}')
+    await play(unit)
+    assert (await state(unit, child), await state(unit, run)) == ("completed", "completed")
+    assert await runs.output(unit, run) == {"n": 1}
+
+
+async def test_a_wait_without_anything_before_it_waits_at_once(unit: Unit, conn: Connection) -> None:
+    run = await run_of(unit, paid={"wait_for_webhook": True})
+    assert (await letters(unit, run), await timers(conn)) == ("a", 0)
+    assert await call(unit, run) == NEW
+    assert await state(unit, run) == "completed"
+
+
+async def test_a_thousand_starts_in_one_call_have_a_thousand_addresses(unit: Unit, conn: Connection) -> None:
+    await deploy(unit, ask=ASK, paid=PAID)
+    await starts.start(unit, "w", [RunSpec()] * 1000)
+    assert await conn.fetchval("select count(distinct token_hash) from windlass.hook") == 1000
+
+
+# The callback
+
+
+async def test_a_callback_ends_the_wait_and_its_body_is_the_output(unit: Unit, conn: Connection) -> None:
+    run, stage = await waiting(unit)
+    assert await call(unit, run, b'{"status": "paid", "n": 1.5}') == NEW
+    assert (await letters(unit, run), await timers(conn)) == ("ssa", 0)
+    await stage.play()
+    assert stage.payloads["ship"] == [{"got": {"status": "paid", "n": 1.5}}]
+    assert await state(unit, run) == "completed"
+
+
+async def test_an_early_callback_is_kept_and_heard_when_the_step_is_reached(unit: Unit, conn: Connection) -> None:
+    run = await run_of(unit, ask=ASK, paid=PAID, ship=SHIP)
+    assert await call(unit, run, b'"early"') == NEW
+    assert await letters(unit, run) == "a.."
+    stage = await play(unit)
+    assert stage.payloads["ship"] == [{"got": "early"}]
+    assert (await state(unit, run), await timers(conn)) == ("completed", 0)
+
+
+async def test_an_early_callback_survives_the_end_of_the_process(database: str) -> None:
+    first = await Unit.open(DatabaseOptions(url=database))
+    run = await run_of(first, ask=ASK, paid=PAID, ship=SHIP)
+    await call(first, run, b"[1, 2]", x_from="bank")
+    await first.close()
+    second = await Unit.open(DatabaseOptions(url=database))
+    stage = await play(second)
+    assert stage.payloads["ship"] == [{"got": [1, 2]}]
+    assert await call(second, run, b"[3]") == AGAIN
+    await second.close()
+
+
+async def test_an_early_callback_of_a_skipped_step_changes_nothing(unit: Unit) -> None:
+    paid = PAID | {"if": "tasks.ask.status == 'failed'"}
+    run = await run_of(unit, ask=ASK, paid=paid, ship=SHIP)
+    await call(unit, run)
+    await play(unit)
+    assert (await letters(unit, run), await state(unit, run)) == ("skk", "completed")
+
+
+async def test_a_second_callback_is_welcome_and_changes_nothing(unit: Unit, conn: Connection) -> None:
+    run, stage = await waiting(unit)
+    await call(unit, run, b'"first"')
+    kept = await conn.fetchrow("select * from windlass.hook")
+    assert await call(unit, run, b'"second"') == AGAIN
+    await stage.play()
+    assert stage.payloads["ship"] == [{"got": "first"}]
+    assert await call(unit, run, b'"third"') == AGAIN  # the run has ended, and it was heard
+    assert await conn.fetchrow("select * from windlass.hook") == kept
+
+
+async def test_ten_callbacks_at_once_count_as_one(unit: Unit, other: Unit, conn: Connection) -> None:
+    run, _ = await waiting(unit)
+    each = [call(process, run, json.dumps(n).encode()) for n, process in enumerate([unit, other] * 5)]
+    answers = await asyncio.gather(*each)
+    assert sorted(answer.again for answer in answers) == [False] + [True] * 9
+    assert await letters(unit, run) == "ssa"
+    assert await conn.fetchval("select count(*) from workflow.workflow_run where step = 2") == 1
+
+
+@pytest.mark.parametrize("token", ["", "x", "A" * 43, "é", "\x00", "\ud800", "A" * 100_000])
+async def test_an_unknown_token_is_not_found_whatever_it_is(unit: Unit, token: str) -> None:
+    await waiting(unit)
+    with pytest.raises(NotFound, match="no callback address of this token"):
+        await hooks.receive(unit, token, b"{}", {})
+
+
+async def test_replaying_everything_changes_nothing(unit: Unit, conn: Connection) -> None:
+    run, stage = await waiting(unit)
+    await call(unit, run, b"1")
+    await stage.play()
+    look = "select (select jsonb_agg(e) from windlass.event e)::text, (select jsonb_agg(r) from windlass.run r)::text"
+    before = await conn.fetchrow(look)
+    for _ in range(3):
+        await call(unit, run, b"2")
+        await tick(unit)
+        await stage.play()
+    assert await conn.fetchrow(look) == before
+
+
+# Nobody waits any more
+
+
+async def test_a_callback_after_the_time_is_gone(unit: Unit, clock: Clock) -> None:
+    run, stage = await waiting(unit)
+    clock.move(HOUR)
+    await stage.play()
+    with pytest.raises(Gone, match="nobody waits"):
+        await call(unit, run)
+    assert await letters(unit, run) == "stk"
+
+
+async def test_a_callback_of_a_cancelled_run_is_gone(unit: Unit) -> None:
+    run, _ = await waiting(unit)
+    await runs.cancel(unit, run)
+    with pytest.raises(Gone):
+        await call(unit, run)
+
+
+async def test_a_callback_of_a_skipped_step_is_gone_though_its_run_goes_on(unit: Unit) -> None:
+    run = await run_of(unit, ask=ASK, paid=PAID | {"if": "false"}, long={"job": "test.long.v1"})
+    player = await Stage.hello(unit)
+    for job in await player.take():
+        if player.step(job) == "ask":
+            await player.end(job)
+    assert (await letters(unit, run), await state(unit, run)) == ("ska", "running")
+    with pytest.raises(Gone):
+        await call(unit, run)
+
+
+async def test_a_callback_of_a_run_that_ended_without_it_is_gone(unit: Unit, clock: Clock) -> None:
+    await deploy(unit, ask=ASK, paid=PAID)
+    run = await begin(unit, max_duration=timedelta(minutes=1))
+    clock.move(timedelta(minutes=2))
+    await strays.expire(unit)
+    assert await state(unit, run) == "timeout"
+    with pytest.raises(Gone):
+        await call(unit, run)
+
+
+# Time
+
+
+async def test_the_time_is_over_exactly_when_it_is_over(unit: Unit, clock: Clock, conn: Connection) -> None:
+    clock.set(datetime(2031, 5, 5, 12, tzinfo=UTC))
+    run, _ = await waiting(unit)
+    assert await conn.fetchval("select due_at from windlass.timer") == datetime(2031, 5, 5, 13, tzinfo=UTC)
+    clock.set(datetime(2031, 5, 5, 12, 59, 59, 999_999, tzinfo=UTC))
+    assert await tick(unit) == 0
+    assert await letters(unit, run) == "sa."
+    clock.set(datetime(2031, 5, 5, 13, tzinfo=UTC))
+    assert await tick(unit) > 0
+    assert await letters(unit, run) == "stk"
+    assert await reasons(unit, run, "paid") == ["nobody called back in time"]
+    assert (await state(unit, run), await timers(conn)) == ("failed", 0)
+
+
+async def test_the_time_counts_from_the_wait_and_not_from_the_start(unit: Unit, clock: Clock) -> None:
+    clock.set(datetime(2031, 5, 5, tzinfo=UTC))
+    run = await run_of(unit, ask=ASK, paid=PAID, ship=SHIP)
+    clock.move(timedelta(days=3))
+    stage = await play(unit, ask="asked")
+    assert await letters(unit, run) == "sa."
+    clock.move(HOUR)
+    await stage.play()
+    assert await letters(unit, run) == "stk"
+
+
+async def test_a_timeout_can_be_branched_on_and_is_then_handled(unit: Unit, clock: Clock) -> None:
+    late = {"needs": ["paid"], "if": "tasks.paid.status == 'timeout'", "job": "test.late.v1"}
+    run = await run_of(unit, ask=ASK, paid=PAID, late=late)
+    stage = await play(unit)
+    clock.move(HOUR)
+    await stage.play()
+    assert (await letters(unit, run), await state(unit, run)) == ("sts", "completed")
+    assert stage.seen == ["ask", "late"]
+
+
+async def test_a_wait_without_a_timeout_waits_until_the_run_ends(unit: Unit, clock: Clock, conn: Connection) -> None:
+    run, _ = await waiting(unit, paid=PAID | {"wait_for_webhook": True})
+    assert await timers(conn) == 0
+    clock.move(timedelta(days=29))
+    await tick(unit)
+    assert await call(unit, run) == NEW
+
+
+@pytest.mark.parametrize("how", ["cancel", "expire", "callback"])
+async def test_a_wait_that_ends_otherwise_leaves_no_timer(
+    unit: Unit, clock: Clock, conn: Connection, how: str
+) -> None:
+    run, _ = await waiting(unit)
+    assert await timers(conn) == 1
+    if how == "cancel":
+        await runs.cancel(unit, run)
+    elif how == "callback":
+        await call(unit, run)
+    else:
+        await conn.execute("update windlass.run set expires_at = now() - interval '1 second'")
+        await strays.expire(unit)
+    assert await timers(conn) == 0
+    clock.move(2 * HOUR)
+    await tick(unit)
+    assert "t" not in await letters(unit, run)
+
+
+# At the same moment
+
+
+@pytest.mark.parametrize("rival", ["cancel", "timeout", "both"])
+async def test_callback_timeout_and_cancel_at_once_have_one_winner(
+    unit: Unit, other: Unit, clock: Clock, conn: Connection, rival: str
+) -> None:
+    await deploy(unit, paid={"wait_for_webhook": {"timeout": "1h"}}, ship=SHIP)
+    ids = [await begin(unit) for _ in range(30)]
+    clock.move(HOUR)
+    called: dict[UUID, bool] = {}
+
+    async def callback(run: UUID) -> None:
+        try:
+            await call(unit, run, b'"here"')
+            called[run] = True
+        except Gone:
+            called[run] = False
+
+    async def cancel(run: UUID) -> None:
+        await runs.cancel(other, run)
+
+    rivals = [cancel(run) for run in ids] if rival in ("cancel", "both") else []
+    waking = [strays.wake(other) for _ in range(5)] if rival in ("timeout", "both") else []
+    await asyncio.gather(*map(callback, ids), *rivals, *waking, return_exceptions=rival == "both")
+    await tick(unit)
+    for run in ids:
+        row = await conn.fetchrow("select received_at is not null as kept, body from windlass.hook where run_id = $1", run)
+        letter = (await letters(unit, run))[0]
+        assert row["kept"] is called[run]
+        assert letter == ("s" if called[run] else letter)
+        assert letter in ("s" if called[run] else "tc")
+    assert await timers(conn) == 0
+
+
+async def test_who_holds_the_run_first_wins_and_the_others_hear_it(
+    unit: Unit, other: Unit, clock: Clock, conn: Connection
+) -> None:
+    """The callback waits for the run's lock; meanwhile the run is cancelled."""
+    run, _ = await waiting(unit)
+    block = conn.transaction()
+    await block.start()
+    await conn.fetch("select from windlass.run where id = $1 for update", run)
+    cancelling = asyncio.create_task(runs.cancel(other, run))
+    await queued(conn, 1)
+    calling = asyncio.create_task(call(unit, run))
+    await queued(conn, 2)
+    await block.rollback()
+    await cancelling
+    with pytest.raises(Gone):
+        await calling
+    assert (await letters(unit, run), await state(unit, run)) == ("scc", "cancelled")
+
+
+async def test_a_callback_that_was_first_is_heard_though_the_time_is_over(
+    unit: Unit, other: Unit, clock: Clock, conn: Connection
+) -> None:
+    run, _ = await waiting(unit)
+    clock.move(HOUR)
+    block = conn.transaction()
+    await block.start()
+    await conn.fetch("select from windlass.run where id = $1 for update", run)
+    calling = asyncio.create_task(call(unit, run))
+    await queued(conn, 1)
+    assert await strays.wake(other) == 0  # somebody works on the run: it does not wait for them
+    await block.rollback()
+    assert await calling == NEW
+    assert await tick(other) == 0
+    assert await letters(unit, run) == "ssa"
+
+
+async def queued(conn: Connection, count: int) -> None:
+    """Until so many wait for a lock."""
+    look = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+    async with asyncio.timeout(10):
+        while await conn.fetchval(look) < count:
+            await asyncio.sleep(0.005)
+
+
+# Once more
+
+
+async def test_a_retry_after_the_timeout_waits_again_and_can_be_called(unit: Unit, clock: Clock) -> None:
+    run, stage = await waiting(unit)
+    token = await token_of(unit, run)
+    clock.move(HOUR)
+    await stage.play()
+    assert await state(unit, run) == "failed"
+    await runs.retry(unit, run)
+    assert (await letters(unit, run), await token_of(unit, run)) == ("sa.", token)
+    assert await call(unit, run, b'"late"') == NEW
+    await stage.play()
+    assert (await state(unit, run), stage.payloads["ship"]) == ("completed", [{"got": "late"}])
+
+
+async def test_a_retry_has_the_whole_time_again(unit: Unit, clock: Clock) -> None:
+    run, stage = await waiting(unit)
+    clock.move(HOUR)
+    await stage.play()
+    await runs.retry(unit, run)
+    clock.move(HOUR - timedelta(seconds=1))
+    await stage.play()
+    assert await letters(unit, run) == "sa."
+    clock.move(timedelta(seconds=1))
+    await stage.play()
+    assert await letters(unit, run) == "stk"
+
+
+async def test_a_retry_of_what_comes_after_keeps_the_callback(unit: Unit) -> None:
+    run, stage = await waiting(unit)
+    await call(unit, run, b'"kept"')
+    await stage.play({"ship": Fails(for_good=True)})
+    assert await state(unit, run) == "failed"
+    await runs.retry(unit, run)
+    await stage.play()
+    assert stage.payloads["ship"] == [{"got": "kept"}] * 2
+    assert await call(unit, run) == AGAIN
+
+
+async def test_a_rerun_of_the_wait_forgets_the_callback_and_takes_another(unit: Unit, conn: Connection) -> None:
+    run, stage = await waiting(unit)
+    await call(unit, run, b'"old"', x_n="1")
+    await stage.play()
+    await runs.rerun(unit, run, "paid")
+    assert await letters(unit, run) == "sa."
+    assert tuple(await conn.fetchrow("select received_at, body, headers from windlass.hook")) == (None, None, None)
+    assert await timers(conn) == 1
+    assert await call(unit, run, b'"new"') == NEW
+    await stage.play()
+    assert stage.payloads["ship"] == [{"got": "old"}, {"got": "new"}]
+
+
+async def test_a_rerun_from_further_up_forgets_it_too_and_keeps_the_next_early_one(unit: Unit) -> None:
+    run, stage = await waiting(unit)
+    await call(unit, run, b'"old"')
+    await stage.play()
+    await runs.rerun(unit, run, "ask")
+    assert await letters(unit, run) == "a.."
+    assert await call(unit, run, b'"new"') == NEW
+    assert await call(unit, run, b'"newer"') == AGAIN
+    await stage.play()
+    assert stage.payloads["ship"] == [{"got": "old"}, {"got": "new"}]
+
+
+async def test_an_early_callback_of_a_failed_round_is_kept_for_the_retry(unit: Unit) -> None:
+    """The step never waited and never heard it: the sender will not send again."""
+    run = await run_of(unit, ask=ASK, paid=PAID, ship=SHIP)
+    await call(unit, run, b'"early"')
+    stage = await play(unit, ask=Fails(for_good=True))
+    assert await letters(unit, run) == "fkk"
+    await runs.retry(unit, run)
+    await stage.play()
+    assert (await state(unit, run), stage.payloads["ship"]) == ("completed", [{"got": "early"}])
+
+
+async def test_a_run_whose_time_was_over_before_it_began_has_its_address_after_a_retry(
+    unit: Unit, clock: Clock
+) -> None:
+    document = {"name": "w", "concurrency": 1, "tasks": {"ask": ASK, "paid": PAID}}
+    await workflows.publish(unit, parse(document))
+    first, held = await begin(unit), await begin(unit, max_duration=timedelta(minutes=1))
+    clock.move(timedelta(minutes=2))
+    await strays.expire(unit)
+    await runs.cancel(unit, first)
+    await runs.retry(unit, held)
+    stage = await play(unit)
+    assert await letters(unit, held) == "sa"
+    assert await call(unit, held) == NEW
+    assert stage.seen == ["ask"]
+
+
+# What is kept
+
+
+async def test_headers_are_kept_without_what_lets_one_in_elsewhere(unit: Unit, conn: Connection) -> None:
+    run, stage = await waiting(unit)
+    secret = {"authorization": "Bearer s", "cookie": "a=s", "proxy_authorization": "s", "x_api_key": "s"}
+    await call(unit, run, b"{}", x_from="bank", content_type="application/json", **secret)
+    kept = json.loads(await conn.fetchval("select headers from windlass.hook"))
+    assert kept == {"x-from": "bank", "content-type": "application/json"}
+
+
+async def test_templates_and_ifs_can_read_the_headers(unit: Unit) -> None:
+    ship = {
+        "needs": ["paid"],
+        "if": "tasks.paid.headers['X-From'] == 'bank' && tasks.paid.status == 'received'",
+        "job": "test.ship.v1",
+        "input": {"from": "{{tasks.paid.headers.X-From}}", "status": "{{tasks.paid.status}}"},
+    }
+    run = await run_of(unit, ask=ASK, paid=PAID, ship=ship)
+    stage = await play(unit)
+    await call(unit, run, x_from="bank")
+    await stage.play()
+    assert stage.payloads["ship"] == [{"from": "bank", "status": "received"}]
+
+
+@pytest.mark.parametrize(
+    ("body", "value"),
+    [
+        (b'{"a": [1, null, true]}', {"a": [1, None, True]}),
+        (b"12345678901234567890", 12345678901234567890),
+        (b'"text"', "text"),
+        (b"null", None),
+        (b"", ""),
+        (b"status=paid&n=1", "status=paid&n=1"),
+        (b"{broken", "{broken"),
+        (b"NaN", "NaN"),
+        ("grüße".encode(), "grüße"),
+        (b"\xff\xfe", "\ufffd\ufffd"),
+        (b"a\x00b", "a\\x00b"),
+        (b"[" * 5000, "[" * 5000),
+        (b"1" * 5000, "1" * 5000),
+    ],
+)
+async def test_a_body_is_json_or_else_a_text(unit: Unit, body: bytes, value: Any) -> None:
+    run, stage = await waiting(unit)
+    await call(unit, run, body)
+    await stage.play()
+    assert stage.payloads["ship"] == [{"got": value}]
+
+
+async def test_a_nul_inside_of_json_fails_the_step_that_passes_it_on_and_says_so(unit: Unit) -> None:
+    run, stage = await waiting(unit)
+    await call(unit, run, rb'{"a": "\u0000"}')
+    await stage.play()
+    assert (await letters(unit, run), await state(unit, run)) == ("ssf", "failed")
+    assert "NUL" in (await reasons(unit, run, "ship"))[0]
+
+
+async def test_a_body_has_a_megabyte_at_most(unit: Unit, conn: Connection) -> None:
+    run, _ = await waiting(unit)
+    with pytest.raises(Invalid, match=f"the body is {BODY_LIMIT + 1} bytes, the limit is {BODY_LIMIT}"):
+        await call(unit, run, b"x" * (BODY_LIMIT + 1))
+    assert await letters(unit, run) == "sa."
+    assert await call(unit, run, b"x" * BODY_LIMIT) == NEW
+    assert await conn.fetchval("select length(body) from windlass.hook") == BODY_LIMIT
+
+
+async def test_a_large_body_that_is_passed_on_is_refused_as_an_input_with_a_sentence(unit: Unit) -> None:
+    run, stage = await waiting(unit)
+    await call(unit, run, b"x" * BODY_LIMIT)
+    await stage.play()
+    assert (await words(unit, run))["ship"] == "failed"
+    assert "the input of ship is" in (await reasons(unit, run, "ship"))[0]
+
+
+# Signatures
+
+
+def signed(body: bytes, moment: datetime, *, secret: str = SECRET, id_: str = "msg_1") -> dict[str, str]:
+    stamp = str(int(moment.timestamp()))
+    mark = webhook.signature(secret, id_, stamp, body)
+    return {"webhook_id": id_, "webhook_timestamp": stamp, "webhook_signature": f"v1,{mark}"}
+
+
+SIGNED = PAID | {"wait_for_webhook": {"timeout": "1h", "secret": SECRET}}
+
+
+async def test_with_a_secret_a_callback_must_be_signed_and_fresh(unit: Unit, clock: Clock) -> None:
+    now = datetime(2031, 5, 5, tzinfo=UTC)
+    clock.set(now)
+    run, _ = await waiting(unit, paid=SIGNED)
+    for headers, why in [
+        ({}, "are needed"),
+        (signed(b"other", now), "does not match"),
+        (signed(b"1", now, secret="whsec_AAAA"), "does not match"),
+        (signed(b"1", now - timedelta(seconds=301)), "too far from now"),
+        (signed(b"1", now + timedelta(seconds=301)), "too far from now"),
+    ]:
+        with pytest.raises(Refused, match=why):
+            await call(unit, run, b"1", **headers)
+    assert await letters(unit, run) == "sa."
+    assert await call(unit, run, b"1", **signed(b"1", now)) == NEW
+
+
+async def test_whoever_cannot_sign_learns_nothing_about_the_run(unit: Unit, clock: Clock) -> None:
+    now = datetime(2031, 5, 5, tzinfo=UTC)
+    clock.set(now)
+    run, _ = await waiting(unit, paid=SIGNED)
+    await call(unit, run, b"1", **signed(b"1", now))
+    with pytest.raises(Refused):
+        await call(unit, run, b"1")
+    assert await call(unit, run, b"2", **signed(b"2", now)) == AGAIN
+    cancelled, _ = await waiting(unit, paid=SIGNED)
+    await runs.cancel(unit, cancelled)
+    with pytest.raises(Refused):
+        await call(unit, cancelled, b"1")
+    with pytest.raises(Gone):
+        await call(unit, cancelled, b"1", **signed(b"1", now))

@@ -1,0 +1,196 @@
+"""Rows of C2 (seed 004's holes and their resolutions) that no other file is about; the number is in the name.
+
+Elsewhere: 7 to 10, 20 and 21 in test_run_hangs, 22 and 24 in test_run_fan_out*, 17 and 27 in test_run_retry, 14 (as
+DESIGN has it) in test_run_cancel, 25 in test_run_outputs, 28 in test_run_editing.
+"""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.engine.playing import LEASE, Fails, Player, begin, events_of, letters, node, publish, state, tick
+from windlass.core.definition import parse
+from windlass.core.job import after
+from windlass.core.outcome import Failed
+from windlass.core.step import Parallel
+from windlass.engine import jobs, runs, upkeep, work, workflows
+from windlass.engine.unit import Unit
+from windlass.engine.work import Turn
+from windlass.errors import InvalidWorkflow
+from windlass.testing import Clock
+
+Connection = Any
+
+
+@pytest.fixture
+async def unit(unit: Unit, clock: Clock) -> Unit:
+    """An hour from now: the server has been up for long, so leases may run out."""
+    clock.move(timedelta(hours=1))
+    return unit
+
+
+@pytest.fixture
+async def player(unit: Unit) -> Player:
+    return await Player.hello(unit)
+
+
+async def from_document(unit: Unit, **tasks: Any) -> None:
+    await workflows.publish(unit, parse({"name": "w", "tasks": tasks}))
+
+
+async def test_c2_1_pick_up_is_one_move_that_sets_the_start_once(unit: Unit, player: Player, clock: Clock) -> None:
+    await publish(unit, node("a"), concurrency=1)
+    first, second = await begin(unit), await begin(unit)
+    clock.move(timedelta(minutes=1))
+    await runs.cancel(unit, first)
+    await tick(unit)
+    started = (await runs.get(unit, second)).started_at
+    assert started == clock.now()
+    clock.move(timedelta(seconds=5))
+    await player.play({"a": Fails()})
+    await runs.retry(unit, second)
+    assert (await runs.get(unit, second)).started_at == started
+
+
+async def test_c2_3_a_step_that_is_not_ready_has_no_job_to_take(unit: Unit, conn: Connection) -> None:
+    await begin(unit, node("a"), node("b", "a"), node("c", "b"))
+    rows = await conn.fetch("select step from workflow.workflow_run")
+    assert [row["step"] for row in rows] == [0]
+
+
+@pytest.mark.parametrize(
+    ("words", "executions"),
+    [
+        ({"max_retries": 0}, 1),
+        ({"max_retries": 1}, 1),
+        ({"max_retries": 3}, 3),
+        ({"max_attempts": 3}, 3),
+        ({"retries": 3}, 4),
+        ({}, 3),
+    ],
+)
+async def test_c2_5_how_often_an_always_failing_step_runs(
+    unit: Unit, player: Player, words: dict[str, int], executions: int
+) -> None:
+    await from_document(unit, a={"job": "test.a.v1", **words})
+    run = await begin(unit)
+    await player.play({"a": Fails()})
+    assert (len(player.seen), await state(unit, run)) == (executions, "failed")
+
+
+async def test_c2_6_failures_time_outs_and_silence_use_up_the_same_attempts(
+    unit: Unit, player: Player, clock: Clock
+) -> None:
+    run = await begin(unit, node("a", max_attempts=4))
+    await player.end(await player.take_one("a"), Fails())
+    await player.end(await player.take_one("a"), Fails(type="Timeout"))
+    await player.take_one("a")
+    clock.move(LEASE * 2)
+    await upkeep.release_expired(unit)
+    await tick(unit)
+    assert await letters(unit, run) == "a"
+    job = await player.take_one("a")
+    assert job.number == 4
+    await player.end(job, Fails("the last"))
+    assert (await letters(unit, run), await state(unit, run)) == ("f", "failed")
+
+
+async def test_c2_11_only_a_waiting_step_can_be_skipped(unit: Unit, player: Player) -> None:
+    """b began because of a; that c fails later does not skip it."""
+    run = await begin(unit, node("a"), node("c"), node("b", "a"), node("d", "b", "c"))
+    by_step = {player.step(job): job for job in await player.take()}
+    await player.end(by_step["a"])
+    await player.end(by_step["c"], Fails())
+    assert await letters(unit, run) == "sfa."
+    await player.end(await player.take_one("b"))
+    assert await letters(unit, run) == "sfsk"
+
+
+async def test_c2_13_independent_branches_go_on_after_a_failure(unit: Unit, player: Player) -> None:
+    run = await begin(unit, node("a"), node("x"), node("y", "x"), node("z", "y"))
+    await player.play({"a": Fails()})
+    assert (await letters(unit, run), await state(unit, run)) == ("fsss", "failed")
+
+
+async def test_c2_18_without_a_policy_a_step_waits_seconds_and_with_one_what_it_says(
+    unit: Unit, player: Player, clock: Clock
+) -> None:
+    await from_document(
+        unit,
+        a={"job": "test.a.v1", "max_attempts": 2},
+        b={"job": "test.b.v1", "max_attempts": 2, "retry": {"kind": "constant", "base": 3600, "jitter": 0}},
+    )
+    await begin(unit)
+    for job in await player.take():
+        await player.tell(after(job, Failed({"type": "E", "message": "x"}), None, 0.0))
+    clock.move(timedelta(seconds=1))
+    await upkeep.become_due(unit)
+    assert [player.step(job) for job in await player.take()] == ["a"]
+    clock.move(timedelta(hours=1))
+    await upkeep.become_due(unit)
+    assert [player.step(job) for job in await player.take()] == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "path"),
+    [
+        ({"a": {"job": "x"}, "b": {"job": "x", "foreach": "a.files"}}, "tasks.b.foreach"),  # no dependency
+        ({"b": {"job": "x", "foreach": "input", "parallel": 2}}, "tasks.b.foreach"),
+        ({"b": {"job": "x", "parallel": 2, "concurrency": 0}}, "tasks.b.concurrency"),
+        ({"b": {"job": "x", "parallel": -1}}, "tasks.b.parallel"),
+        ({"b": {"job": "x", "concurrency": 2}}, "tasks.b.concurrency"),
+        ({}, "tasks"),  # C2 29
+        ({"b": {"job": "x", "depends_on": ["nobody"]}}, "tasks.b.needs"),  # C2 34
+        ({"a": {"job": "x", "depends_on": ["b"]}, "b": {"job": "x", "depends_on": ["a"]}}, "tasks.a.needs"),
+    ],
+)
+async def test_c2_23_29_and_34_what_makes_no_sense_is_refused_when_published(
+    unit: Unit, conn: Connection, tasks: Any, path: str
+) -> None:
+    with pytest.raises(InvalidWorkflow) as refusal:
+        await workflows.publish(unit, parse({"name": "w", "tasks": tasks}))
+    assert path in [where for where, _ in refusal.value.errors]
+    assert await conn.fetchval("select count(*) from windlass.workflow") == 0
+
+
+async def test_c2_26_the_window_is_of_a_step_in_a_run(unit: Unit, player: Player) -> None:
+    fans = node("a", fan_out=Parallel(5), concurrency=2), node("b", fan_out=Parallel(5), concurrency=1)
+    await begin(unit, *fans)
+    await begin(unit)
+    taken = [player.step(job) for job in await player.take()]
+    assert (taken.count("a"), taken.count("b")) == (4, 2)
+
+
+async def test_c2_30_lines_are_kept_for_each_instance_and_attempt(unit: Unit, player: Player, clock: Clock) -> None:
+    run = await begin(unit, node("a", fan_out=Parallel(2), max_attempts=2))
+    moment = clock.now()
+    assert moment is not None
+    for _ in range(2):
+        claimed = await player.take()
+        lines = [(job.id, job.number, 1, moment, "INFO", f"{job.item}/{job.number}") for job in claimed]
+        await work.turn(unit, Turn(worker="w1", lease=LEASE, lines=lines))
+        for job in claimed:
+            await player.end(job, Fails())
+    page = await runs.instances(unit, run, "a")
+    kept = [[line.message for line in await jobs.logs(unit, one.job_id)] for one in page]
+    assert kept == [["0/1", "0/2"], ["1/1", "1/2"]]
+
+
+async def test_c2_33_the_limit_of_time_is_that_of_an_attempt(unit: Unit, player: Player) -> None:
+    await begin(unit, node("a", timeout=timedelta(seconds=7), max_attempts=2))
+    job = await player.take_one("a")
+    assert job.timeout == timedelta(seconds=7)
+    await player.end(job, Fails(type="Timeout"))
+    assert (await player.take_one("a")).timeout == timedelta(seconds=7)
+
+
+async def test_d2_1_a_handled_failure_completes_and_an_unhandled_one_fails(unit: Unit, player: Player) -> None:
+    """DESIGN 5 over C2 12: a handler on a `failure` edge handles it, a finalizer does not."""
+    handled = await begin(unit, node("a"), node("b", "a"), node("c", "a:failure"))
+    await player.play({"a": Fails()})
+    finalized = await begin(unit, node("a"), node("b", "a"), node("z", final=True), name="v")
+    await player.play({"a": Fails()})
+    assert (await state(unit, handled), await letters(unit, handled)) == ("completed", "fks")
+    assert (await state(unit, finalized), await letters(unit, finalized)) == ("failed", "fks")
+    assert await events_of(unit, handled) == ["running", "completed"]

@@ -1,0 +1,198 @@
+"""Sub-workflows: the parent waits, the output is the child's, and failures travel up."""
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from tests.engine.playing import Fails, Player, begin, letters, node, publish, reasons, state, tick
+from windlass.core.step import ChildAction, Foreach, Parallel, Step
+from windlass.engine import runs, strays, workflows
+from windlass.engine.unit import Unit
+from windlass.testing import Clock
+
+Connection = Any
+
+
+@pytest.fixture
+async def player(unit: Unit) -> Player:
+    return await Player.hello(unit)
+
+
+def child(name: str = "sub", *needs: str, workflow: str = "kid", input: Any = None, **more: Any) -> Step:  # noqa: A002
+    return node(name, *needs, action=ChildAction(workflow, {} if input is None else input), **more)
+
+
+async def below(conn: Connection, run: UUID) -> list[UUID]:
+    """The runs below this one, by item and age."""
+    rows = await conn.fetch("select id from windlass.run where parent_id = $1 order by parent_round, parent_item", run)
+    return [row["id"] for row in rows]
+
+
+async def test_a_parent_waits_for_its_child_and_gives_its_output(unit: Unit, player: Player, conn: Connection) -> None:
+    await publish(unit, node("x"), node("y", "x"), name="kid", labels={"tier": "1"})
+    run = await begin(unit, child(input={"n": 1}), node("b", "sub"))
+    assert (await state(unit, run), await letters(unit, run)) == ("running", "a.")
+    [kid] = await below(conn, run)
+    assert await state(unit, kid) == "pending"
+    await tick(unit)
+    row = await runs.get(unit, kid)
+    assert (row.state, row.parent_id, row.input, row.labels) == ("running", run, {"n": 1}, {"tier": "1"})
+    await player.play({"y": {"out": 1}, "b": "end"})
+    assert (await state(unit, run), await letters(unit, run)) == ("completed", "ss")
+    assert player.seen == ["x", "y", "b"]
+    assert await runs.output(unit, kid) == {"out": 1}
+
+
+async def test_the_output_of_the_last_step_is_that_of_its_child(unit: Unit, player: Player) -> None:
+    await publish(unit, node("x"), name="kid")
+    run = await begin(unit, child())
+    await player.play({"x": {"out": 1}})
+    assert await runs.output(unit, run) == {"out": 1}
+
+
+@pytest.mark.parametrize(
+    ("how", "letter", "why"),
+    [("failed", "f", "failed"), ("cancelled", "c", "was cancelled"), ("timeout", "t", "timed out")],
+)
+async def test_a_bad_end_travels_up_with_its_reason(
+    unit: Unit, player: Player, conn: Connection, clock: Clock, how: str, letter: str, why: str
+) -> None:
+    await publish(unit, node("x"), name="kid", max_duration=timedelta(minutes=1))
+    run = await begin(unit, child(), node("b", "sub"))
+    await tick(unit)
+    [kid] = await below(conn, run)
+    if how == "cancelled":
+        await runs.cancel(unit, kid)
+    elif how == "timeout":
+        clock.move(timedelta(minutes=2))
+        await strays.expire(unit)
+    await player.play({"x": Fails()})
+    assert await state(unit, kid) == how
+    assert (await state(unit, run), await letters(unit, run)) == ("failed", f"{letter}k")
+    assert await reasons(unit, run, "sub") == [f"run {kid} {why}"]
+
+
+async def test_a_missing_child_workflow_fails_the_step_with_its_name(unit: Unit) -> None:
+    run = await begin(unit, child(), node("b", "sub:failure"))
+    assert await letters(unit, run) == "fa"
+    assert await reasons(unit, run, "sub") == ["there is no workflow 'kid'"]
+
+
+async def test_a_disabled_child_workflow_fails_the_step_and_a_retry_finds_it_enabled(unit: Unit, player: Player) -> None:
+    await publish(unit, node("x"), name="kid")
+    await workflows.enable(unit, "kid", False)
+    run = await begin(unit, child())
+    assert (await state(unit, run), await reasons(unit, run, "sub")) == ("failed", ["workflow 'kid' is disabled"])
+    await workflows.enable(unit, "kid")
+    await runs.retry(unit, run)
+    await player.play()
+    assert await state(unit, run) == "completed"
+
+
+async def test_runs_below_runs_go_ten_deep(unit: Unit, conn: Connection) -> None:
+    run = await begin(unit, child(workflow="w"))
+    while await tick(unit):
+        pass
+    assert await conn.fetchval("select max(depth) from windlass.run") == 10
+    assert await conn.fetchval("select count(*) from windlass.run where state <> 'failed'") == 0
+    deepest = await conn.fetchval("select id from windlass.run where depth = 10")
+    assert await reasons(unit, deepest, "sub") == ["runs below runs go 10 deep at most"]
+    assert await state(unit, run) == "failed"
+
+
+async def test_grandchildren_report_to_their_parents_in_turn(unit: Unit, player: Player) -> None:
+    await publish(unit, node("x"), name="grandkid")
+    await publish(unit, child(workflow="grandkid"), name="kid")
+    run = await begin(unit, child())
+    await player.play({"x": 42})
+    assert (await state(unit, run), await runs.output(unit, run)) == ("completed", 42)
+
+
+async def test_an_ended_parent_is_told_nothing_it_would_act_on(unit: Unit, player: Player, conn: Connection) -> None:
+    await publish(unit, node("x"), name="kid")
+    run = await begin(unit, child(), node("b", "sub"))
+    await tick(unit)
+    job = await player.take_one("x")
+    await runs.cancel(unit, run)
+    await player.end(job)
+    await tick(unit)
+    assert await state(unit, run) == "cancelled"
+    assert await conn.fetchval("select count(*) from windlass.notice") == 0
+
+
+# Many
+
+
+async def test_a_child_for_each_item_has_it_in_its_input(unit: Unit, player: Player, conn: Connection) -> None:
+    await publish(unit, node("x"), name="kid")
+    run = await begin(unit, child(fan_out=Foreach("input"), input={"k": 1}), node("b", "sub"), input=["p", "q", "r"])
+    given = [(await runs.get(unit, kid)).input for kid in await below(conn, run)]
+    assert given == [{"k": 1, "item": "p"}, {"k": 1, "item": "q"}, {"k": 1, "item": "r"}]
+    await player.play()
+    assert (await state(unit, run), await letters(unit, run)) == ("completed", "ss")
+
+
+async def test_the_output_is_the_list_of_the_childrens_outputs(unit: Unit, player: Player) -> None:
+    await publish(unit, node("x"), name="kid")
+    run = await begin(unit, child(fan_out=Parallel(3)))
+    count = iter(range(10))
+    await player.play({"x": lambda _: next(count)})
+    output = await runs.output(unit, run)
+    assert sorted(output) == [0, 1, 2]
+
+
+async def test_no_children_are_an_empty_list(unit: Unit) -> None:
+    await publish(unit, node("x"), name="kid")
+    run = await begin(unit, child(fan_out=Parallel(0)))
+    assert (await state(unit, run), await runs.output(unit, run)) == ("completed", [])
+
+
+async def test_a_window_holds_for_children_too(unit: Unit, player: Player, conn: Connection) -> None:
+    await publish(unit, node("x"), name="kid")
+    run = await begin(unit, child(fan_out=Parallel(5), concurrency=2))
+    for made in (2, 4, 5):
+        assert len(await below(conn, run)) == made
+        await tick(unit)
+        for job in await player.take():
+            await player.end(job)
+        await tick(unit)
+    assert await state(unit, run) == "completed"
+
+
+async def test_the_outputs_of_a_child_and_of_children_can_be_gone_over(unit: Unit, player: Player) -> None:
+    await publish(unit, node("x"), name="kid")
+    steps = child(), node("b", "sub", fan_out=Foreach("sub.files"))
+    more = child("subs", fan_out=Parallel(2)), node("c", "subs", fan_out=Foreach("subs"))
+    run = await begin(unit, *steps, *more)
+    await player.play({"x": {"files": [1, 2, 3]}})
+    assert (await state(unit, run), player.seen.count("b"), player.seen.count("c")) == ("completed", 3, 2)
+
+
+async def test_failures_of_some_children_are_counted(unit: Unit, player: Player) -> None:
+    await publish(unit, node("x"), name="kid")
+    run = await begin(unit, child(fan_out=Parallel(3)))
+    count = iter(range(10))
+    await player.play({"x": lambda _: Fails() if next(count) == 1 else 1})
+    assert (await letters(unit, run), await reasons(unit, run, "sub")) == ("f", ["1 of 3 instances failed"])
+
+
+async def test_a_missing_workflow_for_many_children_is_told_once(unit: Unit) -> None:
+    run = await begin(unit, child(fan_out=Parallel(50), concurrency=4))
+    assert (await state(unit, run), await reasons(unit, run, "sub")) == ("failed", ["50 of 50 instances failed"])
+
+
+# A limited child workflow
+
+
+async def test_children_wait_for_a_place_like_anybody(unit: Unit, player: Player, conn: Connection) -> None:
+    await publish(unit, node("x"), name="kid", concurrency=1)
+    run = await begin(unit, child(fan_out=Parallel(3)))
+    running = "select count(*) from windlass.run where state = 'running' and parent_id is not null"
+    for _ in range(3):
+        await tick(unit)
+        assert await conn.fetchval(running) == 1
+        await player.end(await player.take_one("x"))
+    await player.play()
+    assert await state(unit, run) == "completed"

@@ -1,0 +1,200 @@
+"""Fan-out: how many instances there are, what each is given, windows, wrong types, and fan-outs over fan-outs."""
+
+from typing import Any
+
+import pytest
+
+from tests.engine.playing import Fails, Player, begin, letters, node, reasons, report, state
+from windlass.core.document import decode
+from windlass.core.job import Claimed
+from windlass.core.step import Foreach, JobAction, Parallel, Step
+from windlass.engine import runs
+from windlass.engine.unit import Unit
+
+Connection = Any
+LIVE = "select count(*) from workflow.workflow_run where step = $1 and status in ('pending', 'leased')"
+
+
+@pytest.fixture
+async def player(unit: Unit) -> Player:
+    return await Player.hello(unit)
+
+
+def item_of(job: Claimed) -> Any:
+    return decode(job.payload)["item"]
+
+
+def squared(job: Claimed) -> int:
+    return int(item_of(job) ** 2)
+
+
+def fan(source: str = "a.files", *needs: str, **more: Any) -> Step:
+    return node("b", *(needs or ("a",)), fan_out=Foreach(source), **more)
+
+
+async def test_instances_know_their_index_their_count_and_their_item(unit: Unit, player: Player) -> None:
+    action = JobAction("test.b.v1", {"bucket": "landing"})
+    await begin(unit, node("a"), fan(action=action))
+    await player.end(await player.take_one("a"), {"files": ["x", {"y": 1}, None]})
+    claimed = sorted(await player.take(), key=lambda job: job.item or 0)
+    assert [(job.item, job.items) for job in claimed] == [(0, 3), (1, 3), (2, 3)]
+    assert [decode(job.payload) for job in claimed] == [
+        {"bucket": "landing", "item": "x"},
+        {"bucket": "landing", "item": {"y": 1}},
+        {"bucket": "landing", "item": None},
+    ]
+
+
+@pytest.mark.parametrize("source", ["input.files", "trigger.body.files"])
+async def test_a_list_in_the_input_can_be_gone_over(unit: Unit, player: Player, source: str) -> None:
+    run = await begin(unit, node("b", fan_out=Foreach(source)), input={"files": [1, 2, 3]})
+    await player.play({"b": squared})
+    assert await runs.output(unit, run) == [1, 4, 9]
+
+
+async def test_the_whole_input_can_be_gone_over(unit: Unit, player: Player) -> None:
+    run = await begin(unit, node("b", fan_out=Foreach("input")), input=[3, 4])
+    await player.play({"b": squared})
+    assert await runs.output(unit, run) == [9, 16]
+
+
+async def test_a_whole_result_and_a_deep_path_can_be_gone_over(unit: Unit, player: Player) -> None:
+    deep = node("c", "a", fan_out=Foreach("a.0.deep.list"))
+    run = await begin(unit, node("a"), fan("a"), deep)
+    await player.play({"a": [{"deep": {"list": [5]}}, 2], "b": 1, "c": squared})
+    assert await runs.output(unit, run) == {"b": [1, 1], "c": [25]}
+
+
+async def test_a_fan_out_can_go_over_the_output_of_another(unit: Unit, player: Player) -> None:
+    second = node("c", "b", fan_out=Foreach("b"))
+    run = await begin(unit, node("a"), fan(), second)
+    await player.play({"a": {"files": [1, 2, 3]}, "b": squared, "c": squared})
+    assert await runs.output(unit, run) == [1, 16, 81]
+
+
+async def test_a_grandparent_can_be_gone_over(unit: Unit, player: Player) -> None:
+    run = await begin(unit, node("a"), node("m", "a"), fan("a.files", "m"))
+    await player.play({"a": {"files": [2]}, "b": squared})
+    assert await runs.output(unit, run) == [4]
+
+
+async def test_the_next_step_begins_when_all_instances_succeeded(unit: Unit, player: Player) -> None:
+    run = await begin(unit, node("a"), fan(), node("c", "b"))
+    await player.end(await player.take_one("a"), {"files": [1, 2, 3]})
+    claimed = await player.take()
+    for job in claimed[:2]:
+        await player.end(job)
+        assert (await letters(unit, run), await player.take()) == ("sa.", [])
+    await player.end(claimed[2])
+    await player.take_one("c")
+
+
+async def test_outputs_are_in_the_order_of_items_whoever_ended_first(unit: Unit, player: Player) -> None:
+    run = await begin(unit, node("b", fan_out=Foreach("input")), input=list("xyz"))
+    for job in sorted(await player.take(), key=lambda job: -(job.item or 0)):
+        await player.end(job, item_of(job))
+    assert await runs.output(unit, run) == ["x", "y", "z"]
+
+
+# Windows
+
+
+@pytest.mark.parametrize("source", [Foreach("input"), Parallel(17)])
+async def test_no_more_than_the_window_is_ever_under_way(
+    unit: Unit, player: Player, conn: Connection, source: Any
+) -> None:
+    run = await begin(unit, node("b", fan_out=source, concurrency=4), input=list(range(17)))
+    seen: list[int] = []
+    for share in [1, 3, 4, 2] * 10:
+        assert await conn.fetchval(LIVE, 0) == min(4, 17 - len(seen))
+        claimed = await player.take(share)
+        await player.tell(*(report(job, None) for job in claimed))
+        seen += [job.item or 0 for job in claimed]
+        if len(seen) == 17:
+            break
+    assert sorted(seen) == list(range(17))
+    assert await state(unit, run) == "completed"
+
+
+async def test_a_window_wider_than_the_list_does_no_harm(unit: Unit, player: Player) -> None:
+    run = await begin(unit, node("b", fan_out=Foreach("input"), concurrency=1000), input=[1, 2])
+    await player.play()
+    assert await runs.output(unit, run) == ["b", "b"]
+
+
+async def test_a_retried_instance_keeps_its_place_in_the_window(unit: Unit, player: Player, conn: Connection) -> None:
+    await begin(unit, node("b", fan_out=Parallel(5), concurrency=2, max_attempts=3))
+    for _ in range(2):
+        for job in await player.take():
+            await player.end(job, Fails())
+        assert await conn.fetchval(LIVE, 0) == 2
+        assert await conn.fetchval("select max(item) from workflow.workflow_run") == 1
+
+
+async def test_windows_of_two_runs_are_apart(unit: Unit, player: Player, conn: Connection) -> None:
+    await begin(unit, node("b", fan_out=Parallel(5), concurrency=2))
+    await begin(unit)
+    assert await conn.fetchval(LIVE, 0) == 4
+
+
+# What cannot be gone over
+
+WRONG = [
+    (Foreach("a.files"), {"files": 3}, "cannot expand: a.files is a number (3), not a list"),
+    (Foreach("a.files"), {"files": "x"}, "cannot expand: a.files is a text, not a list"),
+    (Foreach("a.files"), {"files": {}}, "cannot expand: a.files is an object, not a list"),
+    (Foreach("a.files"), {"files": None}, "cannot expand: a.files is null, not a list"),
+    (Foreach("a.files"), {"files": True}, "cannot expand: a.files is true or false (true), not a list"),
+    (Foreach("a.files"), {}, "cannot expand: a.files is missing, not a list"),
+    (Foreach("a.files.deep"), {"files": [1]}, "cannot expand: a.files.deep is missing, not a list"),
+    (Foreach("a"), None, "cannot expand: a is null, not a list"),
+    (Parallel("a.n"), {"n": -1}, "cannot expand: a.n is a number (-1), not a whole number of 0 or more"),
+    (Parallel("a.n"), {"n": 1.5}, "cannot expand: a.n is a number (1.5), not a whole number of 0 or more"),
+    (Parallel("a.n"), {"n": "4"}, "cannot expand: a.n is a text, not a whole number of 0 or more"),
+    (Parallel("a.n"), {"n": [1]}, "cannot expand: a.n is a list, not a whole number of 0 or more"),
+    (Parallel("a.n"), {}, "cannot expand: a.n is missing, not a whole number of 0 or more"),
+    (Parallel("a.n"), {"n": 10**7}, "cannot expand: a.n asks for 10000000 instances, the limit is 1000000"),
+]
+
+
+@pytest.mark.parametrize(("source", "result", "sentence"), WRONG, ids=lambda value: str(value)[:40])
+async def test_c2_22_a_wrong_type_fails_the_step_with_a_plain_sentence_and_no_retry(
+    unit: Unit, player: Player, source: Any, result: Any, sentence: str
+) -> None:
+    run = await begin(unit, node("a"), node("b", "a", fan_out=source, max_attempts=5), node("c", "b"))
+    await player.play({"a": result})
+    assert (await state(unit, run), await letters(unit, run)) == ("failed", "sfk")
+    assert await reasons(unit, run, "b") == [sentence]
+    assert player.seen == ["a"]
+
+
+async def test_an_input_of_the_wrong_type_fails_the_run_as_it_starts(unit: Unit) -> None:
+    run = await begin(unit, node("b", fan_out=Foreach("input.files")), input={"files": "x"})
+    row = await runs.get(unit, run)
+    assert (row.state, row.letters) == ("failed", "f")
+    assert row.finished_at is not None
+    assert await reasons(unit, run, "b") == ["cannot expand: input.files is a text, not a list"]
+
+
+async def test_a_path_into_a_fanned_out_step_is_not_the_first_instances(unit: Unit, player: Player) -> None:
+    """Its output is a list: a field of it is missing, a count of it is no number."""
+    run = await begin(
+        unit,
+        node("a", fan_out=Parallel(2)),
+        fan("a.files"),
+        node("c", "a", fan_out=Parallel("a")),
+    )
+    await player.play({"a": {"files": [1, 2]}})
+    assert await letters(unit, run) == "sff"
+
+
+# Volume
+
+
+async def test_ten_thousand_items_without_a_window_are_made_in_one_go(unit: Unit, player: Player, conn: Connection) -> None:
+    run = await begin(unit, node("a"), fan("a"), node("c", "b"))
+    await player.end(await player.take_one("a"), list(range(10_000)))
+    assert await conn.fetchval(LIVE, 1) == 10_000
+    await player.play({"b": item_of})
+    assert await state(unit, run) == "completed"
+    assert await conn.fetchval("select sum((result)::int) from workflow.workflow_run where step = 1") == sum(range(10_000))

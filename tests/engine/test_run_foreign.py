@@ -1,0 +1,189 @@
+"""Plain SQL and other workers: whoever ends a step's job, the run hears of it within a tick, once."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.engine.playing import LEASE, Fails, Player, begin, letters, node, reasons, state, tick
+from windlass.core.step import Parallel
+from windlass.engine import jobs, runs, strays, upkeep
+from windlass.engine.unit import Unit
+from windlass.runtime.settler import Settler
+from windlass.testing import Clock
+
+Connection = Any
+
+# The SQL contract's own statements.
+CLAIM = """
+update workflow.workflow_run set status = 'leased', leased_by = $1, lease_until = now() + interval '30 seconds', updated_at = now()
+ where id = (select id from workflow.workflow_run
+              where status = 'pending' and run_at <= now() and deleted_at is null and type like $2
+              order by priority, created_at limit 1 for update skip locked)
+returning *"""
+SUCCEED = "update workflow.workflow_run set status = 'succeeded', result = $2, updated_at = now() where id = $1"
+FAIL = """
+update workflow.workflow_run
+   set attempt = attempt + 1, last_error = $2, updated_at = now(), leased_by = null, lease_until = null,
+       status = case when attempt + 1 < max_attempts then 'pending' else 'failed' end
+ where id = $1"""
+
+
+@pytest.fixture
+async def player(unit: Unit) -> Player:
+    return await Player.hello(unit)
+
+
+@pytest.mark.parametrize(
+    ("statement", "letter", "why"),
+    [
+        ("set status = 'succeeded', result = '{\"n\": 1}'", "s", []),
+        ("set status = 'failed', last_error = 'out of paper'", "f", ["out of paper"]),
+        ("set status = 'failed'", "f", ["its job was failed"]),
+        ("set status = 'cancelled'", "c", ["its job was cancelled"]),
+        ("set deleted_at = now()", "c", ["its job was deleted"]),
+    ],
+)
+@pytest.mark.parametrize("claimed", [True, False])
+async def test_an_end_by_plain_sql_settles_within_one_tick(
+    unit: Unit, player: Player, conn: Connection, statement: str, letter: str, why: list[str], claimed: bool
+) -> None:
+    run = await begin(unit, node("a"), node("b", "a"))
+    if claimed:
+        await player.take_one("a")
+    await conn.execute(f"update workflow.workflow_run {statement}")
+    assert await Settler(unit).tick() == 1
+    assert await letters(unit, run) == letter + ("a" if letter == "s" else "k")
+    assert await reasons(unit, run, "a") == why
+    assert await Settler(unit).tick() == 0
+    assert await conn.fetchval("select count(*) from workflow.workflow_run where not settled and step = 0") == 0
+
+
+async def test_cancelling_or_deleting_a_job_through_us_settles_too(unit: Unit, player: Player) -> None:
+    run = await begin(unit, node("a"), node("b"), node("c", "a:failure"))
+    first, second = await player.take()
+    await jobs.cancel(unit, first.id, reason="enough")
+    await jobs.delete(unit, second.id)
+    await tick(unit)
+    assert await letters(unit, run) == "cca"
+    assert not await player.end(first)
+    assert not await player.end(second)
+
+
+async def test_a_cancelled_job_is_no_success_for_its_edges(unit: Unit, conn: Connection) -> None:
+    run = await begin(unit, node("a"), node("b", "a"), node("c", "a:failure"), node("d", "a:complete"))
+    await conn.execute("update workflow.workflow_run set status = 'cancelled'")
+    await tick(unit)
+    assert await letters(unit, run) == "ckaa"
+
+
+async def test_d2_3_a_foreign_worker_plays_a_whole_run_by_the_contracts_statements(
+    unit: Unit, conn: Connection
+) -> None:
+    run = await begin(unit, node("a"), node("b", "a", fan_out=Parallel("a.n"), max_attempts=2), node("c", "b"))
+    failed = False
+    for _ in range(20):
+        job = await conn.fetchrow(CLAIM, "go-1", "test.%")
+        if job is None:
+            if not await Settler(unit).tick():
+                break
+        elif job["item"] == 1 and not failed:
+            failed = True
+            await conn.execute(FAIL, job["id"], "out of paper")
+        else:
+            await conn.execute(SUCCEED, job["id"], '{"n": 3}')
+    assert (await state(unit, run), await letters(unit, run)) == ("completed", "sss")
+    assert failed
+
+
+async def test_a_foreign_failure_with_attempts_left_is_no_end(unit: Unit, conn: Connection) -> None:
+    run = await begin(unit, node("a", max_attempts=2))
+    job = await conn.fetchrow(CLAIM, "go-1", "test.%")
+    await conn.execute(FAIL, job["id"], "once")
+    assert await Settler(unit).tick() == 0
+    await conn.execute(FAIL, (await conn.fetchrow(CLAIM, "go-1", "test.%"))["id"], "twice")
+    assert await Settler(unit).tick() == 1
+    assert (await letters(unit, run), await reasons(unit, run, "a")) == ("f", ["twice"])
+
+
+async def test_between_foreign_clients_the_first_report_wins(unit: Unit, conn: Connection) -> None:
+    run = await begin(unit, node("a"))
+    job = await conn.fetchrow(CLAIM, "go-1", "test.%")
+    await conn.execute(SUCCEED, job["id"], '"first"')
+    await conn.execute(SUCCEED, job["id"], '"second"')
+    await tick(unit)
+    await conn.execute("update workflow.workflow_run set status = 'failed' where id = $1", job["id"])
+    await tick(unit)
+    assert (await state(unit, run), await runs.output(unit, run)) == ("completed", "first")
+
+
+async def test_our_holder_is_refused_when_plain_sql_was_first(unit: Unit, player: Player, conn: Connection) -> None:
+    run = await begin(unit, node("a"), node("b", "a"))
+    job = await player.take_one("a")
+    await conn.execute(SUCCEED, job.id, '"foreign"')
+    assert not await player.end(job, "ours")
+    await tick(unit)
+    assert await letters(unit, run) == "sa"
+    assert (await jobs.get(unit, job.id)).result == "foreign"
+
+
+async def test_a_fenced_zombie_is_refused(unit: Unit, player: Player, clock: Clock) -> None:
+    clock.move(timedelta(hours=1))  # the server has been up for long, so leases may run out
+    run = await begin(unit, node("a", max_attempts=3))
+    zombie = await player.take_one("a")
+    clock.move(LEASE * 2)
+    await upkeep.release_expired(unit)
+    other = await Player.hello(unit, "w2")
+    fresh = await other.take_one("a")
+    assert not await player.end(zombie, "zombie")
+    assert not await Player(unit, "w2").end(zombie, "zombie with the right name")
+    assert await letters(unit, run) == "a"
+    assert await other.end(fresh, "fresh")
+    assert await runs.output(unit, run) == "fresh"
+
+
+async def test_duplicates_change_nothing(unit: Unit, player: Player, conn: Connection) -> None:
+    run = await begin(unit, node("a"), node("b", "a"))
+    job = await player.take_one("a")
+    assert await player.end(job)
+    trail = await runs.view(unit, run)
+    for ending in (None, Fails(), "again"):
+        assert not await player.end(job, ending)
+    await conn.execute(SUCCEED, job.id, '"again"')
+    assert await Settler(unit).tick() == 0
+    assert await runs.view(unit, run) == trail
+    assert await conn.fetchval("select count(*) from workflow.workflow_run") == 2
+
+
+async def test_many_foreign_ends_of_many_runs_are_heard_in_one_tick(unit: Unit, conn: Connection) -> None:
+    ids = [await begin(unit, node("a", fan_out=Parallel(20)), node("b", "a"))]
+    ids += [await begin(unit) for _ in range(19)]
+    await conn.execute("update workflow.workflow_run set status = 'succeeded', result = '1'")
+    assert await strays.settle_strays(unit) == 20
+    assert {await letters(unit, id_) for id_ in ids} == {"sa"}
+
+
+async def test_one_run_is_told_in_parts_when_there_is_too_much_for_one(unit: Unit, conn: Connection) -> None:
+    run = await begin(unit, node("a", fan_out=Parallel(100)))
+    await conn.execute("update workflow.workflow_run set status = 'succeeded', result = '1'")
+    ticks = 0
+    while await strays.settle_strays(unit, batch=3):
+        ticks += 1
+    assert (ticks, await state(unit, run)) == (4, "completed")
+
+
+async def test_a_run_that_somebody_works_on_is_left_for_the_next_tick(unit: Unit, conn: Connection) -> None:
+    run = await begin(unit, node("a"))
+    await conn.execute("update workflow.workflow_run set status = 'succeeded'")
+    async with conn.transaction():
+        await conn.execute("select from windlass.run where id = $1 for update", run)
+        assert await Settler(unit).tick() == 0
+    assert await Settler(unit).tick() == 1
+
+
+async def test_a_soft_deleted_job_leaves_a_line_in_its_trail(unit: Unit, conn: Connection) -> None:
+    await begin(unit, node("a"))
+    await conn.execute("update workflow.workflow_run set deleted_at = now()")
+    await tick(unit)
+    words = await conn.fetch("select event_type from workflow.workflow_event order by id")
+    assert [row[0] for row in words] == ["created", "cancelled"]

@@ -1,0 +1,131 @@
+"""A workflow's own address: a token shown once, and requests that start runs."""
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+
+from tests.engine.scheduling import Client, another, called, publish, runs_of, timed
+from windlass.core.incoming import BODY_LIMIT
+from windlass.engine import runs, starts, triggers, workflows
+from windlass.engine.starts import RunSpec
+from windlass.engine.unit import Unit
+from windlass.errors import Conflict, Invalid, NotFound
+from windlass.testing import Clock
+
+JSON = {"Content-Type": "application/json", "X-From": "shop", "Authorization": "Bearer secret", "Cookie": "a=b"}
+
+
+async def token_of(unit: Unit, name: str = "incoming") -> str:
+    token = (await publish(unit, called(name))).token
+    assert token is not None
+    return token
+
+
+async def test_a_token_is_made_at_the_first_publishing_and_shown_once(unit: Unit, conn: Client) -> None:
+    first = await publish(unit, called())
+    assert first.token is not None
+    assert re.fullmatch(r"[\w-]{43}", first.token)  # 256 bits
+    again = await publish(unit, called())
+    assert again == replace(first, created=False, changed=False, token=None)
+    changed = await publish(unit, replace(called(), description="another"))
+    assert (changed.changed, changed.token) == (True, None)
+    [stored] = await conn.fetch("select * from windlass.workflow")
+    assert first.token not in str(dict(stored))
+    assert await triggers.receive(unit, first.token, b"{}", JSON | {"content-type": "application/json"})
+    assert triggers.address(unit, first.token) == f"http://127.0.0.1:8080/in/{first.token}"
+
+
+async def test_body_and_headers_of_a_request_become_the_trigger(unit: Unit, conn: Client) -> None:
+    id_ = await triggers.receive(unit, await token_of(unit), b'{"order": 7}', JSON)
+    row = await runs.get(unit, id_)
+    assert (row.workflow, row.input) == ("incoming", {"order": 7})
+    headers = await conn.fetchval("select trigger_headers from windlass.run")
+    assert json.loads(headers) == {"content-type": "application/json", "x-from": "shop"}
+    payload = await conn.fetchval("select payload from workflow.workflow_run where run_id = $1", id_)
+    assert json.loads(payload) == {"got": {"order": 7}, "from": "shop"}
+    assert await conn.fetchval("select actor from windlass.event where word = 'running'") == "webhook"
+
+
+async def test_what_is_not_json_is_text_and_nothing_is_null(unit: Unit) -> None:
+    token = await token_of(unit)
+    sent = [(b"hello", {"content-type": "text/plain", "x-from": "a"}), (b"{}", {"x-from": "a"}), (b"", {"x-from": "a"})]
+    found = [await runs.get(unit, await triggers.receive(unit, token, body, headers)) for body, headers in sent]
+    assert [row.input for row in found] == ["hello", "{}", None]
+
+
+@pytest.mark.parametrize(
+    "body", [b"{", b"\xff", b"x" * (BODY_LIMIT + 1), b'"\\u0000"', b"[" * 65 + b"]" * 65], ids=lambda body: body[:4]
+)
+async def test_a_body_that_cannot_be_kept_is_refused(unit: Unit, conn: Client, body: bytes) -> None:
+    token = await token_of(unit)
+    with pytest.raises(Invalid):
+        await triggers.receive(unit, token, body, JSON)
+    assert await runs_of(conn, "incoming") == []
+
+
+@pytest.mark.parametrize(
+    "token", ["", "x", "x" * 43, "x" * 100_000, "\udcff", "\x00"], ids=lambda token: ascii(token[:9])
+)
+async def test_an_unknown_token_finds_nothing(unit: Unit, token: str) -> None:
+    await token_of(unit)
+    with pytest.raises(NotFound, match=r"^no workflow has this address$"):
+        await triggers.receive(unit, token, b"{", JSON)
+
+
+async def test_a_rotated_token_replaces_the_old_one(unit: Unit) -> None:
+    old = await token_of(unit)
+    new = await triggers.rotate(unit, "incoming")
+    assert new != old
+    with pytest.raises(NotFound):
+        await triggers.receive(unit, old, b"", JSON)
+    assert await triggers.receive(unit, new, b"", JSON)
+    await publish(unit, timed())
+    with pytest.raises(Conflict, match="its trigger is not a webhook"):
+        await triggers.rotate(unit, "etl")
+
+
+async def test_the_address_of_a_disabled_workflow_refuses_without_a_name(unit: Unit) -> None:
+    token = await token_of(unit)
+    await workflows.enable(unit, "incoming", False)
+    with pytest.raises(Conflict) as refusal:
+        await triggers.receive(unit, token, b"", JSON)
+    assert "incoming" not in str(refusal.value)
+    await workflows.enable(unit, "incoming")
+    assert await triggers.receive(unit, token, b"", JSON)
+
+
+async def test_an_address_ends_with_its_trigger_and_with_its_workflow(unit: Unit) -> None:
+    token = await token_of(unit)
+    await publish(unit, called(trigger="api"))
+    with pytest.raises(NotFound):
+        await triggers.receive(unit, token, b"", JSON)
+    fresh = await token_of(unit)
+    await workflows.delete(unit, "incoming")
+    with pytest.raises(NotFound):
+        await triggers.receive(unit, fresh, b"", JSON)
+    assert await token_of(unit) not in (token, fresh)
+
+
+async def test_a_workflow_that_lost_its_token_is_given_one_by_publishing(unit: Unit, conn: Client) -> None:
+    await token_of(unit)
+    await conn.execute("update windlass.workflow set token_hash = null")
+    assert await token_of(unit)
+
+
+async def test_an_address_belongs_to_an_org_whoever_listens(
+    unit: Unit, conn: Client, database: str, clock: Clock
+) -> None:
+    async with another(database, clock, org="acme") as acme:
+        token = await token_of(acme)
+        id_ = await triggers.receive(unit, token, b"", JSON)
+        assert (await runs.get(acme, id_)).workflow == "incoming"
+    assert await conn.fetchval("select org from windlass.run where id = $1", id_) == "acme"
+
+
+async def test_headers_given_with_any_start_are_kept_without_secrets(unit: Unit, conn: Client) -> None:
+    await publish(unit, called(trigger="api"))
+    await starts.start(unit, "incoming", [RunSpec(headers=JSON)])
+    kept = json.loads(await conn.fetchval("select trigger_headers from windlass.run"))
+    assert kept == {"content-type": "application/json", "x-from": "shop"}

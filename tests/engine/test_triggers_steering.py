@@ -1,0 +1,332 @@
+"""Publishing keeps schedules true; people pause, resume, look ahead and catch up by hand."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.engine.scheduling import (
+    NOON,
+    Client,
+    another,
+    asked,
+    called,
+    end,
+    next_of,
+    publish,
+    runs_of,
+    schedule_of,
+    ticks_of,
+    timed,
+)
+from tests.store.test_queries import words
+from windlass.core.workflow import CatchUp, Overlap
+from windlass.engine import runs, schedules, triggers, workflows
+from windlass.engine.unit import Unit
+from windlass.errors import Conflict, Invalid, NotFound
+from windlass.testing import Clock
+
+HOUR = timedelta(hours=1)
+BEFORE = NOON - timedelta(minutes=30)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    started = Clock()
+    started.set(BEFORE)
+    return started
+
+
+async def row_of(conn: Client) -> dict[str, Any]:
+    row = await schedule_of(conn)
+    assert row is not None
+    return dict(row)
+
+
+# Publishing
+
+
+async def test_a_cron_trigger_makes_a_schedule_in_the_same_transaction(unit: Unit, conn: Client) -> None:
+    trigger: dict[str, Any] = {"timezone": "Europe/Berlin", "input": {"a": 1}, "overlap": "skip", "catch_up": "all"}
+    published = await publish(unit, timed("0 2 * * *", **trigger))
+    row = await row_of(conn)
+    assert row["workflow_id"] == published.workflow_id
+    assert {name: row[name] for name in ("cron", "timezone", "input", "overlap", "catch_up", "org", "paused")} == {
+        "cron": "0 2 * * *",
+        "timezone": "Europe/Berlin",
+        "input": '{"a": 1}',
+        "overlap": "skip",
+        "catch_up": "all",
+        "org": "default",
+        "paused": False,
+    }
+    assert row["next_run_at"] == datetime(2030, 3, 2, 1, 0, tzinfo=UTC)
+    await conn.execute("alter table windlass.schedule add constraint unlucky check (cron <> '7 * * * *')")
+    with pytest.raises(Exception, match="unlucky"):
+        await publish(unit, timed("7 * * * *"))
+    assert (await workflows.get(unit, "etl")).live == 1
+
+
+async def test_the_same_times_go_on_where_they_were_and_others_begin_anew(
+    unit: Unit, conn: Client, clock: Clock
+) -> None:
+    await publish(unit, timed())
+    clock.set(NOON + 2.5 * HOUR)
+    await publish(unit, timed(input={"n": 1}, overlap="skip"))
+    row = await row_of(conn)
+    assert (row["next_run_at"], row["input"], row["overlap"]) == (NOON, '{"n": 1}', "skip")
+    await publish(unit, timed("15 * * * *", input={"n": 1}))
+    assert await next_of(conn) == NOON + 3.25 * HOUR
+    await publish(unit, timed("15 8 * * *", timezone="Asia/Kolkata"))
+    assert await next_of(conn) == datetime(2030, 3, 2, 2, 45, tzinfo=UTC)
+    assert (await row_of(conn))["id"] == row["id"]
+
+
+async def test_another_trigger_removes_the_schedule(unit: Unit, conn: Client, clock: Clock) -> None:
+    await publish(unit, timed())
+    await publish(unit, asked())
+    assert await schedule_of(conn) is None
+    clock.set(NOON)
+    assert await triggers.tick(unit) == 0
+    await publish(unit, timed())
+    assert await next_of(conn) == NOON + HOUR
+    await publish(unit, called("etl"))
+    assert await schedule_of(conn) is None
+
+
+async def test_a_cron_that_never_comes_is_no_trouble(unit: Unit, conn: Client) -> None:
+    for n, cron in enumerate(("@triggered", "0 0 30 2 *")):
+        await publish(unit, timed(cron, name=f"w{n}"))
+        assert await next_of(conn, f"w{n}") is None
+        assert await triggers.preview(unit, f"w{n}") == []
+    assert (await triggers.next_due(unit)).run is None
+
+
+async def test_publishing_what_is_live_already_mends_a_schedule_that_is_missing(unit: Unit, conn: Client) -> None:
+    await publish(unit, timed())
+    await conn.execute("delete from windlass.schedule")
+    published = await publish(unit, timed())
+    assert (published.changed, published.number) == (False, 1)
+    assert await next_of(conn) == NOON
+
+
+async def test_a_new_version_runs_at_the_next_tick(unit: Unit, conn: Client, clock: Clock) -> None:
+    await publish(unit, timed())
+    await publish(unit, timed(input={"n": 2}))
+    clock.set(NOON)
+    await triggers.tick(unit)
+    [run] = await runs_of(conn)
+    assert run["input"] == '{"n": 2}'
+    assert (await runs.get(unit, run["id"])).version == 2
+
+
+async def test_a_switched_off_workflow_fires_no_tick_and_goes_on_after_now(
+    unit: Unit, conn: Client, clock: Clock
+) -> None:
+    await publish(unit, timed())
+    await workflows.enable(unit, "etl", False)
+    assert await next_of(conn) is None
+    clock.set(NOON + 1.5 * HOUR)
+    assert await triggers.tick(unit) == 0
+    await publish(unit, timed("20 * * * *"))
+    assert await next_of(conn) is None
+    await workflows.enable(unit, "etl")
+    assert await next_of(conn) == NOON + timedelta(hours=2, minutes=20)
+    clock.set(NOON + 3.5 * HOUR)
+    await workflows.enable(unit, "etl")  # it is on: what was missed is not forgotten
+    assert await next_of(conn) == NOON + timedelta(hours=2, minutes=20)
+    assert await triggers.tick(unit) == 1
+
+
+async def test_a_workflow_switched_off_behind_our_back_fires_nothing(unit: Unit, conn: Client, clock: Clock) -> None:
+    await publish(unit, timed())
+    await conn.execute("update windlass.workflow set enabled = false")
+    clock.set(NOON)
+    await triggers.tick(unit)
+    assert await runs_of(conn) == []
+    assert await next_of(conn) is None
+
+
+async def test_a_deleted_workflow_takes_its_schedule_along(unit: Unit, conn: Client, clock: Clock) -> None:
+    await publish(unit, timed())
+    await workflows.delete(unit, "etl")
+    clock.set(NOON)
+    assert await triggers.tick(unit) == 0
+    assert await conn.fetchval("select count(*) from windlass.schedule") == 0
+    await publish(unit, timed())
+    assert await next_of(conn) == NOON + HOUR
+
+
+# Pause and resume
+
+
+async def test_a_paused_schedule_rests_whatever_is_published_and_resumes_after_now(
+    unit: Unit, conn: Client, clock: Clock
+) -> None:
+    await publish(unit, timed(catch_up="all"))
+    await triggers.pause(unit, "etl", reason="the moon")
+    await publish(unit, timed("10 * * * *", catch_up="all"))
+    row = await triggers.get(unit, "etl")
+    assert (row.paused, row.paused_reason, row.next_run_at, row.cron) == (True, "the moon", None, "10 * * * *")
+    clock.set(NOON + 5 * HOUR)
+    assert await triggers.tick(unit) == 0
+    await workflows.enable(unit, "etl", False)
+    await workflows.enable(unit, "etl")
+    assert await next_of(conn) is None
+    await triggers.resume(unit, "etl")
+    row = await triggers.get(unit, "etl")
+    assert (row.paused, row.paused_reason, row.next_run_at) == (False, None, NOON + timedelta(hours=5, minutes=10))
+    clock.set(NOON + 7 * HOUR)
+    await triggers.resume(unit, "etl")  # it was not paused: ticks due now are not forgotten
+    assert await next_of(conn) == NOON + timedelta(hours=5, minutes=10)
+
+
+async def test_resuming_the_schedule_of_a_disabled_workflow_does_not_make_it_fire(unit: Unit, conn: Client) -> None:
+    await publish(unit, timed())
+    await triggers.pause(unit, "etl")
+    await workflows.enable(unit, "etl", False)
+    await triggers.resume(unit, "etl")
+    assert await next_of(conn) is None
+    await workflows.enable(unit, "etl")
+    assert await next_of(conn) == NOON
+
+
+async def test_a_tick_that_waits_is_dropped_by_a_pause(unit: Unit, conn: Client, clock: Clock) -> None:
+    await publish(unit, timed(overlap="buffer"))
+    for hour in range(2):
+        clock.set(NOON + hour * HOUR)
+        await triggers.tick(unit)
+    assert (await row_of(conn))["buffered_at"] == NOON + HOUR
+    await publish(unit, timed(overlap="buffer", input={"n": 1}))
+    assert (await row_of(conn))["buffered_at"] == NOON + HOUR
+    await triggers.pause(unit, "etl")
+    await triggers.resume(unit, "etl")
+    await end(unit, (await runs_of(conn))[0]["id"])
+    assert await triggers.tick(unit) == 0
+
+
+@pytest.mark.parametrize("act", [triggers.pause, triggers.resume, triggers.get, triggers.preview, triggers.rotate])
+async def test_what_has_no_schedule_is_told_apart_from_what_does_not_exist(unit: Unit, act: Any) -> None:
+    await publish(unit, asked("orders"))
+    with pytest.raises(NotFound, match="no workflow order: did you mean orders"):
+        await act(unit, "order")
+    with pytest.raises(NotFound, match="no workflow 'a b'"):
+        await act(unit, "a b")
+    if act is not triggers.rotate:
+        with pytest.raises(NotFound, match="no schedule of workflow orders: its trigger is not a cron"):
+            await act(unit, "orders")
+
+
+# Looking
+
+
+async def test_a_preview_is_in_the_zone_of_the_schedule(unit: Unit, clock: Clock) -> None:
+    clock.set(datetime(2030, 3, 29, 12, tzinfo=UTC))
+    await publish(unit, timed("30 2 * * *", timezone="Europe/Berlin"))
+    assert [tick.isoformat() for tick in await triggers.preview(unit, "etl", count=3)] == [
+        "2030-03-30T02:30:00+01:00",
+        "2030-03-31T03:00:00+02:00",
+        "2030-04-01T02:30:00+02:00",
+    ]
+    for count in (0, 1001):
+        with pytest.raises(Invalid):
+            await triggers.preview(unit, "etl", count=count)
+
+
+async def test_schedules_are_listed_by_workflow_and_in_pages(unit: Unit, database: str, clock: Clock) -> None:
+    for name in ("c", "a", "b"):
+        await publish(unit, timed(name=name))
+    await publish(unit, asked("d"))
+    first = await triggers.list_(unit, limit=2)
+    rest = await triggers.list_(unit, limit=2, after=first.next or "")
+    assert [row.workflow for row in first.schedules + rest.schedules] == ["a", "b", "c"]
+    assert (rest.next, rest.schedules[0].overlap, rest.schedules[0].catch_up) == (None, Overlap.ALLOW, CatchUp.ONE)
+    async with another(database, clock, org="acme") as stranger:
+        assert (await triggers.list_(stranger)).schedules == []
+    for limit in (0, 1001):
+        with pytest.raises(Invalid):
+            await triggers.list_(unit, limit=limit)
+
+
+async def test_schedules_of_plain_sql_are_listed_too(unit: Unit, conn: Client) -> None:
+    await conn.execute(
+        """insert into workflow.workflow_schedule (type, payload, schedule, timezone, next_run_at, deleted_at) values
+           ('b.v1', '{}', '0 1 * * *', 'UTC', now(), null), ('a.v1', '{"n": 1}', '0 2 * * *', 'UTC', now(), null),
+           ('c.v1', '{}', '0 1 * * *', 'UTC', now(), now())"""
+    )
+    assert [(row.type, row.payload) for row in await schedules.list_(unit)] == [("a.v1", {"n": 1}), ("b.v1", {})]
+
+
+# Backfill
+
+
+async def test_a_backfill_starts_the_runs_of_past_ticks_once(unit: Unit, conn: Client, clock: Clock) -> None:
+    await publish(unit, timed(input={"a": 1}))
+    clock.set(NOON)
+    await triggers.tick(unit)
+    clock.set(NOON + 0.5 * HOUR)
+    done = await triggers.backfill(unit, "etl", NOON - 3 * HOUR, NOON + 0.5 * HOUR)
+    assert ([tick for tick, _ in done.runs], done.started, done.next) == (
+        [NOON - n * HOUR for n in (3, 2, 1, 0)],
+        3,
+        None,
+    )
+    again = await triggers.backfill(unit, "etl", NOON - 4 * HOUR, NOON + 0.5 * HOUR)
+    assert (again.started, again.runs[1:]) == (1, done.runs)
+    assert await ticks_of(conn) == [NOON - n * HOUR for n in (4, 3, 2, 1, 0)]
+    labels = [row["labels"] for row in await runs_of(conn)]
+    assert labels == ['{"backfill": "2030-03-01T12:30:00Z"}'] * 4 + [None]
+    [headers] = {row["trigger_headers"] for row in await runs_of(conn) if row["id"] == done.runs[0][1]}
+    assert headers == '{"windlass-scheduled-for": "2030-03-01T09:00:00Z"}'
+    assert await next_of(conn) == NOON + HOUR
+
+
+async def test_a_backfill_before_the_beat_leaves_the_tick_nothing_to_do(unit: Unit, conn: Client, clock: Clock) -> None:
+    await publish(unit, timed())
+    clock.set(NOON + timedelta(minutes=1))
+    await triggers.backfill(unit, "etl", NOON, NOON + timedelta(seconds=1))
+    assert await triggers.tick(unit) == 1
+    assert await ticks_of(conn) == [NOON]
+
+
+async def test_a_backfill_has_a_limit_and_says_where_to_go_on(unit: Unit, conn: Client) -> None:
+    await publish(unit, timed())
+    first = await triggers.backfill(unit, "etl", NOON - 10 * HOUR, NOON - HOUR, limit=4)
+    assert (len(first.runs), first.next) == (4, NOON - 6 * HOUR)
+    assert first.next is not None
+    rest = await triggers.backfill(unit, "etl", first.next, NOON - HOUR)
+    assert (len(rest.runs), rest.next) == (5, None)
+    assert len(await runs_of(conn)) == 9
+
+
+async def test_a_backfill_works_while_paused_but_not_while_disabled(unit: Unit, conn: Client) -> None:
+    await publish(unit, timed(concurrency=2))
+    await triggers.pause(unit, "etl")
+    await triggers.backfill(unit, "etl", NOON - 4 * HOUR, NOON - HOUR)
+    assert [row["state"] for row in await runs_of(conn)] == ["running", "running", "pending"]
+    await workflows.enable(unit, "etl", False)
+    with pytest.raises(Conflict, match="disabled"):
+        await triggers.backfill(unit, "etl", NOON - 9 * HOUR, NOON - HOUR)
+
+
+@pytest.mark.parametrize(
+    ("start", "end_", "limit", "message"),
+    [
+        (NOON - HOUR, NOON + HOUR, 10, "lies in the future"),
+        (NOON - HOUR, NOON - HOUR, 10, "the range is empty"),
+        (NOON.replace(tzinfo=None), NOON, 10, "time zone"),
+        (NOON - 2 * HOUR, NOON - HOUR, 0, "limit"),
+        (NOON - 2 * HOUR, NOON - HOUR, 10_001, "limit"),
+    ],
+)
+async def test_ranges_that_make_no_sense_are_refused(
+    unit: Unit, start: datetime, end_: datetime, limit: int, message: str
+) -> None:
+    await publish(unit, timed())
+    with pytest.raises(Invalid, match=message):
+        await triggers.backfill(unit, "etl", start, end_, limit=limit)
+
+
+async def test_the_tables_know_the_same_policies_as_the_code(conn: Client) -> None:
+    assert await words(conn, "schedule_overlap_check") == set(Overlap)
+    assert await words(conn, "schedule_catch_up_check") == set(CatchUp)

@@ -1,0 +1,178 @@
+"""What an active step is waiting for right now, and the remark about it in tables and trees."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+from tests.unit.accounts import ID, NOW, SECOND, account, job
+from tests.unit.reference import node
+
+from windlass.core import duration
+from windlass.core.account import BelowAccount, Served
+from windlass.core.explanation_now import first_line, now_of
+from windlass.core.remark import remark
+from windlass.core.run import Fan, RunState
+from windlass.core.step import Action, HookAction, JobAction
+
+BELOW = UUID(int=9)
+JOB = JobAction("orders.load.v1")
+HOUR = 3600 * SECOND
+
+
+def run_below(count: int, live: int) -> BelowAccount:
+    return BelowAccount(count=count, live=live, id=BELOW, state=RunState.RUNNING)
+
+
+SITUATIONS: dict[str, tuple[Action, dict[str, Any], str, str]] = {
+    "held": (JOB, {"job": job("leased", worker="w1")}, "Worker w1 has been at it, attempt 1 of 3.", ""),
+    "held for a time": (
+        JOB,
+        {"job": job("leased", worker="w1"), "began_at": NOW - 5 * SECOND},
+        "Worker w1 has been at it for 5.0s, attempt 1 of 3.",
+        "",
+    ),
+    "asked to stop": (
+        JOB,
+        {"job": job("leased", worker="w1", failures=1, stopping=True)},
+        "Worker w1 has been at it, attempt 2 of 3 and was asked to stop.",
+        "attempt 2 of 3, asked to stop",
+    ),
+    "in line": (JOB, {"job": job()}, "Its job waits in queue default for a free worker.", ""),
+    "nobody": (
+        JOB,
+        {"job": job(served=Served.NOBODY)},
+        "No worker serves type orders.load.v1 in queue default: start one with `windlass worker MODULE:APP`, "
+        "where APP has a handler for it.",
+        "no worker serves orders.load.v1 in queue default",
+    ),
+    "nobody in a queue": (
+        JOB,
+        {"job": job(served=Served.NOBODY, queue="gpu")},
+        "No worker serves type orders.load.v1 in queue gpu: start one with `windlass worker MODULE:APP --queue gpu`, "
+        "where APP has a handler for it.",
+        "no worker serves orders.load.v1 in queue gpu",
+    ),
+    "off": (
+        JOB,
+        {"job": job(served=Served.OFF)},
+        "Type orders.load.v1 is switched off: set is_enabled of its row in workflow.workflow_registry.",
+        "orders.load.v1 is switched off",
+    ),
+    "elsewhere": (
+        JOB,
+        {"job": job(served=Served.ELSEWHERE, runtime="go")},
+        "Its job waits in queue default for a go worker: orders.load.v1 is registered to it.",
+        "",
+    ),
+    "tried again later": (
+        JOB,
+        {"job": job(failures=1, due_at=NOW + 65 * SECOND, error="no luck")},
+        "Attempt 1 of 3 failed: no luck. The next begins at 2030-01-01 12:01:05Z, 1m5s from now. "
+        "Its job waits in queue default for a free worker.",
+        "attempt 2 of 3 at 2030-01-01 12:01:05Z after: no luck",
+    ),
+    "not heard of": (
+        JOB,
+        {"job": job("succeeded")},
+        "Its job is succeeded, and the run will hear of it in a moment.",
+        "",
+    ),
+    "asleep": (
+        JOB,
+        {"wakes_at": NOW + 2 * HOUR},
+        "It sleeps until 2030-01-01 14:00:00Z, 2h from now.",
+        "until 2030-01-01 14:00:00Z",
+    ),
+    "awake any moment": (
+        JOB,
+        {"wakes_at": NOW},
+        "It sleeps until 2030-01-01 12:00:00Z, any moment.",
+        "until 2030-01-01 12:00:00Z",
+    ),
+    "callback": (HookAction(), {}, "It waits for a callback from outside.", ""),
+    "callback with an end": (
+        HookAction(HOUR),
+        {"wakes_at": NOW + HOUR},
+        "It waits for a callback from outside, until 2030-01-01 13:00:00Z at the latest.",
+        "until 2030-01-01 13:00:00Z",
+    ),
+    "a run": (
+        JOB,
+        {"below": run_below(1, 1)},
+        f"It waits for run {BELOW}, which is running: `windlass explain {BELOW}`.",
+        f"run {BELOW} is running",
+    ),
+    "runs": (
+        JOB,
+        {"below": run_below(5, 2)},
+        f"It waits for its runs: 2 of 5 runs are under way; one to look at is running, `windlass explain {BELOW}`.",
+        f"run {BELOW} is running",
+    ),
+    "fan-out": (
+        JOB,
+        {"fan": Fan(100, 14, 9, 1), "job": job("leased", worker="w1", item=12)},
+        "10 of its 100 instances have ended, 1 failed; 4 are under way, 86 are not begun yet. "
+        "Worker w1 has been at it, attempt 1 of 3.",
+        "10/100, 1 failed",
+    ),
+    "fan-out that nobody serves": (
+        JOB,
+        {"fan": Fan(2, 2), "job": job(served=Served.NOBODY)},
+        "0 of its 2 instances have ended; 2 are under way. No worker serves type orders.load.v1 in queue default: "
+        "start one with `windlass worker MODULE:APP`, where APP has a handler for it.",
+        "0/2, no worker serves orders.load.v1 in queue default",
+    ),
+    "nothing known": (JOB, {}, "It is under way.", ""),
+}
+
+
+@pytest.mark.parametrize(("action", "told", "sentences", "remarked"), SITUATIONS.values(), ids=SITUATIONS)
+def test_an_active_step_says_what_it_waits_for(
+    action: Action, told: dict[str, Any], sentences: str, remarked: str
+) -> None:
+    found = account("a", node("a", action=action), tell_a=told)
+    assert " ".join(now_of(found, found.steps[0])) == sentences
+    assert remark(found.steps[0]) == remarked
+
+
+@pytest.mark.parametrize(
+    ("letter", "told", "remarked"),
+    [
+        (".", {}, ""),
+        ("s", {"job": job("succeeded")}, ""),
+        ("s", {"job": job("succeeded", failures=2)}, "attempt 3 of 3"),
+        ("s", {"fan": Fan(3, 3, 3)}, "3/3"),
+        ("f", {"reason": "boom", "job": job("failed")}, "boom"),
+        ("f", {"job": job("failed", error="boom\ntrace")}, "boom"),
+        ("f", {"fan": Fan(3, 3, 1, 2), "failed": job("failed", item=1, error="x")}, "3/3, 2 failed, number 1: x"),
+        ("c", {"fan": Fan(3, 3, 1, 0, 2), "reason": "2 of 3 instances were cancelled"}, "3/3, 2 cancelled"),
+        ("k", {"reason": "its `if` is false"}, "its `if` is false"),
+        ("c", {}, ""),
+    ],
+)
+def test_an_ended_step_is_remarked_on_only_where_that_helps(letter: str, told: dict[str, Any], remarked: str) -> None:
+    assert remark(account(letter, node("a"), tell_a=told).steps[0]) == remarked
+
+
+@pytest.mark.parametrize(
+    ("text", "line"), [("a.\nb", "a"), ("", "nobody wrote down why"), (None, "nobody wrote down why"), ("  x  ", "x")]
+)
+def test_an_error_goes_into_a_sentence_as_one_line(text: str | None, line: str) -> None:
+    assert first_line(text) == line
+
+
+def test_a_long_error_is_cut() -> None:
+    assert len(first_line("x" * 1000)) == 300
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(-1, "0ms"), (0.34, "340ms"), (3.21, "3.2s"), (9.96, "10.0s"), (14.4, "14s"), (125, "2m5s")]
+)
+def test_how_long_something_took(seconds: float, text: str) -> None:
+    assert duration.brief(seconds * SECOND) == text
+
+
+def test_a_step_that_never_began_took_no_time() -> None:
+    found = account("k.", node("a"), node("b"), tell_a={"began_at": NOW})
+    assert [step.took(NOW) for step in found.steps] == [None, None]
+    assert found.id == ID

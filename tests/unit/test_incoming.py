@@ -1,0 +1,59 @@
+"""Requests from strangers: bodies by their content type, headers without secrets."""
+
+from typing import Any
+
+import pytest
+
+from windlass.core.incoming import BODY_LIMIT, HEADER_LIMIT, kept_headers, parse_body
+from windlass.errors import Invalid
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "expected"),
+    [
+        (b'{"a": [1, null]}', "application/json", {"a": [1, None]}),
+        (b'{"a": 1}', "Application/JSON; charset=utf-8", {"a": 1}),
+        (b"\xef\xbb\xbf7", "application/cloudevents+json", 7),
+        (b'{"a": 1}', "text/plain", '{"a": 1}'),
+        (b'{"a": 1}', None, '{"a": 1}'),
+        (b"a=1&b=2", "application/x-www-form-urlencoded", "a=1&b=2"),
+        ("größe".encode("latin1"), 'text/plain; charset="ISO-8859-1"', "größe"),
+        ("größe".encode(), "text/plain; charset=punycode", "größe"),
+        (b"\xff\xfe!", "application/octet-stream", "��!"),
+        (b"", "application/json", None),
+        (b"", None, None),
+        (b"x" * BODY_LIMIT, None, "x" * BODY_LIMIT),
+    ],
+)
+def test_a_body_is_read_by_its_content_type(body: bytes, content_type: str | None, expected: Any) -> None:
+    assert parse_body(body, content_type) == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"{", "not JSON"),
+        (b"\xff", "not UTF-8"),
+        (b"[NaN]", "not JSON"),
+        (b"[" * 100_000, "not JSON"),
+        (b"9" * 5000, "not JSON"),
+        (b"x" * (BODY_LIMIT + 1), "the limit is 1048576"),
+    ],
+)
+def test_what_calls_itself_json_and_is_not_is_refused(body: bytes, message: str) -> None:
+    with pytest.raises(Invalid, match=message):
+        parse_body(body, "application/json")
+
+
+def test_headers_are_kept_in_lower_case_and_without_secrets() -> None:
+    sent = {
+        "X-GitHub-Event": "push",
+        "AUTHORIZATION": "Bearer x",
+        "Cookie": "a=b",
+        "Proxy-Authorization": "Basic x",
+        "X-API-Key": "k",
+    }
+    assert kept_headers(sent) == {"x-github-event": "push"}
+    assert kept_headers({"a": "\x00\ud800"}) == {"a": "\\x00?"}
+    with pytest.raises(Invalid, match="65536"):
+        kept_headers({"a": "x" * HEADER_LIMIT})

@@ -1,0 +1,112 @@
+"""Callback tokens, and Standard Webhooks signatures: the example of the standard, others worked out a second way, and
+every refusal."""
+
+import hashlib
+import hmac
+from base64 import b64decode, b64encode
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+
+from windlass.core import hook
+from windlass.core.webhook import TOLERANCE, objection, signature
+
+ID, MOMENT = "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330"
+NOW = datetime.fromtimestamp(int(MOMENT), UTC)
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+BODY = b'{"test": 2432232314}'
+RUN = UUID("01890a5d-ac96-774b-bcce-b302099a8057")
+
+VECTORS = [
+    (SECRET, ID, MOMENT, BODY, "g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="),
+    ("plain text secret", "msg_1", "1700000000", b"", None),
+    ("whsec_" + b64encode(bytes(range(32))).decode(), "msg_2", "1700000000", b"\x00\xff\xfe not text", None),
+    ("whsec_not base64!", "msg_3", "1700000000", b"{}", None),
+    ("geheim-\N{LATIN SMALL LETTER U WITH DIAERESIS}", "msg_4", "0", b"[1, 2]", None),
+]
+
+
+def by_hand(secret: str, id_: str, moment: str, body: bytes) -> str:
+    """The standard's words, once more: base64(HMAC-SHA256(decoded secret, id.timestamp.body))."""
+    try:
+        key = b64decode(secret[6:], validate=True) if secret[:6] == "whsec_" else secret.encode()
+    except ValueError:
+        key = secret.encode()
+    return b64encode(hmac.new(key, f"{id_}.{moment}.".encode() + body, hashlib.sha256).digest()).decode()
+
+
+def headers(**changed: str) -> dict[str, str]:
+    told = {"id": ID, "timestamp": MOMENT, "signature": f"v1,{signature(SECRET, ID, MOMENT, BODY)}", **changed}
+    return {f"webhook-{name}": value for name, value in told.items() if value}
+
+
+@pytest.mark.parametrize(("secret", "id_", "moment", "body", "known"), VECTORS)
+def test_a_signature_is_that_of_the_standard(secret: str, id_: str, moment: str, body: bytes, known: str | None) -> None:
+    made = signature(secret, id_, moment, body)
+    assert made == (known or by_hand(secret, id_, moment, body))
+    told = {"webhook-id": id_, "webhook-timestamp": moment, "webhook-signature": f"v1,{made}"}
+    assert objection(secret, told, body, datetime.fromtimestamp(int(moment), UTC)) is None
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_five_minutes_to_either_side_are_fresh_and_no_more(sign: int) -> None:
+    assert objection(SECRET, headers(), BODY, NOW + sign * TOLERANCE) is None
+    late = NOW + sign * (TOLERANCE + timedelta(seconds=1))
+    assert objection(SECRET, headers(), BODY, late) == "webhook-timestamp is too far from now"
+
+
+@pytest.mark.parametrize("missing", ["id", "timestamp", "signature"])
+def test_all_three_headers_are_needed(missing: str) -> None:
+    assert "are needed" in str(objection(SECRET, headers(**{missing: ""}), BODY, NOW))
+
+
+@pytest.mark.parametrize("moment", ["soon", "-1", "1e9", "16142653300000", "١٦١٤٢٦٥٣٣٠", "1614265330.0", " 1614265330"])
+def test_a_timestamp_is_a_whole_number_of_seconds(moment: str) -> None:
+    assert objection(SECRET, headers(timestamp=moment), BODY, NOW) == "webhook-timestamp is no number of seconds"
+
+
+def test_one_of_several_signatures_is_enough_and_versions_we_do_not_know_are_passed_over() -> None:
+    good = f"v1,{signature(SECRET, ID, MOMENT, BODY)}"
+    for given in (f"v1,AAAA {good}", f"{good} v1,AAAA", f"v1a,xyz v2,abc {good}", f"  {good}  "):
+        assert objection(SECRET, headers(signature=given), BODY, NOW) is None
+
+
+@pytest.mark.parametrize(
+    "given", ["v1,AAAA", "v1,", "v1", "v2," + signature(SECRET, ID, MOMENT, BODY), "é", "v1,é€", ","]
+)
+def test_a_wrong_signature_is_refused(given: str) -> None:
+    assert objection(SECRET, headers(signature=given), BODY, NOW) == "webhook-signature does not match"
+
+
+def test_a_signature_is_for_one_body_one_id_one_time_and_one_secret() -> None:
+    refused = "webhook-signature does not match"
+    assert objection(SECRET, headers(), BODY + b" ", NOW) == refused
+    assert objection(SECRET, headers(id="msg_other"), BODY, NOW) == refused
+    assert objection(SECRET, headers(timestamp=str(int(MOMENT) + 1)), BODY, NOW) == refused
+    assert objection(SECRET + "BBBB", headers(), BODY, NOW) == refused
+
+
+def test_no_objection_names_the_secret_or_the_signature_that_would_do() -> None:
+    told = str(objection(SECRET, headers(signature="v1,AAAA"), BODY, NOW))
+    assert SECRET not in told
+    assert signature(SECRET, ID, MOMENT, BODY) not in told
+
+
+def test_a_token_is_the_same_in_every_process_and_has_256_bits_for_a_url() -> None:
+    token = hook.token(b"key", RUN, 3)
+    assert token == hook.token(b"key", RUN, 3)
+    assert len(token) == 43
+    assert set(token) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
+    assert len(b64decode(token.replace("-", "+").replace("_", "/") + "=")) * 8 == 256
+
+
+def test_a_token_belongs_to_one_key_one_run_and_one_step() -> None:
+    made = {hook.token(key, run, step) for key in (b"a", b"b") for run in (RUN, UUID(int=1)) for step in (0, 1, 256)}
+    assert len(made) == 12
+
+
+def test_what_is_stored_of_a_token_is_its_hash_whatever_somebody_sends() -> None:
+    assert hook.fingerprint("abc") == hashlib.sha256(b"abc").digest()
+    for odd in ("", "é", "\x00", "\ud800", "a" * 10_000):
+        assert len(hook.fingerprint(odd)) == 32

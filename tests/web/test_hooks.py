@@ -1,0 +1,198 @@
+"""POST /wh/{token}: real requests on loopback, from anybody who has the token."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import httpx
+import pytest
+
+from tests.engine.outside import deploy, token_of
+from tests.engine.playing import begin, letters
+from windlass import Windlass
+from windlass.core import webhook
+from windlass.engine import runs
+from windlass.engine.hooks import BODY_LIMIT
+from windlass.web import asgi
+from windlass.web.guard import GuardOptions
+from windlass.web.server import listen, serving
+
+KEYS = ("first-key-of-sixteen",)
+PAID = {"wait_for_webhook": {"timeout": "1h"}}
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+
+@contextlib.asynccontextmanager
+async def client(app: Windlass, **options: Any) -> AsyncIterator[httpx.AsyncClient]:
+    listener = listen("127.0.0.1", 0, keys=options.get("keys", ()))
+    guard = GuardOptions(host=listener.host, **options)
+    async with serving(asgi.build(app, guard), listener), httpx.AsyncClient(base_url=listener.url) as opened:
+        yield opened
+
+
+async def waiting(app: Windlass, *, paid: Any = None) -> tuple[UUID, str]:
+    """A run that waits, and where to call it."""
+    unit = await app.open()
+    await deploy(unit, paid=paid or PAID)
+    run = await begin(unit)
+    return run, f"/wh/{await token_of(unit, run)}"
+
+
+def problem(answer: httpx.Response, status: int, title: str) -> str:
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
+    document = answer.json()
+    assert (document["status"], document["title"]) == (status, title)
+    return str(document["detail"])
+
+
+async def test_a_callback_is_received_and_the_second_one_is_welcome(app: Windlass) -> None:
+    run, path = await waiting(app)
+    async with client(app) as http:
+        first = await http.post(path, json={"status": "paid"})
+        second = await http.post(path, json={"status": "again"})
+    assert (first.status_code, first.json()) == (200, {"status": "received", "again": False})
+    assert (second.status_code, second.json()) == (200, {"status": "received", "again": True})
+    assert (await (await app.run(run)).result()).value == {"status": "paid"}
+
+
+async def test_an_unknown_token_is_404_and_says_nothing_else(app: Windlass) -> None:
+    await waiting(app)
+    async with client(app) as http:
+        for token in ("A" * 43, "x", "%00", "%C3%A9", "%FF", "a" * 5000):
+            assert problem(await http.post(f"/wh/{token}"), 404, "Not found") == "no callback address of this token"
+        for path in ("/wh/", "/wh", "/wh/a/b"):
+            assert (await http.post(path, json={})).status_code == 404
+
+
+async def test_a_callback_that_nobody_waits_for_is_410(app: Windlass) -> None:
+    run, path = await waiting(app)
+    await runs.cancel(await app.open(), run)
+    async with client(app) as http:
+        assert "nobody waits for this callback" in problem(await http.post(path, json={}), 410, "Gone")
+
+
+async def test_a_callback_that_is_not_signed_is_401(app: Windlass) -> None:
+    run, path = await waiting(app, paid={"wait_for_webhook": {"secret": SECRET}})
+    body, stamp = b'{"n": 1}', str(int(datetime.now(UTC).timestamp()))
+    mark = webhook.signature(SECRET, "msg_1", stamp, body)
+    headers = {"Webhook-Id": "msg_1", "Webhook-Timestamp": stamp, "Webhook-Signature": f"v1,{mark}"}
+    async with client(app) as http:
+        told = problem(await http.post(path, content=body), 401, "Unauthorized")
+        assert "not signed as it must be" in told
+        assert SECRET not in told
+        assert problem(await http.post(path, content=b"{}", headers=headers), 401, "Unauthorized")
+        assert (await http.post(path, content=body, headers=headers)).status_code == 200
+    assert await letters(await app.open(), run) == "s"
+
+
+async def test_a_body_over_a_megabyte_is_413_with_and_without_a_length(app: Windlass) -> None:
+    run, path = await waiting(app)
+
+    async def pieces(count: int) -> AsyncIterator[bytes]:
+        for _ in range(count):
+            yield b"x" * 65_536
+
+    async with client(app) as http:
+        for content in (b"x" * (BODY_LIMIT + 1), pieces(17)):
+            told = problem(await http.post(path, content=content), 413, "Too large")
+            assert str(BODY_LIMIT) in told
+        assert await letters(await app.open(), run) == "a"
+        assert (await http.post(path, content=pieces(16))).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("media", "body", "value"),
+    [
+        ("application/json", b'{"n": 1}', {"n": 1}),
+        ("application/cloudevents+json", b"[1]", [1]),
+        ("text/plain", b"hello", "hello"),
+        ("application/x-www-form-urlencoded", b"a=1&b=2", "a=1&b=2"),
+        ("multipart/form-data; boundary=x", b"--x--", "--x--"),
+        ("application/octet-stream", b"\xff\x00", "\ufffd\\x00"),
+        ("nonsense", b'{"n": 1}', {"n": 1}),
+        (None, b"true", True),
+        (None, b"", ""),
+    ],
+)
+async def test_any_content_type_is_taken(app: Windlass, media: str | None, body: bytes, value: Any) -> None:
+    run, path = await waiting(app)
+    async with client(app) as http:
+        headers = {} if media is None else {"content-type": media}
+        assert (await http.post(path, content=body, headers=headers)).status_code == 200
+    assert (await (await app.run(run)).result()).output == value
+
+
+async def test_what_the_sender_shows_elsewhere_is_not_stored(app: Windlass, conn: Any) -> None:
+    _, path = await waiting(app)
+    secret = {"Authorization": "Bearer s", "Cookie": "a=s", "X-Api-Key": "s"}
+    async with client(app) as http:
+        await http.post(path, json={}, headers={"X-From": "bank", **secret})
+    kept = json.loads(await conn.fetchval("select headers from windlass.hook"))
+    assert kept["x-from"] == "bank"
+    assert not {"authorization", "cookie", "x-api-key"} & kept.keys()
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "PATCH"])
+async def test_only_post_calls_back(app: Windlass, method: str) -> None:
+    run, path = await waiting(app)
+    async with client(app) as http:
+        answer = await http.request(method, path)
+    assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+    if method != "HEAD":
+        assert problem(answer, 405, "Method Not Allowed") == f"{method} is not for this address: use POST"
+    assert await letters(await app.open(), run) == "a"
+
+
+OURS = ["127.0.0.1", "127.0.0.1:9", "localhost:8080", "LOCALHOST", "[::1]:8080", "127.0.0.2"]
+FOREIGN = ["evil.example", "evil.example:80", "localhost.evil.example", "10.0.0.1", "[::1", ""]
+PUBLIC = ["flows.example", "FLOWS.example:443", "flows.example."]
+
+
+@pytest.mark.parametrize(
+    ("options", "taken", "refused"),
+    [
+        ({}, OURS, FOREIGN + PUBLIC),
+        ({"public_host": "flows.example"}, OURS + PUBLIC, [*FOREIGN, "x.flows.example", "flows.example.evil"]),
+        ({"public_host": ""}, OURS, FOREIGN + PUBLIC),
+        ({"keys": KEYS}, OURS + FOREIGN + PUBLIC, []),
+        ({"keys": KEYS, "public_host": "flows.example"}, OURS + FOREIGN + PUBLIC, []),
+    ],
+    ids=["alone", "public", "no public", "keys", "keys and public"],
+)
+async def test_a_host_must_be_this_machine_or_the_public_address_unless_there_are_keys(
+    app: Windlass, options: Any, taken: list[str], refused: list[str]
+) -> None:
+    async with client(app, **options) as http:
+        for host in taken:
+            answer = await http.post("/wh/unknown", headers={"host": host})
+            assert (host, answer.status_code) == (host, 404)  # past the guard, and without a key
+        for host in refused:
+            answer = await http.post("/wh/unknown", headers={"host": host})
+            assert (host, "WINDLASS_PUBLIC_URL" in problem(answer, 421, "Misdirected request")) == (host, True)
+
+
+async def test_with_keys_a_callback_needs_none_and_everything_else_does(app: Windlass) -> None:
+    _, path = await waiting(app)
+    async with client(app, keys=KEYS) as http:
+        assert (await http.post("/api", json={})).status_code == 401
+        assert (await http.post(path.replace("/wh/", "/WH/"), json={})).status_code == 401
+        assert (await http.post(path, json={})).status_code == 200
+
+
+async def test_the_public_host_opens_no_other_door(app: Windlass) -> None:
+    async with client(app, public_host="flows.example") as http:
+        answer = await http.get("/health", headers={"host": "flows.example"})
+    assert answer.status_code == 421
+
+
+async def test_a_hundred_callbacks_at_once_count_as_one(app: Windlass) -> None:
+    run, path = await waiting(app)
+    async with client(app) as http:
+        answers = await asyncio.gather(*(http.post(path, json=n) for n in range(100)))
+    assert {answer.status_code for answer in answers} == {200}
+    assert sum(not answer.json()["again"] for answer in answers) == 1
+    assert await letters(await app.open(), run) == "s"
