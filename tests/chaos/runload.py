@@ -6,6 +6,7 @@ and insists until it is written: a server that restarts is no failure of the ste
 
 import asyncio
 import os
+import signal
 from typing import Any
 
 import asyncpg
@@ -22,6 +23,7 @@ ODD = 3
 app = Windlass()
 _pool: "asyncpg.Pool[Any] | None" = None
 _opening = asyncio.Lock()
+_thaw: asyncio.Event | None = None
 
 
 @app.job("chaos.step.v1")
@@ -64,6 +66,29 @@ async def flaky(ctx: Context) -> None:
 async def slow(ctx: Context, seconds: float, item: Any = None) -> None:
     await leave_effect(ctx)
     await asyncio.sleep(seconds)
+
+
+@app.job("chaos.gate.v1")
+async def gate(ctx: Context) -> None:
+    """Waits until its process has been frozen and thawed: then all that wait in it end at the same moment."""
+    bell = next_thaw()
+    await leave_effect(ctx)
+    await bell.wait()
+
+
+def next_thaw() -> asyncio.Event:
+    global _thaw
+    if _thaw is None:
+        _thaw = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGCONT, _ring)
+    return _thaw
+
+
+def _ring() -> None:
+    global _thaw
+    rung, _thaw = _thaw, asyncio.Event()
+    assert rung is not None
+    rung.set()
 
 
 async def leave_effect(ctx: Context) -> None:

@@ -115,6 +115,18 @@ ODD = design(
     "sfks",
     (1, 5, 0, 1),
 )
+JUDGED = design(
+    "judged",
+    {
+        "list": job("list"),
+        "told": job(needs=["list"], input={"item": "{{tasks.list.body.files}}"}),
+        "bad": job("fail", ["told"]),
+        "care": job(needs=["bad"], **{"if": "failure()"}),
+        "calm": job(needs=["bad"], **{"if": "tasks.bad.status == 'completed'"}),
+    },
+    "ssfsk",
+    (1, 1, 1, 1, 0),
+)
 FLAKY = design("flaky", {"a": job("flaky"), "b": job(needs=["a"])}, "ss", (1, 1))
 SLEEPY = design(
     "sleepy",
@@ -137,7 +149,11 @@ PARENT = design(
 )
 BROOD = design(
     "brood",
-    {"below": {"workflow": "sleepy", "parallel": 3}, "held": {"workflow": "limited"}, "b": job(needs=["below", "held"])},
+    {
+        "below": {"workflow": "sleepy", "parallel": 3},
+        "held": {"workflow": "limited"},
+        "b": job(needs=["below", "held"]),
+    },
     "sss",
     (3, 1, 1),
 )
@@ -149,7 +165,7 @@ SORROW = design(
 )
 GRANDPARENT = design("grandparent", {"a": job(), "below": {"needs": ["a"], "workflow": "parent"}}, "ss", (1, 1))
 MIXED = (
-    *(CHAIN, DIAMOND, FAN, CAPPED, HANDLED, UNHANDLED, ODD, FLAKY, SLEEPY, RACE, LIMITED),
+    *(CHAIN, DIAMOND, FAN, CAPPED, HANDLED, UNHANDLED, ODD, JUDGED, FLAKY, SLEEPY, RACE, LIMITED),
     *(PARENT, BROOD, SORROW, GRANDPARENT),
 )
 
@@ -193,8 +209,8 @@ INVARIANTS = {
                                when 'c' then failed = 0 else false end""",
     "the letters say what the runs below say": """
         select * from (
-            select p.id, p.state, p.steps, c.parent_step, substr(p.steps, c.parent_step + 1, 1) as letter, count(*) as runs,
-                   count(*) filter (where c.state = 'completed') as completed,
+            select p.id, p.state, p.steps, c.parent_step, substr(p.steps, c.parent_step + 1, 1) as letter,
+                   count(*) as runs, count(*) filter (where c.state = 'completed') as completed,
                    count(*) filter (where c.state in ('failed', 'timeout')) as failed
               from windlass.run c join windlass.run p on p.id = c.parent_id where c.parent_round = p.round
              group by p.id, c.parent_step) as s
@@ -218,7 +234,8 @@ INVARIANTS = {
                 select parent_id, parent_step, created_at, parent_round from windlass.run) as j on j.run_id = r.id
          where r.round = j.round and j.created_at > r.finished_at""",
     "what is recorded was done": """select id, run_id, step from workflow.workflow_run j
-        where run_id is not null and status = 'succeeded' and not exists (select from effects e where e.job_id = j.id)""",
+        where run_id is not null and status = 'succeeded'
+          and not exists (select from effects e where e.job_id = j.id)""",
 }
 
 AS_MADE = """
@@ -230,7 +247,7 @@ select w.name, s.step, s.copies, count(*) from windlass.run r
   join windlass.workflow w on w.id = r.workflow_id
  cross join lateral (
    select n - 1 as step, (select count(*) from workflow.workflow_run where run_id = r.id and step = n - 1)
-                       + (select count(*) from windlass.run c where c.parent_id = r.id and c.parent_step = n - 1) as copies
+                       + (select count(*) from windlass.run where parent_id = r.id and parent_step = n - 1) as copies
      from generate_series(1, length(r.steps)) as n) as s
  group by 1, 2, 3"""
 

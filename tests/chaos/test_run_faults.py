@@ -131,9 +131,7 @@ async def test_starters_killed_at_random_moments_leave_whole_runs_or_none(runs: 
         crew.assert_calm()
 
 
-def start(
-    crew: Crew, id_: str, workflow: str, count: int, *, key: str | None = None, fault: str = ""
-) -> WorkerProcess:
+def start(crew: Crew, id_: str, workflow: str, count: int, *, key: str | None = None, fault: str = "") -> WorkerProcess:
     command = [sys.executable, "-m", "tests.chaos.starter", workflow, str(count), key or workflow]
     return crew.run(id_, command, fault=fault)
 

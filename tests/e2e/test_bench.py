@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
-COUNTS = ["--repeat", "1", "--jobs", "300", "--samples", "3", "--snapshot-jobs", "300"]
+COUNTS = [
+    *("--repeat", "1", "--jobs", "300", "--samples", "3", "--snapshot-jobs", "300"),
+    *("--chains", "30", "--fan-out", "20", "--lone-steps", "50", "--history", "3000"),
+]
 
 
 @pytest.fixture
@@ -43,6 +46,14 @@ def test_every_measure_has_a_positive_number_for_each_contestant(ran: tuple[str,
         ("latency", "windlass", "p99"),
         ("snapshot", "windlass", "quiet"),
         ("snapshot", "windlass", "held"),
+        ("chains", "bare", "rate"),
+        ("chains", "windlass", "rate"),
+        ("fanout", "bare", "seconds"),
+        ("fanout", "windlass", "seconds"),
+        ("lone", "windlass", "short"),
+        ("lone", "windlass", "long"),
+        ("history", "windlass", "empty"),
+        ("history", "windlass", "full"),
     }
     assert all(value > 0 for values in rows.values() for value in values)
 
@@ -87,3 +98,34 @@ def test_a_floor_compares_our_median_with_the_rivals(
     ]
     judged = [one for one in floors.judge(floors.Results(found)) if one.floor.measure is kind]
     assert judged[0].verdict == verdict
+
+
+@pytest.mark.parametrize(("seconds", "verdict"), [(0.29, "pass"), (0.31, "FAIL")])
+def test_a_floor_without_a_rival_is_a_number_of_our_own(
+    bench: Callable[[str], Any], seconds: float, verdict: str
+) -> None:
+    plan, floors = bench("plan"), bench("floors")
+    kind = plan.Measure.FANOUT
+    found = [plan.Series(measure=kind, contestant="windlass", column="seconds", values=(seconds,))]
+    alone, against_bare = [one for one in floors.judge(floors.Results(found)) if one.floor.measure is kind]
+    assert (alone.verdict, against_bare.verdict) == (verdict, "not measured")
+
+
+def test_every_measure_has_a_title_entrants_and_a_floor(bench: Callable[[str], Any]) -> None:
+    plan, floors = bench("plan"), bench("floors")
+    assert set(plan.TITLES) == set(plan.ENTRANTS) == set(plan.Measure)
+    assert {floor.measure for floor in floors.FLOORS} == set(plan.Measure)
+
+
+def test_the_slow_are_given_less(bench: Callable[[str], Any]) -> None:
+    plan = bench("plan")
+    wanted = plan.Plan(chains=1000)
+    assert wanted.count(plan.Measure.CHAINS, "windlass") == 1000
+    assert wanted.count(plan.Measure.CHAINS, "dbos") == 50
+    assert wanted.count(plan.Measure.HISTORY, "windlass") == 1000
+
+
+def test_a_history_that_would_fill_the_disk_is_refused(bench: Callable[[str], Any], tmp_path: Path) -> None:
+    server = bench("server")
+    with pytest.raises(server.NoSpace, match="GB are free"):
+        server.Server("", tmp_path).ensure_space(2**60)

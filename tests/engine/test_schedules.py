@@ -4,7 +4,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from windlass.engine import schedules
+from windlass.engine import schedules, triggers
 from windlass.engine.unit import Unit
 from windlass.testing import Clock
 
@@ -90,6 +90,6 @@ async def test_the_wait_until_the_next_schedule_is_known(
     unit: Unit, conn: "asyncpg.Connection[Any]", clock: Clock
 ) -> None:
     clock.set(NOON)
-    assert await schedules.next_due(unit) is None
+    assert (await triggers.next_due(unit)).job is None
     await conn.fetchval(INSERT, "0 12 * * *", "UTC", NOON + timedelta(seconds=90))
-    assert await schedules.next_due(unit) == timedelta(seconds=90)
+    assert (await triggers.next_due(unit)).job == timedelta(seconds=90)

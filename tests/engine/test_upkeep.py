@@ -1,5 +1,6 @@
 """Time passes, holders fall silent, old rows go: what upkeep does, with the clock moved by hand."""
 
+import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -286,6 +287,25 @@ async def test_workers_long_silent_are_forgotten(unit: Unit, clock: Clock, conn:
     await work.register(unit, id_="here", **known)  # type: ignore[arg-type]
     await upkeep.tend(unit, age=MONTH)
     assert [row[0] for row in await conn.fetch("select id from windlass.worker")] == ["here"]
+
+
+async def test_tending_the_trail_and_writing_to_it_do_not_lock_each_other_out(
+    unit: Unit, clock: Clock, conn: Connection
+) -> None:
+    """A partition is to be made and another dropped while a writer is in the middle of its transaction."""
+    clock.set(datetime(2035, 1, 1, tzinfo=UTC))
+    writing = conn.transaction()
+    await writing.start()
+    await conn.execute("lock table only workflow.workflow_event in row exclusive mode")
+    tending = asyncio.create_task(upkeep.tend(unit, age=MONTH))
+    waits = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+    async with asyncio.timeout(10):
+        while not await conn.fetchval(waits):
+            await asyncio.sleep(0.005)
+    line = "insert into workflow.workflow_event (workflow_id, event_type, created_at) values (gen_random_uuid(), 'created', $1)"
+    await conn.execute(line, datetime(2099, 1, 1, tzinfo=UTC))  # goes to the default partition
+    await writing.commit()
+    await tending
 
 
 # Terms

@@ -3,12 +3,12 @@
 from itertools import permutations
 
 import pytest
-from tests.unit.play import Play, notes
+from tests.unit.play import WHY, Play, notes
 from tests.unit.reference import node
 
-from windlass.core.command import Conclude, Enqueue, Expand, Judge, StartChild
+from windlass.core.command import Conclude, Enqueue, Expand, Judge, Note, StartChild
 from windlass.core.event import Expanded
-from windlass.core.run import Fan, RunState
+from windlass.core.run import Fan, Letter, RunState
 from windlass.core.step import ChildAction, Foreach, Join, Parallel
 
 
@@ -33,7 +33,7 @@ def test_a_path_is_expanded_once_the_parents_ended(fan_out: Parallel | Foreach) 
 def test_an_if_is_asked_before_a_fan_out_is_expanded() -> None:
     play = Play(node("a", condition="x", fan_out=Foreach("input.files")))
     assert play.first == [Judge(0)]
-    assert play.judge("a", True) == [Expand(0)]
+    assert play.judge("a", True) == [Note(0, Letter.ACTIVE, WHY), Expand(0)]
 
 
 @pytest.mark.parametrize("fan_out", [Parallel(0), Foreach("d.files")])

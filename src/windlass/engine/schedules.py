@@ -1,7 +1,7 @@
 """Schedules: each due tick enqueues one job, with any number of tickers, ours or foreign."""
 
 import logging
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from windlass.core.cron import parse
 from windlass.core.job import SQL_QUEUE
@@ -23,11 +23,6 @@ async def tick(unit: Unit, *, batch: int = 100) -> int:
     if due:
         unit.poke(SQL_QUEUE)
     return len(due)
-
-
-async def next_due(unit: Unit) -> timedelta | None:
-    async with unit.once() as conn:
-        return await store.next_due(conn)
 
 
 async def list_(unit: Unit, *, limit: int = 1000) -> list[JobScheduleRow]:

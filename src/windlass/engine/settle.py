@@ -45,6 +45,7 @@ __all__ = ["Stirred", "ended_as", "settle"]
 News = Mapping[UUID, Sequence[Event]]
 Answers = dict[UUID, list[Event]]
 Record = Callable[[Mapping[UUID, Run]], Awaitable[None]]
+MEANT = {"Timeout": Letter.TIMED_OUT, "Skipped": Letter.SKIPPED}  # failures of a job that are something else for its step
 STATES = {state.value: state for state in RunState}  # calling an enum costs more than all the rest of reading a run
 
 
@@ -303,7 +304,7 @@ def ended_as(status: str, error_type: str | None) -> Letter:
         return Letter.SUCCEEDED
     if status == "cancelled":
         return Letter.CANCELLED
-    return Letter.TIMED_OUT if error_type == "Timeout" else Letter.FAILED
+    return MEANT.get(error_type or "", Letter.FAILED)
 
 
 def stored(held: Held, workflow: Workflow) -> Run:

@@ -92,7 +92,7 @@ def check(spec: RunSpec) -> None:
 
 
 async def _start_within(conn: Connection, unit: Unit, name: str, specs: Sequence[RunSpec]) -> list[UUID]:
-    """All or none, whatever the caller makes of a refusal. Without a transaction of the caller's it is one by itself."""
+    """All or none, whatever the caller makes of a refusal. Without a transaction of the caller's it is one itself."""
     begin, undo, keep = NESTED if conn.is_in_transaction() else ALONE
     await conn.execute(begin)
     try:

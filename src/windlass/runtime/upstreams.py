@@ -19,7 +19,7 @@ class Upstreams:
         self._task: asyncio.Task[None] | None = None
 
     async def prepare(self, job: Claimed, context: Context, *, upstream: bool) -> None:
-        """Fill in the context of a step's job. That the database is away is no failure of the step: it is waited for."""
+        """Fill in the context of a step's job. An absent database is no failure of the step: it is waited for."""
         pause = FIRST_PAUSE
         while True:
             try:

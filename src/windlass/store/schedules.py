@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -45,11 +45,6 @@ async def fire(conn: Connection, next_times: Mapping[UUID, datetime | None], *, 
     """Enqueue and move on; None pauses a schedule instead. Returns the jobs that this call made."""
     rows = await conn.fetch(_SQL["fire"], list(next_times), list(next_times.values()), actor)
     return [row[0] for row in rows]
-
-
-async def next_due(conn: Connection) -> timedelta | None:
-    wait: timedelta | None = await conn.fetchval(_SQL["next"])
-    return wait
 
 
 async def list_(conn: Connection, *, limit: int) -> list[JobScheduleRow]:

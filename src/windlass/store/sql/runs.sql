@@ -77,7 +77,7 @@ told as (
          'run ' || id || case state when 'completed' then ' completed' when 'timeout' then ' timed out'
                                     when 'cancelled' then ' was cancelled' else ' failed' end
     from done where word is not null and state not in ('pending', 'running') and round = 0
-     and exists (select from windlass.run above where above.id = parent_id)
+     and exists (select from windlass.run above where above.id = done.parent_id)
   returning 1)
 select exists (select from told)
 
@@ -218,5 +218,6 @@ jobs as (delete from workflow.workflow_run where run_id = any(array(select id fr
 logs as (delete from windlass.job_log where job_id = any(array(select id from jobs))),
 items as (delete from windlass.item where run_id = any(array(select id from gone))),
 news as (delete from windlass.notice where run_id = any(array(select id from gone))),
+hooks as (delete from windlass.hook where run_id = any(array(select id from gone))),
 trail as (delete from windlass.event where run_id = any(array(select id from gone)))
 select count(*) from gone

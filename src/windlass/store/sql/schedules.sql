@@ -26,11 +26,6 @@ moved as (
     from tick where s.id = tick.id)
 select id from born
 
--- name: next
--- How long until the next schedule is due?
-select next_run_at - windlass.now() from workflow.workflow_schedule
- where enabled and deleted_at is null order by next_run_at limit 1
-
 -- name: list
 -- Schedules by type, the first $1 of them.
 select id, type, payload, schedule, timezone, next_run_at, last_run_at, enabled from workflow.workflow_schedule

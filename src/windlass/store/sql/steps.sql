@@ -88,7 +88,8 @@ select run_id, step, count(*) filter (where ends) as ended, count(*) filter (whe
 
 -- name: keep_going
 -- A run goes on: whoever still works for it need not stop.
-update workflow.workflow_run set cancel_requested = false where run_id = $1 and status = 'leased' and cancel_requested
+update workflow.workflow_run set cancel_requested = false where id = any(array(
+  select id from workflow.workflow_run where run_id = $1 and status = 'leased' and cancel_requested order by id for update))
 
 -- name: expand
 -- Make items of a list: the value at a path of a step's result, of the run's input, or as given. The answer is how many,

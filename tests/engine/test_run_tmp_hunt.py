@@ -1,0 +1,195 @@
+"""Everybody at once on a few runs: turns, cancels, retries, sleeps, children, the settler and foreign statements, at
+random. Nothing deadlocks, an ended run moves only by an explicit retry, and in the end every run has ended."""
+
+import asyncio
+import random
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import pytest
+
+from tests.engine.playing import LEASE, QUEUES, Fails, Player, begin, node, publish, report, tick
+from windlass.core.job import Claimed
+from windlass.core.outcome import Cancelled
+from windlass.core.run import RUN_EDGES
+from windlass.core.step import ChildAction, Parallel, SleepAction
+from windlass.engine import runs, strays, upkeep, work
+from windlass.engine.unit import Unit
+from windlass.engine.work import Turn
+from windlass.errors import Conflict
+from windlass.store.jobs import Lane
+from windlass.store.pool import DatabaseOptions
+from windlass.testing import Clock
+
+Connection = Any
+
+# Every change of a run, written down by the database itself in the order in which it happened to the row.
+WITNESS = """
+create table witness (n bigint generated always as identity, id uuid, old text, new text, old_round int, new_round int,
+                      old_steps text, new_steps text, old_finished timestamptz, new_finished timestamptz);
+create function witness() returns trigger language plpgsql as $$
+begin
+  insert into witness (id, old, new, old_round, new_round, old_steps, new_steps, old_finished, new_finished)
+  values (new.id, old.state, new.state, old.round, new.round, old.steps, new.steps, old.finished_at, new.finished_at);
+  return null;
+end $$;
+create trigger witness after update on windlass.run for each row execute function witness();
+"""
+LIVE = "select id, state, steps, fans from windlass.run where state in ('pending', 'running')"
+
+
+async def prepare(unit: Unit) -> None:
+    await publish(unit, node("x"), node("y", "x", action=SleepAction(timedelta(seconds=3))), name="kid", concurrency=3)
+    await publish(
+        unit,
+        node("a", max_attempts=2),
+        node("fan", "a", fan_out=Parallel(5), concurrency=2, max_attempts=2),
+        node("nap", "a", action=SleepAction(timedelta(seconds=5))),
+        node("sub", "a", action=ChildAction("kid")),
+        node("subs", action=ChildAction("kid"), fan_out=Parallel(3), concurrency=2),
+        node("b", "fan:complete", "nap:complete", "sub:complete"),
+        node("z", final=True),
+        max_duration=timedelta(days=30),  # a run that hangs is not saved by its time
+    )
+
+
+class Actor:
+    """A process that does whatever comes to its mind."""
+
+    def __init__(self, unit: Unit, worker: str, held: list[Claimed], ids: list[UUID], clock: Clock, seed: int) -> None:
+        self.unit, self.worker, self.held, self.ids, self.clock = unit, worker, held, ids, clock
+        self.dice = random.Random(seed)
+
+    async def act(self, times: int) -> None:
+        acts = [self.turn] * 8 + [self.settle] * 4 + [self.hold, self.wake, self.wake, self.expire, self.foreign]
+        acts += [self.cancel, self.retry, self.retry, self.heartbeat, self.lapse, self.arrive, self.move]
+        for _ in range(times):
+            with suppress(Conflict):
+                await self.dice.choice(acts)()
+
+    async def turn(self) -> None:
+        some = self.dice.sample(self.held, self.dice.randint(0, len(self.held)))
+        reports = [report(job, self.dice.choice([1, 2, 3, Fails(), Fails(for_good=True), Cancelled()])) for job in some]
+        lanes = [(Lane("default", f"test.{name}.v1", 100, 0), 3) for name in ("a", "fan", "b", "x", "z")]
+        wish = Turn(worker=self.worker, lease=LEASE, reports=reports, lanes=lanes, count=self.dice.randint(1, 5))
+        self.held += (await work.turn(self.unit, wish))[0]
+        del self.held[:-8]
+
+    async def settle(self) -> None:
+        await strays.settle_strays(self.unit, batch=self.dice.choice([1, 3, 500]))
+
+    async def hold(self) -> None:
+        await strays.begin_held(self.unit)
+
+    async def wake(self) -> None:
+        await strays.wake(self.unit)
+        await upkeep.become_due(self.unit)
+
+    async def expire(self) -> None:
+        await strays.expire(self.unit)
+        await upkeep.release_expired(self.unit, batch=5)
+
+    async def cancel(self) -> None:
+        if self.dice.random() < 0.4:
+            await runs.cancel(self.unit, await self.any_run())
+
+    async def retry(self) -> None:
+        run = await self.any_run()
+        if self.dice.random() < 0.3:
+            await runs.rerun(self.unit, run, (await runs.view(self.unit, run)).workflow.steps[0].name)
+        else:
+            await runs.retry(self.unit, run)
+
+    async def any_run(self) -> UUID:
+        async with self.unit.once() as conn:
+            rows = await conn.fetch("select id from windlass.run order by id desc limit 12")
+        return self.dice.choice([row[0] for row in rows])
+
+    async def heartbeat(self) -> None:
+        await work.heartbeat(self.unit, self.held, worker=self.worker, lease=LEASE)
+
+    async def arrive(self) -> None:
+        if len(self.ids) < 40:
+            self.ids.append(await begin(self.unit, max_duration=timedelta(seconds=self.dice.choice([5, 60, 10**6]))))
+
+    async def move(self) -> None:
+        self.clock.move(timedelta(seconds=self.dice.choice([0, 1, 2, 10])))
+
+    async def lapse(self) -> None:
+        async with self.unit.begin() as conn:
+            await conn.execute("""update workflow.workflow_run set lease_until = windlass.now() - interval '1 s' where id = any(array(
+              select id from workflow.workflow_run where status = 'leased' order by id limit 1 for update))""")
+
+    async def foreign(self) -> None:
+        """An unfenced client's word about one job."""
+        words = ["status = 'succeeded', result = '1'", "status = 'failed'", "status = 'cancelled'", "deleted_at = now()"]
+        async with self.unit.once() as conn:
+            await conn.execute(f"""update workflow.workflow_run set {self.dice.choice(words)} where id = any(array(
+              select id from workflow.workflow_run where status in ('pending', 'leased') order by random() limit 1))""")
+
+
+async def come_to_rest(unit: Unit, conn: Connection, clock: Clock) -> None:
+    """The chaos is over: whoever held something is gone, a fresh worker does the rest."""
+    player = await Player.hello(unit, "last")
+    for _ in range(40):
+        clock.move(LEASE * 2)
+        await upkeep.release_expired(unit)
+        await player.play()
+        await tick(unit)
+        if not await conn.fetch(LIVE):
+            return
+    raise AssertionError(f"these never end: {[dict(row) for row in await conn.fetch(LIVE)]}")
+
+
+def check(change: Any) -> None:
+    live = ("pending", "running")
+    if change["old"] in live:
+        assert change["old"] == change["new"] or (change["old"], change["new"]) in LEGAL, dict(change)
+    elif change["new_round"] == change["old_round"]:
+        kept = (change["old"], change["old_finished"]) == (change["new"], change["new_finished"])
+        assert kept, dict(change)  # late outcomes are recorded in the letters and advance nothing
+        for old, new in zip(change["old_steps"], change["new_steps"], strict=True):
+            assert old == new or old == "a", dict(change)
+    else:
+        assert (change["old"], change["new_round"]) != ("cancelled", change["old_round"] + 1), dict(change)
+        assert change["new_round"] == change["old_round"] + 1, dict(change)
+
+
+LEGAL = {(old.value, new.value) for (old, _), new in RUN_EDGES.items()}
+LEGAL |= {("pending", end) for end in ("completed", "failed")}  # a run with nothing to do ends as it begins
+
+
+@pytest.mark.parametrize("seed", list(range(1, 16)))
+async def test_nothing_deadlocks_and_every_run_ends(database: str, conn: Connection, clock: Clock, seed: int) -> None:
+    clock.move(timedelta(hours=1))
+    units = [
+        await Unit.open(DatabaseOptions(url=database, size=2, notify=False, clock=clock.now)) for _ in range(4)
+    ]
+    await prepare(units[0])
+    for name in ("w0", "w1"):
+        await work.register(units[0], id_=name, host="h", pid=1, queues=QUEUES, types=[], concurrency=9)
+    await conn.execute(WITNESS)
+    ids = [await begin(units[0]) for _ in range(4)]
+    held: list[list[Claimed]] = [[], []]
+    actors = [
+        Actor(unit, f"w{n % 2}", held[n % 2], ids, clock, 10 * seed + n) for n, unit in enumerate(units)
+    ]
+    results = await asyncio.gather(*(actor.act(250) for actor in actors), return_exceptions=True)
+    assert not [result for result in results if isinstance(result, asyncpg.DeadlockDetectedError)]
+    assert results == [None] * 4, [result for result in results if result]
+    await come_to_rest(units[0], conn, clock)
+
+    changes = await conn.fetch("select * from witness order by n")
+    for change in changes:
+        check(change)
+    seen = {change["new"] for change in changes}
+    assert seen >= {"running", "completed", "failed", "cancelled", "timeout"}, "the trial was too tame"
+    assert await conn.fetchval("select count(*) from windlass.timer") == 0
+    assert await conn.fetchval("select count(*) from windlass.notice") == 0
+    open_jobs = "select count(*) from workflow.workflow_run where status in ('pending', 'leased') or not settled"
+    assert await conn.fetchval(open_jobs) == 0
+    for unit in units:
+        await unit.close()

@@ -1,0 +1,73 @@
+"""Callbacks under load, with a real worker and its loops."""
+
+import asyncio
+from typing import Any
+
+from tests.engine.outside import token_of
+from tests.runtime.conftest import Working, eventually
+from tests.runtime.shop import deploy
+from windlass import Windlass
+from windlass.core import hook
+from windlass.engine import hooks
+from windlass.engine.starts import RunSpec
+
+COUNT = 1000
+
+
+async def test_a_thousand_callbacks_for_a_thousand_runs_are_each_heard_once(
+    app: Windlass, working: Working, conn: Any
+) -> None:
+    """Half of them come before their step waits, each comes twice, and all at the same time as the work."""
+    told: list[dict[str, int]] = []
+
+    @app.job("test.ask.v1")
+    async def ask() -> None: ...
+
+    @app.job("test.tell.v1")
+    async def tell(n: int, got: int) -> None:
+        told.append({"n": n, "got": got})
+
+    await deploy(
+        app,
+        ask={"job": "test.ask.v1", "input": {}},
+        paid={"needs": ["ask"], "wait_for_webhook": {"timeout": "1h"}},
+        tell={"needs": ["paid"], "job": "test.tell.v1", "input": {"n": "{{input.n}}", "got": "{{tasks.paid.body.n}}"}},
+    )
+    unit = await app.open()
+    started = await app.start_many("w", [RunSpec(input={"n": n}) for n in range(COUNT)])
+    async with unit.once() as ours:
+        key = await unit.hook_key(ours)
+    tokens = [hook.token(key, run.id, 1) for run in started]
+
+    async def call(n: int) -> bool:
+        return (await hooks.receive(unit, tokens[n], f'{{"n": {n}}}'.encode(), {})).again
+
+    early = [call(n) for n in range(0, COUNT, 2)]
+    async with working(app):
+        answers = await asyncio.gather(*early, *(call(n) for n in range(COUNT)))
+        states = await asyncio.gather(*(run.wait(timeout=100) for run in started))
+    assert sum(not again for again in answers) == COUNT
+    assert {str(result.state) for result in states} == {"completed"}
+    assert sorted(told, key=lambda line: line["n"]) == [{"n": n, "got": n} for n in range(COUNT)]
+    assert await conn.fetchval("select count(*) from windlass.timer") == 0
+
+
+async def test_a_callback_wakes_its_run_at_once(app: Windlass, working: Working) -> None:
+    done = asyncio.Event()
+
+    @app.job("test.tell.v1")
+    async def tell() -> None:
+        done.set()
+
+    await deploy(app, paid={"wait_for_webhook": True}, tell={"needs": ["paid"], "job": "test.tell.v1"})
+    unit = await app.open()
+    async with working(app):
+        run = await app.start("w")
+        token = await token_of(unit, run.id)
+        await hooks.receive(unit, token, b"", {})
+        await asyncio.wait_for(done.wait(), 10)
+
+        async def over() -> bool:
+            return (await run.view()).row.state == "completed"
+
+        await eventually(over)
