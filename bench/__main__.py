@@ -13,7 +13,7 @@ from typing import Any
 from bench import report, room
 from bench.arena import Arena
 from bench.plan import CONTESTANTS, Measure, Plan, Series
-from bench.server import NotDurable, own_server
+from bench.server import NotDurable, Server, own_server
 
 QUICK = {
     "repeat": 3,
@@ -36,7 +36,8 @@ def main() -> int:
     present = tuple(name for name in wanted.contestants if name not in missing)
     plan = Plan(**{**vars(wanted), "contestants": present})
     try:
-        about, found, failures = asyncio.run(_run(plan, python))
+        with own_server() as server:  # outside of the loop: it is stopped however that ends
+            about, found, failures = asyncio.run(_run(plan, python, server))
     except NotDurable as error:
         print(error, file=sys.stderr)
         return 1
@@ -47,16 +48,15 @@ def main() -> int:
     return 1 if failures else 0
 
 
-async def _run(plan: Plan, python: Path) -> tuple[dict[str, Any], list[Series], list[str]]:
-    with own_server() as server:
-        about = {
-            "Postgres": await server.version(),
-            "Python": platform.python_version(),
-            "cores": os.cpu_count(),
-            **room.versions(python),
-        }
-        arena = Arena(server, python, plan)
-        return about, await arena.run(), arena.failures
+async def _run(plan: Plan, python: Path, server: Server) -> tuple[dict[str, Any], list[Series], list[str]]:
+    about = {
+        "Postgres": await server.version(),
+        "Python": platform.python_version(),
+        "cores": os.cpu_count(),
+        **room.versions(python),
+    }
+    arena = Arena(server, python, plan)
+    return about, await arena.run(), arena.failures
 
 
 def _plan(args: argparse.Namespace) -> Plan:

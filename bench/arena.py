@@ -97,7 +97,7 @@ class Arena:
         return float(count / (await self._call(contestant, "chains", url, count))["seconds"])
 
     async def _used(self, contestant: str, count: int) -> str:
-        """A database whose first turn is over: new files grow slowly, and a long past would look like a gain."""
+        """A database whose first turn is over, like the one with a past: both start from tables that were used."""
         url = await self._server.fresh(contestant)
         await self._chains(contestant, count, url)
         return url

@@ -7,12 +7,13 @@ from typing import Any
 
 from bench.floors import BEST_PEER, Judged, Results, judge
 from bench.plan import TIMES, TITLES, Measure, Plan, Series
+from bench.room import PROGRAMS
 
 
 def text(plan: Plan, found: Sequence[Series], *, missing: Sequence[str], failures: Sequence[str]) -> str:
     results = Results(found)
     lines = [line for measure in plan.measures for line in _table(measure, found, results)]
-    lines += [f"{name}: not installed" for name in missing]
+    lines += [f"{name}: not installed{_needs(name)}" for name in missing]
     lines += [f"BROKE {failure}" for failure in failures]
     lines += ["", "floors (ratios of medians, or seconds)", *(_verdict(judged) for judged in judge(results))]
     return "\n".join(lines)
@@ -21,6 +22,10 @@ def text(plan: Plan, found: Sequence[Series], *, missing: Sequence[str], failure
 def document(plan: Plan, found: Sequence[Series], about: dict[str, Any]) -> dict[str, Any]:
     judged = [asdict(floor) | {"verdict": floor.verdict} for floor in judge(Results(found))]
     return {"about": about, "plan": asdict(plan), "results": [asdict(series) for series in found], "floors": judged}
+
+
+def _needs(contestant: str) -> str:
+    return f" (it needs {PROGRAMS[contestant]}, too)" if contestant in PROGRAMS else ""
 
 
 def _table(measure: Measure, found: Sequence[Series], results: Results) -> list[str]:

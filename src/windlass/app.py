@@ -22,10 +22,10 @@ from windlass.engine.jobs import Page
 from windlass.engine.runs import RunPage
 from windlass.engine.starts import RunSpec
 from windlass.engine.unit import DEFAULT_ORG, DEFAULT_PUBLIC_URL, Unit, prepare
-from windlass.engine.workflows import Given, Preview, Published
-from windlass.engine.workflows import Page as WorkflowPage
+from windlass.engine.workflows import Published
 from windlass.errors import Invalid
 from windlass.runtime.adoption import adopt
+from windlass.runtime.catalogue import Catalogue
 from windlass.runtime.handle import Run
 from windlass.runtime.portal import Door
 from windlass.runtime.supervisor import Supervisor
@@ -35,13 +35,12 @@ from windlass.settings import Settings
 from windlass.store.embedded import Embedded, EmbeddedOptions
 from windlass.store.pool import Connection, DatabaseOptions
 from windlass.store.rows import Event, Job, LogLine, WorkerRow
-from windlass.store.workflows import WorkflowRow
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Windlass:
+class Windlass(Catalogue):
     """Jobs recorded first and executed later.
 
     `Windlass()` uses WINDLASS_DATABASE_URL, or starts (and shares) the embedded Postgres. It opens itself on first use;
@@ -214,30 +213,6 @@ class Windlass:
         found = await workflows.publish_many(unit, [self._builders[name].build() for name in wanted]) if wanted else []
         self._published.update(wanted)
         return found
-
-    async def deploy(self, *documents: Given) -> Sequence[Published]:
-        """Publish workflows, written as documents or built, all or none; the mistakes of all are told at once."""
-        return await workflows.publish_many(await self.open(), documents)
-
-    async def preview(self, *documents: Given) -> Sequence[Preview]:
-        """What `deploy` would do; nothing is changed."""
-        return await workflows.preview_many(await self.open(), documents)
-
-    async def workflows(self, *, after: str = "", limit: int = 50) -> WorkflowPage:
-        """What is deployed, by name; pass `page.next` as `after`."""
-        return await workflows.list_(await self.open(), after=after, limit=limit)
-
-    async def get_workflow(self, name: str, number: int | None = None) -> WorkflowRow:
-        """A workflow with its live version, or with the version of this number."""
-        return await workflows.get(await self.open(), name, number=number)
-
-    async def enable_workflow(self, name: str, enabled: bool = True) -> None:
-        """Switch a workflow on or off; off, new runs are refused and live ones go on."""
-        await workflows.enable(await self.open(), name, enabled)
-
-    async def delete_workflow(self, name: str) -> None:
-        """Free the name; live runs finish on their version."""
-        await workflows.delete(await self.open(), name)
 
     async def start(
         self,

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.timeout(300)  # thirty processes start, one after the other
 ROOT = Path(__file__).parents[2]
 COUNTS = [
     *("--repeat", "1", "--jobs", "300", "--samples", "3", "--snapshot-jobs", "300"),
@@ -30,7 +31,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]:
     """One tiny run without the peers: what it printed, and what it wrote."""
     file = tmp_path_factory.mktemp("bench") / "bench.json"
     command = [sys.executable, "-m", "bench", "--contestants", "bare,windlass", *COUNTS, "--json", str(file)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=110, env=dict(os.environ))
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280, env=dict(os.environ))
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout, json.loads(file.read_text())
 

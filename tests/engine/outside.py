@@ -40,10 +40,18 @@ class Stage(Player):
         return claimed
 
 
-def answer(status: int = 200, body: Any = "", *, truncated: bool = False, **headers: str) -> Outcome:
+def answer(
+    status: int = 200, body: Any = "", *, truncated: bool = False, headers: Mapping[str, str] | None = None
+) -> Outcome:
     """What the performer makes of an answer with this status. A body that is no text is JSON."""
     text = body if isinstance(body, str) else json.dumps(body)
-    kept = {"status_code": status, "headers": headers, "body": text, "is_truncated": truncated, "duration_ms": 1}
+    kept = {
+        "status_code": status,
+        "headers": dict(headers or {}),
+        "body": text,
+        "is_truncated": truncated,
+        "duration_ms": 1,
+    }
     document = encode(kept, field="result")
     if status < 400:
         return Succeeded(document)

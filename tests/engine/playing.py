@@ -1,6 +1,6 @@
 """Runs on the real stage: the test plays the worker, the settler and, by moving the clock, the time."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -10,11 +10,9 @@ from tests.unit.reference import node
 from windlass.core.document import encode
 from windlass.core.job import Claimed, Report, after
 from windlass.core.outcome import Cancelled, Failed, Outcome, Succeeded
-from windlass.core.run import WORDS, Letter
-from windlass.core.step import Action, Step
+from windlass.core.step import Step
 from windlass.core.workflow import Workflow
 from windlass.engine import runs, starts, strays, upkeep, work, workflows
-from windlass.engine.runs import RunView
 from windlass.engine.starts import RunSpec
 from windlass.engine.unit import Unit
 from windlass.engine.work import Turn
@@ -22,7 +20,22 @@ from windlass.engine.work import Turn
 LEASE = timedelta(seconds=30)
 QUEUES = ("default", "sql")
 
-__all__ = ["LEASE", "Fails", "Player", "begin", "events_of", "letters", "node", "publish", "reasons", "state", "tick"]
+__all__ = [
+    "LEASE",
+    "QUEUES",
+    "Fails",
+    "Player",
+    "begin",
+    "events_of",
+    "letters",
+    "node",
+    "publish",
+    "reasons",
+    "report",
+    "state",
+    "tick",
+    "words",
+]
 
 
 @dataclass(frozen=True)
@@ -137,6 +150,7 @@ async def letters(unit: Unit, run: UUID) -> str:
 
 
 async def words(unit: Unit, run: UUID) -> dict[str, str]:
+    """What became of each step."""
     return (await runs.view(unit, run)).states
 
 
@@ -150,11 +164,3 @@ async def reasons(unit: Unit, run: UUID, step: str | None = None) -> list[str]:
 async def events_of(unit: Unit, run: UUID) -> list[str]:
     """The words about the run itself, oldest first."""
     return [event.word for event in (await runs.view(unit, run)).events if event.step is None]
-
-
-def shown(view: RunView) -> dict[str, str]:
-    return {step.name: WORDS[Letter(letter)] for step, letter in zip(view.workflow.steps, view.row.letters, strict=True)}
-
-
-def steps(*named: tuple[str, Action]) -> Sequence[Step]:
-    return [Step(name=name, action=action) for name, action in named]

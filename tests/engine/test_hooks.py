@@ -303,9 +303,7 @@ async def test_a_wait_without_a_timeout_waits_until_the_run_ends(unit: Unit, clo
 
 
 @pytest.mark.parametrize("how", ["cancel", "expire", "callback"])
-async def test_a_wait_that_ends_otherwise_leaves_no_timer(
-    unit: Unit, clock: Clock, conn: Connection, how: str
-) -> None:
+async def test_a_wait_that_ends_otherwise_leaves_no_timer(unit: Unit, clock: Clock, conn: Connection, how: str) -> None:
     run, _ = await waiting(unit)
     assert await timers(conn) == 1
     if how == "cancel":
@@ -348,7 +346,9 @@ async def test_callback_timeout_and_cancel_at_once_have_one_winner(
     await asyncio.gather(*map(callback, ids), *rivals, *waking, return_exceptions=rival == "both")
     await tick(unit)
     for run in ids:
-        row = await conn.fetchrow("select received_at is not null as kept, body from windlass.hook where run_id = $1", run)
+        row = await conn.fetchrow(
+            "select received_at is not null as kept, body from windlass.hook where run_id = $1", run
+        )
         letter = (await letters(unit, run))[0]
         assert row["kept"] is called[run]
         assert letter == ("s" if called[run] else letter)
@@ -496,7 +496,7 @@ async def test_a_run_whose_time_was_over_before_it_began_has_its_address_after_a
 
 
 async def test_headers_are_kept_without_what_lets_one_in_elsewhere(unit: Unit, conn: Connection) -> None:
-    run, stage = await waiting(unit)
+    run, _ = await waiting(unit)
     secret = {"authorization": "Bearer s", "cookie": "a=s", "proxy_authorization": "s", "x_api_key": "s"}
     await call(unit, run, b"{}", x_from="bank", content_type="application/json", **secret)
     kept = json.loads(await conn.fetchval("select headers from windlass.hook"))

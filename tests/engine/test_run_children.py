@@ -80,7 +80,9 @@ async def test_a_missing_child_workflow_fails_the_step_with_its_name(unit: Unit)
     assert await reasons(unit, run, "sub") == ["there is no workflow 'kid'"]
 
 
-async def test_a_disabled_child_workflow_fails_the_step_and_a_retry_finds_it_enabled(unit: Unit, player: Player) -> None:
+async def test_a_disabled_child_workflow_fails_the_step_and_a_retry_finds_it_enabled(
+    unit: Unit, player: Player
+) -> None:
     await publish(unit, node("x"), name="kid")
     await workflows.enable(unit, "kid", False)
     run = await begin(unit, child())

@@ -1,4 +1,4 @@
-"""Sub-workflows that are stopped or done again: cancel travels down, a retry starts new children, nobody is confused."""
+"""Sub-workflows stopped or done again: cancel travels down, a retry starts new children, nobody is confused."""
 
 from datetime import timedelta
 from typing import Any

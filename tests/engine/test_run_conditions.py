@@ -63,7 +63,7 @@ def http(*needs: str, **more: Any) -> dict[str, Any]:
 async def test_an_if_sees_the_status_the_code_the_body_and_the_headers(
     unit: Unit, condition: str, status: int, holds: bool
 ) -> None:
-    given = answer(status, {"approved": True, "amount": 12}, **{"x-kind": "test"})
+    given = answer(status, {"approved": True, "amount": 12}, headers={"x-kind": "test"})
     run, _ = await played(unit, {"a": http(), "b": job("a", when=condition)}, input={"vip": True}, a=given)
     assert (await letters(unit, run))[1] == ("s" if holds else "k")
 
@@ -190,7 +190,10 @@ async def test_all_ifs_false_completes_with_everything_skipped(unit: Unit) -> No
 
 @pytest.mark.parametrize(
     ("end", "expected"),
-    [("fine", {"success": "s", "failure": "k", "always": "s"}), (BROKEN, {"success": "k", "failure": "s", "always": "s"})],
+    [
+        ("fine", {"success": "s", "failure": "k", "always": "s"}),
+        (BROKEN, {"success": "k", "failure": "s", "always": "s"}),
+    ],
     ids=["well", "badly"],
 )
 async def test_success_failure_and_always_look_all_the_way_up(unit: Unit, end: Any, expected: dict[str, str]) -> None:
@@ -249,7 +252,7 @@ async def test_a_reason_shows_little_of_a_large_value_and_nothing_of_secret_head
         "b": job("a", when="tasks.a.body.t == 'x'"),
         "c": job("a", when="tasks.a.headers.set-cookie == 'x'"),
     }
-    run, _ = await played(unit, tasks, a=answer(200, {"t": "y" * 5000}, **{"set-cookie": "secret"}))
+    run, _ = await played(unit, tasks, a=answer(200, {"t": "y" * 5000}, headers={"set-cookie": "secret"}))
     [told], [hidden] = await reasons(unit, run, "b"), await reasons(unit, run, "c")
     assert len(told) < 200
     assert "secret" not in hidden

@@ -101,7 +101,9 @@ async def test_t6_an_ended_run_stays_ended(unit: Unit, player: Player, end: str)
     await player.play({"a": Fails() if end == "failed" else 1})
     assert await state(unit, run) == end
     before = await runs.get(unit, run)
-    with pytest.raises(Conflict, match=f"run {run} is {end} and cannot be cancelled: only pending and running runs can be"):
+    with pytest.raises(
+        Conflict, match=f"run {run} is {end} and cannot be cancelled: only pending and running runs can be"
+    ):
         await runs.cancel(unit, run)
     await player.play()
     assert await runs.get(unit, run) == before
@@ -231,7 +233,9 @@ async def test_t31_foreach_makes_one_for_each_item(unit: Unit, player: Player) -
     ]
 
 
-async def test_t32_concurrency_four_never_has_more_than_four_under_way(unit: Unit, player: Player, conn: Connection) -> None:
+async def test_t32_concurrency_four_never_has_more_than_four_under_way(
+    unit: Unit, player: Player, conn: Connection
+) -> None:
     live = "select count(*) from workflow.workflow_run where status in ('pending', 'leased')"
     run = await begin(unit, node("a", fan_out=Parallel(11), concurrency=4))
     done = 0

@@ -15,6 +15,10 @@ from windlass.testing import Clock
 
 Connection = Any
 MONTH = timedelta(days=30)
+TABLES = [
+    "workflow.workflow_run",
+    *(f"windlass.{name}" for name in ("run", "item", "event", "timer", "notice", "hook")),
+]
 
 
 @pytest.fixture
@@ -65,9 +69,7 @@ async def test_a_child_starts_on_what_is_live_when_it_starts(unit: Unit, player:
 
 
 async def counts(conn: Connection) -> dict[str, int]:
-    tables = ("windlass.run", "workflow.workflow_run", "windlass.item", "windlass.event", "windlass.timer")
-    tables += ("windlass.notice", "windlass.hook")
-    return {table.split(".")[1]: await conn.fetchval(f"select count(*) from {table}") for table in tables}
+    return {table.split(".")[1]: await conn.fetchval(f"select count(*) from {table}") for table in TABLES}
 
 
 async def test_an_old_finished_run_goes_with_all_that_hangs_on_it(
@@ -84,7 +86,9 @@ async def test_an_old_finished_run_goes_with_all_that_hangs_on_it(
     assert set((await counts(conn)).values()) == {0}
 
 
-async def test_a_live_run_keeps_its_jobs_however_old(unit: Unit, player: Player, conn: Connection, clock: Clock) -> None:
+async def test_a_live_run_keeps_its_jobs_however_old(
+    unit: Unit, player: Player, conn: Connection, clock: Clock
+) -> None:
     run = await begin(
         unit,
         node("a"),
@@ -169,7 +173,9 @@ async def test_a_child_that_outlives_its_pruned_parent_disturbs_nobody(
     assert (await counts(conn))["notice"] == 0  # there is nobody who would ever take it
 
 
-async def test_the_trail_of_a_live_run_is_kept_however_old(unit: Unit, player: Player, conn: Connection, clock: Clock) -> None:
+async def test_the_trail_of_a_live_run_is_kept_however_old(
+    unit: Unit, player: Player, conn: Connection, clock: Clock
+) -> None:
     week = "select count(*) from pg_inherits where inhparent = 'workflow.workflow_event'::regclass"
     run = await begin(unit, node("a"), node("s", "a", action=SleepAction(timedelta(days=80))), max_duration=MONTH * 30)
     await player.play()

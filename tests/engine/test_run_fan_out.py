@@ -191,10 +191,14 @@ async def test_a_path_into_a_fanned_out_step_is_not_the_first_instances(unit: Un
 # Volume
 
 
-async def test_ten_thousand_items_without_a_window_are_made_in_one_go(unit: Unit, player: Player, conn: Connection) -> None:
+async def test_ten_thousand_items_without_a_window_are_made_in_one_go(
+    unit: Unit, player: Player, conn: Connection
+) -> None:
     run = await begin(unit, node("a"), fan("a"), node("c", "b"))
     await player.end(await player.take_one("a"), list(range(10_000)))
     assert await conn.fetchval(LIVE, 1) == 10_000
     await player.play({"b": item_of})
     assert await state(unit, run) == "completed"
-    assert await conn.fetchval("select sum((result)::int) from workflow.workflow_run where step = 1") == sum(range(10_000))
+    assert await conn.fetchval("select sum((result)::int) from workflow.workflow_run where step = 1") == sum(
+        range(10_000)
+    )

@@ -16,7 +16,8 @@ Connection = Any
 
 # The SQL contract's own statements.
 CLAIM = """
-update workflow.workflow_run set status = 'leased', leased_by = $1, lease_until = now() + interval '30 seconds', updated_at = now()
+update workflow.workflow_run
+   set status = 'leased', leased_by = $1, lease_until = now() + interval '30 seconds', updated_at = now()
  where id = (select id from workflow.workflow_run
               where status = 'pending' and run_at <= now() and deleted_at is null and type like $2
               order by priority, created_at limit 1 for update skip locked)
@@ -187,3 +188,14 @@ async def test_a_soft_deleted_job_leaves_a_line_in_its_trail(unit: Unit, conn: C
     await tick(unit)
     words = await conn.fetch("select event_type from workflow.workflow_event order by id")
     assert [row[0] for row in words] == ["created", "cancelled"]
+
+
+async def test_a_run_that_cannot_be_settled_does_not_keep_the_others_from_it(unit: Unit, conn: Connection) -> None:
+    """A defect is loud, but it is one run's defect."""
+    ids = [await begin(unit, node("a"), node("b", "a"))] + [await begin(unit) for _ in range(8)]
+    await conn.execute("update windlass.run set steps = 'a' where id = $1", ids[4])
+    await conn.execute("update workflow.workflow_run set status = 'succeeded'")
+    with pytest.raises(IndexError):
+        await strays.settle_strays(unit)
+    heard = [await conn.fetchval("select steps from windlass.run where id = $1", id_) for id_ in ids]
+    assert heard == ["sa"] * 4 + ["a"] + ["sa"] * 4

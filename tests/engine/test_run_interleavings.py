@@ -71,7 +71,8 @@ class Actor:
                 await self.dice.choice(acts)()
 
     async def turn(self) -> None:
-        some = self.dice.sample(self.held, self.dice.randint(0, len(self.held)))
+        latest = list({job.id: job for job in self.held}.values())  # a worker knows only its last claim of a job
+        some = self.dice.sample(latest, self.dice.randint(0, len(latest)))
         reports = [report(job, self.dice.choice([1, 2, 3, Fails(), Fails(for_good=True), Cancelled()])) for job in some]
         lanes = [(Lane("default", f"test.{name}.v1", 100, 0), 3) for name in ("a", "fan", "b", "x", "z")]
         wish = Turn(worker=self.worker, lease=LEASE, reports=reports, lanes=lanes, count=self.dice.randint(1, 5))
@@ -106,7 +107,8 @@ class Actor:
     async def any_run(self) -> UUID:
         async with self.unit.once() as conn:
             rows = await conn.fetch("select id from windlass.run order by id desc limit 12")
-        return self.dice.choice([row[0] for row in rows])
+        ids: list[UUID] = [row[0] for row in rows]
+        return self.dice.choice(ids)
 
     async def heartbeat(self) -> None:
         await work.heartbeat(self.unit, self.held, worker=self.worker, lease=LEASE)
@@ -120,12 +122,18 @@ class Actor:
 
     async def lapse(self) -> None:
         async with self.unit.begin() as conn:
-            await conn.execute("""update workflow.workflow_run set lease_until = windlass.now() - interval '1 s' where id = any(array(
-              select id from workflow.workflow_run where status = 'leased' order by id limit 1 for update))""")
+            await conn.execute("""update workflow.workflow_run set lease_until = windlass.now() - interval '1 s'
+              where id = any(array(
+                select id from workflow.workflow_run where status = 'leased' order by id limit 1 for update))""")
 
     async def foreign(self) -> None:
         """An unfenced client's word about one job."""
-        words = ["status = 'succeeded', result = '1'", "status = 'failed'", "status = 'cancelled'", "deleted_at = now()"]
+        words = [
+            "status = 'succeeded', result = '1'",
+            "status = 'failed'",
+            "status = 'cancelled'",
+            "deleted_at = now()",
+        ]
         async with self.unit.once() as conn:
             await conn.execute(f"""update workflow.workflow_run set {self.dice.choice(words)} where id = any(array(
               select id from workflow.workflow_run where status in ('pending', 'leased') order by random() limit 1))""")
@@ -165,18 +173,14 @@ LEGAL |= {("pending", end) for end in ("completed", "failed")}  # a run with not
 @pytest.mark.parametrize("seed", [1, 2, 3])
 async def test_nothing_deadlocks_and_every_run_ends(database: str, conn: Connection, clock: Clock, seed: int) -> None:
     clock.move(timedelta(hours=1))
-    units = [
-        await Unit.open(DatabaseOptions(url=database, size=2, notify=False, clock=clock.now)) for _ in range(4)
-    ]
+    units = [await Unit.open(DatabaseOptions(url=database, size=2, notify=False, clock=clock.now)) for _ in range(4)]
     await prepare(units[0])
     for name in ("w0", "w1"):
         await work.register(units[0], id_=name, host="h", pid=1, queues=QUEUES, types=[], concurrency=9)
     await conn.execute(WITNESS)
     ids = [await begin(units[0]) for _ in range(4)]
     held: list[list[Claimed]] = [[], []]
-    actors = [
-        Actor(unit, f"w{n % 2}", held[n % 2], ids, clock, 10 * seed + n) for n, unit in enumerate(units)
-    ]
+    actors = [Actor(unit, f"w{n % 2}", held[n % 2], ids, clock, 10 * seed + n) for n, unit in enumerate(units)]
     results = await asyncio.gather(*(actor.act(250) for actor in actors), return_exceptions=True)
     assert not [result for result in results if isinstance(result, asyncpg.DeadlockDetectedError)]
     assert results == [None] * 4, [result for result in results if result]

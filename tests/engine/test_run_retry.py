@@ -102,7 +102,9 @@ async def test_only_failed_and_timed_out_runs_can_be_retried(unit: Unit, player:
         await player.play()
     elif how == "cancelled":
         await runs.cancel(unit, run)
-    with pytest.raises(Conflict, match=f"run {run} is {how} and cannot be retried: only failed and timeout runs can be"):
+    with pytest.raises(
+        Conflict, match=f"run {run} is {how} and cannot be retried: only failed and timeout runs can be"
+    ):
         await runs.retry(unit, run)
     assert (await runs.get(unit, run)).round == 0
 

@@ -302,8 +302,8 @@ async def test_tending_the_trail_and_writing_to_it_do_not_lock_each_other_out(
     async with asyncio.timeout(10):
         while not await conn.fetchval(waits):
             await asyncio.sleep(0.005)
-    line = "insert into workflow.workflow_event (workflow_id, event_type, created_at) values (gen_random_uuid(), 'created', $1)"
-    await conn.execute(line, datetime(2099, 1, 1, tzinfo=UTC))  # goes to the default partition
+    line = "insert into workflow.workflow_event (workflow_id, event_type, created_at) values ($1, 'created', $2)"
+    await conn.execute(line, UUID(int=1), datetime(2099, 1, 1, tzinfo=UTC))  # goes to the default partition
     await writing.commit()
     await tending
 

@@ -225,7 +225,7 @@ def test_a_run_below_another_names_it() -> None:
 
 def test_a_live_run_says_what_it_is_waiting_for() -> None:
     steps = [node(f"s{n}") for n in range(7)]
-    told = {f"tell_s{n}": {"job": job("leased", worker=f"w{n}")} for n in range(7)}
+    told: dict[str, Any] = {f"tell_s{n}": {"job": job("leased", worker=f"w{n}")} for n in range(7)}
     found = explain(account("a" * 7, *steps, **told))
     assert found.run == ["The run has been under way for 1m30s: of 7 steps 7 are active."]
     assert found.now[0] == "s0: worker w0 has been at it, attempt 1 of 3."

@@ -15,6 +15,7 @@ from windlass.core.job import (
     EDGES,
     SPARE_LOSSES,
     SQL_QUEUE,
+    STEP_RETRY,
     TERMINAL,
     Claimed,
     JobMove,
@@ -25,7 +26,7 @@ from windlass.core.job import (
     policy,
     spent,
 )
-from windlass.core.outcome import Failed, Outcome, Released, Succeeded
+from windlass.core.outcome import Cancelled, Failed, Outcome, Released, Succeeded
 from windlass.core.retry import SQUARED_MINUTES, Backoff, Retry
 from windlass.errors import Invalid
 
@@ -107,6 +108,7 @@ jobs = st.builds(
 outcomes = st.one_of(
     st.builds(Succeeded, st.sampled_from(["null", "{}", "[1,2]"])),
     st.builds(Released),
+    st.builds(Cancelled),
     st.builds(
         Failed,
         st.just(ERROR),
@@ -135,6 +137,12 @@ def test_a_success_is_a_success_whatever_the_counters_say(job: Claimed, result: 
 @given(jobs, rolls)
 def test_a_job_handed_back_is_not_charged_and_does_not_wait(job: Claimed, roll: float) -> None:
     assert after(job, Released(), None, roll) == Setback(job, M.RELEASE, None, timedelta())
+
+
+@given(jobs, rolls)
+def test_a_job_that_stopped_when_asked_is_cancelled_uncharged_and_for_good(job: Claimed, roll: float) -> None:
+    assert after(job, Cancelled(), None, roll) == Setback(job, M.CANCEL, None, timedelta())
+    assert EDGES[S.LEASED, M.CANCEL] is S.CANCELLED
 
 
 @given(jobs, outcomes.filter(lambda outcome: isinstance(outcome, Failed)), rolls)
@@ -210,6 +218,22 @@ def test_the_rows_policy_goes_before_the_handlers_and_the_contracts_comes_last(
 ) -> None:
     job = a_job(retry=encode(row.to_json(), field="retry") if row else None)
     assert policy(job, handler) == chosen
+
+
+@pytest.mark.parametrize(
+    ("row", "handler", "chosen"),
+    [
+        (ROW, HANDLER, ROW),
+        (None, HANDLER, HANDLER),
+        (None, None, STEP_RETRY),  # somebody waits for the end of a run: seconds, not minutes
+    ],
+)
+def test_a_step_without_a_policy_is_tried_again_within_seconds(
+    row: Retry | None, handler: Retry | None, chosen: Retry
+) -> None:
+    job = a_job(retry=encode(row.to_json(), field="retry") if row else None, run_id=UUID(int=2))
+    assert policy(job, handler) == chosen
+    assert STEP_RETRY.delay(1, 0.0) == timedelta(seconds=1)
 
 
 @pytest.mark.parametrize(

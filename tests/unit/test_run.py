@@ -6,10 +6,25 @@ from itertools import product
 from typing import TypeVar
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.unit.reference import node
 
 from windlass.core.plan import Plan
-from windlass.core.run import BAD, OPEN, RUN_EDGES, STEP_EDGES, Fan, Letter, Run, RunMove, RunState, StepMove
+from windlass.core.run import (
+    BAD,
+    OPEN,
+    RUN_EDGES,
+    STEP_EDGES,
+    Fan,
+    Letter,
+    Run,
+    RunMove,
+    RunState,
+    StepMove,
+    fans_from_json,
+    fans_to_json,
+)
 
 State = TypeVar("State", bound=StrEnum)
 Move = TypeVar("Move", bound=StrEnum)
@@ -117,3 +132,27 @@ def test_a_timed_out_instance_counts_as_failed() -> None:
 def test_instances_to_be_done_again_are_neither_active_nor_ended() -> None:
     fan = Fan(count=5, created=5, succeeded=1, parked=2)
     assert (fan.ended, fan.active) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    "fans",
+    [
+        {},
+        {0: Fan(count=3)},
+        {4: Fan(count=9, created=8, succeeded=3, failed=2, cancelled=1, parked=1), 17: Fan(count=1, created=1)},
+    ],
+)
+def test_counters_come_back_from_json_as_they_were(fans: dict[int, Fan]) -> None:
+    text = fans_to_json(fans)
+    assert fans_from_json(text) == fans
+    assert (text is None) is (not fans)  # a run without fan-outs carries nothing
+
+
+@given(st.dictionaries(st.integers(0, 5000), st.builds(Fan, *[st.integers(0, 10**6) for _ in range(6)]), max_size=5))
+def test_any_counters_come_back_from_json_as_they_were(fans: dict[int, Fan]) -> None:
+    assert fans_from_json(fans_to_json(fans)) == fans
+
+
+def test_the_count_stands_first_in_the_json_because_sql_reads_it_there() -> None:
+    """store/sql/steps.sql asks for `fans -> step ->> 0`."""
+    assert fans_to_json({2: Fan(count=7, created=5)}) == '{"2": [7, 5, 0, 0, 0, 0]}'

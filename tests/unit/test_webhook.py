@@ -42,7 +42,9 @@ def headers(**changed: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("secret", "id_", "moment", "body", "known"), VECTORS)
-def test_a_signature_is_that_of_the_standard(secret: str, id_: str, moment: str, body: bytes, known: str | None) -> None:
+def test_a_signature_is_that_of_the_standard(
+    secret: str, id_: str, moment: str, body: bytes, known: str | None
+) -> None:
     made = signature(secret, id_, moment, body)
     assert made == (known or by_hand(secret, id_, moment, body))
     told = {"webhook-id": id_, "webhook-timestamp": moment, "webhook-signature": f"v1,{made}"}

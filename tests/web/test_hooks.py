@@ -196,3 +196,19 @@ async def test_a_hundred_callbacks_at_once_count_as_one(app: Windlass) -> None:
     assert {answer.status_code for answer in answers} == {200}
     assert sum(not answer.json()["again"] for answer in answers) == 1
     assert await letters(await app.open(), run) == "s"
+
+
+async def test_a_sender_who_hangs_up_halfway_leaves_nothing_behind(
+    app: Windlass, caplog: pytest.LogCaptureFixture
+) -> None:
+    run, path = await waiting(app)
+    async with client(app) as http:
+        port = http.base_url.port
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{{".encode())
+        await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+        assert await letters(await app.open(), run) == "a"
+        assert (await http.post(path, json={})).json() == {"status": "received", "again": False}
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []

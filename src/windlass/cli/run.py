@@ -1,6 +1,5 @@
 """`windlass run`: start a run of a workflow, and watch it if asked to."""
 
-import asyncio
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
@@ -81,23 +80,19 @@ def run(
 
 
 async def until_ended(run_: Run, patience: timedelta | None, *, json: bool) -> RunState:
-    """Watch a run to its end, tell it; the state it is in when the end or the patience came."""
-    try:
-        async with asyncio.timeout(patience.total_seconds() if patience is not None else None):
-            with display(quiet=json) as shown:
-                account = await watch(run_, shown)
-    except TimeoutError:
-        found = await run_.result()
-        ending.still_running(run_.id, found.state, patience)
-        if json:
-            show_json(ending.fields(found))
-        return found.state
+    """Watch a run to its end and tell it, or say that it goes on; the state it is in."""
+    with display(quiet=json) as shown:
+        account = await watch(run_, shown, patience)
     result = await run_.result()
+    if account.state is not result.state:  # it went on between the two looks
+        account = await run_.account()
+    if account.is_live:
+        ending.still_running(run_.id, account.state, patience)
     if json:
         show_json(ending.fields(result))
-    else:
+    elif not account.is_live:
         ending.tell(account, result)
-    return result.state
+    return account.state
 
 
 async def _start(app: Windlass, name: str, options: dict[str, Any]) -> Run:

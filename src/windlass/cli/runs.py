@@ -84,7 +84,7 @@ def show(id_: Id, json: Json = False) -> None:
         steps = [{**record(step), **_step_fields(account, step)} for step in account.steps]
         show_json({**fields, "steps": steps, "events": [_event(view, event) for event in view.events]})
         return
-    hidden = ("version_id", "letters", "fans", "round", "duration")  # the tables below tell
+    hidden = ("workflow_id", "version_id", "letters", "fans", "round", "duration")  # the tables below tell
     shown = {name: value for name, value in fields.items() if name not in hidden}
     show_fields({**shown, "duration": _time(account.took), "rounds": account.round + 1})
     say("\nsteps", "bold")

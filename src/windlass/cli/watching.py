@@ -5,6 +5,7 @@ All of it goes to standard error: standard output has the data.
 
 import asyncio
 import contextlib
+import math
 import sys
 import time
 from collections.abc import Iterator
@@ -33,23 +34,35 @@ class Display(Protocol):
     def show(self, account: Account) -> None: ...
 
 
-async def watch(run: Run, display: Display) -> Account:
-    """Show each change until the run has ended."""
+async def watch(run: Run, display: Display, patience: timedelta | None = None) -> Account:
+    """Show each change until the run has ended or the patience is over. The last look; one at least is taken."""
+    over = math.inf if patience is None else time.monotonic() + patience.total_seconds()
     end = asyncio.ensure_future(run.ended())
     try:
         while True:
-            began, account = time.monotonic(), None
-            with contextlib.suppress(Unavailable):  # it will be asked again
-                account = await run.account()
-                display.show(account)
-            if account is not None and not account.is_live:
+            began = time.monotonic()
+            account = await _look(run, display, last=began >= over)
+            if account is not None and (began >= over or not account.is_live):
                 return account
             if end.done():  # it ended, and somebody asked for it again
                 end.result()
                 end = asyncio.ensure_future(run.ended())
-            await asyncio.wait({end}, timeout=max(PAUSE, SHARE * (time.monotonic() - began)))
+            now = time.monotonic()
+            await asyncio.wait({end}, timeout=min(max(PAUSE, SHARE * (now - began)), max(over - now, 0)))
     finally:
         end.cancel()
+
+
+async def _look(run: Run, display: Display, *, last: bool) -> Account | None:
+    """None: the database is away and will be asked again."""
+    try:
+        account = await run.account()
+    except Unavailable:
+        if last:
+            raise
+        return None
+    display.show(account)
+    return account
 
 
 @contextlib.contextmanager

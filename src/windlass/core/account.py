@@ -57,16 +57,27 @@ class BelowAccount:
     state: RunState
 
 
+@dataclass(frozen=True, slots=True)
+class AnswerAccount:
+    """What the other side of an HTTP step said, without its words."""
+
+    status_code: int | None
+    duration_ms: int | None
+    is_truncated: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepAccount:
     step: Step
     letter: Letter
     reason: str | None = None  # why its letter is what it is, as stored
+    code: str | None = None  # the same for programs
     held: str | None = None  # why its `if` held, as stored
     fan: Fan | None = None
     job: JobAccount | None = None  # of a fanned-out step that of the first instance
     failed: JobAccount | None = None  # the first instance that failed
     below: BelowAccount | None = None
+    answer: AnswerAccount | None = None
     wakes_at: datetime | None = None
     began_at: datetime | None = None
     ended_at: datetime | None = None
@@ -97,6 +108,7 @@ class Account:
     expires_at: datetime
     started_at: datetime | None = None
     finished_at: datetime | None = None
+    workflow_id: UUID | None = None
     input: Any = None
     labels: Mapping[str, str] = field(default_factory=dict)
     idempotency_key: str | None = None

@@ -8,8 +8,8 @@ from uuid import UUID
 from windlass.core.account import Account, BelowAccount, JobAccount, Served, StepAccount
 from windlass.core.explanation import Explanation, explain
 from windlass.core.job import JobState
-from windlass.core.run import WORDS, Fan, Letter, RunState
-from windlass.core.step import ChildAction
+from windlass.core.run import OPEN, WORDS, Fan, Letter, RunState
+from windlass.core.step import ChildAction, HttpAction
 from windlass.core.workflow import Workflow
 from windlass.effects.handlers import like
 from windlass.engine.doctor import RUNTIME
@@ -30,12 +30,14 @@ LINES_LIMIT = 10_000
 BEGINNING = Place(datetime(1, 1, 1, tzinfo=UTC), UUID(int=0), 0, 0)
 
 
-async def account(unit: Unit, id_: UUID) -> Account:
-    """All that is known about a run at this moment."""
+async def account(unit: Unit, id_: UUID, *, answers: bool = False) -> Account:
+    """All that is known about a run at this moment. `answers`: with those to HTTP steps, which cost a read of them."""
     async with unit.begin() as conn:
         row = await known(conn, unit, id_)
         workflow = (await unit.definitions.of(conn, [row.version_id]))[row.version_id]
         steps = await _steps(conn, row, workflow)
+        if answers:
+            steps = await _answered(conn, id_, steps)
         trail = await runs.events(conn, id_)
         return _account(
             row,
@@ -94,6 +96,7 @@ def _account(
     return Account(
         id=row.id,
         workflow=workflow,
+        workflow_id=row.workflow_id,
         version=row.version,
         state=row.state,
         now=now,
@@ -137,6 +140,16 @@ async def _steps(conn: Connection, row: RunRow, workflow: Workflow) -> list[Step
         )
         for n, letter in enumerate(letters)
     ]
+
+
+async def _answered(conn: Connection, id_: UUID, steps: Sequence[StepAccount]) -> list[StepAccount]:
+    asked = [
+        n
+        for n, step in enumerate(steps)
+        if isinstance(step.step.action, HttpAction) and step.job is not None and step.fan is None
+    ]
+    found = await store.answers(conn, id_, asked) if asked else {}
+    return [replace(step, answer=found[n]) if n in found else step for n, step in enumerate(steps)]
 
 
 def _step(
@@ -183,7 +196,11 @@ def _judged(job: JobAccount, alive: Sequence[WorkerRow], registry: Mapping[str, 
 def _told(step: StepAccount, n: int, trail: Sequence[RunEvent]) -> StepAccount:
     """With what the trail says about it."""
     why, held = _last(trail, n, step.word), _last(trail, n, WORDS[Letter.ACTIVE])
-    return replace(step, reason=why.reason if why else None, held=held.reason if held else None)
+    told = replace(step, held=held.reason if held else None)
+    if why is None:
+        return told
+    ended = None if step.letter in OPEN else why.created_at
+    return replace(told, reason=why.reason, code=why.code, ended_at=step.ended_at or ended)
 
 
 def _last(trail: Sequence[RunEvent], step: int | None, word: str) -> RunEvent | None:

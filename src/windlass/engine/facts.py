@@ -47,9 +47,7 @@ class Asked(NamedTuple):
         return {self.run.plan.number[path.name] for path in self.paths if path.root == "tasks"}
 
 
-async def load(
-    conn: Connection, unit: Unit, asked: Iterable[Asked], *, said: Codes | None = None
-) -> dict[UUID, Facts]:
+async def load(conn: Connection, unit: Unit, asked: Iterable[Asked], *, said: Codes | None = None) -> dict[UUID, Facts]:
     """The facts of each run, without what differs from step to step. `said`: reasons that are not written down yet."""
     wanted = {ask.held.id: ask for ask in asked}
     given = await _given(conn, wanted)
@@ -168,7 +166,9 @@ def _answered(letter: Letter, rows: Sequence[Result]) -> TaskFacts:
     answers = [decode(row.result) or {} for row in rows]
     if count is not None:
         bodies = [JsonText(answer["body"]).value if "body" in answer else None for answer in answers]
-        return TaskFacts(status=STATUS[letter], body=by_index(count, rows, bodies) if count <= MOST_INSTANCES else MISSING)
+        return TaskFacts(
+            status=STATUS[letter], body=by_index(count, rows, bodies) if count <= MOST_INSTANCES else MISSING
+        )
     answer = answers[0]
     return TaskFacts(
         status=STATUS[letter],

@@ -34,10 +34,10 @@ async def receive(unit: Unit, token: str, body: bytes, headers: Mapping[str, str
         raise Invalid(f"the body is {len(body)} bytes, the limit is {BODY_LIMIT}", field="body")
     async with unit.begin() as conn:
         place = await hooks.find(conn, hook.fingerprint(token))
-        if place is None:
+        locked = await runs.lock(conn, [place[0]]) if place is not None else []
+        if place is None or not locked:  # its run may have been pruned at this moment
             raise NotFound("callback address", "of this token")
-        id_, step = place
-        [held] = await runs.lock(conn, [id_])
+        (id_, step), held = place, locked[0]
         workflow = (await unit.definitions.of(conn, [held.version_id]))[held.version_id]
         _check(workflow, held, step, body, headers)
         if await hooks.received(conn, place):

@@ -25,7 +25,6 @@ from windlass.store.pool import Connection
 from windlass.store.runs import Held
 
 
-
 class Question(NamedTuple):
     """Something about a step of a run that needs its facts."""
 

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from windlass.core import ids
 from windlass.core.document import encode
 from windlass.core.event import CancelAsked, Event, RerunAsked, RetryAsked
 from windlass.core.reason import Reason
@@ -18,14 +20,18 @@ from windlass.errors import Conflict, Invalid, NotFound
 from windlass.store import runs as store
 from windlass.store import steps
 from windlass.store.pool import Connection
-from windlass.store.runs import Held, RunEvent, RunFilter, RunRow
+from windlass.store.runs import OLDEST, Held, RunEvent, RunFilter, RunRow
 from windlass.store.steps import Instance, StepJob
 
 __all__ = [
     "Instance",
+    "RunEvent",
     "RunPage",
+    "RunRow",
     "RunView",
+    "Wanted",
     "cancel",
+    "events",
     "get",
     "instances",
     "list_",
@@ -33,8 +39,11 @@ __all__ = [
     "rerun",
     "retry",
     "states",
+    "step_output",
 ]
 PAGE_LIMIT = 1000
+APART = timedelta(hours=1)  # so far the clocks that ids are made with may be from the one that tells created_at
+FIRST, LAST = datetime(1970, 1, 2, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
 MAX_REASON = 8192
 
 
@@ -44,6 +53,18 @@ class RunPage:
 
     runs: list[RunRow]
     next: UUID | None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which runs: those that are all of this. The range has its beginning and not its end."""
+
+    workflow: str | None = None
+    states: Sequence[str] | None = None
+    labels: Mapping[str, str] | None = None
+    before: UUID | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +96,31 @@ async def view(unit: Unit, id_: UUID) -> RunView:
         return RunView(row, workflow, await store.events(conn, id_), await steps.jobs(conn, id_))
 
 
+async def events(unit: Unit, id_: UUID, *, after: int = 0, limit: int = 100) -> list[tuple[str | None, RunEvent]]:
+    """(step, event): a page of a run's trail, oldest first."""
+    _check_limit(limit)
+    async with unit.begin() as conn:
+        row = await known(conn, unit, id_)
+        workflow = (await unit.definitions.of(conn, [row.version_id]))[row.version_id]
+        found = await store.events(conn, id_, after=after, limit=limit)
+    return [(None if event.step is None else workflow.steps[event.step].name, event) for event in found]
+
+
 async def output(unit: Unit, id_: UUID) -> Any:
     """What a run gave: the output of its last step, or of its last steps by name."""
     async with unit.begin() as conn:
         row = await known(conn, unit, id_)
         workflow = (await unit.definitions.of(conn, [row.version_id]))[row.version_id]
         return await outputs.of_run(conn, unit, id_, workflow.plan, row.letters)
+
+
+async def step_output(unit: Unit, id_: UUID, step: str) -> Any:
+    """What a step gave; null if it gave nothing."""
+    async with unit.begin() as conn:
+        row = await known(conn, unit, id_)
+        workflow = (await unit.definitions.of(conn, [row.version_id]))[row.version_id]
+        number = step_number(workflow, step)
+        return (await outputs.of_steps(conn, unit, {id_: (workflow.plan, [number])}))[id_, number]
 
 
 async def instances(unit: Unit, id_: UUID, step: str, *, after: int = -1, limit: int = 100) -> list[Instance]:
@@ -103,25 +143,37 @@ async def list_(
     states: Sequence[str] | None = None,
     labels: Mapping[str, str] | None = None,
     before: UUID | None = None,
+    created_after: datetime | None = None,
+    created_before: datetime | None = None,
     limit: int = 50,
 ) -> RunPage:
     _check_limit(limit)
-    for state in states or ():
+    wanted = Wanted(workflow, states, labels, before, created_after, created_before)
+    async with unit.begin() as conn:
+        found = await store.list_(conn, await narrowed(conn, unit, wanted, limit=limit))
+    return RunPage(found, found[-1].id if len(found) == limit else None)
+
+
+async def narrowed(conn: Connection, unit: Unit, wanted: Wanted, *, limit: int) -> RunFilter:
+    """A filter as the store has it."""
+    for state in wanted.states or ():
         if state not in set(RunState):
             raise Invalid(f"state is {state!r}: one of {', '.join(RunState)}", field="state")
-    asked = encode(dict(labels), field="labels") if labels else None
-    async with unit.begin() as conn:
-        live = await find_live(conn, unit, workflow) if workflow is not None else None
-        wanted = RunFilter(
-            org=unit.org,
-            workflow_id=live.workflow_id if live else None,
-            states=states,
-            labels=asked,
-            before=before,
-            limit=limit,
-        )
-        found = await store.list_(conn, wanted)
-    return RunPage(found, found[-1].id if len(found) == limit else None)
+    asked = encode(dict(wanted.labels), field="labels") if wanted.labels else None
+    live = await find_live(conn, unit, wanted.workflow) if wanted.workflow is not None else None
+    first, last = (_aware(moment) for moment in (wanted.created_after, wanted.created_before))
+    ends = [id_ for id_ in (wanted.before, ids.earliest(last + APART) if last else None) if id_ is not None]
+    return RunFilter(
+        org=unit.org,
+        workflow_id=live.workflow_id if live else None,
+        states=wanted.states,
+        labels=asked,
+        before=min(ends) if ends else None,
+        since=ids.earliest(first - APART) if first else OLDEST,
+        created_after=first,
+        created_before=last,
+        limit=limit,
+    )
 
 
 async def cancel(unit: Unit, id_: UUID, *, reason: str | None = None) -> None:
@@ -166,7 +218,7 @@ async def _steer(
         if move is not RunMove.CANCEL:
             held = held._replace(round=held.round + 1)
             await store.replace_input(conn, id_, input_)
-            await steps.keep_going(conn, id_)
+            await steps.keep_going(conn, id_, round_=held.round)
             await store.log(conn, [(id_, None, word, word, _told(asked, workflow))], actor=unit.actor)
         stirred = await settle(conn, unit, [held], {id_: [asked]}, actor=unit.actor, reason=reason)
     stirred.poke(unit)
@@ -203,6 +255,18 @@ def step_number(workflow: Workflow, step: str) -> int:
         known = ", ".join(known.name for known in workflow.steps[:20])
         raise Invalid(f"workflow {workflow.name!r} has no step {step!r}: it has {known}", field="step")
     return number
+
+
+def _aware(moment: datetime | None) -> datetime | None:
+    """In UTC, and far enough from the ends of time to reckon with."""
+    if moment is None:
+        return None
+    if moment.utcoffset() is None:
+        raise Invalid(f"{moment.isoformat()} needs a time zone, for example a Z", field="created")
+    try:
+        return min(max(moment, FIRST), LAST).astimezone(UTC)
+    except OverflowError:
+        raise Invalid(f"{moment.isoformat()} lies beyond the ends of time", field="created") from None
 
 
 def _check_limit(limit: int) -> None:

@@ -45,7 +45,8 @@ __all__ = ["Stirred", "ended_as", "settle"]
 News = Mapping[UUID, Sequence[Event]]
 Answers = dict[UUID, list[Event]]
 Record = Callable[[Mapping[UUID, Run]], Awaitable[None]]
-MEANT = {"Timeout": Letter.TIMED_OUT, "Skipped": Letter.SKIPPED}  # failures of a job that are something else for its step
+# Failures of a job that are something else for its step.
+MEANT = {"Timeout": Letter.TIMED_OUT, "Skipped": Letter.SKIPPED}
 STATES = {state.value: state for state in RunState}  # calling an enum costs more than all the rest of reading a run
 
 

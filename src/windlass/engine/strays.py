@@ -11,6 +11,7 @@ from windlass.core.run import Letter, RunState
 from windlass.core.step import HookAction
 from windlass.engine.settle import ended_as, settle
 from windlass.engine.unit import Unit
+from windlass.errors import Unavailable
 from windlass.store import runs, steps, timers
 from windlass.store.pool import Connection
 from windlass.store.runs import Held
@@ -90,9 +91,27 @@ async def next_due(unit: Unit) -> tuple[timedelta | None, timedelta | None, time
 
 
 async def _tell(unit: Unit, found: Sequence[UUID], listen: Listen, *, reason: str = "the run was cancelled") -> int:
+    """Tell these runs, or, if one of them cannot be settled, all but that one: its defect is raised in the end."""
+    try:
+        return await _tell_together(unit, found, listen, reason=reason) if found else 0
+    except Unavailable:
+        raise
+    except Exception:
+        if len(found) == 1:
+            raise
+    told, defects = 0, []
+    for half in (found[: len(found) // 2], found[len(found) // 2 :]):
+        try:
+            told += await _tell(unit, half, listen, reason=reason)
+        except Exception as error:
+            defects.append(error)
+    if defects:
+        raise defects[0]
+    return told
+
+
+async def _tell_together(unit: Unit, found: Sequence[UUID], listen: Listen, *, reason: str) -> int:
     """Lock those of the runs that nobody else works on, hear their news, settle."""
-    if not found:
-        return 0
     async with unit.begin() as conn:
         held = await runs.lock(conn, found, wait=False)
         news = await listen(conn, held) if held else {}

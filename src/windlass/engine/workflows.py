@@ -21,6 +21,31 @@ from windlass.store import workflows as store
 from windlass.store.pool import Connection
 from windlass.store.workflows import Live, VersionRow, WorkflowLine, WorkflowRow
 
+__all__ = [
+    "Change",
+    "Given",
+    "Live",
+    "Page",
+    "Preview",
+    "Published",
+    "VersionPage",
+    "VersionRow",
+    "WorkflowLine",
+    "WorkflowRow",
+    "compare",
+    "delete",
+    "enable",
+    "find_live",
+    "get",
+    "list_",
+    "missing_children",
+    "name_of",
+    "preview",
+    "preview_many",
+    "publish",
+    "publish_many",
+    "versions",
+]
 PAGE_LIMIT = 1000
 MAX_SUGGESTED = 10_000  # names that are looked through for a similar one
 MAX_NUMBER = 2**31 - 1
@@ -142,6 +167,21 @@ async def versions(unit: Unit, name: str, *, before: int | None = None, limit: i
         if not rows:
             await find_live(conn, unit, name)
     return VersionPage(rows, rows[-1].number if len(rows) == limit else None)
+
+
+async def name_of(unit: Unit, id_: UUID) -> str:
+    """The name of the workflow that has this id, unless it is deleted."""
+    async with unit.once() as conn:
+        name = await store.name_of(conn, id_, org=unit.org)
+    if name is None:
+        raise NotFound("workflow", id_)
+    return name
+
+
+async def compare(unit: Unit, name: str, old: int, new: int) -> list[str]:
+    """What differs between two versions, line by line."""
+    before, after = await get(unit, name, number=old), await get(unit, name, number=new)
+    return difference(before.document, after.document)
 
 
 async def enable(unit: Unit, name: str, enabled: bool = True) -> None:

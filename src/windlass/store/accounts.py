@@ -8,7 +8,8 @@ from uuid import UUID
 
 import asyncpg
 
-from windlass.core.account import JobAccount
+from windlass.core.account import AnswerAccount, JobAccount
+from windlass.core.document import decode
 from windlass.core.job import JobState
 from windlass.store.pool import Connection
 from windlass.store.queries import load
@@ -83,6 +84,10 @@ async def below(conn: Connection, run: UUID, steps: Sequence[int]) -> dict[int, 
     return {row[0]: Below._make(row) for row in await conn.fetch(_SQL["below"], run, list(steps))}
 
 
+async def answers(conn: Connection, run: UUID, steps: Sequence[int]) -> dict[int, AnswerAccount]:
+    return {row[0]: _answer(*map(decode, row[1:])) for row in await conn.fetch(_SQL["answers"], run, list(steps))}
+
+
 async def wakes(conn: Connection, run: UUID) -> dict[int, datetime]:
     return {row[0]: row[1] for row in await conn.fetch(_SQL["wakes"], run)}
 
@@ -104,6 +109,12 @@ async def lines(
 ) -> list[RunLine]:
     rows = await conn.fetch(_SQL["lines"], run, step, item, attempt, *after, limit)
     return [RunLine(*row) for row in rows]
+
+
+def _answer(status_code: object, duration_ms: object, is_truncated: object) -> AnswerAccount:
+    """Foreign workers may have written anything."""
+    code, took = (value if isinstance(value, int) else None for value in (status_code, duration_ms))
+    return AnswerAccount(code, took, is_truncated is True)
 
 
 def _job(row: asyncpg.Record) -> JobAccount:

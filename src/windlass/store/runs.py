@@ -20,7 +20,7 @@ from windlass.store.timers import Place
 _SQL = {name: query.sql for name, query in load("runs").items()}
 LIVE = frozenset({"pending", "running"})
 BAD = frozenset({"failed", "cancelled", "timeout"})
-NEWEST = UUID(int=2**128 - 1)
+OLDEST, NEWEST = UUID(int=0), UUID(int=2**128 - 1)
 
 # id, state, steps, fans, input, labels, idempotency_key, parent_id, parent_step, parent_item, parent_round, depth,
 # trigger_headers
@@ -79,6 +79,7 @@ class RunRow:
     expires_at: datetime
     version_id: int
     fans: dict[str, Any]
+    workflow_id: UUID
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,18 @@ class RunFilter:
     states: Sequence[str] | None = None
     labels: str | None = None  # JSON
     before: UUID | None = None
+    since: UUID = OLDEST  # no id below it
+    created_after: datetime | None = None
+    created_before: datetime | None = None
     limit: int = 50
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """As the queries of lists have them."""
+        states = sorted(set(self.states)) if self.states else None
+        before = self.before or NEWEST
+        page = (self.org, self.workflow_id, states, self.labels, before, self.limit)
+        return (*page, self.since, self.created_after, self.created_before)
 
 
 async def insert(
@@ -205,14 +217,17 @@ async def list_(conn: Connection, wanted: RunFilter) -> list[RunRow]:
         name = "list_live"
     elif asked and asked <= BAD:
         name = "list_bad"
-    states_ = sorted(asked) if asked else None
-    before = wanted.before or NEWEST
-    rows = await conn.fetch(_SQL[name], wanted.org, wanted.workflow_id, states_, wanted.labels, before, wanted.limit)
-    return [_run(row) for row in rows]
+    return [_run(row) for row in await conn.fetch(_SQL[name], *wanted.arguments)]
 
 
-async def events(conn: Connection, id_: UUID, *, limit: int = 10_000) -> list[RunEvent]:
-    return [RunEvent(*row) for row in await conn.fetch(_SQL["events"], id_, limit)]
+async def find(conn: Connection, wanted: RunFilter) -> list[UUID]:
+    """Ids only, newest first; the states are live ones, or bad ones."""
+    name = "find_live" if set(wanted.states or ()) <= LIVE else "find_bad"
+    return [row[0] for row in await conn.fetch(_SQL[name], *wanted.arguments)]
+
+
+async def events(conn: Connection, id_: UUID, *, after: int = 0, limit: int = 10_000) -> list[RunEvent]:
+    return [RunEvent(*row) for row in await conn.fetch(_SQL["events"], id_, limit, after)]
 
 
 async def prune(conn: Connection, *, age: timedelta, batch: int) -> int:
@@ -238,4 +253,5 @@ def _run(row: asyncpg.Record) -> RunRow:
         expires_at=row["expires_at"],
         version_id=row["version_id"],
         fans=decode(row["fans"]) or {},
+        workflow_id=row["workflow_id"],
     )

@@ -151,8 +151,8 @@ async def withdraw(conn: Connection, places: Sequence[Place], *, reason: str, ac
     return list(map(Withdrawn._make, rows))
 
 
-async def keep_going(conn: Connection, run: UUID) -> None:
-    await conn.execute(_SQL["keep_going"], run)
+async def keep_going(conn: Connection, run: UUID, *, round_: int) -> None:
+    await conn.execute(_SQL["keep_going"], run, round_)
 
 
 async def expand(

@@ -101,6 +101,11 @@ async def names(conn: Connection, *, org: str, limit: int) -> list[str]:
     return [row[0] for row in await conn.fetch(_SQL["names"], org, limit)]
 
 
+async def name_of(conn: Connection, id_: UUID, *, org: str) -> str | None:
+    name: str | None = await conn.fetchval(_SQL["name_of"], org, id_)
+    return name
+
+
 async def versions(conn: Connection, name: str, *, org: str, before: int, limit: int) -> list[VersionRow]:
     return [VersionRow(*row) for row in await conn.fetch(_SQL["versions"], org, name, before, limit)]
 

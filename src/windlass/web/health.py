@@ -16,14 +16,14 @@ PATIENCE = 3.0  # seconds the database gets to answer
 
 
 def routes(app: Windlass, stopping: asyncio.Event) -> APIRouter:
-    router = APIRouter()
+    router = APIRouter(tags=["probes"])
 
-    @router.get("/health")
+    @router.get("/health", summary="Is the process alive?")
     async def health() -> Response:
         """The process lives; whether it can work is another question."""
         return JSONResponse({"status": "ok"})
 
-    @router.get("/ready")
+    @router.get("/ready", summary="Can it work?")
     async def ready() -> Response:
         if stopping.is_set():
             return problems.of(Unavailable("this process is stopping"))
@@ -36,7 +36,7 @@ def routes(app: Windlass, stopping: asyncio.Event) -> APIRouter:
             return problems.of(Unavailable(f"the schema is not current, run windlass db migrate: {', '.join(missing)}"))
         return JSONResponse({"status": "ok"})
 
-    @router.get("/metrics")
+    @router.get("/metrics", summary="Numbers for Prometheus")
     async def numbers() -> Response:
         depths = await _depths(app)
         metrics.queue_depth.clear()

@@ -1,13 +1,15 @@
 """Errors as problem documents (RFC 9457): one mapping from our family to status and title."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 
-from windlass.errors import Conflict, Gone, Invalid, NotFound, Refused, Unavailable, WindlassError
+from windlass.errors import Conflict, Gone, Invalid, InvalidWorkflow, NotFound, Refused, Unavailable, WindlassError
 
 MEDIA_TYPE = "application/problem+json"
 STATUS: dict[type[WindlassError], tuple[int, str]] = {
@@ -18,6 +20,9 @@ STATUS: dict[type[WindlassError], tuple[int, str]] = {
     Refused: (401, "Unauthorized"),
     Unavailable: (503, "Unavailable"),
 }
+TITLES = {413: "Too large"}
+PLACES = frozenset({"query", "path", "header", "body"})  # where FastAPI found a field; its name is enough
+MOST_ERRORS = 100
 
 
 def document(status: int, title: str, detail: str, **more: Any) -> dict[str, Any]:
@@ -32,8 +37,22 @@ def of(error: WindlassError) -> Response:
     status, title = next(
         (known for kind in type(error).__mro__ if (known := STATUS.get(kind)) is not None), (500, "Error")
     )
-    more = {"field": error.field} if isinstance(error, Invalid) and error.field else {}
-    return response(status, title, str(error), **more)
+    return response(status, title, str(error), **_fields(error))
+
+
+def _fields(error: WindlassError) -> dict[str, Any]:
+    """Every field that is wrong; `field` is the first."""
+    if isinstance(error, InvalidWorkflow):
+        errors = [{"field": path, "message": message} for path, message in error.errors[:MOST_ERRORS]]
+        return {"field": error.field, "errors": errors}
+    if isinstance(error, Invalid) and error.field:
+        return {"field": error.field, "errors": [{"field": error.field, "message": str(error)}]}
+    return {}
+
+
+def _field(place: Sequence[str | int]) -> str:
+    parts = place[1:] if place and place[0] in PLACES else place
+    return ".".join(map(str, parts)) or "body"
 
 
 def install(app: FastAPI) -> None:
@@ -48,18 +67,22 @@ def install(app: FastAPI) -> None:
         detail = str(error.detail)
         if error.status_code == 405 and (allowed := (error.headers or {}).get("Allow")):
             detail = f"{request.method} is not for this address: use {allowed}"
-        answer = response(error.status_code, str(error.detail), detail)
+        answer = response(error.status_code, TITLES.get(error.status_code, str(error.detail)), detail)
         answer.headers.update(error.headers or {})
         return answer
 
     async def unfit(_request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        fields = [{"field": ".".join(map(str, e["loc"])), "message": e["msg"]} for e in error.errors()]
+        fields = [{"field": _field(e["loc"]), "message": e["msg"]} for e in error.errors()[:MOST_ERRORS]]
         return response(422, "Invalid", "; ".join(f"{f['field']}: {f['message']}" for f in fields), errors=fields)
 
     async def defect(_request: Request, _error: Exception) -> Response:
         return response(500, "Error", "this is a defect of Windlass: the server's log has the details")
 
+    async def hung_up(_request: Request, _error: Exception) -> Response:
+        return response(400, "Incomplete", "the connection was closed before the body was complete")  # nobody hears it
+
+    app.add_exception_handler(ClientDisconnect, hung_up)
     app.add_exception_handler(WindlassError, ours)
     app.add_exception_handler(HTTPException, http)
     app.add_exception_handler(RequestValidationError, unfit)

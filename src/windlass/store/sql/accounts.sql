@@ -50,6 +50,12 @@ select s.step, c.* from unnest($2::int[]) as s(step)
             order by r.parent_item, r.parent_round desc limit 10000) as latest) as c
  where c.count > 0
 
+-- name: answers
+-- What these HTTP steps were answered, without the bodies.
+select s.step, j.result -> 'status_code', j.result -> 'duration_ms', j.result -> 'is_truncated'
+  from unnest($2::int[]) as s(step) join workflow.workflow_run j on j.run_id = $1 and j.step = s.step and j.item = 0
+ where j.result is not null
+
 -- name: wakes
 -- When the sleeping steps of a run will go on.
 select step, due_at from windlass.timer where run_id = $1

@@ -167,11 +167,12 @@ select r.*, w.name as workflow, v.number as version from windlass.run r
 select id, state from windlass.run where id = any($1)
 
 -- name: list
--- Newest first, below $5: the primary key serves.
+-- Newest first, below $5 and from $7 on: the primary key serves. Ids have the time in them, but created_at is exact.
 select r.*, w.name as workflow, v.number as version from windlass.run r
   join windlass.version v on v.id = r.version_id join windlass.workflow w on w.id = r.workflow_id
  where r.org = $1 and $2::uuid is null and ($3::text[] is null or r.state = any($3))
-   and ($4::jsonb is null or r.labels @> $4) and r.id < $5
+   and ($4::jsonb is null or r.labels @> $4) and r.id < $5 and r.id >= $7
+   and ($8::timestamptz is null or r.created_at >= $8) and ($9::timestamptz is null or r.created_at < $9)
  order by r.id desc limit $6
 
 -- name: list_of_workflow
@@ -179,14 +180,16 @@ select r.*, w.name as workflow, v.number as version from windlass.run r
 select r.*, w.name as workflow, v.number as version from windlass.run r
   join windlass.version v on v.id = r.version_id join windlass.workflow w on w.id = r.workflow_id
  where r.org = $1 and r.workflow_id = $2 and ($3::text[] is null or r.state = any($3))
-   and ($4::jsonb is null or r.labels @> $4) and r.id < $5
+   and ($4::jsonb is null or r.labels @> $4) and r.id < $5 and r.id >= $7
+   and ($8::timestamptz is null or r.created_at >= $8) and ($9::timestamptz is null or r.created_at < $9)
  order by r.id desc limit $6
 
 -- name: list_live
 -- Only those under way: there are few of them, however long the history.
 with r as materialized (
   select * from windlass.run where state in ('pending', 'running') and state = any($3) and org = $1
-     and ($2::uuid is null or workflow_id = $2) and ($4::jsonb is null or labels @> $4) and id < $5)
+     and ($2::uuid is null or workflow_id = $2) and ($4::jsonb is null or labels @> $4) and id < $5 and id >= $7
+     and ($8::timestamptz is null or created_at >= $8) and ($9::timestamptz is null or created_at < $9))
 select r.*, w.name as workflow, v.number as version from r
   join windlass.version v on v.id = r.version_id join windlass.workflow w on w.id = r.workflow_id
  order by r.id desc limit $6
@@ -196,15 +199,33 @@ select r.*, w.name as workflow, v.number as version from r
 with r as materialized (
   select run.* from unnest($3::text[]) as s(state) cross join lateral (
     select * from windlass.run where state in ('failed', 'cancelled', 'timeout') and state = s.state and org = $1
-       and ($2::uuid is null or workflow_id = $2) and ($4::jsonb is null or labels @> $4) and id < $5
+       and ($2::uuid is null or workflow_id = $2) and ($4::jsonb is null or labels @> $4) and id < $5 and id >= $7
+       and ($8::timestamptz is null or created_at >= $8) and ($9::timestamptz is null or created_at < $9)
      order by id desc limit $6) as run)
 select r.*, w.name as workflow, v.number as version from r
   join windlass.version v on v.id = r.version_id join windlass.workflow w on w.id = r.workflow_id
  order by r.id desc limit $6
 
+-- name: find_live
+-- The ids of `list_live`.
+select id from windlass.run
+ where state in ('pending', 'running') and state = any($3) and org = $1 and ($2::uuid is null or workflow_id = $2)
+   and ($4::jsonb is null or labels @> $4) and id < $5 and id >= $7
+   and ($8::timestamptz is null or created_at >= $8) and ($9::timestamptz is null or created_at < $9)
+ order by id desc limit $6
+
+-- name: find_bad
+-- The ids of `list_bad`, but of runs that no other run started.
+select run.id from unnest($3::text[]) as s(state) cross join lateral (
+  select id from windlass.run where state in ('failed', 'cancelled', 'timeout') and state = s.state and org = $1
+     and ($2::uuid is null or workflow_id = $2) and ($4::jsonb is null or labels @> $4) and id < $5 and id >= $7
+     and ($8::timestamptz is null or created_at >= $8) and ($9::timestamptz is null or created_at < $9) and parent_id is null
+   order by id desc limit $6) as run
+ order by run.id desc limit $6
+
 -- name: events
--- A run's trail, oldest first.
-select id, step, word, code, reason, actor, created_at from windlass.event where run_id = $1 order by id limit $2
+-- A run's trail, oldest first, after a line of it.
+select id, step, word, code, reason, actor, created_at from windlass.event where run_id = $1 and id > $3 order by id limit $2
 
 -- name: prune
 -- Remove a batch of runs that ended before the cutoff, with everything that hangs on them. A run below another goes after it:

@@ -87,9 +87,10 @@ select run_id, step, count(*) filter (where ends) as ended, count(*) filter (whe
   from done group by run_id, step
 
 -- name: keep_going
--- A run goes on: whoever still works for it need not stop.
-update workflow.workflow_run set cancel_requested = false where id = any(array(
-  select id from workflow.workflow_run where run_id = $1 and status = 'leased' and cancel_requested order by id for update))
+-- A run goes on: whoever still works for it need not stop, and works for this round now. What fails from here on is not
+-- among what an earlier round left to be done again.
+update workflow.workflow_run set cancel_requested = false, epoch = $2 where id = any(array(
+  select id from workflow.workflow_run where run_id = $1 and not settled and epoch < $2 order by id for update))
 
 -- name: expand
 -- Make items of a list: the value at a path of a step's result, of the run's input, or as given. The answer is how many,

@@ -59,6 +59,10 @@ select w.name, w.id, v.id as version_id, w.live, w.enabled, v.document -> 'trigg
 -- The names there are, for suggestions.
 select name from windlass.workflow where org = $1 and deleted_at is null order by name limit $2
 
+-- name: name_of
+-- Who has this id?
+select name from windlass.workflow where org = $1 and id = $2 and deleted_at is null
+
 -- name: versions
 -- The versions of a workflow, newest first, $4 at a time, below number $3.
 select v.id, v.number, v.number = w.live as live, v.fingerprint, jsonb_array_length(v.document -> 'tasks') as steps, v.created_at

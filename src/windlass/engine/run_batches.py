@@ -1,0 +1,84 @@
+"""Many runs steered at once, a bounded batch at a time, newest first: those that a filter names."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from windlass.core.document import encode
+from windlass.core.event import CancelAsked
+from windlass.core.reason import Reason
+from windlass.core.run import RUN_EDGES, RunMove
+from windlass.engine import runs
+from windlass.engine.runs import MAX_REASON, Wanted
+from windlass.engine.settle import Stirred, settle
+from windlass.engine.unit import Unit
+from windlass.errors import Conflict, Invalid, NotFound
+from windlass.store import runs as store
+
+BATCH_LIMIT = 1000
+MOST_COUNTED = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Steered:
+    """What was done, and how many runs below them are left. Pass `next` as `before` to go on; None means the end."""
+
+    runs: list[UUID]
+    left: int  # counted up to MOST_COUNTED
+    next: UUID | None
+
+
+async def matching(unit: Unit, wanted: Wanted, move: RunMove) -> int:
+    """How many runs a batch after the other would reach, counted up to MOST_COUNTED."""
+    return len(await _find(unit, wanted, move, MOST_COUNTED))
+
+
+async def cancel(unit: Unit, wanted: Wanted, *, limit: int = 100, reason: str | None = None) -> Steered:
+    """Stop runs, all of the batch or none. One that ended meanwhile is left as it is."""
+    encode(reason, field="reason", limit=MAX_REASON)
+    why = reason or "the run was cancelled"
+    found = await _batch(unit, wanted, RunMove.CANCEL, limit)
+    stirred = Stirred()
+    async with unit.begin() as conn:
+        held = [run for run in await store.lock(conn, found) if run.state in store.LIVE]
+        if held:
+            news = {run.id: [CancelAsked(Reason("cancelled", why))] for run in held}
+            stirred = await settle(conn, unit, held, news, actor=unit.actor, reason=why)
+    stirred.poke(unit)
+    return await _steered(unit, wanted, RunMove.CANCEL, found, [run.id for run in held])
+
+
+async def retry(unit: Unit, wanted: Wanted, *, limit: int = 100) -> Steered:
+    """Do again what failed, each run by itself. Runs below others are left to those: their retry starts them anew."""
+    found = await _batch(unit, wanted, RunMove.RETRY, limit)
+    done = []
+    for id_ in found:
+        try:
+            await runs.retry(unit, id_)
+        except (Conflict, NotFound):  # somebody was quicker
+            continue
+        done.append(id_)
+    return await _steered(unit, wanted, RunMove.RETRY, found, done)
+
+
+async def _batch(unit: Unit, wanted: Wanted, move: RunMove, limit: int) -> list[UUID]:
+    if not 1 <= limit <= BATCH_LIMIT:
+        raise Invalid(f"limit is {limit}: it must lie between 1 and {BATCH_LIMIT}", field="limit")
+    return await _find(unit, wanted, move, limit)
+
+
+async def _find(unit: Unit, wanted: Wanted, move: RunMove, limit: int) -> list[UUID]:
+    allowed = [state.value for state, known in RUN_EDGES if known is move]
+    for state in wanted.states or ():
+        if state not in allowed:
+            raise Invalid(f"state is {state!r}: only {' and '.join(allowed)} runs can be", field="status")
+    async with unit.begin() as conn:
+        asked = await runs.narrowed(conn, unit, replace(wanted, states=wanted.states or allowed), limit=limit)
+        return await store.find(conn, asked)
+
+
+async def _steered(unit: Unit, wanted: Wanted, move: RunMove, found: Sequence[UUID], done: Sequence[UUID]) -> Steered:
+    if not found:
+        return Steered([], 0, None)
+    left = await matching(unit, replace(wanted, before=found[-1]), move)
+    return Steered(sorted(done, reverse=True), left, found[-1] if left else None)

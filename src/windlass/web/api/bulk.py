@@ -1,0 +1,98 @@
+"""/runs/cancel and /runs/retry: many runs at once, those that a filter names, a bounded batch at a time."""
+
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Request
+from pydantic import AwareDatetime, Field
+
+from windlass.core.run import RunMove
+from windlass.engine import run_batches
+from windlass.engine.run_batches import BATCH_LIMIT
+from windlass.engine.runs import Wanted
+from windlass.engine.unit import Unit
+from windlass.errors import Invalid
+from windlass.web.api import bodies
+from windlass.web.api import schemas_runs as schemas
+from windlass.web.api.given import Open
+from windlass.web.api.runs import named
+from windlass.web.api.schemas import Data, told
+from windlass.web.api.schemas_runs import Batch
+from windlass.web.api.words import run_states
+
+router = APIRouter(prefix="/runs", tags=["runs"])
+
+Id = Annotated[UUID, Field(strict=False)]
+Moment = Annotated[AwareDatetime, Field(strict=False)]
+
+
+class Which(bodies.Asked):
+    """Which runs: those that are all of this. Without a filter `all` must say that all are meant."""
+
+    workflow: str | None = None
+    status: list[str] = Field(default=[], max_length=50)
+    labels: dict[str, str] = Field(default={})
+    inserted_after: Moment | None = None
+    inserted_before: Moment | None = None
+    before: Id | None = None
+    all: bool = False
+    dry_run: bool = Field(default=False, description="Only count them.")
+    limit: int = Field(default=100, ge=1, le=BATCH_LIMIT, description="How many at most in this batch.")
+
+
+class WhichToCancel(Which):
+    reason: str | None = None
+
+
+EXAMPLE = {"workflow": "order-processing", "labels": {"team": "shop"}, "dry_run": True}
+
+
+@router.post(
+    "/cancel",
+    summary="Cancel many runs",
+    openapi_extra=bodies.described(WhichToCancel, EXAMPLE),
+    responses=told(404, 413, 422),
+)
+async def cancel(unit: Open, request: Request) -> Data[Batch]:
+    """A batch of the runs that the filter names, newest first; `left` says how many more there are."""
+    asked = await bodies.model(request, WhichToCancel)
+    wanted = await _wanted(unit, asked)
+    if asked.dry_run:
+        return await _count(unit, wanted, RunMove.CANCEL)
+    done = await run_batches.cancel(unit, wanted, limit=asked.limit, reason=asked.reason)
+    return Data[Batch](data=schemas.batch(done))
+
+
+@router.post(
+    "/retry",
+    summary="Retry many runs",
+    openapi_extra=bodies.described(Which, EXAMPLE | {"status": ["failed"]}),
+    responses=told(404, 413, 422),
+)
+async def retry(unit: Open, request: Request) -> Data[Batch]:
+    """A batch of the failed and timed out runs that the filter names, newest first. Runs that other runs started are
+    left to those."""
+    asked = await bodies.model(request, Which)
+    wanted = await _wanted(unit, asked)
+    if asked.dry_run:
+        return await _count(unit, wanted, RunMove.RETRY)
+    return Data[Batch](data=schemas.batch(await run_batches.retry(unit, wanted, limit=asked.limit)))
+
+
+async def _wanted(unit: Unit, asked: Which) -> Wanted:
+    named_by = (asked.workflow, asked.status, asked.labels, asked.inserted_after, asked.inserted_before)
+    if not any(named_by) and not asked.all:
+        raise Invalid('say which runs, or {"all": true}', field="body")
+    return Wanted(
+        workflow=await named(unit, asked.workflow),
+        states=run_states(asked.status) or None,
+        labels=asked.labels,
+        before=asked.before,
+        created_after=asked.inserted_after,
+        created_before=asked.inserted_before,
+    )
+
+
+async def _count(unit: Unit, wanted: Wanted, move: RunMove) -> Data[Batch]:
+    left = await run_batches.matching(unit, wanted, move)
+    return Data[Batch](data=Batch(dry_run=True, done=0, left=left, runs=[], next=None))

@@ -1,0 +1,81 @@
+"""What handlers are given: the app, the open database, and what their paths name."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import Depends, Path, Request
+
+from windlass.app import Windlass
+from windlass.engine import runs, workflows
+from windlass.engine.unit import Unit
+from windlass.errors import Invalid, NotFound
+
+MAX_SHOWN = 100
+
+
+async def _app(request: Request) -> Windlass:
+    app: Windlass = request.app.state.windlass
+    return app
+
+
+App = Annotated[Windlass, Depends(_app)]
+
+
+async def _unit(app: App) -> Unit:
+    return await app.open()
+
+
+Open = Annotated[Unit, Depends(_unit)]
+Ref = Annotated[str, Path(description="The name of a workflow, or its id.", examples=["order-processing"])]
+RunText = Annotated[
+    str, Path(alias="run_id", description="The id of a run.", examples=["01890a5d-ac96-774b-bcce-b302099a8057"])
+]
+
+
+async def _name(unit: Open, ref: Ref) -> str:
+    """Names never look like ids, so there is no doubt which one was meant."""
+    id_ = as_id(ref)
+    return ref if id_ is None else await workflows.name_of(unit, id_)
+
+
+Name = Annotated[str, Depends(_name)]
+
+
+async def _run_id(run_id: RunText) -> UUID:
+    id_ = as_id(run_id)
+    if id_ is None:
+        raise NotFound("run", ascii(run_id[:MAX_SHOWN]))
+    return id_
+
+
+RunId = Annotated[UUID, Depends(_run_id)]
+
+
+async def belongs(unit: Open, ref: Ref, run_id: RunId) -> None:
+    """The run is one of this workflow, which may be deleted by now."""
+    row = await runs.get(unit, run_id)
+    if ref != row.workflow and as_id(ref) != row.workflow_id:
+        raise NotFound("run", run_id, hint=f"workflow {ref[:MAX_SHOWN]!a} has none of this id")
+
+
+@contextlib.contextmanager
+def naming_a_task(*, field: str | None = None) -> Iterator[None]:
+    """A task that the workflow has not: a wrong address, or, if a `field` named it, a wrong word."""
+    try:
+        yield
+    except Invalid as error:
+        if error.field != "step":
+            raise
+        if field is None:
+            raise NotFound("such task", "in this run", hint=str(error)) from None
+        raise Invalid(str(error), field=field) from None
+
+
+def as_id(text: str) -> UUID | None:
+    """Only the usual spelling: 8-4-4-4-12."""
+    try:
+        return UUID(text) if len(text) == 36 else None
+    except ValueError:
+        return None

@@ -1,0 +1,255 @@
+"""Runs as answers show them: in a list, and whole with what became of each task."""
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import ConfigDict, Field
+
+from windlass.core.account import Account
+from windlass.core.explanation import Explanation as Told
+from windlass.core.run import Letter, RunState
+from windlass.engine.run_batches import MOST_COUNTED, Steered
+from windlass.engine.runs import RunEvent, RunRow
+from windlass.web.api import words
+from windlass.web.api.schemas import RUN_ID, WORKFLOW_ID, Shown
+from windlass.web.api.schemas_tasks import Task, milliseconds, task
+
+STARTED: dict[str, Any] = {
+    "run_id": RUN_ID,
+    "workflow_id": WORKFLOW_ID,
+    "status": "running",
+    "started_at": "2026-02-22T10:05:00Z",
+}
+LINE: dict[str, Any] = {
+    "id": RUN_ID,
+    "workflow_id": WORKFLOW_ID,
+    "workflow": "order-processing",
+    "version": 1,
+    "status": "completed",
+    "inserted_at": "2026-02-22T10:05:00Z",
+    "started_at": "2026-02-22T10:05:00Z",
+    "finished_at": "2026-02-22T10:05:03Z",
+    "expires_at": "2026-03-24T10:05:00Z",
+    "task_counts": {"success": 2},
+    "labels": {},
+    "idempotency_key": None,
+    "parent_run_id": None,
+    "retried": 0,
+}
+CHARGE: dict[str, Any] = {
+    "status": "success",
+    "type": "http",
+    "status_code": 200,
+    "duration_ms": 450,
+    "started_at": "2026-02-22T10:05:00Z",
+    "finished_at": "2026-02-22T10:05:00Z",
+    "attempt": 1,
+    "max_attempts": 4,
+    "error": None,
+    "reason": None,
+}
+
+
+class Started(Shown):
+    """A run that was asked for; `pending` only while a limit of runs at a time holds it."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [STARTED]})
+
+    run_id: str
+    workflow_id: str
+    status: RunState
+    started_at: datetime | None
+
+
+class Run(Shown):
+    """A run in a list."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [LINE]})
+
+    id: str
+    workflow_id: str
+    workflow: str
+    version: int
+    status: RunState
+    inserted_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    expires_at: datetime
+    task_counts: dict[str, int] = Field(description="How many tasks are pending, running, success, ...")
+    labels: dict[str, str]
+    idempotency_key: str | None
+    parent_run_id: str | None
+    retried: int = Field(description="How often it was retried or rerun.")
+
+
+class RunDetail(Run):
+    """A run with what became of each task."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                LINE | {"duration_ms": 3000, "input": {"order_id": 123}, "reason": None, "tasks": {"charge": CHARGE}}
+            ]
+        }
+    )
+
+    duration_ms: int | None
+    input: Any
+    reason: str | None = Field(description="Why it was cancelled or ended early.")
+    tasks: dict[str, Task] = Field(description="By name, in the order of the definition.")
+
+
+class WaitedRun(RunDetail):
+    """The answer to `?wait=`: the run at its end, or as it was when the time was over."""
+
+    run_id: str
+    output: Any = None
+
+
+class Event(Shown):
+    """A line of the trail: of the run, or of one of its tasks."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "id": "42",
+                    "task": "send-receipt",
+                    "event": "skipped",
+                    "code": "if",
+                    "reason": "tasks.charge.status_code == 200 is false: tasks.charge.status_code is 402",
+                    "actor": "worker",
+                    "at": "2026-02-22T10:05:01Z",
+                }
+            ]
+        }
+    )
+
+    id: str
+    task: str | None
+    event: str
+    code: str | None
+    reason: str | None
+    actor: str | None
+    at: datetime
+
+
+class TaskExplanation(Shown):
+    task: str
+    status: words.TaskStatus
+    does: str
+    sentences: list[str]
+
+
+class Explanation(Shown):
+    """Why the run is as it is, in sentences; `now` is what it waits for."""
+
+    run: list[str]
+    now: list[str]
+    tasks: list[TaskExplanation]
+
+
+class Batch(Shown):
+    """What was done to which runs. Go on with `before` set to `next` until that is null."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"dry_run": False, "done": 1, "left": 0, "runs": [RUN_ID], "next": None}]}
+    )
+
+    dry_run: bool
+    done: int
+    left: int = Field(description=f"How many more there are, counted up to {MOST_COUNTED}.")
+    runs: list[str]
+    next: str | None
+
+
+def started(row: RunRow) -> Started:
+    return Started(run_id=str(row.id), workflow_id=str(row.workflow_id), status=row.state, started_at=row.started_at)
+
+
+def line(row: RunRow) -> Run:
+    return Run(
+        id=str(row.id),
+        workflow_id=str(row.workflow_id),
+        workflow=row.workflow,
+        version=row.version,
+        status=row.state,
+        inserted_at=row.created_at,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        expires_at=row.expires_at,
+        task_counts=_counts(row.letters),
+        labels=row.labels,
+        idempotency_key=row.idempotency_key,
+        parent_run_id=str(row.parent_id) if row.parent_id else None,
+        retried=row.round,
+    )
+
+
+def detail(account: Account) -> RunDetail:
+    return RunDetail(**_detail(account))
+
+
+def waited(account: Account, output: Any) -> WaitedRun:
+    return WaitedRun(**_detail(account), run_id=str(account.id), output=output)
+
+
+def event(name: str | None, row: RunEvent) -> Event:
+    return Event(
+        id=str(row.id),
+        task=name,
+        event=words.event_word(row.word, of_task=name is not None, code=row.code),
+        code=row.code,
+        reason=row.reason,
+        actor=row.actor,
+        at=row.created_at,
+    )
+
+
+def explanation(account: Account, told: Told) -> Explanation:
+    tasks = [
+        TaskExplanation(
+            task=one.step,
+            status=words.task_status(step.letter, step.step.action, step.code),
+            does=one.does,
+            sentences=one.sentences,
+        )
+        for one, step in zip(told.steps, account.steps, strict=True)
+    ]
+    return Explanation(run=told.run, now=told.now, tasks=tasks)
+
+
+def batch(found: Steered) -> Batch:
+    ids = [str(id_) for id_ in found.runs]
+    return Batch(dry_run=False, done=len(ids), left=found.left, runs=ids, next=str(found.next) if found.next else None)
+
+
+def _detail(account: Account) -> dict[str, Any]:
+    return {
+        "id": str(account.id),
+        "workflow_id": str(account.workflow_id),
+        "workflow": account.workflow.name,
+        "version": account.version,
+        "status": account.state,
+        "inserted_at": account.created_at,
+        "started_at": account.started_at,
+        "finished_at": account.finished_at,
+        "expires_at": account.expires_at,
+        "task_counts": _counts(account.letters),
+        "labels": dict(account.labels),
+        "idempotency_key": account.idempotency_key,
+        "parent_run_id": str(account.parent_id) if account.parent_id else None,
+        "retried": account.round,
+        "duration_ms": milliseconds(account.took),
+        "input": account.input,
+        "reason": account.reason,
+        "tasks": {step.step.name: task(step, account.now) for step in account.steps},
+    }
+
+
+def _counts(letters: str) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for letter in Letter:
+        if count := letters.count(letter):
+            counts[words.LETTERS[letter].value] = count
+    return counts

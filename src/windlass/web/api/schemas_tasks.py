@@ -1,0 +1,193 @@
+"""Tasks of a run as answers show them, their instances, and what their handlers logged."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from pydantic import ConfigDict, Field
+
+from windlass.core.account import StepAccount
+from windlass.core.run import OPEN, Fan, Letter
+from windlass.core.step import HookAction, SleepAction
+from windlass.engine.accounts import RunLine
+from windlass.engine.runs import Instance as InstanceRow
+from windlass.web.api import words
+from windlass.web.api.schemas import Shown
+from windlass.web.api.words import TaskStatus
+
+
+class Counts(Shown):
+    """The instances of a fanned-out task, in numbers."""
+
+    count: int
+    pending: int
+    running: int
+    success: int
+    failed: int
+    cancelled: int
+
+
+class Task(Shown):
+    """What became of a task. Times that nobody wrote down are null."""
+
+    status: TaskStatus
+    type: str = Field(description="http, job, sleep, wait_for_webhook, command or workflow.")
+    status_code: int | None = Field(default=None, description="Of the last answer to an HTTP task.")
+    duration_ms: int | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    attempt: int | None = None
+    max_attempts: int | None = None
+    error: str | None = Field(default=None, description="Of the last attempt that failed.")
+    reason: str | None = Field(default=None, description="Why it was skipped, failed, ran, or waits.")
+    is_truncated: bool = Field(default=False, description="The answer was too large and was cut.")
+    wake_at: datetime | None = Field(default=None, description="When it will go on, or stop waiting.")
+    worker: str | None = None
+    child_run_id: str | None = Field(default=None, description="The run it started that is most worth a look.")
+    instances: Counts | None = Field(default=None, description="Of a fanned-out task.")
+
+
+class NamedTask(Task):
+    """A task in a list."""
+
+    name: str
+
+
+class Instance(Shown):
+    """One copy of a fanned-out task; a task that is not fanned out has one, number 0."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "index": 0,
+                    "job_id": "01890a5d-ac96-774b-bcce-b302099a8058",
+                    "status": "success",
+                    "attempt": 1,
+                    "max_attempts": 3,
+                    "result": {"rows": 7},
+                    "error": None,
+                    "errors": [],
+                    "worker": None,
+                    "started_at": "2026-02-22T10:05:00Z",
+                    "finished_at": "2026-02-22T10:05:01Z",
+                }
+            ]
+        }
+    )
+
+    index: int
+    job_id: str
+    status: TaskStatus
+    attempt: int
+    max_attempts: int
+    result: Any
+    error: str | None
+    errors: list[dict[str, Any]]
+    worker: str | None
+    started_at: datetime
+    finished_at: datetime | None
+
+
+class LogLine(Shown):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "task": "load",
+                    "index": 3,
+                    "attempt": 1,
+                    "at": "2026-02-22T10:05:01Z",
+                    "level": "INFO",
+                    "message": "7 rows",
+                }
+            ]
+        }
+    )
+
+    task: str
+    index: int
+    attempt: int
+    at: datetime
+    level: str
+    message: str
+
+
+def task(step: StepAccount, now: datetime) -> Task:
+    return Task(**_fields(step, now))
+
+
+def named_task(step: StepAccount, now: datetime) -> NamedTask:
+    return NamedTask(name=step.step.name, **_fields(step, now))
+
+
+def instance(row: InstanceRow) -> Instance:
+    status = words.INSTANCES[row.status]
+    begun = status in (TaskStatus.RUNNING, TaskStatus.SUCCESS)
+    open_ = status in (TaskStatus.PENDING, TaskStatus.RUNNING)
+    return Instance(
+        index=row.item,
+        job_id=str(row.job_id),
+        status=status,
+        attempt=row.attempts + begun,
+        max_attempts=row.max_attempts,
+        result=row.result,
+        error=row.last_error,
+        errors=row.errors,
+        worker=row.leased_by,
+        started_at=row.created_at,
+        finished_at=None if open_ else row.updated_at,
+    )
+
+
+def log_line(name: str, row: RunLine) -> LogLine:
+    return LogLine(task=name, index=row.item, attempt=row.attempt, at=row.at, level=row.level, message=row.message)
+
+
+def milliseconds(span: timedelta | None) -> int | None:
+    return None if span is None else round(span / timedelta(milliseconds=1))
+
+
+def _fields(step: StepAccount, now: datetime) -> dict[str, Any]:
+    job = step.job if step.fan is None else None
+    spoiled = step.failed or step.job
+    answer = step.answer
+    took = milliseconds(step.took(now))
+    return {
+        "status": words.task_status(step.letter, step.step.action, step.code),
+        "type": words.TYPES[type(step.step.action)],
+        "status_code": answer.status_code if answer else None,
+        "duration_ms": took if answer is None or answer.duration_ms is None else answer.duration_ms,
+        "started_at": _began(step),
+        "finished_at": None if step.letter in OPEN or step.letter is Letter.SKIPPED else step.ended_at,
+        "attempt": job.attempts if job else None,
+        "max_attempts": job.max_attempts if job else None,
+        "error": spoiled.error if spoiled else None,
+        "reason": step.reason or step.held,
+        "is_truncated": answer is not None and answer.is_truncated,
+        "wake_at": step.wakes_at,
+        "worker": job.worker if job else None,
+        "child_run_id": str(step.below.id) if step.below else None,
+        "instances": _counts(step.fan) if step.fan else None,
+    }
+
+
+def _began(step: StepAccount) -> datetime | None:
+    if step.letter in (Letter.WAITING, Letter.SKIPPED):
+        return None
+    if step.began_at is None and step.wakes_at is not None:  # a sleep has no row of its own but its timer
+        action = step.step.action
+        span = action.duration if isinstance(action, SleepAction) else None
+        span = action.timeout if isinstance(action, HookAction) else span
+        return step.wakes_at - span if span is not None else None
+    return step.began_at
+
+
+def _counts(fan: Fan) -> Counts:
+    return Counts(
+        count=fan.count,
+        pending=fan.count - fan.ended - fan.active,
+        running=fan.active,
+        success=fan.succeeded,
+        failed=fan.failed,
+        cancelled=fan.cancelled,
+    )

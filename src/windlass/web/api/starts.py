@@ -1,0 +1,105 @@
+"""Start runs: by a trigger whose body is the payload, or by an order that says more."""
+
+import asyncio
+import contextlib
+from datetime import timedelta
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Query, Request
+from pydantic import Field
+
+from windlass.app import Windlass
+from windlass.core import duration
+from windlass.core.document import PAYLOAD_LIMIT
+from windlass.engine import accounts, runs, specs
+from windlass.engine.starts import RunSpec
+from windlass.errors import Conflict, Invalid
+from windlass.web.api import bodies
+from windlass.web.api import schemas_runs as schemas
+from windlass.web.api.given import App, Name
+from windlass.web.api.outputs import plain
+from windlass.web.api.schemas import Data, told
+from windlass.web.api.schemas_runs import Started, WaitedRun
+
+router = APIRouter(prefix="/workflows", tags=["runs"])
+
+MAX_WAIT = 60
+Wait = Annotated[
+    float | None,
+    Query(ge=0, le=MAX_WAIT, description="Wait so many seconds for the end, and answer with the run and its output."),
+]
+Key = Annotated[
+    str | None,
+    Header(alias="Idempotency-Key", max_length=1024, description="A known key answers with the run that has it."),
+]
+PAYLOAD: dict[str, Any] = {
+    "requestBody": {
+        "description": "The payload as it is: any JSON value; nothing is as good as {}.",
+        "content": {"application/json": {"schema": {}, "example": {"order_id": 123, "email": "alice@example.com"}}},
+    }
+}
+
+
+class Order(bodies.Asked):
+    """What a run is to be. `max_duration` is a text such as 1h30m, or a number of seconds."""
+
+    input: Any = None
+    labels: dict[str, str] = Field(default={})
+    idempotency_key: str | None = None
+    max_duration: float | str | None = None
+
+
+ORDER = bodies.described(Order, {"input": {"order_id": 123}, "labels": {"team": "shop"}, "max_duration": "1h"})
+
+
+@router.post(
+    "/{ref}/trigger",
+    summary="Trigger a workflow",
+    status_code=201,
+    openapi_extra=PAYLOAD,
+    responses=told(404, 409, 413, 422),
+)
+async def trigger(
+    app: App, name: Name, request: Request, key: Key = None, wait: Wait = None
+) -> Data[Started] | Data[WaitedRun]:
+    """Start a run; the body is its input."""
+    payload = await bodies.value(request, limit=PAYLOAD_LIMIT, default={})
+    return await _start(app, name, RunSpec(input=payload, idempotency_key=key), wait)
+
+
+@router.post(
+    "/{ref}/runs", summary="Start a run", status_code=201, openapi_extra=ORDER, responses=told(404, 409, 413, 422)
+)
+async def start(
+    app: App, name: Name, request: Request, key: Key = None, wait: Wait = None
+) -> Data[Started] | Data[WaitedRun]:
+    """Start a run with an input, labels, a key, a time limit."""
+    order = await bodies.model(request, Order, limit=PAYLOAD_LIMIT + bodies.ROOM)
+    if key is not None and order.idempotency_key not in (None, key):
+        raise Invalid("idempotency_key differs from the header Idempotency-Key", field="idempotency_key")
+    spec = RunSpec(
+        input=order.input if "input" in order.model_fields_set else {},
+        labels=order.labels,
+        idempotency_key=order.idempotency_key or key,
+        max_duration=_span(order.max_duration),
+    )
+    return await _start(app, name, spec, wait)
+
+
+async def _start(app: Windlass, name: str, spec: RunSpec, wait: float | None) -> Data[Started] | Data[WaitedRun]:
+    [run] = await app.start_many(name, [spec])
+    unit = await app.open()
+    if wait is None:
+        return Data[Started](data=schemas.started(await runs.get(unit, run.id)))
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(run.ended(), wait)
+    account = await accounts.account(unit, run.id, answers=True)
+    output = None
+    if not account.is_live:
+        with contextlib.suppress(Conflict):  # more than fits in here
+            output = plain(await runs.output(unit, run.id))
+    return Data[WaitedRun](data=schemas.waited(account, output))
+
+
+def _span(given: float | str | None) -> timedelta | None:
+    return duration.parse(given, field="max_duration") if isinstance(given, str) else specs.span(given, "max_duration")

@@ -1,0 +1,73 @@
+"""/runs/{run_id}/tasks: what became of each task, its instances, its output and its logs."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query
+
+from windlass.engine import accounts, runs
+from windlass.web.api import schemas_tasks as schemas
+from windlass.web.api.given import Open, RunId, naming_a_task
+from windlass.web.api.outputs import plain
+from windlass.web.api.paging import MAX_INT, Limit, place_of, place_text
+from windlass.web.api.run import Attempt, Cursor, Index
+from windlass.web.api.schemas import Data, Listing, told
+from windlass.web.api.schemas_tasks import Instance, LogLine, NamedTask
+
+router = APIRouter(prefix="/{run_id}/tasks", tags=["tasks"])
+
+TaskName = Annotated[str, Path(description="The name of a task.", examples=["charge"])]
+
+
+@router.get("", summary="List the tasks of a run", responses=told(404))
+async def list_(unit: Open, run_id: RunId) -> Listing[NamedTask]:
+    """All of them, in the order of the definition."""
+    account = await accounts.account(unit, run_id, answers=True)
+    return Listing[NamedTask](data=[schemas.named_task(step, account.now) for step in account.steps])
+
+
+@router.get("/{task}", summary="Get a task of a run", responses=told(404))
+async def get(unit: Open, run_id: RunId, task: TaskName) -> Data[NamedTask]:
+    account = await accounts.account(unit, run_id, answers=True)
+    with naming_a_task():
+        step = account.steps[runs.step_number(account.workflow, task)]
+    return Data[NamedTask](data=schemas.named_task(step, account.now))
+
+
+@router.get("/{task}/instances", summary="List the instances of a task", responses=told(404, 422))
+async def instances(
+    unit: Open,
+    run_id: RunId,
+    task: TaskName,
+    after: Annotated[int, Query(ge=-1, lt=MAX_INT, description="Go on after this instance.")] = -1,
+    limit: Limit = 100,
+) -> Listing[Instance]:
+    """In order, with the result of each. Sleeps, waits and tasks that start other runs have none."""
+    with naming_a_task():
+        found = await runs.instances(unit, run_id, task, after=after, limit=limit)
+    next_ = str(found[-1].item) if len(found) == limit else None
+    return Listing[Instance](data=[schemas.instance(row) for row in found], next=next_)
+
+
+@router.get("/{task}/output", summary="Get what a task gave", responses=told(404, 409))
+async def output(unit: Open, run_id: RunId, task: TaskName) -> Data[Any]:
+    """A job's result, the body of an answer or of a callback; of a fanned-out task the list by index."""
+    with naming_a_task():
+        return Data[Any](data=plain(await runs.step_output(unit, run_id, task)))
+
+
+@router.get("/{task}/logs", summary="Read the logs of a task", responses=told(404, 422))
+async def logs(
+    unit: Open,
+    run_id: RunId,
+    task: TaskName,
+    index: Index = None,
+    attempt: Attempt = None,
+    after: Cursor = None,
+    limit: Limit = 100,
+) -> Listing[LogLine]:
+    """What its handler logged, in the order of time; of all instances and attempts unless one is named."""
+    start = place_of(after)
+    with naming_a_task():
+        found = await accounts.lines(unit, run_id, step=task, index=index, attempt=attempt, after=start, limit=limit)
+    next_ = place_text(found[-1][1].place) if len(found) == limit else None
+    return Listing[LogLine](data=[schemas.log_line(name, row) for name, row in found], next=next_)

@@ -1,0 +1,164 @@
+"""/workflows: publish, look, switch on and off, delete."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+
+from windlass.app import Windlass
+from windlass.engine import triggers, workflows
+from windlass.engine.unit import Unit
+from windlass.engine.workflows import Published
+from windlass.errors import Invalid, InvalidWorkflow, NotFound
+from windlass.web.api import bodies
+from windlass.web.api import schemas_workflows as schemas
+from windlass.web.api.given import App, Name, Open
+from windlass.web.api.paging import MAX_INT, Limit
+from windlass.web.api.schemas import Data, Listing, told
+from windlass.web.api.schemas_workflows import (
+    Difference,
+    PublishedWorkflow,
+    Version,
+    VersionDetail,
+    Workflow,
+    WorkflowDetail,
+)
+
+router = APIRouter(prefix="/workflows", tags=["workflows"])
+
+DOCUMENT_LIMIT = 2 * 1_048_576  # with its blanks; what it says may have a million bytes
+SHOWN_VERSIONS = 10
+EXAMPLE: dict[str, Any] = {
+    "name": "order-processing",
+    "trigger": "api",
+    "tasks": {
+        "charge": {
+            "url": "https://myapp.com/api/charge",
+            "method": "POST",
+            "headers": {"Authorization": "Bearer {{trigger.body.token}}"},
+            "body": {"order_id": "{{trigger.body.order_id}}"},
+            "retries": 3,
+            "timeout": 30000,
+        },
+        "send-receipt": {
+            "needs": ["charge"],
+            "if": "tasks.charge.status_code == 200",
+            "url": "https://myapp.com/api/send-receipt",
+            "method": "POST",
+            "body": {"email": "{{trigger.body.email}}"},
+        },
+    },
+}
+DEFINITION = {"schema": {"$ref": "#/components/schemas/WorkflowDefinition"}, "example": EXAMPLE}
+BODY: dict[str, Any] = {"requestBody": {"required": True, "content": {"application/json": DEFINITION}}}
+Number = Annotated[int | None, Query(ge=1, le=MAX_INT)]
+
+
+@router.get("", summary="List workflows", responses=told(422))
+async def list_(
+    unit: Open,
+    after: Annotated[str, Query(max_length=100, description="Go on after this name.")] = "",
+    limit: Limit = 50,
+) -> Listing[Workflow]:
+    """By name."""
+    page = await workflows.list_(unit, after=after, limit=limit)
+    return Listing[Workflow](data=[schemas.line(row) for row in page.workflows], next=page.next)
+
+
+@router.post(
+    "",
+    summary="Create or update a workflow",
+    status_code=201,
+    openapi_extra=BODY,
+    responses={200: {"model": Data[PublishedWorkflow], "description": "The name was there."}, **told(413, 422)},
+)
+async def publish(app: App, request: Request, response: Response) -> Data[PublishedWorkflow]:
+    """Upsert by name: 201 for a new name, else 200; what equals the live version makes no new one."""
+    made, shown = await _publish(app, await _document(request))
+    response.status_code = 201 if made.created else 200
+    return shown
+
+
+@router.get("/{ref}", summary="Get a workflow", responses=told(404))
+async def get(unit: Open, name: Name) -> Data[WorkflowDetail]:
+    """The definition with its tasks, the latest versions, the next tick."""
+    row = await workflows.get(unit, name)
+    versions = await workflows.versions(unit, name, limit=SHOWN_VERSIONS)
+    schedule = None if isinstance(row.document["trigger"], str) else await _schedule(unit, name)
+    return Data[WorkflowDetail](data=schemas.detail(row, versions.versions, schedule))
+
+
+@router.put("/{ref}", summary="Replace a workflow", openapi_extra=BODY, responses=told(404, 413, 422))
+async def replace(app: App, unit: Open, name: Name, request: Request) -> Data[PublishedWorkflow]:
+    """A new version of one that exists. Runs under way go on with theirs."""
+    document = await _document(request)
+    if isinstance(document, dict) and document.setdefault("name", name) != name:
+        raise Invalid(f"name is {document['name']!r}: it must be {name!r}, or be left out", field="name")
+    await workflows.get(unit, name)
+    return (await _publish(app, document))[1]
+
+
+@router.delete("/{ref}", summary="Delete a workflow", status_code=204, responses=told(404))
+async def delete(unit: Open, name: Name) -> None:
+    """Soft: the name is free, and runs under way go on to their end."""
+    await workflows.delete(unit, name)
+
+
+@router.post("/{ref}/enable", summary="Let new runs start", responses=told(404))
+async def enable(unit: Open, name: Name) -> Data[Workflow]:
+    await workflows.enable(unit, name)
+    return Data[Workflow](data=schemas.summary(await workflows.get(unit, name)))
+
+
+@router.post("/{ref}/disable", summary="Refuse new runs", responses=told(404))
+async def disable(unit: Open, name: Name) -> Data[Workflow]:
+    """Runs under way go on; its schedule is silent."""
+    await workflows.enable(unit, name, False)
+    return Data[Workflow](data=schemas.summary(await workflows.get(unit, name)))
+
+
+@router.get("/{ref}/versions", summary="List the versions of a workflow", responses=told(404, 422))
+async def versions(unit: Open, name: Name, before: Number = None, limit: Limit = 50) -> Listing[Version]:
+    """Newest first."""
+    page = await workflows.versions(unit, name, before=before, limit=limit)
+    next_ = None if page.next is None else str(page.next)
+    return Listing[Version](data=[schemas.version(row) for row in page.versions], next=next_)
+
+
+@router.get("/{ref}/versions/{number}", summary="Get a version of a workflow", responses=told(404, 422))
+async def version(unit: Open, name: Name, number: int) -> Data[VersionDetail]:
+    return Data[VersionDetail](data=schemas.version_detail(await workflows.get(unit, name, number=number)))
+
+
+@router.get("/{ref}/diff", summary="Compare two versions of a workflow", responses=told(404, 422))
+async def diff(
+    unit: Open, name: Name, from_: Annotated[Number, Query(alias="from")] = None, to: Number = None
+) -> Data[Difference]:
+    """Without numbers: the live version with the one before it."""
+    live = (await workflows.get(unit, name)).live if from_ is None or to is None else 0
+    new = to or live
+    old = from_ or max(new - 1, 1)
+    lines = await workflows.compare(unit, name, old, new)
+    return Data[Difference](data=schemas.difference(old, new, lines))
+
+
+async def _document(request: Request) -> Any:
+    document = await bodies.value(request, limit=DOCUMENT_LIMIT, unique=True)
+    if not isinstance(document, dict):
+        raise InvalidWorkflow([("body", "a workflow is an object with a name and tasks")])
+    return document
+
+
+async def _publish(app: Windlass, document: Any) -> tuple[Published, Data[PublishedWorkflow]]:
+    unit = await app.open()
+    [made] = await app.deploy(document)
+    row = await workflows.get(unit, made.name)
+    address = triggers.address(unit, made.token) if made.token is not None else None
+    shown = schemas.published(row, changed=made.changed, webhook_url=address)
+    return made, Data[PublishedWorkflow](data=shown)
+
+
+async def _schedule(unit: Unit, name: str) -> triggers.ScheduleRow | None:
+    try:
+        return await triggers.get(unit, name)
+    except NotFound:  # published by somebody else without a cron a moment ago
+        return None

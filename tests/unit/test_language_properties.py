@@ -1,0 +1,76 @@
+"""The bounded twin of tests/fuzz/fuzz_language.py: texts that look like the language, thrown at all of its readers."""
+
+from typing import Any
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from windlass.core import binding
+from windlass.core.expression import evaluate, parse
+from windlass.core.facts import Facts, JsonText, TaskFacts
+from windlass.errors import Invalid, InvalidExpression, TemplateError
+
+COMPILERS = (binding.compile, binding.compile_url, binding.compile_header, binding.compile_command)
+LONGEST = 5000  # of a sentence about an expression
+
+NAMES = "tasks trigger input wait item index run a body output status headers url id true false null"
+SIGNS = (
+    "{{ }} { } . [ ] ( ) , ' \" \\ == != < >= && || ! in len( contains( success() failure() always() / ? # $( ` << @"
+)
+VALUES = "0 -1 1e9 1e999 999999999999 https:// é ٣ ² \U0001f600"
+words = st.sampled_from([*NAMES.split(), *SIGNS.split(), *VALUES.split(), "\n", " ", "\t", "\x00"])
+texts = st.lists(words, max_size=30).map("".join) | st.text(max_size=60)
+bodies = st.sampled_from(
+    ['{"a": [1, {"b": null}]}', "[" * 2000, "1" * 5000, "NaN", '"\\ud800"', "", "x", "1e999"]
+) | st.text(max_size=20)
+
+
+def facts_of(body: str, text: str) -> Facts:
+    read = JsonText(body)
+    task = TaskFacts(status="success", status_code=200, body=read, headers={"x": text})
+    return Facts(
+        trigger_body=read, trigger_headers={"x": text}, tasks={"a": task}, waits={"a": "u"}, item=text, index=0
+    )
+
+
+@settings(max_examples=300)
+@given(texts, bodies)
+@example("{{tasks.a.body}}", "[" * 2000)
+@example("{{input}}{{input}}", '"\\ud800"')
+def test_every_text_is_read_or_refused_and_what_was_read_has_an_answer(text: str, body: str) -> None:
+    facts = facts_of(body, text)
+    judge(text, facts)
+    for compiler in COMPILERS:
+        fill(compiler, text, facts)
+
+
+@settings(max_examples=200)
+@given(
+    st.recursive(texts, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4)), bodies
+)
+def test_every_document_is_read_or_refused_and_its_references_are_known_before(value: Any, body: str) -> None:
+    try:
+        made = binding.compile(value)
+    except Invalid:
+        return
+    assert made.is_constant is (not made.references)
+    try:
+        made.resolve(facts_of(body, "x"))
+    except TemplateError as error:
+        assert error.path in {path.text for path in made.references}  # noqa: PT017
+
+
+def judge(text: str, facts: Facts) -> None:
+    try:
+        expression = parse(text)
+    except InvalidExpression as error:
+        assert 1 <= error.column <= len(text) + 1  # noqa: PT017
+        return
+    assert len(evaluate(expression, facts).text) < LONGEST
+
+
+def fill(compiler: Any, text: str, facts: Facts) -> None:
+    try:
+        compiler(text).resolve(facts)
+    except Invalid:
+        return

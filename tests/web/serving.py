@@ -1,0 +1,94 @@
+"""A real server for a test, and a client that holds every answer to the OpenAPI document."""
+
+import contextlib
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+from jsonschema import Draft202012Validator
+
+from windlass import Windlass
+from windlass.web import asgi
+from windlass.web.guard import GuardOptions
+from windlass.web.server import listen, serving
+
+API = "/api/v1"
+Document = dict[str, Any]
+
+
+@contextlib.asynccontextmanager
+async def served(app: Windlass, *, keys: tuple[str, ...] = (), **options: Any) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of the API; its answers are checked. Paths begin with /api/v1."""
+    listener = listen("127.0.0.1", 0, keys=keys)
+    guard = GuardOptions(host=listener.host, keys=keys, **options)
+    headers = {"x-api-key": keys[0]} if keys else {}
+    async with (
+        serving(asgi.build(app, guard), listener),
+        httpx.AsyncClient(base_url=listener.url, headers=headers, timeout=30) as http,
+    ):
+        document = (await http.get("/openapi.json")).json()
+
+        async def conforms(answer: httpx.Response) -> None:
+            await answer.aread()
+            check(document, answer)
+
+        http.event_hooks["response"].append(conforms)
+        http.base_url = httpx.URL(listener.url + API)
+        yield http
+
+
+def check(document: Document, answer: httpx.Response) -> None:
+    """The status is documented, and the body has the shape that is documented for it."""
+    operation = find(document, answer.request)
+    if operation is None:
+        assert answer.status_code in (404, 405)
+        return
+    told = operation["responses"].get(str(answer.status_code))
+    assert told is not None, f"{answer.request.method} {answer.request.url}: {answer.status_code} is not documented"
+    told = resolved(document, told)
+    media = answer.headers.get("content-type", "").partition(";")[0]
+    assert "x-request-id" in answer.headers
+    if "content" not in told:
+        assert answer.status_code == 204
+        return
+    schema = {**told["content"][media]["schema"], "components": document["components"]}
+    problems = [*Draft202012Validator(schema).iter_errors(answer.json())]
+    assert not problems, problems[:3]
+
+
+def find(document: Document, request: httpx.Request) -> Document | None:
+    """The operation of a request; a path without parameters comes before one with them."""
+    found = [path for path in document["paths"] if matches(path, request.url.path)]
+    for path in sorted(found, key=lambda path: path.count("{")):
+        operation: Document | None = document["paths"][path].get(request.method.lower())
+        if operation is not None:
+            return operation
+    return None
+
+
+def matches(template: str, path: str) -> bool:
+    pattern = "[^/]+".join(map(re.escape, re.split(r"\{[^}]+\}", template)))
+    return re.fullmatch(pattern, path) is not None
+
+
+def resolved(document: Document, part: Document) -> Document:
+    while "$ref" in part:
+        found: Any = document
+        for name in part["$ref"].removeprefix("#/").split("/"):
+            found = found[name]
+        part = found
+    return part
+
+
+def problem(answer: httpx.Response, status: int) -> Document:
+    """The problem document of a refusal."""
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json"), answer.text
+    found: Document = answer.json()
+    assert found["status"] == status
+    return found
+
+
+def fields(answer: httpx.Response) -> list[str]:
+    """Which fields a 422 names."""
+    return [error["field"] for error in problem(answer, 422)["errors"]]
