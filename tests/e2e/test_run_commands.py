@@ -290,7 +290,9 @@ async def terminal(cli: Cli, *arguments: str) -> tuple[int, str]:
     ours, theirs = os.openpty()
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "windlass", *arguments),
-        **dict.fromkeys(("stdin", "stdout", "stderr"), theirs),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
         cwd=cli.folder,
         env={**cli.environment(), "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "30"},
     )

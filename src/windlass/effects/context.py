@@ -19,8 +19,8 @@ MAX_MESSAGE = 8192
 job_logger = logging.getLogger("windlass.job")
 _current: ContextVar["Context | None"] = ContextVar("windlass_context", default=None)
 
-# job id, attempt, line number, time, level, message
-Keep = Callable[[tuple[UUID, int, int, datetime, str, str]], None]
+# job id, epoch, attempt, line number, time, level, message
+Keep = Callable[[tuple[UUID, int, int, int, datetime, str, str]], None]
 
 
 class Upstream(Mapping[str, Any]):
@@ -113,7 +113,7 @@ class Context:
             return
         if self._lines == MAX_LINES + 1:
             level, message = "WARNING", f"more than {MAX_LINES} lines: the rest of this attempt is not kept"
-        self._keep((self.id, self.attempt, self._lines, datetime.now(UTC), level, plain(message[:MAX_MESSAGE])))
+        self._keep((self.id, self.epoch, self.attempt, self._lines, datetime.now(UTC), level, plain(message[:MAX_MESSAGE])))
 
 
 def current() -> Context | None:

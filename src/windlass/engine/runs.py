@@ -212,7 +212,7 @@ async def _steer(
         held = await _held(conn, unit, id_)
         if (RunState(held.state), move) not in RUN_EDGES:
             allowed = [state for state, known in RUN_EDGES if known is move]
-            raise Conflict(f"run {id_} is {held.state} and cannot be {word}: only {' and '.join(allowed)} runs can be")
+            raise Conflict(f"run {id_} is {held.state} and cannot be {word}: only {_listed(allowed)} runs can be")
         workflow = (await unit.definitions.of(conn, [held.version_id]))[held.version_id]
         asked = event(workflow)
         if move is not RunMove.CANCEL:
@@ -228,6 +228,10 @@ def _told(event: Event, workflow: Workflow) -> str:
     if isinstance(event, RerunAsked):
         return f"from step {workflow.steps[event.step].name}"
     return "what failed is done again"
+
+
+def _listed(words: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
 async def _held(conn: Connection, unit: Unit, id_: UUID) -> Held:

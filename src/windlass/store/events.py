@@ -10,8 +10,8 @@ from windlass.store.rows import Event, LogLine, event
 
 _SQL = {name: query.sql for name, query in load("events").items()}
 
-# job id, attempt, line number, time, level, message
-Line = tuple[UUID, int, int, datetime, str, str]
+# job id, epoch, attempt, line number, time, level, message
+Line = tuple[UUID, int, int, int, datetime, str, str]
 
 
 async def of_job(conn: Connection, job: UUID, *, limit: int = 1000) -> list[Event]:

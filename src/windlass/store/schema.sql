@@ -68,8 +68,9 @@ table windlass.job_log
   at timestamp with time zone not null
   level text not null
   message text not null
-  constraint job_log_pkey PRIMARY KEY (job_id, attempt, line)
-  CREATE UNIQUE INDEX job_log_pkey ON windlass.job_log USING btree (job_id, attempt, line)
+  epoch integer not null default 0
+  constraint job_log_pkey PRIMARY KEY (job_id, epoch, attempt, line)
+  CREATE UNIQUE INDEX job_log_pkey ON windlass.job_log USING btree (job_id, epoch, attempt, line)
 
 table windlass.migration
   version integer not null

@@ -124,6 +124,10 @@ create unique index idx_workflow_run_step on workflow.workflow_run (run_id, step
 create index idx_workflow_run_unsettled on workflow.workflow_run (run_id)
   where not settled and (status in ('succeeded', 'failed', 'cancelled') or deleted_at is not null);
 
+-- A job that is started over counts its attempts afresh: their lines are apart.
+alter table windlass.job_log add column epoch int not null default 0;
+alter table windlass.job_log drop constraint job_log_pkey, add primary key (job_id, epoch, attempt, line);
+
 -- An id that sorts by time, for rows that are made in bulk by a statement.
 create function windlass.new_id() returns uuid language sql volatile parallel safe
   return encode(set_byte(set_byte(overlay(uuid_send(gen_random_uuid())

@@ -6,14 +6,14 @@ select id, event_type, data, actor, attempt, created_at from workflow.workflow_e
 
 -- name: insert_lines
 -- Keep lines that handlers logged. A line sent twice is kept once.
-insert into windlass.job_log (job_id, attempt, line, at, level, message)
-select * from unnest($1::uuid[], $2::int[], $3::int[], $4::timestamptz[], $5::text[], $6::text[])
+insert into windlass.job_log (job_id, epoch, attempt, line, at, level, message)
+select * from unnest($1::uuid[], $2::int[], $3::int[], $4::int[], $5::timestamptz[], $6::text[], $7::text[])
 on conflict do nothing
 
 -- name: lines
 -- What a job's handler logged, by attempt.
 select attempt, line, at, level, message from windlass.job_log
- where job_id = $1 and ($2::int is null or attempt = $2) order by attempt, line
+ where job_id = $1 and ($2::int is null or attempt = $2) order by epoch, attempt, line
 
 -- name: make_partitions
 -- Partitions for this week and the next two.

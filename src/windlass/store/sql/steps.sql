@@ -174,5 +174,8 @@ select j.item, j.id, j.status, j.attempt, j.lost, j.max_attempts, j.result, j.la
 
 -- name: jobs
 -- The first instance of each step that has a job: what people see of a step.
-select distinct on (step) step, id, status, attempt, lost, max_attempts, last_error, leased_by, created_at, updated_at
-  from workflow.workflow_run where run_id = $1 order by step, item
+select s.step, j.* from windlass.run r cross join lateral generate_series(0, length(r.steps) - 1) as s(step)
+ cross join lateral (
+   select id, status, attempt, lost, max_attempts, last_error, leased_by, created_at, updated_at
+     from workflow.workflow_run j where j.run_id = r.id and j.step = s.step order by j.item limit 1) as j
+ where r.id = $1

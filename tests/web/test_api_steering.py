@@ -1,0 +1,137 @@
+"""Cancel, retry and rerun over real HTTP; one run, and many at once."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.engine.playing import Fails, Player
+from tests.web.serving import fields, problem, served
+from windlass import Windlass
+
+CHAIN: dict[str, Any] = {
+    "name": "chain",
+    "tasks": {"a": {"job": "a"}, "b": {"needs": ["a"], "job": "b", "max_attempts": 1}},
+}
+
+
+def data(answer: httpx.Response, status: int = 200) -> Any:
+    assert answer.status_code == status, answer.text
+    return answer.json()["data"]
+
+
+async def start(http: httpx.AsyncClient, name: str = "chain", **order: Any) -> str:
+    return str(data(await http.post(f"/workflows/{name}/runs", json=order), 201)["run_id"])
+
+
+async def failed(app: Windlass, http: httpx.AsyncClient, count: int, **order: Any) -> list[str]:
+    """So many runs that failed, oldest first."""
+    await http.post("/workflows", json=CHAIN)
+    ids = [await start(http, **order) for _ in range(count)]
+    player = await Player.hello(await app.open())
+    await player.play({"b": Fails("boom", for_good=True)})
+    return ids
+
+
+async def test_rerun_from_a_task_with_another_input(app: Windlass) -> None:
+    async with served(app) as http:
+        await http.post("/workflows", json=CHAIN)
+        run = await start(http, input={"n": 1})
+        problem(await http.post(f"/runs/{run}/rerun", json={"from": "b"}), 409)
+        player = await Player.hello(await app.open())
+        await player.play()
+        again = data(await http.post(f"/runs/{run}/rerun", json={"from": "b", "input": {"n": 2}}))
+        shown = data(await http.get(f"/runs/{run}"))
+        await player.play()
+        kept = data(await http.post(f"/workflows/chain/runs/{run}/rerun", json={"from": "a"}))
+        assert data(await http.get(f"/runs/{run}"))["input"] == {"n": 2}
+    assert (again["status"], again["retried"], kept["retried"]) == ("running", 1, 2)
+    assert {name: task["status"] for name, task in shown["tasks"].items()} == {"a": "success", "b": "running"}
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [({}, "from"), ({"from": "z"}, "from"), ({"from": 7}, "from"), ({"from": "a", "step": "b"}, "step")],
+    ids=str,
+)
+async def test_a_rerun_that_makes_no_sense_is_refused(app: Windlass, body: dict[str, Any], field: str) -> None:
+    async with served(app) as http:
+        [run] = await failed(app, http, 1)
+        assert fields(await http.post(f"/runs/{run}/rerun", json=body)) == [field]
+        assert data(await http.get(f"/runs/{run}"))["status"] == "failed"
+
+
+async def test_many_are_cancelled_a_batch_at_a_time(app: Windlass) -> None:
+    async with served(app) as http:
+        await http.post("/workflows", json=CHAIN)
+        ids = [await start(http, labels={"team": "a"}) for _ in range(5)]
+        other = await start(http, labels={"team": "b"})
+        which: dict[str, Any] = {"workflow": "chain", "labels": {"team": "a"}, "reason": "wrong bucket"}
+        counted = data(await http.post("/runs/cancel", json={**which, "dry_run": True}))
+        first = data(await http.post("/runs/cancel", json={**which, "limit": 3}))
+        rest = data(await http.post("/runs/cancel", json={**which, "before": first["next"]}))
+        none = data(await http.post("/runs/cancel", json=which))
+        states = {run["id"]: run["status"] for run in data(await http.get("/runs"))}
+        reason = data(await http.get(f"/runs/{ids[0]}"))["reason"]
+    assert counted == {"dry_run": True, "done": 0, "left": 5, "runs": [], "next": None}
+    assert (first["runs"], first["left"], first["next"]) == (ids[:1:-1], 2, ids[2])
+    assert (rest["runs"], rest["left"], rest["next"]) == (ids[1::-1], 0, None)
+    assert (none["done"], none["left"]) == (0, 0)
+    assert states == {**dict.fromkeys(ids, "cancelled"), other: "running"}
+    assert reason == "wrong bucket"
+
+
+async def test_many_are_retried_a_batch_at_a_time(app: Windlass) -> None:
+    async with served(app) as http:
+        ids = await failed(app, http, 4)
+        counted = data(await http.post("/runs/retry", json={"status": ["failed"], "dry_run": True}))
+        first = data(await http.post("/runs/retry", json={"workflow": "chain", "limit": 3}))
+        rest = data(await http.post("/runs/retry", json={"all": True, "before": first["next"]}))
+        states = {run["status"] for run in data(await http.get("/runs"))}
+    assert counted["left"] == 4
+    assert (first["runs"], first["left"]) == (ids[:0:-1], 1)
+    assert (rest["runs"], rest["next"]) == (ids[:1], None)
+    assert states == {"running"}
+
+
+async def test_runs_below_others_are_left_to_those(app: Windlass) -> None:
+    async with served(app) as http:
+        await http.post("/workflows", json=CHAIN)
+        await http.post("/workflows", json={"name": "above", "tasks": {"sub": {"workflow": "chain"}}})
+        run = await start(http, "above")
+        player = await Player.hello(await app.open())
+        await player.play({"b": Fails("boom", for_good=True)})
+        assert len(data(await http.get("/runs", params={"status": "failed"}))) == 2
+        assert data(await http.post("/runs/retry", json={"all": True}))["runs"] == [run]
+        await player.play()
+        assert data(await http.get(f"/runs/{run}"))["status"] == "completed"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("cancel", {}, "body"),
+        ("retry", {}, "body"),
+        ("retry", {"dry_run": True}, "body"),
+        ("cancel", {"status": ["failed"]}, "status"),
+        ("retry", {"status": ["success"]}, "status"),
+        ("retry", {"status": "failed"}, "status"),
+        ("retry", {"status": ["done"]}, "status"),
+        ("cancel", {"workfow": "chain"}, "workfow"),
+        ("cancel", {"all": "yes"}, "all"),
+        ("cancel", {"all": True, "limit": 1001}, "limit"),
+        ("cancel", {"all": True, "before": "7"}, "before"),
+        ("cancel", {"labels": {"a": 1}}, "labels.a"),
+        ("cancel", {"inserted_after": "2026-01-01T00:00:00"}, "inserted_after"),
+        ("retry", {"all": True, "reason": "x"}, "reason"),
+        ("cancel", {"all": True, "reason": "x" * 10_000}, "reason"),
+        ("cancel", [], "body"),
+    ],
+    ids=str,
+)
+async def test_filters_that_make_no_sense_change_nothing(app: Windlass, path: str, body: Any, field: str) -> None:
+    async with served(app) as http:
+        await http.post("/workflows", json=CHAIN)
+        run = await start(http)
+        assert fields(await http.post(f"/runs/{path}", json=body)) == [field]
+        assert data(await http.get(f"/runs/{run}"))["status"] == "running"
