@@ -241,7 +241,7 @@ class Windlass(Catalogue):
     ) -> Sequence[Run]:
         """Start many runs of a workflow, all or none."""
         unit = await self.open()
-        await self.publish(workflow)
+        await self.publish()
         return [self._run(unit, id_) for id_ in await starts.start(unit, workflow, specs, connection=connection)]
 
     async def run(self, id: UUID) -> Run:  # noqa: A002

@@ -165,7 +165,7 @@ async def test_c2_30_lines_are_kept_for_each_instance_and_attempt(unit: Unit, pl
     assert moment is not None
     for _ in range(2):
         claimed = await player.take()
-        lines = [(job.id, job.number, 1, moment, "INFO", f"{job.item}/{job.number}") for job in claimed]
+        lines = [(job.id, 0, job.number, 1, moment, "INFO", f"{job.item}/{job.number}") for job in claimed]
         await work.turn(unit, Turn(worker="w1", lease=LEASE, lines=lines))
         for job in claimed:
             await player.end(job, Fails())

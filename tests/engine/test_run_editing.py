@@ -108,7 +108,6 @@ async def test_a_live_run_keeps_its_jobs_however_old(
     assert await state(unit, run) == "completed"
 
 
-@pytest.mark.xfail(reason="jobs.prune in jobs.sql must leave jobs of runs to runs.prune", strict=True)
 async def test_a_run_that_ended_lately_keeps_its_old_jobs(unit: Unit, player: Player, clock: Clock) -> None:
     """It may be retried, and what succeeded long ago is needed then."""
     run = await begin(
@@ -128,7 +127,6 @@ async def test_a_run_that_ended_lately_keeps_its_old_jobs(unit: Unit, player: Pl
     assert (await outputs.of_needs(unit, [job]))[job.id]["a"] == "a"
 
 
-@pytest.mark.xfail(reason="jobs.prune in jobs.sql must leave jobs of runs to runs.prune", strict=True)
 async def test_a_live_run_keeps_the_runs_below_it(unit: Unit, player: Player, conn: Connection, clock: Clock) -> None:
     """Their outputs are its own."""
     await publish(unit, node("x"), name="grandkid")

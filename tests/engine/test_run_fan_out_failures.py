@@ -177,9 +177,6 @@ async def test_who_went_on_through_a_retry_and_failed_is_not_taken_for_one_that_
     assert [job.item for job in await player.take()] == [1]
 
 
-@pytest.mark.xfail(
-    reason="work._news counts reports, not jobs: a zombie's beside the fresh one counts too", strict=True
-)
 async def test_two_reports_about_one_instance_in_one_turn_count_once(unit: Unit, player: Player) -> None:
     """The worker lost the job and claimed it again; both ends come in one turn, and the fence lets one through."""
     run = await begin(unit, node("b", fan_out=Parallel(3)))

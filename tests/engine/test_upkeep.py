@@ -150,7 +150,7 @@ async def test_pruning_removes_old_rows_in_small_batches_and_their_lines(
     unit: Unit, clock: Clock, conn: Connection
 ) -> None:
     old = await finished(unit, 7)
-    line = (old[0], 1, 1, datetime(2030, 1, 1, tzinfo=UTC), "INFO", "hello")
+    line = (old[0], 0, 1, 1, datetime(2030, 1, 1, tzinfo=UTC), "INFO", "hello")
     await work.turn(unit, Turn(worker="w1", lease=LEASE, lines=[line]))
     clock.move(MONTH)
     young = await finished(unit, 2)

@@ -113,7 +113,9 @@ class Context:
             return
         if self._lines == MAX_LINES + 1:
             level, message = "WARNING", f"more than {MAX_LINES} lines: the rest of this attempt is not kept"
-        self._keep((self.id, self.epoch, self.attempt, self._lines, datetime.now(UTC), level, plain(message[:MAX_MESSAGE])))
+        self._keep(
+            (self.id, self.epoch, self.attempt, self._lines, datetime.now(UTC), level, plain(message[:MAX_MESSAGE]))
+        )
 
 
 def current() -> Context | None:

@@ -13,6 +13,7 @@ from windlass.core.reason import Reason
 from windlass.core.run import RUN_EDGES, WORDS, Letter, RunMove, RunState
 from windlass.core.workflow import Workflow
 from windlass.engine import outputs
+from windlass.engine.outputs import TooMany
 from windlass.engine.settle import settle
 from windlass.engine.unit import Unit
 from windlass.engine.workflows import find_live
@@ -111,7 +112,7 @@ async def output(unit: Unit, id_: UUID) -> Any:
     async with unit.begin() as conn:
         row = await known(conn, unit, id_)
         workflow = (await unit.definitions.of(conn, [row.version_id]))[row.version_id]
-        return await outputs.of_run(conn, unit, id_, workflow.plan, row.letters)
+        return told(await outputs.of_run(conn, unit, id_, workflow.plan, row.letters))
 
 
 async def step_output(unit: Unit, id_: UUID, step: str) -> Any:
@@ -121,6 +122,13 @@ async def step_output(unit: Unit, id_: UUID, step: str) -> Any:
         workflow = (await unit.definitions.of(conn, [row.version_id]))[row.version_id]
         number = step_number(workflow, step)
         return (await outputs.of_steps(conn, unit, {id_: (workflow.plan, [number])}))[id_, number]
+
+
+def told(value: Any) -> Any:
+    """An output for people: in the place of a list that is too long stands a sentence."""
+    if isinstance(value, TooMany):
+        return value.text
+    return {name: told(part) for name, part in value.items()} if isinstance(value, dict) else value
 
 
 async def instances(unit: Unit, id_: UUID, step: str, *, after: int = -1, limit: int = 100) -> list[Instance]:

@@ -136,7 +136,8 @@ def _news(reports: Sequence[Report], states: Mapping[UUID, str], known: Containe
     """What the runs hear: each step that ended, instances counted together."""
     counts: Counter[tuple[UUID, int, Letter]] = Counter()
     reasons: dict[tuple[UUID, int, Letter], Reason] = {}
-    for report in reports:
+    latest = {report.job.id: report for report in sorted(reports, key=lambda report: report.job.claim_no)}
+    for report in latest.values():  # of two claims of a job the fence knows the last
         job, state = report.job, states.get(report.job.id, "pending")
         if job.run_id is None or job.step is None or state == "pending" or job.run_id not in known:
             continue

@@ -23,8 +23,8 @@ class Settler:
 
     async def tick(self) -> int:
         """One round; how many runs moved."""
-        told = await strays.settle_strays(self._unit, batch=self.options.batch)
-        return told + await strays.begin_held(self._unit, batch=self.options.batch)
+        begun = await strays.begin_held(self._unit, batch=self.options.batch)
+        return begun + await strays.settle_strays(self._unit, batch=self.options.batch)
 
     async def run(self, stop: asyncio.Event) -> None:
         async def round_() -> timedelta | None:

@@ -264,17 +264,17 @@ select j.* from workflow.workflow_run j
  where j.id = any(array(select id from page order by seq desc limit $6)) order by j.seq desc
 
 -- name: prune
--- Remove a batch of rows that ended before the cutoff: the oldest places of each (type, status). What a live run needs stays.
+-- Remove a batch of rows that ended before the cutoff: the oldest places of each (type, status). Steps go with their runs.
 with old as (
   select j.id from windlass.finished kind cross join lateral (
     select id, updated_at, run_id from workflow.workflow_run j
      where j.status in ('succeeded', 'failed', 'cancelled') and j.type = kind.type and j.status = kind.status
      order by seq limit $2 for update skip locked) as j
    where j.updated_at < windlass.now() - $1::interval
-     and not exists (select from windlass.run r where r.id = j.run_id and r.finished_at is null) limit $2),
+     and j.run_id is null limit $2),
 hidden as (
   select id from workflow.workflow_run j where deleted_at < windlass.now() - $1::interval
-     and not exists (select from windlass.run r where r.id = j.run_id and r.finished_at is null) limit $2),
+     and j.run_id is null limit $2),
 gone as (
   delete from workflow.workflow_run where id = any(array(select id from old union select id from hidden)) returning id),
 quiet as (delete from windlass.job_log where job_id = any(array(select id from gone)))

@@ -1,0 +1,136 @@
+"""The OpenAPI document is valid and says everything; the page at /docs needs nothing but itself."""
+
+import re
+from typing import Any
+
+import pytest
+from openapi_spec_validator import validate
+
+from windlass import Windlass
+from windlass.core.run import RUN_EDGES, Letter, RunState
+from windlass.core.step import Action
+from windlass.errors import Invalid
+from windlass.settings import Settings
+from windlass.web import asgi, docs
+from windlass.web.api import words
+from windlass.web.api.paging import place_of, place_text
+from windlass.web.guard import GuardOptions
+
+METHODS = {"get", "post", "put", "patch", "delete"}
+SEEDS = """
+GET /workflows
+POST /workflows
+GET /workflows/{}
+PUT /workflows/{}
+DELETE /workflows/{}
+POST /workflows/{}/trigger
+POST /workflows/{}/runs
+GET /workflows/{}/runs
+GET /workflows/{}/runs/{}
+POST /workflows/{}/runs/{}/cancel
+GET /runs
+GET /runs/{}
+POST /runs/{}/cancel
+POST /runs/{}/retry
+GET /runs/{}/tasks
+GET /runs/{}/tasks/{}/logs
+"""
+
+
+def document() -> dict[str, Any]:
+    app = Windlass("postgresql://nowhere.invalid/none", settings=Settings())
+    web: Any = asgi.build(app, GuardOptions(host="127.0.0.1"))
+    while hasattr(web, "_app"):
+        web = web._app
+    found: dict[str, Any] = web.openapi()
+    return found
+
+
+DOCUMENT = document()
+OPERATIONS = [
+    pytest.param(path, method, operation, id=f"{method} {path}")
+    for path, operations in DOCUMENT["paths"].items()
+    for method, operation in operations.items()
+    if method in METHODS
+]
+
+
+def test_it_is_valid_openapi_3_1() -> None:
+    validate(DOCUMENT)
+    assert DOCUMENT["openapi"].startswith("3.1")
+
+
+def test_every_endpoint_of_the_seeds_is_there() -> None:
+    known = {
+        f"{method.upper()} {re.sub(r'{[^}]+}', '{}', path.removeprefix('/api/v1'))}"
+        for path, operations in DOCUMENT["paths"].items()
+        for method in operations
+    }
+    assert set(SEEDS.split("\n")) - {""} <= known
+
+
+@pytest.mark.parametrize(("path", "method", "operation"), OPERATIONS)
+def test_every_operation_says_what_it_does_and_how_it_may_end(path: str, method: str, operation: dict[str, Any]) -> None:
+    statuses = set(operation["responses"])
+    assert operation["summary"]
+    assert any(status < "300" for status in statuses)
+    assert {"421", "500", "503"} <= statuses
+    if "{" in path:
+        assert "404" in statuses
+    if path.startswith("/api/v1"):
+        assert {"401", "403"} <= statuses
+        assert operation["security"]
+    if "requestBody" in operation:
+        assert {"413"} <= statuses
+        [content] = operation["requestBody"]["content"].values()
+        assert "example" in content
+    for parameter in operation.get("parameters", ()):
+        assert parameter.get("description") or parameter["name"] in ("token", "number", "from", "to", "before")
+    for status, told in operation["responses"].items():
+        if status >= "400" and "$ref" not in told:
+            assert list(told["content"]) == ["application/problem+json"]
+
+
+def test_operations_have_names_of_their_own() -> None:
+    names = [parameters.values[2]["operationId"] for parameters in OPERATIONS]
+    assert len(names) == len(set(names))
+
+
+def test_the_page_needs_nothing_from_elsewhere() -> None:
+    page = docs.page(DOCUMENT)
+    assert "<script" not in page
+    assert re.findall(r'(?:src|href)="([^"]*)"', page) == ["/openapi.json"]
+    assert "@import" not in page
+    assert "url(" not in page
+    for parameters in OPERATIONS:
+        assert parameters.values[0] in page
+
+
+def test_what_the_page_shows_is_escaped() -> None:
+    hostile = {"summary": "<b>&", "description": '"<script>', "responses": {"200": {"description": "</p><x>"}}}
+    page = docs.page(
+        {"info": {"title": "<t>", "version": "1", "description": "<d>"}, "paths": {"/<p>": {"get": hostile}}}
+    )
+    assert not re.search(r"<(b|script|x|t|d|p)>(?<!<p>)", page)
+
+
+# Words
+
+
+def test_every_letter_job_state_and_action_has_a_word() -> None:
+    assert set(words.LETTERS) == set(Letter)
+    assert set(words.TYPES) == set(Action.__args__)
+    assert {words.task_status(letter, words.SleepAction(None)) for letter in Letter} < set(words.TaskStatus)  # type: ignore[arg-type]
+
+
+def test_run_states_are_taken_in_both_seeds_words() -> None:
+    assert words.run_states(RunState) == list(RunState)
+    assert words.run_states(["success", "completed", "SUCCEEDED"]) == ["completed"]
+    assert {state for state, _ in RUN_EDGES} | set(RUN_EDGES.values()) == set(words.RUN_ALIASES.values())
+    with pytest.raises(Invalid, match="status is 'done'"):
+        words.run_states(["done"])
+
+
+def test_a_place_in_the_lines_survives_its_way_to_the_client_and_back() -> None:
+    for text in (place_text(place_of(None)),):
+        assert place_text(place_of(text)) == text

@@ -1,0 +1,71 @@
+"""Every request has a name, and a line in the access log."""
+
+import logging
+import re
+
+import httpx
+import pytest
+
+from windlass import Windlass
+from windlass.settings import Settings
+from windlass.web import asgi
+from windlass.web.access_log import shown
+from windlass.web.guard import GuardOptions
+from windlass.web.server import listen, serving
+
+UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+
+
+@pytest.fixture
+def app() -> Windlass:
+    return Windlass("postgresql://nobody@127.0.0.1:1/none", settings=Settings())
+
+
+async def ask(app: Windlass, *asked: tuple[str, str, dict[str, str]]) -> list[httpx.Response]:
+    listener = listen("127.0.0.1", 0)
+    web = asgi.build(app, GuardOptions(host=listener.host))
+    async with serving(web, listener), httpx.AsyncClient(base_url=listener.url) as http:
+        return [await http.request(method, path, headers=headers) for method, path, headers in asked]
+
+
+async def test_a_request_keeps_its_name_and_gets_one_if_it_has_none(app: Windlass) -> None:
+    names = ["order-17", "a" * 128, "", "a" * 129, "two words", "tab\there"]
+    answers = await ask(app, *[("GET", "/health", {"x-request-id": name}) for name in names])
+    told = [answer.headers["x-request-id"] for answer in answers]
+    assert told[:2] == names[:2]
+    assert all(re.fullmatch(UUID, name) for name in told[2:])
+    assert len(set(told)) == len(told)
+
+
+async def test_refusals_and_errors_have_one_too(app: Windlass) -> None:
+    asked = [
+        ("GET", "/health", {"host": "evil.example"}),
+        ("GET", "/nowhere", {}),
+        ("POST", "/api/v1/workflows", {"content-type": "text/plain"}),
+        ("GET", "/api/v1/workflows", {}),
+    ]
+    answers = await ask(app, *[(method, path, {**headers, "x-request-id": path}) for method, path, headers in asked])
+    assert [answer.status_code for answer in answers] == [421, 404, 415, 503]
+    assert [answer.headers["x-request-id"] for answer in answers] == [path for _, path, _ in asked]
+
+
+async def test_the_log_has_what_was_asked_and_no_secrets(app: Windlass, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "windlass.access")
+    asked = [
+        ("GET", "/nowhere?key=secret", {"x-request-id": "r1"}),
+        ("POST", "/wh/secret-token", {"x-request-id": "r2", "host": "evil.example"}),
+        ("GET", "/health", {}),
+    ]
+    await ask(app, *asked)
+    lines = [record.getMessage() for record in caplog.records if record.name == "windlass.access"]
+    assert [re.sub(r"[0-9.]+ms", "?ms", line) for line in lines] == [
+        "GET /nowhere 404 ?ms 127.0.0.1 r1",
+        "POST /wh/*** 421 ?ms 127.0.0.1 r2",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "told"), [("/a\nb\x1b[0m", r"/a\nb\x1b[0m"), ("/in/x/y", "/in/***"), ("/ü", r"/\xfc"), ("/x" * 500, "/x" * 100)]
+)
+def test_paths_are_short_and_harmless(path: str, told: str) -> None:
+    assert shown(path) == told
