@@ -218,7 +218,8 @@ INVARIANTS = {
                                when 'c' then failed = 0 else false end""",
     "the counters of a fan-out are those of its rows": """
         select * from (
-            select r.id, r.steps, f.key::int as step, array(select jsonb_array_elements_text(f.value)::int) as fan, (
+            select r.id, r.steps, f.key::int as step, array(select jsonb_array_elements_text(f.value)::int) as fan,
+                   v.document -> 'tasks' -> f.key::int ? 'workflow' as below, (
                      select array[count(*), count(*) filter (where ended in ('succeeded', 'completed')),
                                   count(*) filter (where ended in ('failed', 'timeout')),
                                   count(*) filter (where ended = 'cancelled')]::int[]
@@ -226,8 +227,10 @@ INVARIANTS = {
                              union all
                              select state from windlass.run where parent_id = r.id and parent_step = f.key::int
                                 and parent_round = r.round) as copy) as copies
-              from windlass.run r cross join lateral jsonb_each(r.fans) as f where r.fans is not null) as x
-         where fan[2:5] <> copies""",
+              from windlass.run r join windlass.version v on v.id = r.version_id
+             cross join lateral jsonb_each(r.fans) as f) as x
+         where (fan[3], fan[5]) <> (copies[2], copies[4]) or fan[2] - copies[1] <> fan[4] - copies[3]
+            or fan[2] <> copies[1] and not below""",  # a run below that was refused has no row: it counts as failed
     "nothing begins after its run has ended": """
         select r.id, r.state, r.steps, j.step, j.created_at, r.finished_at from windlass.run r
           join (select run_id, step, created_at, epoch as round from workflow.workflow_run union all

@@ -69,8 +69,8 @@ async def test_a_batch_of_nothing_but_poison_ends_too(unit: Unit) -> None:
 @pytest.mark.parametrize(("reports", "lines"), [(1, 1), (1, 5), (5, 1), (4, 4), (0, 3)])
 async def test_a_poisoned_line_is_dropped_alone(unit: Unit, reports: int, lines: int) -> None:
     claimed = await taken(unit, max(reports, 1))
-    told = [(claimed[0].id, 1, n, AT, "INFO", f"line {n}") for n in range(lines)]
-    told[0] = (claimed[0].id, 1, 0, AT, "INFO", "a\x00b")
+    told = [(claimed[0].id, 0, 1, n, AT, "INFO", f"line {n}") for n in range(lines)]
+    told[0] = (claimed[0].id, 0, 1, 0, AT, "INFO", "a\x00b")
     recorded = await tell(unit, [good(job) for job in claimed[:reports]], told)
     assert recorded == {job.id for job in claimed[:reports]}
     kept = [line.message for line in await jobs.logs(unit, claimed[0].id)]

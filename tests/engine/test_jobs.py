@@ -523,7 +523,7 @@ async def test_the_trail_tells_the_whole_story_in_order(unit: Unit) -> None:
 async def test_lines_are_kept_by_attempt_and_a_line_sent_twice_is_kept_once(unit: Unit) -> None:
     id_ = await submit(unit)
     at = datetime(2030, 1, 1, tzinfo=UTC)
-    lines = [(id_, attempt, n, at, "INFO", f"{attempt}.{n}") for attempt in (1, 2) for n in (1, 2)]
+    lines = [(id_, 0, attempt, n, at, "INFO", f"{attempt}.{n}") for attempt in (1, 2) for n in (1, 2)]
     for _ in range(2):
         await work.turn(unit, Turn(worker="w1", lease=LEASE, lines=lines))
     assert [line.message for line in await jobs.logs(unit, id_)] == ["1.1", "1.2", "2.1", "2.2"]

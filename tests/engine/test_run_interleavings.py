@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-import asyncpg
 import pytest
 
 from tests.engine.playing import LEASE, QUEUES, Fails, Player, begin, node, publish, report, tick
@@ -182,7 +181,6 @@ async def test_nothing_deadlocks_and_every_run_ends(database: str, conn: Connect
     held: list[list[Claimed]] = [[], []]
     actors = [Actor(unit, f"w{n % 2}", held[n % 2], ids, clock, 10 * seed + n) for n, unit in enumerate(units)]
     results = await asyncio.gather(*(actor.act(250) for actor in actors), return_exceptions=True)
-    assert not [result for result in results if isinstance(result, asyncpg.DeadlockDetectedError)]
     assert results == [None] * 4, [result for result in results if result]
     await come_to_rest(units[0], conn, clock)
 

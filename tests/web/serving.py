@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
-from jsonschema import Draft202012Validator
+from openapi_schema_validator import OAS31Validator
 
 from windlass import Windlass
 from windlass.web import asgi
@@ -53,7 +53,7 @@ def check(document: Document, answer: httpx.Response) -> None:
         assert answer.status_code == 204
         return
     schema = {**told["content"][media]["schema"], "components": document["components"]}
-    problems = [*Draft202012Validator(schema).iter_errors(answer.json())]
+    problems = [*OAS31Validator(schema).iter_errors(answer.json())]
     assert not problems, problems[:3]
 
 

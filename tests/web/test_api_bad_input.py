@@ -28,7 +28,7 @@ HOSTILE: dict[str, tuple[bytes, str, str]] = {
     "NUL in a key": (b'{"a": {"b\\u0000": 1}}', "body.a", "NUL"),
     "half a character": (b'{"a": "\\ud800"}', "body.a", "surrogate"),
     "deep": (b'{"a": ' + DEEP + b"}", "body", "deeper than 64 levels at body.a[0]"),
-    "very deep": (b"[" * 100_000 + b"]" * 100_000, "body", "deeper than 64 levels"),
+    "very deep": (b"[" * 20_000 + b"]" * 20_000, "body", "deeper than 64 levels"),
     "a number of many digits": (b'{"a": ' + b"9" * 5000 + b"}", "body", "digits"),
     "control character": (b'{"a": "\x00"}', "body", "control character"),
 }
@@ -44,7 +44,8 @@ PATHS = [
     ("POST", "/runs/retry"),
 ]
 COUNTS = """select (select count(*) from windlass.workflow), (select count(*) from windlass.version),
-  (select count(*) from windlass.run), (select count(*) from windlass.event), (select count(*) from workflow.workflow_run)"""
+  (select count(*) from windlass.run), (select count(*) from windlass.event),
+  (select count(*) from workflow.workflow_run)"""
 
 
 async def begun(http: httpx.AsyncClient) -> str:

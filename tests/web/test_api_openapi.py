@@ -1,6 +1,7 @@
 """The OpenAPI document is valid and says everything; the page at /docs needs nothing but itself."""
 
 import re
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from openapi_spec_validator import validate
 
 from windlass import Windlass
 from windlass.core.run import RUN_EDGES, Letter, RunState
-from windlass.core.step import Action
+from windlass.core.step import Action, SleepAction
 from windlass.errors import Invalid
 from windlass.settings import Settings
 from windlass.web import asgi, docs
@@ -47,12 +48,13 @@ def document() -> dict[str, Any]:
 
 
 DOCUMENT = document()
-OPERATIONS = [
-    pytest.param(path, method, operation, id=f"{method} {path}")
+OPERATIONS: list[tuple[str, str, dict[str, Any]]] = [
+    (path, method, operation)
     for path, operations in DOCUMENT["paths"].items()
     for method, operation in operations.items()
     if method in METHODS
 ]
+NAMES = [f"{method} {path}" for path, method, _ in OPERATIONS]
 
 
 def test_it_is_valid_openapi_3_1() -> None:
@@ -69,8 +71,10 @@ def test_every_endpoint_of_the_seeds_is_there() -> None:
     assert set(SEEDS.split("\n")) - {""} <= known
 
 
-@pytest.mark.parametrize(("path", "method", "operation"), OPERATIONS)
-def test_every_operation_says_what_it_does_and_how_it_may_end(path: str, method: str, operation: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("path", "method", "operation"), OPERATIONS, ids=NAMES)
+def test_every_operation_says_what_it_does_and_how_it_may_end(
+    path: str, method: str, operation: dict[str, Any]
+) -> None:
     statuses = set(operation["responses"])
     assert operation["summary"]
     assert any(status < "300" for status in statuses)
@@ -92,7 +96,7 @@ def test_every_operation_says_what_it_does_and_how_it_may_end(path: str, method:
 
 
 def test_operations_have_names_of_their_own() -> None:
-    names = [parameters.values[2]["operationId"] for parameters in OPERATIONS]
+    names = [operation["operationId"] for _, _, operation in OPERATIONS]
     assert len(names) == len(set(names))
 
 
@@ -102,8 +106,7 @@ def test_the_page_needs_nothing_from_elsewhere() -> None:
     assert re.findall(r'(?:src|href)="([^"]*)"', page) == ["/openapi.json"]
     assert "@import" not in page
     assert "url(" not in page
-    for parameters in OPERATIONS:
-        assert parameters.values[0] in page
+    assert [path for path, _, _ in OPERATIONS if path not in page] == []
 
 
 def test_what_the_page_shows_is_escaped() -> None:
@@ -111,7 +114,7 @@ def test_what_the_page_shows_is_escaped() -> None:
     page = docs.page(
         {"info": {"title": "<t>", "version": "1", "description": "<d>"}, "paths": {"/<p>": {"get": hostile}}}
     )
-    assert not re.search(r"<(b|script|x|t|d|p)>(?<!<p>)", page)
+    assert not [raw for raw in ("<b>&", "<script>", "<x>", "<t>", "<d>", "/<p>") if raw in page]
 
 
 # Words
@@ -120,7 +123,7 @@ def test_what_the_page_shows_is_escaped() -> None:
 def test_every_letter_job_state_and_action_has_a_word() -> None:
     assert set(words.LETTERS) == set(Letter)
     assert set(words.TYPES) == set(Action.__args__)
-    assert {words.task_status(letter, words.SleepAction(None)) for letter in Letter} < set(words.TaskStatus)  # type: ignore[arg-type]
+    assert {words.task_status(letter, SleepAction(timedelta())) for letter in Letter} < set(words.TaskStatus)
 
 
 def test_run_states_are_taken_in_both_seeds_words() -> None:
@@ -132,5 +135,5 @@ def test_run_states_are_taken_in_both_seeds_words() -> None:
 
 
 def test_a_place_in_the_lines_survives_its_way_to_the_client_and_back() -> None:
-    for text in (place_text(place_of(None)),):
-        assert place_text(place_of(text)) == text
+    text = place_text(place_of(None))
+    assert place_text(place_of(text)) == text

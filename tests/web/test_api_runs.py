@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.engine.outside import answer, call, play
-from tests.engine.playing import Fails, Player
+from tests.engine.playing import LEASE, Fails, Player
 from tests.web.serving import fields, problem, served
 from windlass import Windlass
 from windlass.engine import work
@@ -193,7 +193,9 @@ async def test_a_fanned_out_task_is_counted_and_its_instances_come_in_pages(app:
         await http.post("/workflows", json=FAN)
         run = await start(http, "fan")
         player = await Player.hello(await app.open())
-        await player.play({"list": {"n": [0, 1, 2, 3, 4]}, "each": lambda job: Fails("odd") if job.item == 3 else job.item})
+        await player.play(
+            {"list": {"n": [0, 1, 2, 3, 4]}, "each": lambda job: Fails("odd") if job.item == 3 else job.item}
+        )
         task = data(await http.get(f"/runs/{run}/tasks/each"))
         page = (await http.get(f"/runs/{run}/tasks/each/instances?limit=3")).json()
         rest = (await http.get(f"/runs/{run}/tasks/each/instances?after={page['next']}")).json()
@@ -214,8 +216,8 @@ async def test_attempts_errors_and_logs_of_a_task(app: Windlass) -> None:
         player = await Player.hello(unit)
         job = await player.take_one("a")
         now = datetime.now(UTC)
-        lines = [(job.id, 1, n, now + timedelta(seconds=n), "INFO", f"line {n}") for n in range(1, 4)]
-        await work.keep_lines(unit, lines)
+        lines = [(job.id, 0, 1, n, now + timedelta(seconds=n), "INFO", f"line {n}") for n in range(1, 4)]
+        await work.turn(unit, work.Turn(worker="w1", lease=LEASE, lines=lines))
         await player.end(job, Fails("boom", for_good=True))
         task = data(await http.get(f"/runs/{run}/tasks/a"))
         page = (await http.get(f"/runs/{run}/tasks/a/logs?limit=2&index=0&attempt=1")).json()

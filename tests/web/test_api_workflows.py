@@ -75,7 +75,10 @@ async def test_versions_and_what_differs_between_them(app: Windlass) -> None:
         page = (await http.get("/workflows/one/versions", params={"limit": 2})).json()
         rest = (await http.get("/workflows/one/versions", params={"before": page["next"]})).json()
         first = data(await http.get("/workflows/one/versions/1"))
-        latest, whole = data(await http.get("/workflows/one/diff")), data(await http.get("/workflows/one/diff?from=1&to=3"))
+        latest, whole = (
+            data(await http.get("/workflows/one/diff")),
+            data(await http.get("/workflows/one/diff?from=1&to=3")),
+        )
         back = data(await http.put("/workflows/one", json=first["definition"]))
         problem(await http.get("/workflows/one/versions/9"), 404)
         assert fields(await http.get("/workflows/one/versions/0")) == ["number"]

@@ -65,7 +65,8 @@ async def test_the_log_has_what_was_asked_and_no_secrets(app: Windlass, caplog: 
 
 
 @pytest.mark.parametrize(
-    ("path", "told"), [("/a\nb\x1b[0m", r"/a\nb\x1b[0m"), ("/in/x/y", "/in/***"), ("/ü", r"/\xfc"), ("/x" * 500, "/x" * 100)]
+    ("path", "told"),
+    [("/a\nb\x1b[0m", r"/a\nb\x1b[0m"), ("/in/x/y", "/in/***"), ("/ü", r"/\xfc"), ("/x" * 500, "/x" * 100)],
 )
 def test_paths_are_short_and_harmless(path: str, told: str) -> None:
     assert shown(path) == told

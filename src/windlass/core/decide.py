@@ -12,7 +12,7 @@ Failure policy
   * A run that ended is not revived by late outcomes: they are recorded and advance nothing.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
@@ -54,6 +54,7 @@ MOVE_TO = {
     Letter.CANCELLED: StepMove.CANCEL,
     Letter.WAITING: StepMove.REOPEN,
 }
+MOVES: Mapping[tuple[str, StepMove], Letter] = {(str(old), move): new for (old, move), new in STEP_EDGES.items()}
 NEVER_BEGUN = frozenset({Letter.FAILED, Letter.SKIPPED})  # how a step may end that still waits
 MEETS = {
     Condition.SUCCESS: frozenset({Letter.SUCCEEDED}),
@@ -75,8 +76,11 @@ def decide(run: Run, events: Iterable[Event], now: datetime) -> tuple[Run, list[
 class _Board:
     """The run while it is being decided. Changed letters lie beside the old ones: a step's cost is its own edges."""
 
+    __slots__ = ("_asked", "_changed", "_ended", "_fans", "_now", "_old", "_plan", "_said", "_state", "commands")
+
     def __init__(self, run: Run, now: datetime) -> None:
         self._old = run
+        self._said: str | None = run.letters  # all letters as they stand; None: some changed since
         self._plan = run.plan
         self._now = now
         self._state = run.state
@@ -91,10 +95,10 @@ class _Board:
 
     def take(self, event: Event) -> None:
         match event:
-            case Begun():
-                self._begin()
             case Ended():
                 self._end(event)
+            case Begun():
+                self._begin()
             case Judged():
                 self._judged(event)
             case Expanded():
@@ -186,6 +190,7 @@ class _Board:
                 self.commands.append(Withdraw(step))
             elif letter == Letter.WAITING:
                 self._changed[step] = STEP_EDGES[Letter.WAITING, StepMove.CANCEL]
+                self._said = None
         self._conclude(move, reason)
 
     def _retry(self) -> None:
@@ -315,7 +320,8 @@ class _Board:
         self._set_fan(step, self._refill(step, fan, free))
 
     def _move(self, step: int, letter: Letter, reason: Reason | None) -> None:
-        self._changed[step] = STEP_EDGES[Letter(self._letter(step)), MOVE_TO[letter]]
+        self._changed[step] = MOVES[self._letter(step), MOVE_TO[letter]]
+        self._said = None
         if letter not in OPEN:
             self._ended.append(step)
         if reason is not None:
@@ -340,12 +346,12 @@ class _Board:
         return self._changed.get(step) or self._old.letters[step]
 
     def _letters(self) -> str:
-        if not self._changed:
-            return self._old.letters
-        letters = bytearray(self._old.letters, "ascii")
-        for step, letter in self._changed.items():
-            letters[step] = ord(letter)
-        return letters.decode()
+        if self._said is None:
+            letters = bytearray(self._old.letters, "ascii")
+            for step, letter in self._changed.items():
+                letters[step] = ord(letter)
+            self._said = letters.decode()
+        return self._said
 
     def _set_fan(self, step: int, fan: Fan) -> None:
         self._fans = {**self._fans, step: fan}

@@ -121,6 +121,9 @@ def _fan_out(fields: Fields) -> FanOut | None:
     if "parallel" in fields and "foreach" in fields:
         fields.refuse("foreach", "`parallel` is given too: a step fans out by one of them")
     if "foreach" in fields:
+        given = fields.values.get("input", {})
+        if not isinstance(given, Mapping) and not (isinstance(given, str) and "{{" in given):
+            fields.refuse("input", "each copy is given its `item` in it, so it must be an object")
         items = fields.text("foreach")
         return None if items is None else Foreach(items)
     path = isinstance(fields.values.get("parallel"), str)

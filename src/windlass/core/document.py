@@ -33,7 +33,9 @@ def encode(value: object, *, field: str, limit: int = PAYLOAD_LIMIT) -> str:
 
 
 def decode(text: str | None) -> Any:
-    return None if text is None else json.loads(text)
+    if text is None:
+        return None
+    return {} if text == "{}" else json.loads(text)
 
 
 def parse(text: str, *, field: str) -> Any:

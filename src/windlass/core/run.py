@@ -6,8 +6,10 @@ The alphabet and the states are tables of moves; `decide` makes no other. Letter
 
 import json
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import astuple, dataclass, replace
 from enum import StrEnum
+from types import MappingProxyType
+from typing import NamedTuple
 
 from windlass.core.plan import Plan
 from windlass.core.reason import Reason
@@ -145,12 +147,16 @@ class Fan:
         return replace(self, failed=self.failed + count)
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+NO_FANS: Mapping[int, Fan] = MappingProxyType({})
+
+
+class Run(NamedTuple):
+    """A tuple: two are made for every step of the hot path."""
+
     plan: Plan
     state: RunState
     letters: str
-    fans: Mapping[int, Fan] = field(default_factory=dict)
+    fans: Mapping[int, Fan] = NO_FANS
 
     @classmethod
     def new(cls, plan: Plan, *, held: bool = False) -> "Run":

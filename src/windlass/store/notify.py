@@ -12,7 +12,7 @@ from typing import Any
 import asyncpg
 
 from windlass.errors import Unavailable
-from windlass.store.pool import GONE, DatabaseOptions, open_connection
+from windlass.store.pool import GONE, Connection, DatabaseOptions, open_connection
 
 CHANNEL = "windlass"
 LONGEST_TOPIC = 255  # a queue that plain SQL named may be longer than a notification can be: then wake everybody
@@ -85,8 +85,9 @@ class Notifier:
         if not self._topics:
             self._sent.set()
 
-    def _heard(self, _conn: object, _pid: int, _channel: str, payload: object) -> None:
-        self._tell(str(payload))
+    def _heard(self, conn: Connection, pid: int, _channel: str, payload: object) -> None:
+        if pid != conn.get_server_pid():  # our own were told when they were said
+            self._tell(str(payload))
 
     def _tell(self, topic: str) -> None:
         for listener in tuple(self._listeners):

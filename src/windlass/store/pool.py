@@ -30,7 +30,7 @@ PLANNER = {
 BEGIN = "begin"
 BEGIN_POOLED = "; ".join([BEGIN, *(f"set local {name} = {value}" for name, value in PLANNER.items())])
 
-# The server went away, refuses or restarts: worth another try, unlike an error in what we said.
+# The server went away, refuses, restarts, or we lost a deadlock: worth another try, unlike an error in what we said.
 GONE = (
     OSError,
     asyncio.TimeoutError,
@@ -40,6 +40,7 @@ GONE = (
     asyncpg.exceptions.OperatorInterventionError,
     asyncpg.exceptions.TooManyConnectionsError,
     asyncpg.exceptions.IdleInTransactionSessionTimeoutError,
+    asyncpg.exceptions.DeadlockDetectedError,
 )
 MISCOUNTED = "arguments for this query"  # a defect of ours, though the driver files it with lost connections
 

@@ -104,7 +104,7 @@ meant as (
     from told d join workflow.workflow_run j on j.id = d.id),
 done as (
   update workflow.workflow_run j
-     set status = d.status, settled = j.settled or d.status <> 'pending', result = coalesce(d.result, j.result),
+     set status = d.status, settled = j.settled or d.status <> 'pending', result = case when d.move in ('fail', 'retry') then d.result else j.result end,
          attempt = j.attempt + case when d.move in ('fail', 'retry') then 1 else 0 end,
          run_at = case d.move when 'retry' then (select windlass.now()) + d.delay else j.run_at end,
          last_error = coalesce(d.error ->> 'message', j.last_error),

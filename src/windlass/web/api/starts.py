@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request
-from pydantic import Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from windlass.app import Windlass
 from windlass.core import duration
@@ -40,13 +40,31 @@ PAYLOAD: dict[str, Any] = {
 }
 
 
+def _span(given: object) -> timedelta | None:
+    try:
+        if isinstance(given, str):
+            return duration.parse(given, field="it")
+        if isinstance(given, int | float) and not isinstance(given, bool):
+            return specs.span(given, "it")
+    except Invalid as error:
+        raise ValueError(str(error)) from None
+    raise ValueError("it is a text such as 1h30m, or a number of seconds")
+
+
+Span = Annotated[
+    timedelta,
+    BeforeValidator(_span),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "number"}], "examples": ["1h30m", 90]}),
+]
+
+
 class Order(bodies.Asked):
     """What a run is to be. `max_duration` is a text such as 1h30m, or a number of seconds."""
 
     input: Any = None
     labels: dict[str, str] = Field(default={})
     idempotency_key: str | None = None
-    max_duration: float | str | None = None
+    max_duration: Span | None = None
 
 
 ORDER = bodies.described(Order, {"input": {"order_id": 123}, "labels": {"team": "shop"}, "max_duration": "1h"})
@@ -80,8 +98,8 @@ async def start(
     spec = RunSpec(
         input=order.input if "input" in order.model_fields_set else {},
         labels=order.labels,
-        idempotency_key=order.idempotency_key or key,
-        max_duration=_span(order.max_duration),
+        idempotency_key=key if order.idempotency_key is None else order.idempotency_key,
+        max_duration=order.max_duration,
     )
     return await _start(app, name, spec, wait)
 
@@ -99,7 +117,3 @@ async def _start(app: Windlass, name: str, spec: RunSpec, wait: float | None) ->
         with contextlib.suppress(Conflict):  # more than fits in here
             output = plain(await runs.output(unit, run.id))
     return Data[WaitedRun](data=schemas.waited(account, output))
-
-
-def _span(given: float | str | None) -> timedelta | None:
-    return duration.parse(given, field="max_duration") if isinstance(given, str) else specs.span(given, "max_duration")
