@@ -8,7 +8,8 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_demo_shows_crashes_and_loses_nothing() -> None:
-    done = subprocess.run([sys.executable, "-m", "examples.demo"], cwd=ROOT, capture_output=True, text=True, timeout=110)
+    command = [sys.executable, "-m", "examples.demo"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=110)
     assert done.returncode == 0, done.stderr
     assert "402 succeeded, 1 failed, 0 left" in done.stdout
     assert "0 were recorded twice" in done.stdout

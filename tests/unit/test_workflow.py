@@ -115,6 +115,8 @@ def steps(draw: st.DrawFn, name: str, before: list[str], final: bool) -> Step:
         st.builds(Parallel, st.integers(0, 9) | st.sampled_from(sources)),
     )
     fan_out = draw(fan_outs) if timed else None
+    if isinstance(fan_out, Foreach) and isinstance(action, JobAction | CommandAction | ChildAction):
+        action = replace(action, input={"n": action.input})
     return Step(
         name=name,
         action=action,

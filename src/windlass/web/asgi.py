@@ -16,7 +16,7 @@ from windlass.web.request_ids import RequestIds
 
 def build(app: Windlass, guard: GuardOptions, *, stopping: asyncio.Event | None = None) -> ASGIApp:
     """`stopping` makes /ready say no while the process drains."""
-    faces = FastAPI(title="Windlass", version=__version__, docs_url=None, redoc_url=None, openapi_url="/openapi.json")
+    faces = FastAPI(title="Windlass", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)
     faces.state.windlass = app
     problems.install(faces)
     openapi.install(faces)

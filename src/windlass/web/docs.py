@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from functools import cache
 from html import escape
 from typing import Any
 
@@ -31,14 +30,9 @@ def routes() -> APIRouter:
 
     @router.get("/docs")
     async def docs(request: Request) -> Response:
-        return HTMLResponse(_page(request.app), headers={"content-security-policy": POLICY})
+        return HTMLResponse(page(request.app.openapi()), headers={"content-security-policy": POLICY})
 
     return router
-
-
-@cache
-def _page(app: Any) -> str:
-    return page(app.openapi())
 
 
 def page(document: Mapping[str, Any]) -> str:

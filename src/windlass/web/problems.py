@@ -43,7 +43,7 @@ def of(error: WindlassError) -> Response:
 def _fields(error: WindlassError) -> dict[str, Any]:
     """Every field that is wrong; `field` is the first."""
     if isinstance(error, InvalidWorkflow):
-        errors = [{"field": path, "message": message} for path, message in error.errors[:MOST_ERRORS]]
+        errors = [{"field": path, "message": message} for path, message in error.errors]
         return {"field": error.field, "errors": errors}
     if isinstance(error, Invalid) and error.field:
         return {"field": error.field, "errors": [{"field": error.field, "message": str(error)}]}

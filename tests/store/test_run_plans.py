@@ -1,0 +1,100 @@
+"""Lists of runs answer from an index, however long the history is: the cost of a page is a page."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import pytest
+
+from tests.store.test_plans import cost, nodes
+from windlass.core.ids import earliest
+from windlass.store.pool import BEGIN_POOLED
+from windlass.store.queries import sql
+from windlass.store.runs import NEWEST, OLDEST
+from windlass.testing import Databases
+
+MANY = 300_000
+BOUND = 2_000
+BEGAN = datetime(2026, 1, 1, tzinfo=UTC)  # the first run; then one a second
+WORKFLOW = UUID(int=1)
+
+# Nearly all completed, one in a thousand failed, the last fifty under way.
+FILL = """insert into windlass.run (id, org, workflow_id, version_id, state, steps, input, labels, created_at, expires_at)
+select (lpad(to_hex((extract(epoch from at) * 1000)::bigint), 12, '0') || '7000' || lpad(to_hex(n), 16, '0'))::uuid, 'default',
+       case n % 100 when 0 then '00000000-0000-0000-0000-000000000001'::uuid else '00000000-0000-0000-0000-000000000002'::uuid end, 1,
+       case when n > $1 - 50 then 'running' when n % 1000 = 0 then 'failed' else 'completed' end, 's', '{}', null, at, at + interval '30 days'
+  from generate_series(1, $1) n cross join lateral (select $2::timestamptz + n * interval '1 second' as at) t"""
+
+
+@pytest.fixture(scope="module")
+def long_history(databases: Databases) -> Iterator[str]:
+    fresh = databases.fresh()
+    with asyncio.Runner() as runner:
+        url = runner.run(fresh.__aenter__())
+        runner.run(fill(url))
+        yield url
+        runner.run(fresh.__aexit__(None, None, None))
+
+
+async def fill(url: str) -> None:
+    conn = await asyncpg.connect(url)
+    await conn.execute("set synchronous_commit = off")
+    for n in (1, 2):
+        await conn.execute(
+            "insert into windlass.workflow (id, org, name, live) values ($1, 'default', $2, 1)", UUID(int=n), f"w{n}"
+        )
+    await conn.execute(
+        "insert into windlass.version (workflow_id, number, document, fingerprint) values ($1, 1, '{}', '')", WORKFLOW
+    )
+    await conn.execute(FILL, MANY, BEGAN)
+    await conn.execute("analyze windlass.run")
+    await conn.close()
+
+
+LONG_AGO = BEGAN + timedelta(seconds=MANY // 10)
+
+
+def asked(
+    states: list[str] | None = None, workflow: UUID | None = None, before: UUID = NEWEST, around: datetime | None = None
+) -> tuple[Any, ...]:
+    """`around`: the minute that begins then, with the room that clocks are given."""
+    page = ("default", workflow, states, None, before, 50)
+    if around is None:
+        return (*page, OLDEST, None, None)
+    page = ("default", workflow, states, None, earliest(around + timedelta(minutes=1)), 50)
+    return (*page, earliest(around), around, around + timedelta(minutes=1))
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("list", asked()),
+        ("list", asked(["completed"])),
+        ("list", asked(before=earliest(LONG_AGO))),
+        ("list", asked(around=LONG_AGO)),
+        ("list_of_workflow", asked(workflow=WORKFLOW)),
+        ("list_of_workflow", asked(workflow=WORKFLOW, before=earliest(LONG_AGO))),
+        ("list_live", asked(["pending", "running"])),
+        ("list_bad", asked(["failed", "timeout"])),
+        ("list_bad", asked(["failed"], around=LONG_AGO)),
+        ("find_live", asked(["pending", "running"])),
+        ("find_bad", asked(["failed", "timeout"])),
+    ],
+)
+async def test_a_page_costs_a_page(long_history: str, name: str, arguments: tuple[Any, ...]) -> None:
+    conn = await asyncpg.connect(long_history)
+    await conn.execute(BEGIN_POOLED)
+    try:
+        query = f"explain (analyze, format json) {sql('runs', name)}"
+        [plan] = json.loads(await conn.fetchval(query, *arguments))
+    finally:
+        await conn.execute("rollback")
+        await conn.close()
+    scans = [node for node in nodes(plan["Plan"]) if node.get("Relation Name") == "run"]
+    told = [(scan["Node Type"], scan.get("Index Name"), cost(scan)) for scan in scans]
+    assert not [scan for scan in told if scan[0] == "Seq Scan"], told
+    assert 0 < sum(rows for _, _, rows in told) < BOUND, told
