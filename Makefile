@@ -24,10 +24,12 @@ check: setup  ## Format, lint, types, layers, unit tests
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/pytest -q tests/unit
+	$(BIN)/pytest -q -n 2 tests/unit
 
+# The first part waits for Postgres most of the time; the second needs the machine for itself.
 test: check  ## Everything, from nothing
-	$(BIN)/pytest -q --ignore tests/unit
+	$(BIN)/pytest -q -n 2 --ignore tests/unit --ignore tests/chaos --ignore tests/e2e
+	$(BIN)/pytest -q tests/e2e tests/chaos
 
 soak: setup  ## Long trials: kills and restarts under load
 	$(BIN)/pytest -q -m soak --timeout 1800

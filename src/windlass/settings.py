@@ -30,7 +30,8 @@ class Settings:
     keep: timedelta | None = timedelta(days=30)  # WINDLASS_KEEP_DAYS, 0 for ever
     log_format: str = "text"  # WINDLASS_LOG_FORMAT
     log_level: str = "INFO"  # WINDLASS_LOG_LEVEL
-    command_environment: Mapping[str, str] = field(default_factory=lambda: inherited({}))  # what commands inherit: PATH, HOME, LANG, TZ
+    # What commands inherit: PATH, HOME, LANG, TZ.
+    command_environment: Mapping[str, str] = field(default_factory=lambda: inherited({}))
     fault: str | None = None  # WINDLASS_FAULT: where the process is to die, for tests of recovery
 
 

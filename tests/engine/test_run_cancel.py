@@ -119,7 +119,7 @@ async def test_a_cancelled_run_never_revives(unit: Unit, player: Player) -> None
     await runs.cancel(unit, run)
     with pytest.raises(Conflict, match="cannot be retried: only failed and timeout runs can be"):
         await runs.retry(unit, run)
-    with pytest.raises(Conflict, match="cannot be rerun: only completed and failed and timeout runs can be"):
+    with pytest.raises(Conflict, match="cannot be rerun: only completed, failed and timeout runs can be"):
         await runs.rerun(unit, run, "a")
 
 

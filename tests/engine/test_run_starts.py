@@ -261,3 +261,11 @@ async def test_a_connection_without_a_transaction_still_starts_all_or_none(unit:
     await starts.start(unit, "w", [RunSpec()], connection=conn)
     assert await counted(conn) == (1, 1)
     assert not conn.is_in_transaction()
+
+
+async def test_a_key_of_another_workflows_run_is_refused(unit: Unit) -> None:
+    await publish(unit, node("a"), name="one")
+    await publish(unit, node("a"), name="two")
+    await starts.start(unit, "one", [RunSpec(idempotency_key="k")])
+    with pytest.raises(Conflict, match="'k' belongs to run .* of another workflow: use another key"):
+        await starts.start(unit, "two", [RunSpec(idempotency_key="k")])

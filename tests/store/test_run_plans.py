@@ -23,10 +23,12 @@ BEGAN = datetime(2026, 1, 1, tzinfo=UTC)  # the first run; then one a second
 WORKFLOW = UUID(int=1)
 
 # Nearly all completed, one in a thousand failed, the last fifty under way.
-FILL = """insert into windlass.run (id, org, workflow_id, version_id, state, steps, input, labels, created_at, expires_at)
-select (lpad(to_hex((extract(epoch from at) * 1000)::bigint), 12, '0') || '7000' || lpad(to_hex(n), 16, '0'))::uuid, 'default',
-       case n % 100 when 0 then '00000000-0000-0000-0000-000000000001'::uuid else '00000000-0000-0000-0000-000000000002'::uuid end, 1,
-       case when n > $1 - 50 then 'running' when n % 1000 = 0 then 'failed' else 'completed' end, 's', '{}', null, at, at + interval '30 days'
+FILL = """insert into windlass.run
+  (id, org, workflow_id, version_id, state, steps, input, labels, created_at, expires_at)
+select (lpad(to_hex((extract(epoch from at) * 1000)::bigint), 12, '0') || '7000' || lpad(to_hex(n), 16, '0'))::uuid,
+       'default', lpad(case n % 100 when 0 then '1' else '2' end, 32, '0')::uuid, 1,
+       case when n > $1 - 50 then 'running' when n % 1000 = 0 then 'failed' else 'completed' end,
+       's', '{}', null, at, at + interval '30 days'
   from generate_series(1, $1) n cross join lateral (select $2::timestamptz + n * interval '1 second' as at) t"""
 
 

@@ -81,6 +81,12 @@ def resolved(document: Document, part: Document) -> Document:
     return part
 
 
+def data(answer: httpx.Response, status: int = 200) -> Any:
+    """What a good answer carries."""
+    assert answer.status_code == status, answer.text
+    return answer.json()["data"]
+
+
 def problem(answer: httpx.Response, status: int) -> Document:
     """The problem document of a refusal."""
     assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json"), answer.text

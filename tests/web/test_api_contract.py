@@ -3,12 +3,11 @@
 from datetime import datetime
 from typing import Any
 
-import httpx
 import pytest
 
 from tests.engine.outside import answer, play
 from tests.engine.playing import Player
-from tests.web.serving import problem, served
+from tests.web.serving import data, problem, served
 from windlass import Windlass
 
 CREATE: dict[str, Any] = {
@@ -40,11 +39,6 @@ FILES: dict[str, Any] = {
         "process": {"depends_on": ["discover"], "foreach": "discover.files", "concurrency": 4, "job": "process"},
     },
 }
-
-
-def data(answer_: httpx.Response, status: int = 200) -> Any:
-    assert answer_.status_code == status, answer_.text
-    return answer_.json()["data"]
 
 
 def is_moment(text: str) -> bool:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.engine.outside import answer, call, play
 from tests.engine.playing import LEASE, Fails, Player
-from tests.web.serving import fields, problem, served
+from tests.web.serving import data, fields, problem, served
 from windlass import Windlass
 from windlass.engine import work
 
@@ -21,11 +21,6 @@ FAN: dict[str, Any] = {
     "name": "fan",
     "tasks": {"list": {"job": "l"}, "each": {"needs": ["list"], "foreach": "list.n", "job": "e", "max_attempts": 1}},
 }
-
-
-def data(answer_: httpx.Response, status: int = 200) -> Any:
-    assert answer_.status_code == status, answer_.text
-    return answer_.json()["data"]
 
 
 async def start(http: httpx.AsyncClient, name: str = "one", **order: Any) -> str:

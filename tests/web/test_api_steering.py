@@ -6,18 +6,13 @@ import httpx
 import pytest
 
 from tests.engine.playing import Fails, Player
-from tests.web.serving import fields, problem, served
+from tests.web.serving import data, fields, problem, served
 from windlass import Windlass
 
 CHAIN: dict[str, Any] = {
     "name": "chain",
     "tasks": {"a": {"job": "a"}, "b": {"needs": ["a"], "job": "b", "max_attempts": 1}},
 }
-
-
-def data(answer: httpx.Response, status: int = 200) -> Any:
-    assert answer.status_code == status, answer.text
-    return answer.json()["data"]
 
 
 async def start(http: httpx.AsyncClient, name: str = "chain", **order: Any) -> str:

@@ -2,19 +2,13 @@
 
 from typing import Any
 
-import httpx
 import pytest
 
-from tests.web.serving import fields, problem, served
+from tests.web.serving import data, fields, problem, served
 from windlass import Windlass
 
 ONE: dict[str, Any] = {"name": "one", "tasks": {"a": {"job": "a"}}}
 TWO: dict[str, Any] = {"name": "one", "tasks": {"a": {"job": "a"}, "b": {"needs": ["a"], "job": "b"}}}
-
-
-def data(answer: httpx.Response, status: int = 200) -> Any:
-    assert answer.status_code == status, answer.text
-    return answer.json()["data"]
 
 
 async def test_post_is_201_for_a_new_name_and_200_for_a_known_one(app: Windlass) -> None:

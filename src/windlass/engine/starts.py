@@ -110,7 +110,7 @@ async def _start(conn: Connection, unit: Unit, name: str, specs: Sequence[RunSpe
     if not live.enabled:
         raise Conflict(f"workflow {name!r} is disabled: windlass workflows enable {name}")
     workflow = (await unit.definitions.of(conn, [live.version_id]))[live.version_id]
-    known = await _known(conn, unit, specs)
+    known = await _known(conn, unit, live, specs)
     fresh = _fresh(specs, known)
     stirred = await _begin(conn, unit, live, workflow, fresh) if fresh else Stirred()
     ids = {spec.idempotency_key: id_ for id_, spec in fresh if spec.idempotency_key is not None} | known
@@ -118,9 +118,14 @@ async def _start(conn: Connection, unit: Unit, name: str, specs: Sequence[RunSpe
     return [next(made) if spec.idempotency_key is None else ids[spec.idempotency_key] for spec in specs], stirred
 
 
-async def _known(conn: Connection, unit: Unit, specs: Sequence[RunSpec]) -> dict[str, UUID]:
+async def _known(conn: Connection, unit: Unit, live: Live, specs: Sequence[RunSpec]) -> dict[str, UUID]:
+    """The runs that have these keys already. A key means one request: it cannot stand for two workflows."""
     keys = [spec.idempotency_key for spec in specs if spec.idempotency_key is not None]
-    return await runs.find_keys(conn, keys, org=unit.org) if keys else {}
+    found = await runs.find_keys(conn, keys, org=unit.org) if keys else {}
+    for key, (id_, workflow_id) in found.items():
+        if workflow_id != live.workflow_id:
+            raise Conflict(f"idempotency_key {key!r} belongs to run {id_} of another workflow: use another key")
+    return {key: id_ for key, (id_, _) in found.items()}
 
 
 def _fresh(specs: Sequence[RunSpec], known: Mapping[str, UUID]) -> list[tuple[UUID, RunSpec]]:

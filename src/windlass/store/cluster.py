@@ -34,6 +34,7 @@ DEFAULTS = {
     "log_checkpoints": "off",
 }
 DURABLE = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
+FLEETING = {"fsync": "off", "full_page_writes": "off"}  # survives every crash but the machine's
 FIXED = DURABLE | {"listen_addresses": "", "port": "5432", "unix_socket_permissions": "0700"}
 CREATE_IF_MISSING = r"""
 select format('create database %I', :'name') where not exists (select from pg_database where datname = :'name') \gexec
@@ -137,7 +138,7 @@ class Cluster:
             )
 
     def _options(self, settings: Mapping[str, str]) -> str:
-        chosen = DEFAULTS | dict(settings) | FIXED | {"unix_socket_directories": str(self.socket)}
+        chosen = DEFAULTS | FIXED | dict(settings) | {"unix_socket_directories": str(self.socket)}
         return " ".join(f"-c {shlex.quote(f'{name}={value}')}" for name, value in chosen.items())
 
     def _ensure_database(self, binaries: Binaries) -> None:

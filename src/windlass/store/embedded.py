@@ -21,7 +21,7 @@ from typing import Self
 from windlass.errors import Invalid, Unavailable
 from windlass.store import flock
 from windlass.store.binaries import Binaries, data_version, find_binaries
-from windlass.store.cluster import FIXED, START_SECONDS, STOP_SECONDS, Cluster
+from windlass.store.cluster import FIXED, FLEETING, START_SECONDS, STOP_SECONDS, Cluster
 from windlass.store.server_user import ServerUser
 
 __all__ = ["Embedded", "EmbeddedOptions", "Status", "find_binaries", "status", "stop"]
@@ -35,6 +35,7 @@ class EmbeddedOptions:
     pg_bin: Path | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     """Settings of Postgres for the start; they have no effect on a server that already runs."""
+    durable: bool = True  # False, for tests: nothing is written through to the disk
 
     def __post_init__(self) -> None:
         refused = sorted(name for name in self.settings if name.lower() in {*FIXED, "unix_socket_directories"})
@@ -75,7 +76,7 @@ class Embedded:
             with _starting(home):
                 cluster = _settle_in(home)
                 binaries = find_binaries(options.pg_bin, cluster.data).readable_by(cluster.user)
-                cluster.ensure_running(binaries, options.settings)
+                cluster.ensure_running(binaries, dict(options.settings) | ({} if options.durable else FLEETING))
                 share = flock.FileLock(home / "postgres.share")
                 share.share()
             return cls(home, cluster, binaries, share)

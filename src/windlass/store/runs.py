@@ -133,8 +133,9 @@ async def insert_children(conn: Connection, rows: Sequence[NewChildren], *, acto
     await conn.execute(_SQL["insert_children"], *map(list, zip(*rows, strict=True)), actor)
 
 
-async def find_keys(conn: Connection, keys: Sequence[str], *, org: str) -> dict[str, UUID]:
-    return {row[0]: row[1] for row in await conn.fetch(_SQL["find_keys"], org, list(keys))}
+async def find_keys(conn: Connection, keys: Sequence[str], *, org: str) -> dict[str, tuple[UUID, UUID]]:
+    """The run that has each key, and its workflow."""
+    return {row[0]: (row[1], row[2]) for row in await conn.fetch(_SQL["find_keys"], org, list(keys))}
 
 
 async def lock(conn: Connection, ids: Iterable[UUID], *, wait: bool = True) -> list[Held]:

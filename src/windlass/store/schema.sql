@@ -474,6 +474,8 @@ begin
   if to_regclass('workflow.' || name) is not null then
     return null;
   end if;
+  -- A writer that chose the default partition a moment ago would be refused there once the new one has its rows.
+  lock table workflow.workflow_event in share row exclusive mode;
   execute format('create table workflow.%I (like workflow.workflow_event including defaults including constraints)', name);
   execute format('with moved as (delete from workflow.workflow_event_default where created_at >= %L and created_at < %L returning *)
                   insert into workflow.%I select * from moved', first, next, name);

@@ -17,10 +17,14 @@ from windlass.store.pool import DatabaseOptions
 
 @contextmanager
 def embedded_server() -> Iterator[str]:
-    """The URL of a server in a temporary folder, stopped and removed in the end."""
+    """The URL of a server in a temporary folder, stopped and removed in the end.
+
+    It does not write through to the disk, which would take most of the time: what it holds is gone in the end anyway.
+    """
     with TemporaryDirectory(prefix="windlass-test-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)  # as root, the server's own user must be able to come in
-        with Embedded.start(EmbeddedOptions(home=Path(folder), settings={"max_connections": "200"})) as server:
+        options = EmbeddedOptions(home=Path(folder), settings={"max_connections": "200"}, durable=False)
+        with Embedded.start(options) as server:
             yield server.url
 
 

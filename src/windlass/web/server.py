@@ -36,6 +36,9 @@ def listen(host: str, port: int, *, keys: tuple[str, ...] = (), option: str = "-
         bound = socket.create_server(address[:2], family=family)
     except OSError as error:
         raise Unavailable(_refused(host, port, error, option)) from None
+    # Connections inherit it. asyncio sets it only where a socket says that it is TCP, and this one does not. Head and
+    # body of an answer are two packets: the second would wait 40 ms for the first to be acknowledged.
+    bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return Listener(bound, host, bound.getsockname()[1])
 
 

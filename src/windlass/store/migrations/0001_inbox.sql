@@ -167,7 +167,7 @@ create index idx_workflow_event_workflow_id on workflow.workflow_event (workflow
 create table workflow.workflow_event_default partition of workflow.workflow_event default;
 
 -- Make the partition of the week that `at` falls into. Lines that went to the default partition meanwhile move over.
--- ATTACH takes a weak lock on the trail, CREATE ... PARTITION OF would stop every writer.
+-- Writers wait for as long as that takes: weeks are made ahead, so that nothing has to move.
 create function windlass.make_event_partition(at timestamptz) returns text language plpgsql as $$
 declare
   first timestamptz := date_trunc('week', at at time zone 'UTC') at time zone 'UTC';
@@ -177,6 +177,8 @@ begin
   if to_regclass('workflow.' || name) is not null then
     return null;
   end if;
+  -- A writer that chose the default partition a moment ago would be refused there once the new one has its rows.
+  lock table workflow.workflow_event in share row exclusive mode;
   execute format('create table workflow.%I (like workflow.workflow_event including defaults including constraints)', name);
   execute format('with moved as (delete from workflow.workflow_event_default where created_at >= %L and created_at < %L returning *)
                   insert into workflow.%I select * from moved', first, next, name);

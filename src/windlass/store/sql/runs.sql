@@ -42,7 +42,7 @@ insert into windlass.event (run_id, word, actor) select id, 'pending', $13 from 
 
 -- name: find_keys
 -- Who holds these idempotency keys?
-select idempotency_key, id from windlass.run where org = $1 and idempotency_key = any($2)
+select idempotency_key, id, workflow_id from windlass.run where org = $1 and idempotency_key = any($2)
 
 -- name: lock
 -- Hold these runs: one read gives the whole state of each.

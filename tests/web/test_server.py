@@ -1,0 +1,15 @@
+"""What is true of the sockets we listen on."""
+
+import socket
+
+from windlass.web.server import listen
+
+
+def test_answers_do_not_wait_for_acknowledgements() -> None:
+    listener = listen("127.0.0.1", 0)
+    with (
+        listener.socket,
+        socket.create_connection(("127.0.0.1", listener.port)),
+        listener.socket.accept()[0] as accepted,
+    ):
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
