@@ -1,7 +1,7 @@
 """Windlass: the one object a user holds. It composes settings, database, handlers and loops, and has no rules."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, ParamSpec, Self, TypeVar
 from uuid import UUID
@@ -205,6 +205,11 @@ class Windlass(Catalogue):
         adopted = adopt(cron, self.handlers, self._builders)
         self._builders |= adopted
         return list(adopted)
+
+    @property
+    def built(self) -> Collection[str]:
+        """The names of the workflows that are built here."""
+        return self._builders.keys()
 
     async def publish(self, *names: str) -> Sequence[Published]:
         """Make the workflows built here (or these of them) the live versions of their names."""

@@ -281,7 +281,7 @@ async def test_an_unknown_step_is_told_with_those_there_are(cli: Cli) -> None:
         cli("runs", "list", "--limit", "1"),
     )
     assert (logs.code, logs.err) == (1, "error: workflow 'lonely' has no step 'nap': it has go\n")
-    assert rerun.err.startswith(f"error: run {id_} is running and cannot be rerun: only completed and failed and ")
+    assert rerun.err.startswith(f"error: run {id_} is running and cannot be rerun: only completed, failed and ")
     assert page.err == f"more: --before {id_}\n"
 
 

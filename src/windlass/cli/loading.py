@@ -66,7 +66,7 @@ def _checked(module: ModuleType, name: str) -> Windlass:
     if not isinstance(found, Windlass):
         kind = type(found).__name__
         raise Invalid(f"{module.__name__}:{name} is a {kind}, not a Windlass object: {_candidates(module)}")
-    if not found.handlers.types():
+    if not found.built and all(type_.startswith("windlass.") for type_ in found.handlers.types()):  # those are ours
         raise Invalid(
             f"{module.__name__}:{name} has no handlers: write functions with @{name}.job('content.thumbnail.v1'), "
             "or import the modules that have them"
