@@ -267,5 +267,5 @@ async def test_a_key_of_another_workflows_run_is_refused(unit: Unit) -> None:
     await publish(unit, node("a"), name="one")
     await publish(unit, node("a"), name="two")
     await starts.start(unit, "one", [RunSpec(idempotency_key="k")])
-    with pytest.raises(Conflict, match="'k' belongs to run .* of another workflow: use another key"):
+    with pytest.raises(Conflict, match=r"'k' belongs to run .* of another workflow: use another key"):
         await starts.start(unit, "two", [RunSpec(idempotency_key="k")])
