@@ -109,14 +109,14 @@ def in_dict(value: object) -> object:
 MIXES = [(in_list,), (in_dict,), (in_tuple,), (in_list, in_dict), (in_tuple, in_dict, in_list)]
 
 
-@pytest.mark.parametrize("wraps", MIXES, ids=str)
+@pytest.mark.parametrize("wraps", MIXES, ids=lambda wraps: "-".join(wrap.__name__ for wrap in wraps))
 def test_sixty_four_levels_are_deep_enough(wraps: tuple[Callable[[object], object], ...]) -> None:
     value = nested(64, *wraps)
     assert MAX_DEPTH == depth(value) == 64
     assert encode(value, field="payload")
 
 
-@pytest.mark.parametrize("wraps", MIXES, ids=str)
+@pytest.mark.parametrize("wraps", MIXES, ids=lambda wraps: "-".join(wrap.__name__ for wrap in wraps))
 @pytest.mark.parametrize("levels", [65, 100, 900, 100_000])
 def test_the_sixty_fifth_level_is_refused_and_no_depth_crashes(
     wraps: tuple[Callable[[object], object], ...], levels: int
