@@ -157,7 +157,7 @@ def drawn(rng: random.Random, n: int) -> CronWorkflow:
     return made
 
 
-@pytest.mark.parametrize("seed", [1, random.randrange(10**6)], ids=lambda seed: f"seed {seed}")
+@pytest.mark.parametrize("seed", [1, 2], ids=lambda seed: f"seed {seed}")
 async def test_any_graph_ends_the_same(app: Windlass, working: Working, seed: int) -> None:
     rng = random.Random(seed)
     graphs = [drawn(rng, n) for n in range(200)]
