@@ -1,5 +1,6 @@
 """The workflows of a database, as an app offers them: deploy, look, switch, delete."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from windlass.engine import workflows
@@ -7,11 +8,11 @@ from windlass.engine.unit import Unit
 from windlass.engine.workflows import Given, Page, Preview, Published, WorkflowRow
 
 
-class Catalogue:
+class Catalogue(ABC):
     """A part of `Windlass`."""
 
-    async def open(self) -> Unit:
-        raise NotImplementedError
+    @abstractmethod
+    async def open(self) -> Unit: ...
 
     async def deploy(self, *documents: Given) -> Sequence[Published]:
         """Publish workflows, written as documents or built, all or none; the mistakes of all are told at once."""
