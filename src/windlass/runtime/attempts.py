@@ -129,6 +129,12 @@ class Attempts:
             patience = attempt.timeout.total_seconds() + (MARGIN if handler.keeps_time else 0)
             attempt.timer = self._loop.call_later(patience, attempt.end, Stop.TIMEOUT)
 
+    def told(self, reports: Iterable[Report]) -> bool:
+        """These were recorded. A suspect that ended counts until then, for the next may take us down; was there one?"""
+        cleared = sum(report.job.alone for report in reports)
+        self.suspects -= cleared
+        return cleared > 0
+
     def jobs(self, *, older_than: float = 0.0) -> list[Claimed]:
         now = time.monotonic()
         return [attempt.job for attempt in self._running.values() if now - attempt.started >= older_than]
@@ -189,10 +195,11 @@ class Attempts:
             attempt.timer.cancel()
         del self._running[attempt.job.id]
         self._per_handler[attempt.handler.type] -= 1
-        self.suspects -= attempt.job.alone
         report = None
         if outcome is not None and attempt.stop is not Stop.LOST:
             report = after(attempt.job, outcome, attempt.handler.retry, random.random())
+        if report is None:
+            self.suspects -= attempt.job.alone
         self._ended(attempt.job, report, time.monotonic() - attempt.started)
 
     def _is_running(self, job: Claimed) -> bool:

@@ -204,6 +204,8 @@ class Worker:
             worker=self.options.id, lease=self.options.lease, reports=reports, lines=lines, lanes=offer, count=count
         )
         claimed, recorded = await work.turn(self._unit, wish)
+        if self._attempts.told(reports):
+            self._wake()  # the next of them may be claimed now
         self._begin(claimed)
         if len(recorded) < len(reports):
             refused = ", ".join(str(report.job.id) for report in reports if report.job.id not in recorded)
