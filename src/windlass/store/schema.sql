@@ -94,6 +94,19 @@ table windlass.notice
   CREATE UNIQUE INDEX notice_pkey ON windlass.notice USING btree (id)
   CREATE INDEX notice_run ON windlass.notice USING btree (run_id)
 
+table windlass.queue
+  name text not null
+  paused boolean not null default false
+  paused_at timestamp with time zone
+  resumed_at timestamp with time zone
+  max_depth integer
+  config jsonb
+  created_at timestamp with time zone not null default windlass.now()
+  updated_at timestamp with time zone not null default windlass.now()
+  constraint queue_max_depth_check CHECK ((max_depth > 0))
+  constraint queue_pkey PRIMARY KEY (name)
+  CREATE UNIQUE INDEX queue_pkey ON windlass.queue USING btree (name)
+
 table windlass.run with (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0.05)
   id uuid not null
   org text not null
