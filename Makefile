@@ -27,7 +27,7 @@ check: setup  ## Format, lint, types, layers, unit tests
 	$(BIN)/pytest -q -n 2 tests/unit
 
 # The first part waits for Postgres most of the time; the second needs the machine for itself.
-test: check  ## Everything, from nothing
+test: check ui ui-test  ## Everything, from nothing
 	$(BIN)/pytest -q -n 2 --ignore tests/unit --ignore tests/chaos --ignore tests/e2e
 	$(BIN)/pytest -q tests/e2e tests/chaos
 
@@ -37,9 +37,25 @@ soak: setup  ## Long trials: kills and restarts under load
 bench: setup  ## Measure, side by side with peers
 	$(BIN)/python -m bench
 	$(BIN)/python -m bench.cron
+	$(BIN)/python -m bench.api
 
 schema: setup  ## Rewrite the schema snapshot from the migrations
 	$(BIN)/python -m windlass.store.snapshot > schema.tmp && mv schema.tmp src/windlass/store/schema.sql
+
+openapi: setup  ## Rewrite the shapes that the dashboard's types are made of
+	$(BIN)/python -m windlass.web.snapshot > openapi.tmp && mv openapi.tmp ui/openapi.json
+
+ui: setup  ## Build the dashboard into the package
+	$(BIN)/python hatch_build.py
+
+ui-test: setup  ## Types and components of the dashboard
+	$(BIN)/python hatch_build.py test
+
+screenshots: ui  ## A picture of every view, in docs/images
+	$(BIN)/python -m tests.browser.screenshots docs/images
+
+docs: setup  ## Rewrite the reference of HTTP operations
+	$(BIN)/python -m windlass.web.reference > docs.tmp && mv docs.tmp docs/reference/http-operations.md
 
 format: setup  ## Put the code in order
 	$(BIN)/ruff format .
@@ -48,4 +64,4 @@ format: setup  ## Put the code in order
 clean:  ## Remove what was built
 	rm -rf .venv .venv-bench build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
-.PHONY: help setup demo check test soak bench schema format clean
+.PHONY: help setup demo check test soak bench schema openapi ui ui-test screenshots docs format clean

@@ -1,6 +1,8 @@
 """Windlass: the one object a user holds. It composes settings, database, handlers and loops, and has no rules."""
 
 import asyncio
+import os
+import socket
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, ParamSpec, Self, TypeVar
@@ -16,9 +18,10 @@ from windlass.effects.command import CommandOptions, Commands
 from windlass.effects.handlers import Handler, Handlers
 from windlass.effects.http import Http, HttpOptions
 from windlass.effects.own_steps import command_handler, http_handler
-from windlass.engine import faults, jobs, runs, specs, starts, workers, workflows
+from windlass.engine import faults, jobs, progress, runs, specs, starts, workers, workflows
 from windlass.engine.database import Place
 from windlass.engine.jobs import Page
+from windlass.engine.progress import Progress
 from windlass.engine.runs import RunPage
 from windlass.engine.starts import RunSpec
 from windlass.engine.unit import DEFAULT_ORG, DEFAULT_PUBLIC_URL, Unit, prepare
@@ -26,9 +29,12 @@ from windlass.engine.workflows import Published
 from windlass.errors import Invalid
 from windlass.runtime.adoption import adopt
 from windlass.runtime.catalogue import Catalogue
+from windlass.runtime.deliveries import delivery_handler, ping
 from windlass.runtime.handle import Run
+from windlass.runtime.live import Live
 from windlass.runtime.portal import Door
 from windlass.runtime.supervisor import Supervisor
+from windlass.runtime.switchboard import Switchboard
 from windlass.runtime.waiters import Waiters
 from windlass.runtime.worker import Worker, WorkerOptions
 from windlass.settings import Settings
@@ -40,7 +46,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Windlass(Catalogue):
+class Windlass(Catalogue, Switchboard):
     """Jobs recorded first and executed later.
 
     `Windlass()` uses WINDLASS_DATABASE_URL, or starts (and shares) the embedded Postgres. It opens itself on first use;
@@ -59,6 +65,7 @@ class Windlass(Catalogue):
         self._http = Http(HttpOptions(allow=self.settings.http_allow))
         self.handlers = Handlers()
         self.handlers.add(http_handler(self._http))
+        self.handlers.add(delivery_handler(self._http, self.open))
         self._url = database_url or self.settings.database_url
         self._org = org
         self._clock = clock  # tests move time with it
@@ -67,6 +74,7 @@ class Windlass(Catalogue):
         self._opening: asyncio.Lock | None = None
         self._door = Door(self._twin)
         self._waiters: Waiters | None = None
+        self._live: Live | None = None
         self._builders: dict[str, WorkflowBuilder] = {}
         self._published: set[str] = set()  # builders whose workflow is in this database by now
         faults.arm(self.settings.fault)
@@ -85,10 +93,13 @@ class Windlass(Catalogue):
                 self._unit = await Unit.open(
                     options, org=self._org, public_url=self.settings.public_url or DEFAULT_PUBLIC_URL
                 )
-                self._waiters = Waiters(self._unit)
+                self._waiters, self._live = Waiters(self._unit), Live(self._unit)
             return self._unit
 
     async def close(self) -> None:
+        if self._live is not None:
+            await self._live.close()
+            self._live = None
         if self._waiters is not None:
             await self._waiters.close()
             self._waiters = None
@@ -188,6 +199,12 @@ class Windlass(Catalogue):
         await supervisor.run(stop or asyncio.Event(), worker=worker, at_once=at_once)
         return worker
 
+    async def tend(self, *, stop: asyncio.Event) -> None:
+        """Run the loops (timers, settling, upkeep, schedules) without a worker until `stop`."""
+        await self.publish()
+        holder = f"{socket.gethostname()}-{os.getpid()}"
+        await Supervisor(await self.open(), holder=holder, keep=self.settings.keep).run(stop)
+
     # Workflows and runs
 
     def workflow(self, name: str, **options: Any) -> WorkflowBuilder:
@@ -248,6 +265,12 @@ class Windlass(Catalogue):
         unit = await self.open()
         await self.publish()
         return [self._run(unit, id_) for id_ in await starts.start(unit, workflow, specs, connection=connection)]
+
+    async def live(self) -> Live:
+        """What happens to runs, tasks and jobs, as it happens."""
+        await self.open()
+        assert self._live is not None
+        return self._live
 
     async def run(self, id: UUID) -> Run:  # noqa: A002
         """A run that exists."""
@@ -320,8 +343,16 @@ class Windlass(Catalogue):
     async def delete(self, id: UUID) -> None:  # noqa: A002
         await jobs.delete(await self.open(), id)
 
+    async def progress(self, id: UUID) -> Progress | None:  # noqa: A002
+        """How far a job is, by its own words; None: it has said nothing."""
+        return await progress.find(await self.open(), id)
+
     async def events(self, id: UUID) -> Sequence[Event]:  # noqa: A002
         return await jobs.events(await self.open(), id)
+
+    async def ping_subscription(self, id: UUID) -> dict[str, Any]:  # noqa: A002
+        """Send a subscriber a signed test event now; what came back."""
+        return await ping(self._http, await self.open(), id)
 
     async def workers(self) -> Sequence[WorkerRow]:
         """Workers and their signs of life, the latest first."""

@@ -8,6 +8,8 @@
         TemplateError    a template that has no value in this run
       NotFound           no such job, run, schedule            -> 404
       Conflict           it exists, but not in that state      -> 409
+        Duplicate        a job of this id or unique key exists
+        LeaseLost        an attempt whose job is in other hands
       Gone               it was there, and is over             -> 410
       Refused            a signature that does not match       -> 401
       Unavailable        the database did not answer           -> 503
@@ -25,11 +27,13 @@ class WindlassError(Exception):
 
 
 class Invalid(WindlassError):
-    """The caller's words make no sense. `field` names the argument, so that every surface can point at it."""
+    """The caller's words make no sense. `field` names the argument, so that every surface can point at it; `errors` has
+    every (field, message) where more than one thing is wrong."""
 
     def __init__(self, message: str, *, field: str | None = None) -> None:
         super().__init__(message)
         self.field = field
+        self.errors = [(field, message)] if field is not None else []
 
 
 class InvalidCron(Invalid):
@@ -62,10 +66,11 @@ class InvalidWorkflow(Invalid):
     """A definition that makes no sense. `errors` has every mistake: where it is, and what is wrong there."""
 
     def __init__(self, errors: Iterable[tuple[str, str]]) -> None:
-        self.errors = list(errors)
-        lines = [f"{path}: {message}" if path else message for path, message in self.errors]
+        found = list(errors)
+        lines = [f"{path}: {message}" if path else message for path, message in found]
         head = [f"the workflow has {len(lines)} mistakes:"] if len(lines) > 1 else []
-        super().__init__("\n  ".join(head + lines), field=self.errors[0][0] if self.errors else None)
+        super().__init__("\n  ".join(head + lines), field=found[0][0] if found else None)
+        self.errors = found
 
 
 class NotFound(WindlassError):
@@ -78,6 +83,21 @@ class NotFound(WindlassError):
 
 class Conflict(WindlassError):
     """The thing exists, but not in a state that allows this."""
+
+
+class LeaseLost(Conflict):
+    """An attempt speaks for a job that it no longer holds: it ends, and whoever holds the job now decides."""
+
+    def __init__(self, job: object) -> None:
+        super().__init__(f"job {job} is in other hands now: this attempt lost its lease, or the job was cancelled")
+
+
+class Duplicate(Conflict):
+    """A job of this id, or with this unique key, exists. `existing` is its id."""
+
+    def __init__(self, message: str, *, existing: object) -> None:
+        super().__init__(message)
+        self.existing = existing
 
 
 class Gone(WindlassError):

@@ -14,6 +14,18 @@ from windlass.engine.faults import POINTS
 from windlass.errors import Invalid
 
 
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """So many in so many seconds; 0 means no limit."""
+
+    count: int
+    seconds: float
+
+    @property
+    def per_second(self) -> float:
+        return self.count / self.seconds
+
+
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """What the environment says. Options of the loops are made from this and from the command line."""
@@ -25,6 +37,9 @@ class Settings:
     pooler: bool = False  # WINDLASS_POOLER=on: a transaction pooler is in between
     pool_size: int = 10  # WINDLASS_POOL_SIZE
     api_keys: tuple[str, ...] = ()  # WINDLASS_API_KEY, comma-separated
+    url: str | None = None  # WINDLASS_URL: commands go through this server instead of the database
+    rate_limit: Rate | None = None  # WINDLASS_RATE_LIMIT: none is off on loopback, and 100/s elsewhere
+    cors_origins: tuple[str, ...] = ()  # WINDLASS_CORS_ORIGINS, comma-separated
     public_url: str | None = None  # WINDLASS_PUBLIC_URL: where callbacks from outside reach this installation
     http_allow: tuple[IPv4Network | IPv6Network, ...] = ()  # WINDLASS_HTTP_ALLOW, comma-separated
     keep: timedelta | None = timedelta(days=30)  # WINDLASS_KEEP_DAYS, 0 for ever
@@ -32,6 +47,7 @@ class Settings:
     log_level: str = "INFO"  # WINDLASS_LOG_LEVEL
     # What commands inherit: PATH, HOME, LANG, TZ.
     command_environment: Mapping[str, str] = field(default_factory=lambda: inherited({}))
+    test_mode: bool = False  # WINDLASS_TEST_MODE=on: the Open Job Spec face can be reset and takes orders from tests
     fault: str | None = None  # WINDLASS_FAULT: where the process is to die, for tests of recovery
 
 
@@ -114,6 +130,25 @@ def _public_url(text: str) -> str:
     return text.rstrip("/")
 
 
+def _rate(text: str) -> Rate:
+    if text.lower() == "off":
+        return Rate(0, 1.0)
+    count, _, unit = text.partition("/")
+    seconds = {"s": 1.0, "m": 60.0, "h": 3600.0}.get(unit.strip().lower())
+    if seconds is None or not count.strip().isdigit() or not 1 <= int(count) <= 1_000_000:
+        raise ValueError("a rate such as 100/s, 6000/m or 1000/h, or off")
+    return Rate(int(count), seconds)
+
+
+def _origins(text: str) -> tuple[str, ...]:
+    origins = tuple(filter(None, map(str.strip, text.split(","))))
+    for origin in origins:
+        parts = urlsplit(origin)
+        if parts.scheme not in ("http", "https") or origin.lower() != f"{parts.scheme}://{parts.netloc}".lower():
+            raise ValueError("origins such as https://flows.example.com, comma-separated; * is none")
+    return tuple(origin.lower() for origin in origins)
+
+
 def _networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
     networks, mistakes = [], []
     for item in filter(None, map(str.strip, text.split(","))):
@@ -142,10 +177,14 @@ VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "WINDLASS_POOLER": ("pooler", _switch),
     "WINDLASS_POOL_SIZE": ("pool_size", _whole(2, 1000)),
     "WINDLASS_API_KEY": ("api_keys", _keys),
+    "WINDLASS_RATE_LIMIT": ("rate_limit", _rate),
+    "WINDLASS_CORS_ORIGINS": ("cors_origins", _origins),
     "WINDLASS_PUBLIC_URL": ("public_url", _public_url),
+    "WINDLASS_URL": ("url", _public_url),
     "WINDLASS_HTTP_ALLOW": ("http_allow", _networks),
     "WINDLASS_KEEP_DAYS": ("keep", _days),
     "WINDLASS_LOG_FORMAT": ("log_format", _one_of("text", "json")),
     "WINDLASS_LOG_LEVEL": ("log_level", _one_of("DEBUG", "INFO", "WARNING", "ERROR")),
+    "WINDLASS_TEST_MODE": ("test_mode", _switch),
     "WINDLASS_FAULT": ("fault", _fault),
 }

@@ -29,7 +29,7 @@ _thaw: asyncio.Event | None = None
 @app.job("chaos.step.v1")
 async def step(ctx: Context, item: Any = None) -> dict[str, Any]:
     await leave_effect(ctx)
-    return {"step": ctx.step, "index": ctx.index, "item": item, "upstream": sorted(ctx.upstream)}
+    return {"step": ctx.step_name, "index": ctx.index, "item": item, "upstream": sorted(ctx.upstream)}
 
 
 @app.job("chaos.list.v1")

@@ -130,3 +130,10 @@ def test_a_history_that_would_fill_the_disk_is_refused(bench: Callable[[str], An
     server = bench("server")
     with pytest.raises(server.NoSpace, match="GB are free"):
         server.Server("", tmp_path).ensure_space(2**60)
+
+
+def test_the_start_of_runs_over_http_is_measured_beside_a_bare_handler() -> None:
+    command = [sys.executable, "-m", "bench.api", "--repeat", "1", "--requests", "40"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=200, env=dict(os.environ))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("of the bare handler") == 3

@@ -121,7 +121,7 @@ async def test_up_without_an_app_serves_http_steps(cli: Cli, conn: "asyncpg.Conn
         assert address["http"].startswith("http://127.0.0.1:")
         up.signal(signal.SIGINT)
         assert await up.end() == 0
-    assert await conn.fetchval("select types from windlass.worker") == ["windlass.http.v1"]
+    assert await conn.fetchval("select types from windlass.worker") == ["windlass.http.v1", "windlass.webhook.v1"]
 
 
 async def test_a_drain_lets_a_running_job_finish(cli: Cli, conn: "asyncpg.Connection[Any]") -> None:

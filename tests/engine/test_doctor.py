@@ -7,6 +7,8 @@ from typing import Any
 import asyncpg
 import pytest
 
+from windlass.core.submission import JobSpec
+from windlass.engine import jobs, queues
 from windlass.engine.doctor import Level, examine, judge_lines, judge_schema, judge_server
 from windlass.engine.unit import Unit
 from windlass.store.doctor import Server, Waiting
@@ -55,6 +57,8 @@ def test_a_line_that_nobody_will_serve_is_found(
     assert [finding.level for finding in judge_lines([LATE], [worker], registry)] == expected
     young = replace(LATE, waits=timedelta(seconds=59))
     assert list(judge_lines([young], [], {})) == []
+    [paused] = judge_lines([replace(LATE, paused=True)], [worker], registry)
+    assert (paused.level, paused.fix) == (Level.WARNING, "windlass queues resume default")
 
 
 def test_a_schema_that_is_behind_names_what_is_missing() -> None:
@@ -73,6 +77,14 @@ async def test_a_session_that_keeps_an_old_snapshot_is_found(
     assert [finding.level for finding in before] == [Level.OK]
     assert [finding.fix for finding in after] == [f"end it: select pg_terminate_backend({pid})"]
     assert "has kept a snapshot for 5m" in after[0].message or "has kept a snapshot for 4m" in after[0].message
+
+
+async def test_a_paused_queue_explains_why_its_jobs_wait(unit: Unit, clock: Clock) -> None:
+    await jobs.submit(unit, [JobSpec(type="a.b.v1")])
+    await queues.pause(unit, "default")
+    clock.move(timedelta(minutes=5))
+    [waiting] = [finding for finding in await examine(unit) if finding.check == "waiting"]
+    assert waiting.message.endswith("the queue is paused")
 
 
 async def test_a_database_without_a_schema_is_a_problem_and_not_an_error(

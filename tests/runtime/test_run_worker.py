@@ -21,12 +21,12 @@ async def test_a_handler_is_told_where_it_stands(app: Windlass, working: Working
 
     @app.job("discover.v1")
     async def discover(ctx: Context) -> dict[str, Any]:
-        told.append((ctx.workflow, ctx.step, ctx.index, ctx.count, ctx.item, dict(ctx.upstream)))
+        told.append((ctx.workflow, ctx.step_name, ctx.index, ctx.count, ctx.item, dict(ctx.upstream)))
         return {"files": ["x", "y"]}
 
     @app.job("process.v1")
     async def process(ctx: Context, item: str) -> str:
-        told.append((ctx.step, ctx.index, ctx.count, ctx.item, item, ctx.upstream["discover"], ctx.attempt))
+        told.append((ctx.step_name, ctx.index, ctx.count, ctx.item, item, ctx.upstream["discover"], ctx.attempt))
         return item.upper()
 
     @app.job("report.v1")

@@ -339,7 +339,7 @@ async def test_a_worker_says_hello_and_goodbye(app: Windlass, working: Working) 
     unit = await app.open()
     async with working(app, id="w-1", queues=["default"]):
         rows = await eventually(lambda: unit.pool.fetch("select * from windlass.worker"))
-        types = ["windlass.http.v1", "known.work.v1"]
+        types = ["windlass.http.v1", "windlass.webhook.v1", "known.work.v1"]
         assert (rows[0]["id"], rows[0]["state"], rows[0]["types"]) == ("w-1", "running", types)
     assert await unit.pool.fetchval("select state from windlass.worker") == "stopped"
 

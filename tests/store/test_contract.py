@@ -544,8 +544,8 @@ create index if not exists idx_workflow_run_deleted_at on workflow_run (deleted_
 
 async def test_the_other_projects_automigrate_finds_everything_there(conn: Connection) -> None:
     indexes = "select indexname, indexdef from pg_indexes where schemaname = 'workflow' order by 1"
-    before = await conn.fetch(indexes)
     await conn.execute("set search_path to workflow")
+    before = await conn.fetch(indexes)
     await conn.execute(REPLAY)
     assert await conn.fetch(indexes) == before
 

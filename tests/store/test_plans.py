@@ -5,7 +5,8 @@ Three times a million rows: finished, due but of a type this worker does not ser
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -55,6 +56,16 @@ async def fill(url: str) -> None:
     conn = await asyncpg.connect(url)
     await conn.execute("set session_replication_role = replica; set synchronous_commit = off")
     await conn.execute("alter table workflow.workflow_run set unlogged")
+    async with without_indexes(conn):
+        for statement in FILL:
+            await conn.execute(statement, MILLION)
+    await conn.execute("analyze workflow.workflow_run")
+    await conn.close()
+
+
+@asynccontextmanager
+async def without_indexes(conn: "asyncpg.Connection[Any]") -> AsyncIterator[None]:
+    """The inbox, to be filled."""
     async with conn.transaction():
         await conn.execute("set local maintenance_work_mem = '512MB'")
         keys, indexes = await conn.fetch(KEYS), await conn.fetch(INDEXES)
@@ -62,14 +73,11 @@ async def fill(url: str) -> None:
             await conn.execute(f"alter table workflow.workflow_run drop constraint {key['name']}")
         for index in indexes:
             await conn.execute(f"drop index {index['name']}")
-        for statement in FILL:
-            await conn.execute(statement, MILLION)
+        yield
         for key in keys:
             await conn.execute(f"alter table workflow.workflow_run add constraint {key['name']} {key['made']}")
         for index in indexes:
             await conn.execute(index["made"])
-    await conn.execute("analyze workflow.workflow_run")
-    await conn.close()
 
 
 async def touched(url: str, query: str, *arguments: Any) -> tuple[int, list[dict[str, Any]]]:
@@ -124,6 +132,10 @@ async def test_a_claim_from_many_lanes_reads_what_it_takes(crowded: str) -> None
     await assert_bounded(crowded, sql("jobs", "claim"), *lanes, 100, "w1", LEASE)
 
 
+async def test_a_fetch_by_queue_reads_what_it_takes(crowded: str) -> None:
+    await assert_bounded(crowded, sql("claims", "fetch"), ["none", "default"], 100, "w1", None, LEASE, None)
+
+
 async def test_a_single_claim_reads_a_handful(crowded: str) -> None:
     lanes = (["default"], ["ours.x.v1"], [100], [0], [False], [1])
     rows, _ = await touched(crowded, sql("jobs", "claim"), *lanes, 1, "w1", LEASE)
@@ -140,6 +152,11 @@ async def test_a_single_claim_reads_a_handful(crowded: str) -> None:
         ("runs", "find_held", [500]),
         ("runs", "find_expired", [500]),
         ("timers", "find_due", [500]),
+        ("claims", "overdue", [500]),
+        ("claims", "expire", [500, "upkeep"]),
+        ("claims", "dead_letters", ["default", None, 50, 0]),
+        ("claims", "find_unique", [["k"], ['["due"]'], [None]]),
+        ("crons", "find_due", [100]),
     ],
 )
 async def test_the_loops_find_nothing_quickly_when_there_is_nothing(

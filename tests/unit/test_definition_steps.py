@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from windlass.core.definition import parse
+from windlass.core.definition_write import step_document
 from windlass.core.retry import Backoff, Retry
 from windlass.core.step import (
     Action,
@@ -101,3 +102,10 @@ def test_time_limits_of_an_attempt(step: dict[str, Any], timeout: timedelta | No
 )  # fmt: skip
 def test_actions(step: dict[str, Any], action: Action) -> None:
     assert only(step).action == action
+
+
+def test_a_step_may_be_allowed_to_fail() -> None:
+    step = only({"job": "a.b", "allow_failure": True})
+    assert step.allow_failure
+    assert step_document(step)["allow_failure"] is True
+    assert not only({"job": "a.b"}).allow_failure

@@ -143,3 +143,32 @@ def test_a_policy_survives_the_way_to_the_database_and_back(policy: Retry) -> No
 def test_words_are_enough_to_name_a_kind() -> None:
     assert Retry.from_json({"kind": "linear", "base": 2}) == Retry(Backoff.LINEAR, base=2)
     assert Retry.from_json({}) == Retry()
+
+
+def test_jitter_both_ways_spreads_around_the_delay_and_keeps_to_the_cap() -> None:
+    policy = Retry(Backoff.CONSTANT, base=2.0, jitter=0.5, both_ways=True, cap=2.5)
+    assert [policy.delay(1, roll).total_seconds() for roll in (0.0, 0.5, 0.999)] == [1.0, 2.0, 2.5]
+
+
+@pytest.mark.parametrize(
+    ("names", "final"),
+    [
+        (["ValueError"], True),
+        (["auth.expired"], True),
+        (["auth"], False),
+        (["authority"], False),
+        ([None, "Value"], False),
+    ],
+    ids=str,
+)
+def test_some_errors_are_final(names: list[str | None], final: bool) -> None:
+    assert Retry(non_retryable=("ValueError", "auth.*")).is_final(*names) is final
+
+
+def test_what_few_policies_use_is_written_only_by_those() -> None:
+    assert set(Retry().to_json()) == {"kind", "base", "factor", "cap", "jitter"}
+    rare = Retry(both_ways=True, non_retryable=["A"], dead_letter=True)  # type: ignore[arg-type]  # as JSON has it
+    assert Retry.from_json(rare.to_json()) == rare
+    for wrong in ({"non_retryable": "A"}, {"non_retryable": [1]}, {"dead_letter": 1}, {"both_ways": "no"}):
+        with pytest.raises(Invalid, match="retry"):
+            Retry.from_json(wrong)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from windlass.errors import Invalid
-from windlass.settings import Settings, default_home, read
+from windlass.settings import Rate, Settings, default_home, read
 
 
 def test_an_empty_environment_gives_the_defaults() -> None:
@@ -44,6 +44,10 @@ def test_other_variables_are_none_of_our_business() -> None:
         ("POOL_SIZE", "1000", "pool_size", 1000),
         ("API_KEY", "0123456789abcdef", "api_keys", ("0123456789abcdef",)),
         ("API_KEY", "0123456789abcdef, fedcba9876543210,", "api_keys", ("0123456789abcdef", "fedcba9876543210")),
+        ("RATE_LIMIT", "100/s", "rate_limit", Rate(100, 1.0)),
+        ("RATE_LIMIT", " 6000/M ", "rate_limit", Rate(6000, 60.0)),
+        ("RATE_LIMIT", "off", "rate_limit", Rate(0, 1.0)),
+        ("CORS_ORIGINS", "https://a.example, http://B:8080", "cors_origins", ("https://a.example", "http://b:8080")),
         ("KEEP_DAYS", "7", "keep", timedelta(days=7)),
         ("KEEP_DAYS", "0", "keep", None),
         ("LOG_FORMAT", "JSON", "log_format", "json"),
@@ -60,6 +64,8 @@ MISTAKES = {
     "WINDLASS_POOLER": "2",
     "WINDLASS_POOL_SIZE": "many",
     "WINDLASS_API_KEY": "short",
+    "WINDLASS_RATE_LIMIT": "many",
+    "WINDLASS_CORS_ORIGINS": "*",
     "WINDLASS_KEEP_DAYS": "-1",
     "WINDLASS_LOG_FORMAT": "xml",
     "WINDLASS_LOG_LEVEL": "loud",

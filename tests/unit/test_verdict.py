@@ -120,3 +120,10 @@ def test_a_diamond_of_skips_is_walked_once_and_handled_at_its_foot() -> None:
     sides = [node(f"b{n}", "a") for n in range(5)]
     foot = node("z", *(f"{side.name}:complete" for side in sides), condition="failure()")
     assert judged("fkkkkks", node("a"), *sides, foot) is COMPLETED
+
+
+@pytest.mark.parametrize("bad", "ftc")
+def test_a_step_that_is_allowed_to_fail_does_not_fail_the_run(bad: str) -> None:
+    steps = node("a", allow_failure=True), node("b", "a")
+    assert judged(bad + "k", *steps) is COMPLETED
+    assert judged(bad + "kf", *steps, node("c")) is FAILED

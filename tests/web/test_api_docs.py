@@ -1,9 +1,12 @@
 """The pages about the API: what they list is what there is, and their commands work."""
 
 import asyncio
+import contextlib
 import json
 import re
 import shutil
+import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +16,21 @@ from tests.web.serving import API
 from tests.web.test_api_openapi import DOCUMENT
 from windlass import Windlass
 from windlass.core.run import RunState
-from windlass.web import asgi
-from windlass.web.api.words import RUN_ALIASES, TaskStatus
+from windlass.web import asgi, reference
+from windlass.web.api.words import JOB_ALIASES, RUN_ALIASES, TaskStatus, WorkerStatus
 from windlass.web.guard import GuardOptions
 from windlass.web.server import listen, serving
 
 DOCS = Path(__file__).parents[2] / "docs"
 REFERENCE = (DOCS / "reference" / "http-api.md").read_text("utf-8")
 HOW_TO = (DOCS / "how-to" / "use-the-http-api.md").read_text("utf-8")
+LOCAL = "http://127.0.0.1:8080"
 NEEDED = [shutil.which(program) for program in ("bash", "curl", "jq")]
 
 
 def test_every_path_is_in_the_reference() -> None:
     """Those of a run may stand below either of its addresses."""
-    told = REFERENCE.replace("{id}", "{run_id}").replace("{name}", "{task}")
+    told = REFERENCE + REFERENCE.replace("{id}", "{run_id}").replace("{name}", "{task}")
     lacking = []
     for path in DOCUMENT["paths"]:
         short = path.removeprefix(API).replace("/workflows/{ref}/runs/{run_id}", "/runs/{run_id}")
@@ -37,25 +41,54 @@ def test_every_path_is_in_the_reference() -> None:
 
 
 def test_every_word_is_in_the_reference() -> None:
-    assert {word for word in (*TaskStatus, *RunState, *RUN_ALIASES) if f"`{word}`" not in REFERENCE} == set()
+    known = (*TaskStatus, *RunState, *RUN_ALIASES, *JOB_ALIASES, *WorkerStatus)
+    assert {word for word in known if f"`{word}`" not in REFERENCE} == set()
+
+
+@contextlib.asynccontextmanager
+async def served(app: Windlass) -> AsyncIterator[str]:
+    """A server and a worker, as `windlass up` has them."""
+    listener = listen("127.0.0.1", 0)
+    await app.listen_at(listener.url)
+    stop = asyncio.Event()
+    async with serving(asgi.build(app, GuardOptions(host=listener.host)), listener):
+        working = asyncio.create_task(app.work(stop=stop))
+        yield listener.url
+        stop.set()
+        await working
 
 
 @pytest.mark.skipif(None in NEEDED, reason="the page uses bash, curl and jq")
 async def test_the_commands_of_the_how_to_work(app: Windlass) -> None:
-    blocks = re.findall(r"```sh\n(.*?)```", HOW_TO, re.DOTALL)
-    listener = listen("127.0.0.1", 0)
-    await app.listen_at(listener.url)
-    stop = asyncio.Event()
-    script = "set -euo pipefail\n" + "\n".join(blocks).replace("http://127.0.0.1:8080", listener.url)
-    async with serving(asgi.build(app, GuardOptions(host=listener.host)), listener):
-        working = asyncio.create_task(app.work(stop=stop))
-        said = await spoken(script)
-        refused = await spoken(refusal().replace("$api", listener.url + API))
-        stop.set()
-        await working
+    script = "set -eu\n" + "\n".join(blocks("sh"))
+    async with served(app) as url:
+        said = await spoken("bash", "-c", script.replace(LOCAL, url))
+        refused = await spoken("bash", "-c", refusal().replace("$api", url + API))
     assert "completed" in said
     assert said.count("order-processing") >= 1
     assert [error["field"] for error in json.loads(refused)] == re.findall(r'"field": "(.+)"', HOW_TO)
+
+
+async def test_the_python_of_the_how_to_works(app: Windlass, tmp_path: Path) -> None:
+    for block in blocks("yaml"):
+        (tmp_path / block.partition("\n")[0].removeprefix("# ")).write_text(block)
+    async with served(app) as url:
+        said = await spoken(
+            sys.executable, "-W", "error", "-c", "\n".join(blocks("python")).replace(LOCAL, url), cwd=tmp_path
+        )
+    assert "order-processing 1 True" in said
+    assert "end None" in said  # the stream came to its end
+    assert said.rstrip().endswith("['tasks.a.sleep', 'tasks.b.needs']")
+
+
+def test_the_operations_are_those_of_the_document() -> None:
+    assert (DOCS / "reference" / "http-operations.md").read_text("utf-8") == reference.page(reference.document()), (
+        "run make docs"
+    )
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", HOW_TO, re.DOTALL)
 
 
 def refusal() -> str:
@@ -63,9 +96,9 @@ def refusal() -> str:
     return str(command)
 
 
-async def spoken(script: str) -> str:
+async def spoken(*command: str, cwd: Path | None = None) -> str:
     pipe: Any = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec("bash", "-c", script, stdout=pipe, stderr=pipe)
+    process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe, cwd=cwd)
     out, error = await asyncio.wait_for(process.communicate(), 60)
     assert process.returncode == 0, f"{out.decode()}\n{error.decode()}"
     return out.decode()

@@ -6,13 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
-from windlass.app import Windlass
 from windlass.cli.files import Loaded, load, tell
 from windlass.cli.output import Json, cell, note, record, say, show_json
-from windlass.cli.running import use
-from windlass.engine import triggers, workflows
-from windlass.engine.unit import Unit
-from windlass.engine.workflows import Change, Preview, Published
+from windlass.cli.reach import Deployed
+from windlass.cli.running import reach
+from windlass.engine.workflows import Change
 
 EXAMPLES = """Examples:
 
@@ -46,38 +44,28 @@ def _refuse(loaded: Loaded, *, json: bool) -> None:
 
 
 def _publish(loaded: Loaded, *, json: bool) -> None:
-    async def action(app: Windlass) -> tuple[list[Published], list[str], dict[str, str]]:
-        unit = await app.open()
-        published = await workflows.publish_many(unit, loaded.workflows)
-        addresses = {one.name: triggers.address(unit, one.token) for one in published if one.token is not None}
-        return published, await _warnings(unit, loaded), addresses
-
-    published, warnings, addresses = use(action)
+    done = reach(lambda app: app.deploy(loaded.workflows))
     if json:
-        _show_json([_fields(one, addresses.get(one.name)) for one in published], warnings)
+        _show_json([_fields(one) for one in done.workflows], done.warnings)
         return
-    for one in published:
-        say(f"{_change(one)} {one.name} version {one.number}", "" if one.changed else "dim")
-        if one.name in addresses:
-            say(f"address of {one.name}: {addresses[one.name]}")
+    for one in done.workflows:
+        say(f"{one.change} {one.name} version {one.number}", "dim" if one.change is Change.UNCHANGED else "")
+        if one.address is not None:
+            say(f"address of {one.name}: {one.address}")
             note(f"keep it: it is not shown again; windlass workflows rotate {one.name} makes another")
-    _warn(warnings)
+    _warn(done.warnings)
 
 
 def _show_previews(loaded: Loaded, *, json: bool) -> None:
-    async def action(app: Windlass) -> tuple[list[Preview], list[str]]:
-        unit = await app.open()
-        return await workflows.preview_many(unit, loaded.workflows), await _warnings(unit, loaded)
-
-    previews, warnings = use(action)
+    seen = reach(lambda app: app.deploy(loaded.workflows, dry_run=True))
     if json:
-        _show_json([record(preview) for preview in previews], warnings)
+        _show_json([{**_fields(one), "diff": one.diff} for one in seen.workflows], seen.warnings)
         return
-    for preview in previews:
-        say(f"{preview.change} {preview.name} version {preview.number}", "bold")
-        for line in preview.diff:
+    for one in seen.workflows:
+        say(f"{one.change} {one.name} version {one.number}", "bold")
+        for line in one.diff:
             say(cell(line), {"+": "green", "-": "red", "@": "cyan"}.get(line[0], ""))
-    _warn(warnings)
+    _warn(seen.warnings)
 
 
 def _show_json(
@@ -86,26 +74,11 @@ def _show_json(
     show_json({"workflows": found, "warnings": warnings, "errors": errors})
 
 
-async def _warnings(unit: Unit, loaded: Loaded) -> list[str]:
-    return [
-        f"step {step} of {name} runs workflow {child}, which is not deployed"
-        for name, step, child in await workflows.missing_children(unit, loaded.workflows)
-    ]
-
-
 def _warn(warnings: Iterable[str]) -> None:
     for warning in warnings:
         note(f"warning: {warning}")
 
 
-def _fields(published: Published, address: str | None) -> dict[str, Any]:
-    fields = record(published)
-    del fields["created"], fields["changed"], fields["token"]
-    shown = {} if address is None else {"address": address}
-    return {**fields, "change": _change(published), **shown}
-
-
-def _change(published: Published) -> Change:
-    if published.created:
-        return Change.NEW
-    return Change.CHANGED if published.changed else Change.UNCHANGED
+def _fields(one: Deployed) -> dict[str, Any]:
+    address = {} if one.address is None else {"address": one.address}
+    return {"name": one.name, **one.ids, "number": one.number, "change": one.change, **address}

@@ -5,23 +5,23 @@ from typing import TypeVar
 
 import typer
 
-from windlass.app import Windlass
 from windlass.cli.output import note, say, show_json
-from windlass.cli.running import use
+from windlass.cli.reach import Reach
+from windlass.cli.running import reach
 from windlass.errors import WindlassError
 
 T = TypeVar("T")
 
 
 def each(
-    things: Sequence[T], done: str, act: Callable[[Windlass, T], Awaitable[None]], *, json: bool, key: str = "id"
+    things: Sequence[T], done: str, act: Callable[[Reach, T], Awaitable[None]], *, json: bool, key: str = "id"
 ) -> None:
     """Exit code 1 if any could not be done."""
 
-    async def action(app: Windlass) -> list[tuple[T, str | None]]:
+    async def action(app: Reach) -> list[tuple[T, str | None]]:
         return [(thing, await _error(act(app, thing))) for thing in things]
 
-    answers = use(action)
+    answers = reach(action)
     if json:
         show_json([{key: thing, done: error is None, "error": error} for thing, error in answers])
     for thing, error in answers if not json else ():

@@ -7,9 +7,8 @@ from uuid import UUID
 import typer
 
 from windlass.cli.output import COLOURS, block, note, say, show_json
+from windlass.cli.reach import Seen
 from windlass.core import duration
-from windlass.core.account import Account
-from windlass.core.explanation import explain
 from windlass.core.run import RunState
 from windlass.runtime.handle import RunResult
 
@@ -29,14 +28,14 @@ MEANING = (
 )
 
 
-def tell(account: Account, result: RunResult) -> None:
+def tell(seen: Seen, result: RunResult, sentences: list[str]) -> None:
     """The state, then the output of a run that completed, or why it did not."""
-    took = account.took
+    took = seen.took
     say(f"{result.state}{f' in {duration.brief(took)}' if took is not None else ''}", COLOURS.get(result.state, "bold"))
     if result.state is RunState.COMPLETED:
         show_json(result.output)
         return
-    for sentence in explain(account).run:
+    for sentence in sentences:
         note(block(sentence))
     note(f"hint: windlass explain {result.id} tells what happened to each step")
 

@@ -7,13 +7,11 @@ from typing import Annotated
 
 import typer
 
-from windlass.app import Windlass
 from windlass.cli import arguments
 from windlass.cli.output import COLOURS, Json, cell, record, say, show_json, styled
-from windlass.cli.running import use
-from windlass.core.account import Account
+from windlass.cli.reach import Reach, Seen
+from windlass.cli.running import reach
 from windlass.core.explanation import Explanation
-from windlass.engine import accounts
 
 WIDEST = 100
 
@@ -22,16 +20,16 @@ def explain(run: Annotated[str, typer.Argument(metavar="RUN", help="The id of a 
     """Why each step ran, waits, was skipped or failed, and what the run is waiting for."""
     id_ = arguments.run_id(run)
 
-    async def action(app: Windlass) -> tuple[Account, Explanation]:
-        return await accounts.explained(await app.open(), id_)
+    async def action(app: Reach) -> tuple[Seen, Explanation]:
+        return await (await app.run(id_)).explained()
 
-    account, found = use(action)
+    seen, found = reach(action)
     if json:
-        head = {"id": id_, "workflow": account.workflow.name, "version": account.version, "state": account.state}
+        head = {"id": id_, "workflow": seen.workflow, "version": seen.version, "state": seen.state}
         show_json({**head, **record(found)})
         return
-    state = styled(account.state, COLOURS.get(account.state, "bold"))
-    say(f"run {id_} of {cell(account.workflow.name)} version {account.version}: {state}")
+    state = styled(seen.state, COLOURS.get(seen.state, "bold"))
+    say(f"run {id_} of {cell(seen.workflow)} version {seen.version}: {state}")
     _paragraph(found.run)
     if found.now:
         say("\nright now", "bold")

@@ -9,11 +9,11 @@ from uuid import UUID
 
 import typer
 
-from windlass.app import Windlass
 from windlass.cli import arguments
 from windlass.cli.files import chosen, sound
 from windlass.cli.output import COLOURS, note, say, show_json
-from windlass.cli.running import use
+from windlass.cli.reach import Reach
+from windlass.cli.running import reach
 from windlass.core.definition import parse
 from windlass.core.drawing_mermaid import draw_mermaid
 from windlass.core.drawing_svg import draw_svg
@@ -86,11 +86,10 @@ def _wanted(
 
 
 def _of_run(id_: UUID) -> tuple[Workflow, str]:
-    async def action(app: Windlass) -> tuple[Workflow, str]:
-        view = await (await app.run(id_)).view()
-        return view.workflow, view.row.letters
+    async def action(app: Reach) -> tuple[Workflow, str]:
+        return await (await app.run(id_)).drawn()
 
-    return use(action)
+    return reach(action)
 
 
 def _print(drawn: str, *, coloured: bool) -> None:
@@ -104,10 +103,7 @@ def _print(drawn: str, *, coloured: bool) -> None:
 
 
 def _deployed(name: str, version: int | None) -> Workflow:
-    async def action(app: Windlass) -> Workflow:
-        return parse((await app.get_workflow(name, version)).document)
-
-    return use(action)
+    return parse(reach(lambda app: app.workflow(name, version))["document"])
 
 
 def _drawing(format_: Format) -> Callable[[Workflow, str | None], str]:

@@ -4,12 +4,12 @@ from typing import Annotated, Any
 
 import typer
 
-from windlass.app import Windlass
 from windlass.cli.each import each
-from windlass.cli.output import Json, note, record, say, show_fields, show_json, show_table
-from windlass.cli.running import use
+from windlass.cli.output import Json, note, say, show_fields, show_json, show_progress, show_table
+from windlass.cli.reach import Reach
+from windlass.cli.running import reach
 from windlass.core import duration
-from windlass.engine.jobs import PAGE_LIMIT, Page, ids_of
+from windlass.engine.jobs import PAGE_LIMIT, ids_of
 
 Id = Annotated[str, typer.Argument(metavar="ID")]
 Ids = Annotated[list[str], typer.Argument(metavar="ID")]
@@ -32,16 +32,12 @@ def list_(
     json: Json = False,
 ) -> None:
     """Newest first."""
-
-    async def action(app: Windlass) -> Page:
-        return await app.list(statuses=status, type_=type_, queue=queue, tag=tag, limit=limit, before=before)
-
-    page = use(action)
-    rows = [record(job) for job in page.jobs]
+    filters = {"statuses": status, "type_": type_, "queue": queue, "tag": tag, "limit": limit, "before": before}
+    page = reach(lambda app: app.jobs(**filters))
     if json:
-        show_json({"jobs": rows, "next": page.next})
+        show_json({"jobs": page.rows, "next": page.next})
         return
-    show_table(COLUMNS, map(_row, rows))
+    show_table(COLUMNS, map(_row, page.rows))
     if page.next is not None:
         note(f"more: --before {page.next}")
 
@@ -50,15 +46,17 @@ def show(id_: Id, json: Json = False) -> None:
     """Everything about one job: its fields, the errors of its attempts, its events."""
     [job_id] = ids_of([id_])
 
-    async def action(app: Windlass) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        return record(await app.get(job_id)), [record(event) for event in await app.events(job_id)]
+    async def action(app: Reach) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        return await app.job(job_id), await app.job_events(job_id)
 
-    job, events = use(action)
+    job, events = reach(action)
     if json:
         show_json({**job, "events": events})
         return
     timeout = {"timeout": duration.text(job["timeout"])} if job["timeout"] is not None else {}
-    show_fields({name: value for name, value in {**job, **timeout}.items() if name != "errors"})
+    show_fields({name: value for name, value in {**job, **timeout}.items() if name not in ("errors", "progress")})
+    if job["progress"] is not None:
+        show_progress(job["progress"])
     for error in job["errors"]:
         say(f"\nerror of attempt {error.get('attempt', '?')}", "bold")
         show_fields({name: value for name, value in error.items() if name != "attempt"})
@@ -74,11 +72,7 @@ def logs(
 ) -> None:
     """What the job's handler logged."""
     [job_id] = ids_of([id_])
-
-    async def action(app: Windlass) -> list[dict[str, Any]]:
-        return [record(line) for line in await app.logs(job_id, attempt=attempt)]
-
-    lines = use(action)
+    lines = reach(lambda app: app.job_logs(job_id, attempt=attempt))
     if json:
         show_json(lines)
     elif lines:
@@ -92,17 +86,17 @@ def cancel(
     ids: Ids, reason: Annotated[str | None, typer.Option(help="Kept in the trail.")] = None, json: Json = False
 ) -> None:
     """End jobs that wait or run."""
-    each(ids_of(ids), "cancelled", lambda app, id_: app.cancel(id_, reason=reason), json=json)
+    each(ids_of(ids), "cancelled", lambda app, id_: app.cancel_job(id_, reason=reason), json=json)
 
 
 def retry(ids: Ids, json: Json = False) -> None:
     """Start failed or cancelled jobs over."""
-    each(ids_of(ids), "retried", lambda app, id_: app.retry(id_), json=json)
+    each(ids_of(ids), "retried", lambda app, id_: app.retry_job(id_), json=json)
 
 
 def delete(ids: Ids, json: Json = False) -> None:
     """Hide jobs; what waits is not run any more."""
-    each(ids_of(ids), "deleted", lambda app, id_: app.delete(id_), json=json)
+    each(ids_of(ids), "deleted", lambda app, id_: app.delete_job(id_), json=json)
 
 
 def _row(job: dict[str, Any]) -> list[object]:

@@ -9,15 +9,18 @@ import typer
 from windlass import __version__
 from windlass.cli import (
     db,
+    dead_letters,
     deploy,
     doctor,
     explain,
     graph,
     jobs,
+    queues,
     run,
     run_logs,
     runs,
     schedules,
+    server,
     submit,
     up,
     worker,
@@ -25,10 +28,16 @@ from windlass.cli import (
     workflows,
 )
 from windlass.cli.output import block
-from windlass.cli.running import sentence
+from windlass.cli.running import sentence, through
 
 # Frames and colours are for terminals; in a pipe help and usage errors are plain text.
 MARKUP: Any = "rich" if sys.stdout.isatty() and sys.stderr.isatty() else None
+ON_THE_DATABASE = frozenset({"db", "doctor", "scheduler", "server", "up", "worker"})
+HINTS = {
+    "the database ": "check WINDLASS_DATABASE_URL; windlass doctor looks for the cause",
+    "cannot reach the server ": "check --url or WINDLASS_URL, and that windlass up runs there",
+    "send a key": "set WINDLASS_API_KEY to one of the server's keys",
+}
 PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
@@ -36,15 +45,14 @@ def main() -> None:
     """The entry point: errors of ours are one line on stderr and exit code 1; usage errors have exit code 2."""
     try:
         _check_arguments(sys.argv)
-        cli(prog_name="windlass")
+        cli(_lifted(sys.argv[1:]), prog_name="windlass")
     except KeyboardInterrupt:
         sys.exit(130)
     except Exception as error:
         told = sentence(error)
         if told is None:
             raise
-        away = told.startswith("the database ")
-        _tell(told, "check WINDLASS_DATABASE_URL; windlass doctor looks for the cause" if away else None)
+        _tell(told, next((hint for start, hint in HINTS.items() if told.startswith(start)), None))
 
 
 def _tell(message: str, hint: str | None = None) -> None:
@@ -58,6 +66,17 @@ def _check_arguments(arguments: list[str]) -> None:
     for argument in arguments:
         if not argument.isascii() and any("\ud800" <= char <= "\udfff" for char in argument):
             _tell(f"the argument {argument!a} is not UTF-8 text")
+
+
+def _lifted(arguments: list[str]) -> list[str]:
+    """--url may stand anywhere; it belongs to windlass, not to one of its commands."""
+    own = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    for n, argument in enumerate(own):
+        if argument == "--url" and n + 1 < len(own):
+            return [*arguments[n : n + 2], *arguments[:n], *arguments[n + 2 :]]
+        if argument.startswith("--url="):
+            return [argument, *arguments[:n], *arguments[n + 1 :]]
+    return arguments
 
 
 def _group(help_: str) -> typer.Typer:
@@ -79,14 +98,29 @@ cli = typer.Typer(no_args_is_help=True, rich_markup_mode=MARKUP, pretty_exceptio
 
 @cli.callback()
 def _front(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
+    url: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Go through this server, not to the database; default WINDLASS_URL."),
+    ] = None,
 ) -> None:
     """Windlass: record work first, execute it later, never lose what was recorded."""
+    if url is None:
+        return
+    if context.invoked_subcommand in ON_THE_DATABASE:
+        raise typer.BadParameter(
+            f"windlass {context.invoked_subcommand} works on the database itself and not through a server: run it "
+            "where the database is, with WINDLASS_DATABASE_URL",
+            param_hint="--url",
+        )
+    through(url)
 
 
 _add(cli, up.up, "up", up.EXAMPLES)
+_add(cli, server.server, "server", server.EXAMPLES)
 _add(cli, worker.worker, "worker", worker.EXAMPLES)
 _add(cli, submit.submit, "submit", submit.EXAMPLES)
 
@@ -98,6 +132,18 @@ _add(_jobs, jobs.cancel, "cancel")
 _add(_jobs, jobs.retry, "retry")
 _add(_jobs, jobs.delete, "delete")
 cli.add_typer(_jobs, name="jobs")
+
+_queues = _group("Look at queues, pause and resume them.")
+_add(_queues, queues.list_, "list")
+_add(_queues, queues.pause, "pause")
+_add(_queues, queues.resume, "resume")
+cli.add_typer(_queues, name="queues")
+
+_dead = _group("Jobs that failed for good, by what is wrong with them.")
+_add(_dead, dead_letters.list_, "list")
+_add(_dead, dead_letters.retry, "retry", dead_letters.EXAMPLES)
+_add(_dead, dead_letters.drop, "drop")
+cli.add_typer(_dead, name="dead-letters")
 
 _add(cli, deploy.deploy, "deploy", deploy.EXAMPLES)
 

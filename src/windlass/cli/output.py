@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+BAR = 30  # characters
 COLOURS = {
     "ok": "green",
     "succeeded": "green",
@@ -64,6 +65,15 @@ def show_fields(fields: Mapping[str, object]) -> None:
         typer.echo(f"{styled(name.ljust(width), 'bold')}  {styled(first, COLOURS.get(first, ''))}")
         for line in more:
             typer.echo(f"{' ' * width}  {line}")
+
+
+def show_progress(said: Mapping[str, Any]) -> None:
+    """How far a job is: a bar, and its own words."""
+    full = round(said["fraction"] * BAR)
+    bar = styled("━" * full, "green") + styled("─" * (BAR - full), "bright_black")
+    typer.echo(f"\n{bar} {said['fraction']:4.0%}  {cell(said['message'] or '')}".rstrip())
+    if said["data"] is not None:
+        typer.echo(block(said["data"]))
 
 
 def say(line: str, style: str = "") -> None:

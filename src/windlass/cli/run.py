@@ -7,16 +7,15 @@ from uuid import UUID
 
 import typer
 
-from windlass.app import Windlass
 from windlass.cli import arguments, ending
 from windlass.cli.files import chosen, sound
 from windlass.cli.output import Json, note, say, show_json
-from windlass.cli.running import use
+from windlass.cli.reach import Reach, RunReach
+from windlass.cli.running import reach
 from windlass.cli.watching import display, watch
 from windlass.core.run import RunState
 from windlass.core.workflow import Workflow
 from windlass.errors import Invalid, NotFound
-from windlass.runtime.handle import Run
 
 EXAMPLES = f"""Examples:
 
@@ -60,7 +59,7 @@ def run(
     given = _workflow(target, workflow)
     started: list[UUID] = []
 
-    async def action(app: Windlass) -> RunState | None:
+    async def action(app: Reach) -> RunState | None:
         name = await _deployed(app, given) if given is not None else target
         found = await _start(app, name, options)
         started.append(found.id)
@@ -73,29 +72,29 @@ def run(
         return None
 
     try:
-        state = use(action)
+        state = reach(action)
     except KeyboardInterrupt:
         raise ending.interrupted(started) from None
     ending.leave([state] if state is not None else [])
 
 
-async def until_ended(run_: Run, patience: timedelta | None, *, json: bool) -> RunState:
+async def until_ended(run_: RunReach, patience: timedelta | None, *, json: bool) -> RunState:
     """Watch a run to its end and tell it, or say that it goes on; the state it is in."""
     with display(quiet=json) as shown:
-        account = await watch(run_, shown, patience)
+        seen = await watch(run_, shown, patience)
     result = await run_.result()
-    if account.state is not result.state:  # it went on between the two looks
-        account = await run_.account()
-    if account.is_live:
-        ending.still_running(run_.id, account.state, patience)
+    if seen.state is not result.state:  # it went on between the two looks
+        seen = await run_.seen()
+    if seen.is_live:
+        ending.still_running(run_.id, seen.state, patience)
     if json:
         show_json(ending.fields(result))
-    elif not account.is_live:
-        ending.tell(account, result)
-    return account.state
+    elif not seen.is_live:
+        ending.tell(seen, result, [] if result.state is RunState.COMPLETED else (await run_.explained())[1].run)
+    return seen.state
 
 
-async def _start(app: Windlass, name: str, options: dict[str, Any]) -> Run:
+async def _start(app: Reach, name: str, options: dict[str, Any]) -> RunReach:
     try:
         return await app.start(name, **options)
     except NotFound as error:
@@ -104,13 +103,12 @@ async def _start(app: Windlass, name: str, options: dict[str, Any]) -> Run:
         raise error
 
 
-async def _deployed(app: Windlass, workflow: Workflow) -> str:
-    [published] = await app.deploy(workflow)
-    word = "new" if published.created else "changed" if published.changed else "unchanged"
-    note(f"deployed {published.name} version {published.number} ({word})")
-    if published.token is not None:
-        note(f"its webhook is POST /in/{published.token}: this is told once")
-    return published.name
+async def _deployed(app: Reach, workflow: Workflow) -> str:
+    [done] = (await app.deploy([workflow])).workflows
+    note(f"deployed {done.name} version {done.number} ({done.change})")
+    if done.address is not None:
+        note(f"its address is {done.address}: this is told once")
+    return done.name
 
 
 def _workflow(target: str, name: str | None) -> Workflow | None:

@@ -1,21 +1,15 @@
 """`windlass runs logs`: what the handlers of a run's steps logged, in the order of time."""
 
-import asyncio
-from collections.abc import AsyncIterator
-from datetime import UTC, timedelta
-from typing import Annotated, Any
+from datetime import UTC
+from typing import Annotated
 
 import typer
 
-from windlass.app import Windlass
 from windlass.cli import arguments, ending
-from windlass.cli.output import Json, cell, note, record, say, show_json
-from windlass.cli.running import use
-from windlass.engine.accounts import BEGINNING, LINES_LIMIT, Place, RunLine
-from windlass.runtime.handle import Run
+from windlass.cli.output import Json, cell, note, say, show_json
+from windlass.cli.reach import Reach, Row
+from windlass.cli.running import reach
 
-OVERLAP = timedelta(seconds=60)  # how late the lines of one worker may arrive after those of another
-PAUSE = 0.5
 EXAMPLES = """Examples:
 
 windlass runs logs 01890a5d-ac96-774b-bcce-b302099a8057 --step load --index 7
@@ -33,62 +27,28 @@ def logs(
 ) -> None:
     """What the handlers of its steps logged, in the order of time."""
     run_id = arguments.run_id(id_)
-    wanted = {"step": step, "index": index, "attempt": attempt}
 
-    async def action(app: Windlass) -> int:
+    async def action(app: Reach) -> int:
         run, count = await app.run(run_id), 0
-        async for name, line in _following(run, wanted) if follow else _all(run, wanted):
-            _tell(name, line, json=json)
+        async for line in run.lines(step=step, index=index, attempt=attempt, follow=follow):
+            _tell(line, json=json)
             count += 1
         return count
 
     try:
-        count = use(action)
+        count = reach(action)
     except KeyboardInterrupt:
         raise typer.Exit(ending.INTERRUPTED) from None
     if not count and not json:
         note("nothing was logged")
 
 
-async def _all(run: Run, wanted: dict[str, Any], after: Place = BEGINNING) -> AsyncIterator[tuple[str, RunLine]]:
-    """Page by page."""
-    while True:
-        page = await run.lines(**wanted, after=after)
-        for found in page:
-            yield found
-        if len(page) < LINES_LIMIT:
-            return
-        after = page[-1][1].place
-
-
-async def _following(run: Run, wanted: dict[str, Any]) -> AsyncIterator[tuple[str, RunLine]]:
-    """Lines of several workers do not arrive in order: the last minute is read again, what was told is not repeated."""
-    told: dict[Place, None] = {}
-    end = asyncio.ensure_future(run.ended())
-    try:
-        while True:
-            last_look = end.done()
-            newest = max(told, default=BEGINNING)
-            after = newest if newest is BEGINNING else newest._replace(at=newest.at - OVERLAP)
-            told = {place: None for place in told if place >= after}
-            async for name, line in _all(run, wanted, after):
-                if line.place not in told:
-                    told[line.place] = None
-                    yield name, line
-            if last_look:
-                end.result()
-                return
-            await asyncio.wait({end}, timeout=PAUSE)
-    finally:
-        end.cancel()
-
-
-def _tell(name: str, line: RunLine, *, json: bool) -> None:
+def _tell(line: Row, *, json: bool) -> None:
     """One line each, as logs are."""
     if json:
-        show_json({**record(line), "step": name})
+        show_json(line)
         return
-    which = f"{name}[{line.item}]" if line.fanned_out else name
-    attempt = f" attempt {line.attempt}" if line.attempt > 1 else ""
-    moment = line.at.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ", timespec="milliseconds")
-    say(cell(f"{moment}Z {line.level:<7} {which}{attempt}: {line.message}"))
+    which = f"{line['step']}[{line['item']}]" if line["fanned_out"] else line["step"]
+    attempt = f" attempt {line['attempt']}" if line["attempt"] > 1 else ""
+    moment = line["at"].astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ", timespec="milliseconds")
+    say(cell(f"{moment}Z {line['level']:<7} {which}{attempt}: {line['message']}"))

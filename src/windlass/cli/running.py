@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 from windlass import settings
 from windlass.app import Windlass
 from windlass.cli import logs
+from windlass.cli.reach import Reach
+from windlass.cli.reach_direct import Direct
 from windlass.errors import WindlassError
 from windlass.runtime.worker import Worker
 
@@ -22,8 +24,29 @@ T = TypeVar("T")
 _log = logging.getLogger("windlass.cli")
 
 
+def reach(action: Callable[[Reach], Awaitable[T]]) -> T:
+    """Do one thing with Windlass: through the server that --url or WINDLASS_URL names, or else on the database."""
+    chosen = settings.read()
+    if chosen.url is None:
+        return use(lambda app: action(Direct(app)))
+    logs.configure(chosen, brief=True)
+    return asyncio.run(_remotely(action, chosen.url, chosen.api_keys))
+
+
+async def _remotely(action: Callable[[Reach], Awaitable[T]], url: str, keys: tuple[str, ...]) -> T:
+    from windlass.cli.reach_remote import remote  # only those who go through a server pay for the import
+
+    async with remote(url, keys[0] if keys else None) as found:
+        return await action(found)
+
+
+def through(url: str) -> None:
+    """--url is WINDLASS_URL, said on the command line."""
+    os.environ["WINDLASS_URL"] = url
+
+
 def use(action: Callable[[Windlass], Awaitable[T]]) -> T:
-    """Open Windlass, do one thing with it, close it again."""
+    """Open Windlass on its database, do one thing with it, close it again."""
     chosen = settings.read()
     logs.configure(chosen, brief=True)
 

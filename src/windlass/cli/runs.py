@@ -1,29 +1,28 @@
 """`windlass runs`: look at runs, and steer them."""
 
 import asyncio
-from datetime import datetime
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
 from uuid import UUID
 
 import typer
 
-from windlass.app import Windlass
 from windlass.cli import arguments, ending
 from windlass.cli.each import each
-from windlass.cli.output import Json, cell, note, record, say, show_fields, show_json, show_table
+from windlass.cli.output import Json, cell, note, say, show_fields, show_json, show_table
+from windlass.cli.reach import Reach, Row, RunReach, Seen, SeenStep
 from windlass.cli.run import until_ended
-from windlass.cli.running import use
+from windlass.cli.running import reach
 from windlass.core import duration
-from windlass.core.account import Account, StepAccount, took
-from windlass.core.remark import remark
 from windlass.core.run import RunState
-from windlass.engine import accounts
-from windlass.engine.runs import PAGE_LIMIT, RunPage, RunView
+from windlass.engine.runs import PAGE_LIMIT
+from windlass.runtime.handle import RunResult
 
 Id = Annotated[str, typer.Argument(metavar="ID")]
 Ids = Annotated[list[str], typer.Argument(metavar="ID...")]
 COLUMNS = ("id", "workflow", "version", "state", "s/f/k/total", "created", "duration")
+HIDDEN = frozenset({"workflow_id", "version_id", "letters", "fans", "round", "cursor", "duration"})  # the tables tell
 STEP_COLUMNS = ("step", "state", "attempts", "duration", "worker", "what")
 
 LIST_EXAMPLES = """Examples:
@@ -56,16 +55,11 @@ def list_(
         "before": arguments.run_id(before) if before is not None else None,
         "limit": limit,
     }
-
-    async def action(app: Windlass) -> tuple[RunPage, datetime]:
-        return await app.runs(**filters), await accounts.moment(await app.open())
-
-    page, now = use(action)
-    rows = [{**record(row), "duration": took(row.started_at, row.finished_at, now)} for row in page.runs]
+    page = reach(lambda app: app.runs(**filters))
     if json:
-        show_json({"runs": rows, "next": page.next})
+        show_json({"runs": page.rows, "next": page.next})
         return
-    show_table(COLUMNS, map(_row, rows))
+    show_table(COLUMNS, map(_row, page.rows))
     if page.next is not None:
         note(f"more: --before {page.next}")
 
@@ -74,24 +68,21 @@ def show(id_: Id, json: Json = False) -> None:
     """Everything about one run: its fields, its steps, its events."""
     run_id = arguments.run_id(id_)
 
-    async def action(app: Windlass) -> tuple[RunView, Account, Any]:
+    async def action(app: Reach) -> tuple[Row, list[Row], Seen]:
         run = await app.run(run_id)
-        return await run.view(), await run.account(), (await run.result()).output
+        return *await run.shown(), await run.seen()
 
-    view, account, output = use(action)
-    fields = {**record(view.row), "duration": account.took, "output": output}
+    row, events, seen = reach(action)
+    fields = {**row, "duration": seen.took}
     if json:
-        steps = [{**record(step), **_step_fields(account, step)} for step in account.steps]
-        show_json({**fields, "steps": steps, "events": [_event(view, event) for event in view.events]})
+        show_json({**fields, "steps": [{**step.more, **_step_fields(step)} for step in seen.steps], "events": events})
         return
-    hidden = ("workflow_id", "version_id", "letters", "fans", "round", "duration")  # the tables below tell
-    shown = {name: value for name, value in fields.items() if name not in hidden}
-    show_fields({**shown, "duration": _time(account.took), "rounds": account.round + 1})
+    shown = {name: value for name, value in fields.items() if name not in HIDDEN}
+    show_fields({**shown, "duration": _time(seen.took), "rounds": row["round"] + 1})
     say("\nsteps", "bold")
-    show_table(STEP_COLUMNS, [_step(account, step) for step in account.steps])
+    show_table(STEP_COLUMNS, map(_step, seen.steps))
     say("\nevents", "bold")
     names = ("created_at", "word", "step", "reason", "actor")
-    events = [_event(view, event) for event in view.events]
     show_table(("time", "event", "step", "reason", "actor"), [[event[name] for name in names] for event in events])
     note(f"hint: windlass explain {run_id} tells it in sentences")
 
@@ -101,7 +92,7 @@ def cancel(
 ) -> None:
     """Stop runs: what waits ends at once, who works for them is asked to stop."""
 
-    async def act(app: Windlass, id_: UUID) -> None:
+    async def act(app: Reach, id_: UUID) -> None:
         await (await app.run(id_)).cancel(reason=reason)
 
     each(arguments.run_ids(ids), "cancelled", act, json=json)
@@ -110,7 +101,7 @@ def cancel(
 def retry(ids: Ids, json: Json = False) -> None:
     """Do again what failed and what hung on it; what succeeded is kept."""
 
-    async def act(app: Windlass, id_: UUID) -> None:
+    async def act(app: Reach, id_: UUID) -> None:
         await (await app.run(id_)).retry()
 
     each(arguments.run_ids(ids), "retried", act, json=json)
@@ -129,7 +120,7 @@ def rerun(
     given = arguments.document(input_, input_file, field="input")
     changed = {"input": given} if input_ is not None or input_file is not None else {}
 
-    async def act(app: Windlass, run_id: UUID) -> None:
+    async def act(app: Reach, run_id: UUID) -> None:
         await (await app.run(run_id)).rerun(step, **changed)
 
     each([arguments.run_id(id_)], "rerun", act, json=json)
@@ -143,26 +134,25 @@ def wait(
     """Wait for the end of runs; one alone is watched."""
     wanted, patience = arguments.run_ids(ids), arguments.span(timeout, field="timeout")
 
-    async def alone(app: Windlass) -> list[RunState]:
+    async def alone(app: Reach) -> list[RunState]:
         return [await until_ended(await app.run(wanted[0]), patience, json=json)]
 
-    async def together(app: Windlass) -> list[RunState]:
+    async def together(app: Reach) -> list[RunState]:
         runs = [await app.run(id_) for id_ in wanted]
 
-        async def ended(run: Any) -> RunState:
+        async def ended(run: RunReach) -> RunState:
             try:
-                result = await run.wait(timeout=patience)
+                result = await _waited(run, patience)
             except TimeoutError:
                 result = await run.result()
                 ending.still_running(run.id, result.state, patience)
             show_json(ending.fields(result)) if json else say(f"{run.id} {result.state}")
-            state: RunState = result.state
-            return state
+            return result.state
 
         return list(await asyncio.gather(*map(ended, runs)))
 
     try:
-        states = use(alone if len(wanted) == 1 else together)
+        states = reach(alone if len(wanted) == 1 else together)
     except KeyboardInterrupt:
         raise ending.interrupted(wanted) from None
     ending.leave(states)
@@ -176,21 +166,17 @@ def _row(run: dict[str, Any]) -> list[object]:
     return [*names, _time(run["duration"])]
 
 
-def _step(account: Account, step: StepAccount) -> list[object]:
-    job = step.job if step.fan is None else None
-    tried = f"{job.attempts}/{job.max_attempts}" if job is not None else None
-    worker = job.worker if job is not None else None
-    return [step.step.name, step.word, tried, _time(step.took(account.now)), worker, cell(remark(step) or None)]
+def _step(step: SeenStep) -> list[object]:
+    return [step.name, step.word, step.attempts, _time(step.took), step.worker, cell(step.remark or None)]
 
 
-def _step_fields(account: Account, step: StepAccount) -> dict[str, Any]:
-    return {"step": step.step.name, "state": step.word, "duration": step.took(account.now), "what": remark(step)}
+def _step_fields(step: SeenStep) -> dict[str, Any]:
+    return {"step": step.name, "state": step.word, "duration": step.took, "what": step.remark}
 
 
-def _event(view: RunView, event: Any) -> dict[str, Any]:
-    """With the step's name."""
-    step = view.workflow.steps[event.step].name if event.step is not None else None
-    return {**record(event), "step": step}
+async def _waited(run: RunReach, patience: timedelta | None) -> RunResult:
+    await asyncio.wait_for(run.ended(), patience.total_seconds() if patience is not None else None)
+    return await run.result()
 
 
 def _time(span: Any) -> str | None:

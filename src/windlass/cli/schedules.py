@@ -5,13 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
-from windlass.app import Windlass
 from windlass.cli.each import each
-from windlass.cli.output import Json, note, record, show_json, show_table
-from windlass.cli.running import use
-from windlass.engine import schedules, triggers
+from windlass.cli.output import Json, note, show_json, show_table
+from windlass.cli.running import reach
 from windlass.engine.starts import MAX_BATCH
-from windlass.engine.triggers import Backfill, Page
 from windlass.engine.workflows import PAGE_LIMIT
 from windlass.errors import Invalid
 
@@ -32,18 +29,11 @@ def list_(
     json: Json = False,
 ) -> None:
     """Schedules of workflows by name, and at the end those that plain SQL made and that enqueue jobs."""
-
-    async def action(app: Windlass) -> tuple[Page, list[dict[str, Any]]]:
-        unit = await app.open()
-        page = await triggers.list_(unit, after=after, limit=limit)
-        return page, [record(job) for job in await schedules.list_(unit)] if page.next is None else []
-
-    page, jobs = use(action)
-    rows = [record(row) for row in page.schedules]
+    page, jobs = reach(lambda app: app.schedules(after=after, limit=limit))
     if json:
-        show_json({"schedules": rows, "jobs": jobs, "next": page.next})
+        show_json({"schedules": page.rows, "jobs": jobs, "next": page.next})
         return
-    show_table(COLUMNS, [*map(_run_row, rows), *map(_job_row, jobs)])
+    show_table(COLUMNS, [*map(_run_row, page.rows), *map(_job_row, jobs)])
     if page.next is not None:
         note(f"more: --after {page.next}")
 
@@ -52,31 +42,19 @@ def pause(
     names: Names, reason: Annotated[str | None, typer.Option(help="Shown in the list.")] = None, json: Json = False
 ) -> None:
     """Start no runs by the clock until resumed; runs under way go on."""
-
-    async def act(app: Windlass, name: str) -> None:
-        await triggers.pause(await app.open(), name, reason=reason)
-
-    each(names, "paused", act, key="name", json=json)
+    each(names, "paused", lambda app, name: app.pause_schedule(name, reason=reason), key="name", json=json)
 
 
 def resume(names: Names, json: Json = False) -> None:
     """Go on with the next time; those of the pause are not made up for."""
-
-    async def act(app: Windlass, name: str) -> None:
-        await triggers.resume(await app.open(), name)
-
-    each(names, "resumed", act, key="name", json=json)
+    each(names, "resumed", lambda app, name: app.resume_schedule(name), key="name", json=json)
 
 
 def preview(
     name: Name, count: Annotated[int, typer.Option("--count", "-n", min=1, max=PAGE_LIMIT)] = 10, json: Json = False
 ) -> None:
     """The next times, also of a schedule that is paused."""
-
-    async def action(app: Windlass) -> list[datetime]:
-        return await triggers.preview(await app.open(), name, count=count)
-
-    ticks = use(action)
+    ticks = reach(lambda app: app.ticks(name, count=count))
     if json:
         show_json(ticks)
     elif ticks:
@@ -94,19 +72,15 @@ def backfill(
 ) -> None:
     """Start the runs of past times; those that have their run are left alone."""
     first, last = _moment(start, "from"), None if end is None else _moment(end, "to")
-
-    async def action(app: Windlass) -> Backfill:
-        return await triggers.backfill(await app.open(), name, first, last, limit=limit)
-
-    done = use(action)
+    done = reach(lambda app: app.backfill(name, first, last, limit=limit))
     if json:
-        runs = [{"tick": tick, "run": id_} for tick, id_ in done.runs]
-        show_json({"runs": runs, "started": done.started, "next": done.next})
+        runs = [{"tick": tick, "run": id_} for tick, id_ in done["runs"]]
+        show_json({**done, "runs": runs})
         return
-    show_table(("tick", "run"), done.runs)
-    note(f"{done.started} started, {len(done.runs) - done.started} there already")
-    if done.next is not None:
-        note(f"more: --from {done.next.isoformat().replace('+00:00', 'Z')}")
+    show_table(("tick", "run"), done["runs"])
+    note(f"{done['started']} started, {len(done['runs']) - done['started']} there already")
+    if done["next"] is not None:
+        note(f"more: --from {done['next'].isoformat().replace('+00:00', 'Z')}")
 
 
 def _run_row(row: dict[str, Any]) -> list[object]:

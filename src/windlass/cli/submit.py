@@ -11,10 +11,10 @@ from uuid import UUID
 import typer
 from rich.console import Console
 
-from windlass.app import Windlass
 from windlass.cli import arguments
-from windlass.cli.output import Json, block, record, say, show_json
-from windlass.cli.running import use
+from windlass.cli.output import Json, block, say, show_json
+from windlass.cli.reach import Reach
+from windlass.cli.running import reach
 from windlass.core import duration
 from windlass.core.job import TERMINAL, JobState
 from windlass.core.submission import DEFAULT_PRIORITY
@@ -61,7 +61,7 @@ def submit(
     given = arguments.document(payload, payload_file, field="payload")
     patience = duration.parse(timeout_wait, field="timeout-wait") if timeout_wait is not None else None
 
-    async def action(app: Windlass) -> JobState | None:
+    async def action(app: Reach) -> JobState | None:
         id_ = await app.submit(type_, given, **options)
         if not json:
             typer.echo(str(id_))
@@ -71,31 +71,32 @@ def submit(
             show_json({"id": id_})
         return None
 
-    if use(action) not in (None, JobState.SUCCEEDED):
+    if reach(action) not in (None, JobState.SUCCEEDED):
         raise typer.Exit(1)
 
 
-async def _wait(app: Windlass, id_: UUID, patience: timedelta | None, *, json: bool) -> JobState:
+async def _wait(app: Reach, id_: UUID, patience: timedelta | None, *, json: bool) -> JobState:
     try:
         async with asyncio.timeout(patience.total_seconds() if patience is not None else None):
             await _ended(app, id_)
     except TimeoutError:
-        job = await app.get(id_)
+        job = await app.job(id_)
         waited = duration.text(patience or timedelta())
-        raise Conflict(f"job {id_} is still {job.status} after {waited}: it is recorded and goes on") from None
-    job = await app.get(id_)
+        raise Conflict(f"job {id_} is still {job['status']} after {waited}: it is recorded and goes on") from None
+    job = await app.job(id_)
+    state = JobState(job["status"])
     if json:
-        show_json(record(job))
+        show_json(job)
     else:
-        say(f"{job.status}: {block(job.result if job.status is JobState.SUCCEEDED else job.last_error)}", "bold")
-    return job.status
+        say(f"{state}: {block(job['result'] if state is JobState.SUCCEEDED else job['last_error'])}", "bold")
+    return state
 
 
-async def _ended(app: Windlass, id_: UUID) -> None:
+async def _ended(app: Reach, id_: UUID) -> None:
     pause = 0.05
     with _progress(id_) as tell:
-        while (job := await app.get(id_)).status not in TERMINAL:
-            tell(f"{job.status}, attempt {job.attempt + job.lost + 1} of {job.max_attempts}")
+        while (job := await app.job(id_))["status"] not in TERMINAL:
+            tell(f"{job['status']}, attempt {job['attempt'] + job['lost'] + 1} of {job['max_attempts']}")
             await asyncio.sleep(pause)
             pause = min(1.0, pause * 1.5)
 

@@ -1,8 +1,7 @@
 """`windlass up`: database, loops, HTTP and, given an app, a worker; all in one process until Ctrl-C."""
 
 import os
-from typing import Annotated
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,14 +11,16 @@ from windlass.cli import logs
 from windlass.cli.loading import load
 from windlass.cli.output import Json, say, show_json
 from windlass.cli.running import leave, run
+from windlass.cli.server import warn_of_test_mode
+from windlass.cli.serving import listen, serving
 from windlass.cli.signals import Signals
 from windlass.cli.worker import AllowCommands, announce
 from windlass.core import duration
 from windlass.engine.database import without_password
 from windlass.runtime.worker import Worker, WorkerOptions
-from windlass.web import asgi
-from windlass.web.guard import GuardOptions
-from windlass.web.server import Listener, listen, serving
+
+if TYPE_CHECKING:
+    from windlass.web.server import Listener
 
 EXAMPLES = """Examples:
 
@@ -45,24 +46,24 @@ def up(
     chosen = settings.read()
     logs.configure(chosen, log_format=log_format)
     app = Windlass(settings=chosen) if target is None else load(target)
-    listener = listen(host, port, keys=app.settings.api_keys)
+    listener = listen(host, port, keys=app.settings.api_keys, test_mode=app.settings.test_mode)
     options = WorkerOptions(lease=duration.parse(lease, field="lease"), allow_commands=allow_commands)
     leave(*run(_up(app, listener, options, json=json)))
 
 
-async def _up(app: Windlass, listener: Listener, options: WorkerOptions, *, json: bool) -> tuple[Worker | None, int]:
+async def _up(app: Windlass, listener: "Listener", options: WorkerOptions, *, json: bool) -> tuple[Worker | None, int]:
     with Signals() as signals:
         async with app:
             public = await app.listen_at(listener.url)
-            guard = GuardOptions(host=listener.host, keys=app.settings.api_keys, public_host=urlsplit(public).hostname)
-            async with serving(asgi.build(app, guard, stopping=signals.stop), listener):
+            async with serving(app, listener, signals.stop, public=public):
+                warn_of_test_mode(app)
                 _tell(app, listener, json=json)
                 announce(app, options)
                 worker = await app.work(options, stop=signals.stop, at_once=signals.at_once)
         return worker, signals.exit_code
 
 
-def _tell(app: Windlass, listener: Listener, *, json: bool) -> None:
+def _tell(app: Windlass, listener: "Listener", *, json: bool) -> None:
     database = without_password(app.url())[0]
     types = app.handlers.types()
     if json:

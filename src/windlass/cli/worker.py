@@ -3,7 +3,7 @@
 import contextlib
 import logging
 from dataclasses import replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,12 +12,13 @@ from windlass.app import Windlass
 from windlass.cli import logs
 from windlass.cli.loading import check_prefixes, load
 from windlass.cli.running import leave, run
+from windlass.cli.serving import listen, serving
 from windlass.cli.signals import Signals
 from windlass.core import duration
 from windlass.runtime.worker import Worker, WorkerOptions
-from windlass.web import asgi
-from windlass.web.guard import GuardOptions
-from windlass.web.server import Listener, listen, serving
+
+if TYPE_CHECKING:
+    from windlass.web.server import Listener
 
 EXAMPLES = """Examples:
 
@@ -69,13 +70,11 @@ def worker(
     leave(*run(_work(app, options, listener)))
 
 
-async def _work(app: Windlass, options: WorkerOptions, listener: Listener | None) -> tuple[Worker, int]:
+async def _work(app: Windlass, options: WorkerOptions, listener: "Listener | None") -> tuple[Worker, int]:
     with Signals() as signals:
         async with app, contextlib.AsyncExitStack() as stack:
             if listener is not None:
-                guard = GuardOptions(host=listener.host, keys=app.settings.api_keys)
-                web = asgi.build(app, guard, stopping=signals.stop)
-                await stack.enter_async_context(serving(web, listener))
+                await stack.enter_async_context(serving(app, listener, signals.stop))
                 _log.info("metrics at %s/metrics", listener.url)
             announce(app, options)
             ended = await app.work(options, stop=signals.stop, at_once=signals.at_once)

@@ -2,20 +2,15 @@
 
 from typing import Any
 
-from windlass.app import Windlass
-from windlass.cli.output import Json, record, show_json, show_table
-from windlass.cli.running import use
+from windlass.cli.output import Json, show_json, show_table
+from windlass.cli.running import reach
 
 COLUMNS = ("id", "alive", "state", "active", "queues", "types", "last seen")
 
 
 def workers(json: Json = False) -> None:
     """List workers, the latest sign of life first."""
-
-    async def action(app: Windlass) -> list[dict[str, Any]]:
-        return [record(worker) for worker in await app.workers()]
-
-    rows = use(action)
+    rows = reach(lambda app: app.workers())
     if json:
         show_json(rows)
     else:

@@ -4,15 +4,13 @@ from typing import Annotated, Any
 
 import typer
 
-from windlass.app import Windlass
 from windlass.cli.each import each
-from windlass.cli.output import Json, cell, note, record, say, show_fields, show_json, show_table
-from windlass.cli.running import use
+from windlass.cli.output import Json, cell, note, say, show_fields, show_json, show_table
+from windlass.cli.running import reach
 from windlass.core.definition import parse
 from windlass.core.drawing_tree import draw_tree
 from windlass.core.drawing_words import trigger
-from windlass.engine import triggers, workflows
-from windlass.engine.workflows import PAGE_LIMIT, Page, VersionPage
+from windlass.engine.workflows import PAGE_LIMIT
 
 Name = Annotated[str, typer.Argument(metavar="NAME")]
 Names = Annotated[list[str], typer.Argument(metavar="NAME...")]
@@ -26,16 +24,11 @@ def list_(
     json: Json = False,
 ) -> None:
     """By name."""
-
-    async def action(app: Windlass) -> Page:
-        return await app.workflows(after=after, limit=limit)
-
-    page = use(action)
-    rows = [record(line) for line in page.workflows]
+    page = reach(lambda app: app.workflows(after=after, limit=limit))
     if json:
-        show_json({"workflows": rows, "next": page.next})
+        show_json({"workflows": page.rows, "next": page.next})
         return
-    show_table(COLUMNS, map(_row, rows))
+    show_table(COLUMNS, map(_row, page.rows))
     if page.next is not None:
         note(f"more: --after {page.next}")
 
@@ -46,11 +39,7 @@ def show(
     json: Json = False,
 ) -> None:
     """One workflow with its steps; with --json the whole document."""
-
-    async def action(app: Windlass) -> dict[str, Any]:
-        return record(await app.get_workflow(name, version))
-
-    row = use(action)
+    row = reach(lambda app: app.workflow(name, version))
     if json:
         show_json(row)
         return
@@ -69,18 +58,13 @@ def versions(
     json: Json = False,
 ) -> None:
     """Every version that was published, newest first."""
-
-    async def action(app: Windlass) -> VersionPage:
-        return await workflows.versions(await app.open(), name, before=before, limit=limit)
-
-    page = use(action)
-    rows = [record(row) for row in page.versions]
+    page = reach(lambda app: app.versions(name, before=before, limit=limit))
     if json:
-        show_json({"versions": rows, "next": page.next})
+        show_json({"versions": page.rows, "next": page.next})
         return
     names = ("number", "live", "steps", "created_at", "fingerprint")
     show_table(
-        ("version", "live", "steps", "published", "fingerprint"), [[_word(row[n]) for n in names] for row in rows]
+        ("version", "live", "steps", "published", "fingerprint"), [[_word(row[n]) for n in names] for row in page.rows]
     )
     if page.next is not None:
         note(f"more: --before {page.next}")
@@ -98,12 +82,7 @@ def disable(names: Names, json: Json = False) -> None:
 
 def rotate(name: Name, json: Json = False) -> None:
     """A new address for a workflow with a webhook trigger: shown once, and the old one stops working."""
-
-    async def action(app: Windlass) -> str:
-        unit = await app.open()
-        return triggers.address(unit, await triggers.rotate(unit, name))
-
-    address = use(action)
+    address = reach(lambda app: app.rotate(name))
     if json:
         show_json({"name": name, "address": address})
         return

@@ -118,6 +118,7 @@ class Account:
     reason: str | None = None  # why it was cancelled or ended early
     actor: str | None = None  # who did that
     asked_again: str | None = None  # the last retry or rerun, in words
+    cursor: str | None = None  # what happens from here on is not in it
     running: int = 0  # runs of this workflow under way; only told of a run that is held
 
     @property

@@ -95,6 +95,10 @@ class StepBuilder:
         """Run when every other step has ended, however it did. One step of a workflow may be final."""
         return self._say("final", True)
 
+    def allow_failure(self) -> Self:
+        """Its failure does not fail the run; what needs its success is skipped all the same."""
+        return self._say("allow_failure", True)
+
     # How many copies
 
     def foreach(self, items: "Reference | StepBuilder", *, concurrency: int | None = None) -> Self:

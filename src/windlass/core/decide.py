@@ -138,6 +138,7 @@ class _Board:
         for root in self._plan.roots:
             if self._letter(root) == Letter.WAITING and self._state is RunState.RUNNING:
                 self._begin_step(root)
+        self._ended += [n for n, letter in enumerate(self._old.letters) if letter not in OPEN]  # brought from elsewhere
 
     def _end(self, event: Ended) -> None:
         letter = self._letter(event.step)
@@ -222,6 +223,8 @@ class _Board:
         if self._letter(step) != Letter.WAITING or step in self._asked:
             return
         edges = self._plan.parents[step]
+        if edges and self._letter(edges[-1][0]) in OPEN and not self._plan.any_join[step]:
+            return  # of a fan-in the last mostly ends last: no need to look at all the others each time
         eager = self._plan.any_join[step] and self._plan.steps[step].condition is None
         met = wanting = 0
         missed: tuple[int, Condition] | None = None

@@ -5,19 +5,22 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from enum import StrEnum
 from typing import Any
+from urllib.parse import urlsplit
 
 from windlass.core.definition_fields import Fields, inside, is_number, shown
 from windlass.core.definition_names import workflow_name_mistake
+from windlass.core.http_rules import CONNECTION_HEADERS, METHODS, check_address
 from windlass.core.step import Action, ChildAction, CommandAction, HookAction, HttpAction, JobAction, SleepAction
 from windlass.core.submission import DEFAULT_PRIORITY, MAX_PRIORITY
+from windlass.errors import Invalid
 
-METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 HOOK_KEYS = ("timeout", "secret")
 MILLISECOND = timedelta(milliseconds=1)
 SECOND = timedelta(seconds=1)
 MAX_URL = 8192
 MAX_SECRET = 1000
 MAX_COMMAND = 65_536
+STAND_IN = "\ue000"  # for a template: nobody writes it
 
 _TEMPLATE = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 _URL = re.compile(r"https?://[^\s/?#][^\s]*", re.IGNORECASE).fullmatch
@@ -114,9 +117,30 @@ def _input(fields: Fields) -> Any:
 
 def _url(fields: Fields) -> str:
     url = fields.text("url", limit=MAX_URL) or "{{"
-    if not url.startswith("{{") and not _URL(_TEMPLATE.sub("x", url)):
+    if url.startswith("{{"):
+        return url
+    filled = _TEMPLATE.sub(STAND_IN, url)
+    if not _URL(filled):
         fields.refuse_value("url", "an address that begins with http:// or https://, or with a template")
+    elif mistake := _address_mistake(filled):
+        fields.refuse("url", mistake)
     return url
+
+
+def _address_mistake(filled: str) -> str | None:
+    """What the sender would refuse for sure. It has a parser of its own, which has the last word."""
+    try:
+        parts = urlsplit(filled)
+        port = parts.port if parts.port is not None else 80
+        if STAND_IN not in parts.netloc:  # what a template makes of a host or a port is seen when it is filled in
+            check_address(parts.scheme.lower(), parts.netloc, parts.hostname, port)
+        elif "@" in parts.netloc:
+            check_address(parts.scheme.lower(), "@", STAND_IN, port)
+    except Invalid as error:
+        return str(error)
+    except ValueError:
+        return None if STAND_IN in filled else "the address cannot be read"
+    return None
 
 
 def _method(fields: Fields) -> str:
@@ -132,6 +156,8 @@ def _headers(fields: Fields) -> dict[str, str]:
     for name, value in headers.values.items() if headers else ():
         if not isinstance(name, str) or not _HEADER(name):
             fields.mistakes.add(inside(fields.at("headers"), name), "it is not a name of a header")
+        elif name.lower() in CONNECTION_HEADERS:
+            fields.mistakes.add(inside(fields.at("headers"), name), "it cannot be set: it belongs to the connection")
         if not isinstance(value, str) or not _HEADER_VALUE(value):
             fields.mistakes.add(inside(fields.at("headers"), name), "it must be a text of one line")
     return headers.values if headers else {}

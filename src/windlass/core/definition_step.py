@@ -31,7 +31,7 @@ MAX_CONDITION = 4096
 
 NEED_KEYS = ("step", "on")
 RETRY_KEYS = ("kind", "base", "factor", "cap", "jitter")
-WHEN_KEYS = frozenset({"name", "needs", "depends_on", "on_failure", "join", "if", "final"})
+WHEN_KEYS = frozenset({"name", "needs", "depends_on", "on_failure", "join", "if", "final", "allow_failure"})
 STEP_KEYS = WHEN_KEYS | ALL_ACTION_KEYS
 
 
@@ -45,6 +45,7 @@ def read_step(name: str, fields: Fields) -> Step:
         join=fields.choice("join", Join, Join.ALL),
         condition=fields.text("if", limit=MAX_CONDITION),
         final=_final(fields),
+        allow_failure=fields.flag("allow_failure"),
         fan_out=_fan_out(fields),
         concurrency=_concurrency(fields),
         max_attempts=_max_attempts(fields, action),

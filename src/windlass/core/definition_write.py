@@ -37,6 +37,8 @@ def _when(step: Step) -> dict[str, Any]:
         found["if"] = step.condition
     if step.final:
         found["final"] = True
+    if step.allow_failure:
+        found["allow_failure"] = True
     return found
 
 

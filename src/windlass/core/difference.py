@@ -10,18 +10,24 @@ from difflib import unified_diff
 from typing import Any
 
 from windlass.core.definition import parse
+from windlass.core.definition_secret import HIDDEN, hidden, secrets
 from windlass.errors import InvalidWorkflow
 
 Document = dict[str, Any]
 
 CONTEXT = 3
+ANOTHER = f"{HIDDEN} (another)"
 MAX_LINES = 2000  # of one step; beyond, looking for what stayed the same takes too long
 
 
 def difference(old: Document, new: Document) -> list[str]:
     """`@@ where @@`, then lines that begin with a blank, - or +; empty if nothing differs."""
     old, new = _canonical(old), _canonical(new)
-    before, after = _steps(old), _steps(new)
+    kept, given = secrets(old), secrets(new)
+    before, after = _steps(hidden(old)), _steps(hidden(new))
+    for name in kept.keys() & given.keys():
+        if kept[name] != given[name]:  # that it changed is told, and nothing else
+            after[name] = {**after[name], "wait_for_webhook": {**after[name]["wait_for_webhook"], "secret": ANOTHER}}
     found = [*_hunks("workflow", _lines(_head(old)), _lines(_head(new)))]
     for name in {**before, **after}:
         found += _hunks(f"tasks.{name}", _lines(before.get(name)), _lines(after.get(name)))

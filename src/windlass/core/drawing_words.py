@@ -75,6 +75,8 @@ def doing(action: Action) -> str:
 def conditions(step: Step) -> list[str]:
     """What else is worth knowing about when and how often a step runs."""
     found = ["final"] if step.final else []
+    if step.allow_failure:
+        found.append("may fail")
     if step.fan_out is not None:
         at_a_time = f", {step.concurrency} at a time" if step.concurrency is not None else ""
         found.append(_copies(step.fan_out) + at_a_time)

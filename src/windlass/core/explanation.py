@@ -146,7 +146,8 @@ def _handling(account: Account, n: int) -> Iterator[str]:
     if account.is_live or account.state in (RunState.CANCELLED, RunState.TIMEOUT):
         return
     by = [account.steps[m].step.name for m in handlers(account.workflow.plan, account.letters, n)]
-    yield f"This was handled by {_names(by)}." if by else "Nobody handled this."
+    alone = "It is allowed to fail." if account.steps[n].step.allow_failure else "Nobody handled this."
+    yield f"This was handled by {_names(by)}." if by else alone
 
 
 def _cancelled(account: Account, step: StepAccount) -> Iterator[str]:
@@ -202,7 +203,7 @@ def _failures(account: Account) -> Iterator[str]:
     plan, letters = account.workflow.plan, account.letters
     bad = [n for n, letter in enumerate(letters) if letter in BAD]
     by = {n: [account.steps[m].step.name for m in handlers(plan, letters, n)] for n in bad}
-    unhandled = [account.steps[n].step.name for n in bad if not by[n]]
+    unhandled = [account.steps[n].step.name for n in bad if not by[n] and not account.steps[n].step.allow_failure]
     if unhandled:
         yield f"Nobody handled the failure of {_names(unhandled)}, and that fails a run."
     for n in [n for n in bad if by[n]][:MOST_NAMES]:

@@ -39,6 +39,7 @@ class JobMove(StrEnum):
     FAIL = "fail"
     RELEASE = "release"  # handed back, or the lease ran out
     CANCEL = "cancel"
+    EXPIRE = "expire"  # not begun in time
     REOPEN = "reopen"
 
 
@@ -47,6 +48,7 @@ TERMINAL = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
 EDGES: Mapping[tuple[JobState, JobMove], JobState] = {
     (JobState.PENDING, JobMove.CLAIM): JobState.LEASED,
     (JobState.PENDING, JobMove.CANCEL): JobState.CANCELLED,
+    (JobState.PENDING, JobMove.EXPIRE): JobState.FAILED,
     (JobState.LEASED, JobMove.SUCCEED): JobState.SUCCEEDED,
     (JobState.LEASED, JobMove.RETRY): JobState.PENDING,
     (JobState.LEASED, JobMove.FAIL): JobState.FAILED,
@@ -105,6 +107,7 @@ class Setback:
     error: Mapping[str, Any] | None
     delay: timedelta
     result: str | None = None  # JSON: what came back all the same, such as an HTTP answer
+    dead_letter: bool = False  # it ends badly, and somebody is to look at it
 
 
 Report = Success | Setback
@@ -120,10 +123,12 @@ def after(job: Claimed, outcome: Outcome, retry: Retry | None, roll: float) -> R
         case Cancelled():
             return Setback(job, JobMove.CANCEL, None, timedelta())
         case Failed(error, retryable, retry_after):
-            failures = job.attempt + 1
-            if not retryable or spent(failures, job.lost, job.max_attempts, job.queue):
-                return Setback(job, JobMove.FAIL, error, timedelta(), outcome.result)
-            wait = policy(job, retry).delay(failures, roll) if retry_after is None else retry_after
+            failures, rule = job.attempt + 1, policy(job, retry)
+            final = rule.is_final(error.get("type"), error.get("code"))
+            if not retryable or final or spent(failures, job.lost, job.max_attempts, job.queue):
+                dead = rule.dead_letter if outcome.dead_letter is None else outcome.dead_letter
+                return Setback(job, JobMove.FAIL, error, timedelta(), outcome.result, dead)
+            wait = rule.delay(failures, roll) if retry_after is None else retry_after
             return Setback(job, JobMove.RETRY, error, wait, outcome.result)
 
 

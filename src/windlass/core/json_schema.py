@@ -5,10 +5,11 @@ What needs the whole document (unknown steps, circles, where a fan-out gets its 
 
 from typing import Any
 
-from windlass.core.definition_action import ACTIONS, METHODS, RunsOn
+from windlass.core.definition_action import ACTIONS, RunsOn
 from windlass.core.definition_names import STEP_NAME, WORKFLOW_NAME
 from windlass.core.definition_shape import MAX_EDGES, MAX_STEPS
 from windlass.core.definition_step import MAX_ATTEMPTS, MAX_INSTANCES
+from windlass.core.http_rules import METHODS
 from windlass.core.retry import Backoff
 from windlass.core.step import Condition, Join
 from windlass.core.submission import MAX_PRIORITY
@@ -91,6 +92,7 @@ def _when() -> Schema:
         "join": _choice("any: one met edge is enough.", *Join),
         "if": _text("Runs only if this expression holds once all it needs have ended."),
         "final": {"type": "boolean", "description": "Runs when all others have ended, whatever became of them."},
+        "allow_failure": {"type": "boolean", "description": "Its failure does not fail the run."},
     }
 
 

@@ -19,6 +19,7 @@ class Failed:
     retryable: bool = True
     retry_after: timedelta | None = None
     result: str | None = None  # JSON text kept with the failure: the answer of an HTTP step
+    dead_letter: bool | None = None  # whether somebody is to look at it if it is final; None: the policy says
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from windlass.core.step import Condition, HookAction, Join, Step
+from windlass.core.step import ChildAction, Condition, HookAction, Join, SleepAction, Step
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +42,12 @@ class Plan:
     def hooks(self) -> tuple[int, ...]:
         """Steps that wait for a callback."""
         return tuple(n for n, step in enumerate(self.steps) if isinstance(step.action, HookAction))
+
+    @cached_property
+    def quiet(self) -> tuple[int, ...]:
+        """Steps without a job, whose trail would tell when they begin and end."""
+        without = (SleepAction, HookAction, ChildAction)
+        return tuple(n for n, step in enumerate(self.steps) if isinstance(step.action, without))
 
     @cached_property
     def roots(self) -> tuple[int, ...]:

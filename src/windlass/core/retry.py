@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from datetime import timedelta
 from enum import StrEnum
 from typing import Any, Self
@@ -28,6 +28,9 @@ class Retry:
     factor: float = 2.0
     cap: float | None = None
     jitter: float = 0.1
+    both_ways: bool = False  # jitter may also be taken off; the cap then holds for the sum
+    non_retryable: tuple[str, ...] = ()  # error types that are final; `auth.*` means all that begin with `auth.`
+    dead_letter: bool = False  # a job that fails for good is put where somebody looks at it
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kind", _backoff(self.kind))
@@ -36,11 +39,21 @@ class Retry:
         capped = self.cap is None or (_is_number(self.cap) and self.cap >= 0)
         _check(capped, "retry.cap", "0 or more seconds, or nothing", self.cap)
         _check(_is_number(self.jitter) and 0 <= self.jitter <= 1, "retry.jitter", "between 0 and 1", self.jitter)
+        object.__setattr__(self, "non_retryable", _patterns(self.non_retryable))
+        for name, value in (("both_ways", self.both_ways), ("dead_letter", self.dead_letter)):
+            _check(isinstance(value, bool), f"retry.{name}", "true or false", value)
 
     def delay(self, failures: int, roll: float) -> timedelta:
         """The wait after `failures` charged failures (1 or more). `roll` is a random number in [0, 1)."""
-        seconds = min(self._seconds(failures), MAX_DELAY, MAX_DELAY if self.cap is None else self.cap)
+        cap = MAX_DELAY if self.cap is None else min(self.cap, MAX_DELAY)
+        seconds = min(self._seconds(failures), cap)
+        if self.both_ways:
+            return timedelta(seconds=min(seconds * (1 + self.jitter * (2 * roll - 1)), cap))
         return timedelta(seconds=seconds * (1 + self.jitter * roll))
+
+    def is_final(self, *names: str | None) -> bool:
+        """Is an error of one of these names not worth another try?"""
+        return any(_matches(pattern, name) for pattern in self.non_retryable for name in names if name)
 
     def _seconds(self, n: int) -> float:
         try:
@@ -57,15 +70,19 @@ class Retry:
             return MAX_DELAY if self.base else 0.0
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """Every row with a policy carries this: what few use is there only if it is used."""
+        found: dict[str, Any] = {name: getattr(self, name) for name in ("kind", "base", "factor", "cap", "jitter")}
+        rare = {"both_ways": self.both_ways, "non_retryable": self.non_retryable, "dead_letter": self.dead_letter}
+        return found | {name: value for name, value in rare.items() if value}
 
     @classmethod
     def from_json(cls, policy: Mapping[str, Any]) -> Self:
         if not isinstance(policy, Mapping):
             raise Invalid(f"retry is {policy!r}: it must be an object", field="retry")
-        unknown = sorted(set(policy) - {"kind", "base", "factor", "cap", "jitter"})
+        names = [field.name for field in fields(cls)]
+        unknown = sorted(set(policy) - set(names))
         if unknown:
-            raise Invalid(f"retry has no field {unknown[0]!r}: kind, base, factor, cap, jitter", field="retry")
+            raise Invalid(f"retry has no field {unknown[0]!r}: {', '.join(names)}", field="retry")
         return cls(**policy)
 
 
@@ -74,6 +91,16 @@ def _backoff(kind: str) -> Backoff:
         return Backoff(kind)
     except ValueError:
         raise Invalid(f"retry.kind is {kind!r}: one of {', '.join(Backoff)}", field="retry.kind") from None
+
+
+def _patterns(value: object) -> tuple[str, ...]:
+    listed = isinstance(value, list | tuple) and all(isinstance(item, str) and item for item in value)
+    _check(listed, "retry.non_retryable", "a list of error types", value)
+    return tuple(value)  # type: ignore[arg-type]  # checked above
+
+
+def _matches(pattern: str, name: str) -> bool:
+    return name.startswith(pattern[:-1]) if pattern.endswith(".*") else name == pattern
 
 
 def _is_number(value: object) -> bool:

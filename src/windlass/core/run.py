@@ -5,7 +5,7 @@ The alphabet and the states are tables of moves; `decide` makes no other. Letter
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import astuple, dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
@@ -161,6 +161,13 @@ class Run(NamedTuple):
     @classmethod
     def new(cls, plan: Plan, *, held: bool = False) -> "Run":
         return cls(plan, RunState.PENDING if held else RunState.RUNNING, Letter.WAITING * len(plan.steps))
+
+
+def changed(before: str, after: str, stride: int = 64) -> Iterator[int]:
+    """The steps whose letters differ. Mostly one of many does, so stretches that are the same are passed over."""
+    for start in range(0, len(before), stride):
+        if before[start : start + stride] != after[start : start + stride]:
+            yield from (n for n in range(start, min(start + stride, len(before))) if before[n] != after[n])
 
 
 def fans_to_json(fans: Mapping[int, Fan]) -> str | None:

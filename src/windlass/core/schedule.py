@@ -11,7 +11,7 @@ from typing import assert_never
 from uuid import UUID
 
 from windlass.core.cron import Cron, parse
-from windlass.core.cron_syntax import Every
+from windlass.core.cron_syntax import CLASSIC, Dialect, Every
 from windlass.core.workflow import CatchUp, Overlap
 
 LIMIT = 1000  # ticks of one schedule that are seen to in one go
@@ -27,9 +27,10 @@ class Schedule:
     catch_up: CatchUp = CatchUp.ONE
     next_run_at: datetime | None = None  # the first tick that nobody has seen to
     buffered_at: datetime | None = None  # a tick that waits until the run before it ends
+    dialect: Dialect = CLASSIC
 
     def read(self) -> Cron:
-        return parse(self.cron, zone=self.timezone)
+        return parse(self.cron, dialect=self.dialect, zone=self.timezone)
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,6 +104,7 @@ class Step:
     join: Join = Join.ALL
     condition: str | None = None  # the `if`
     final: bool = False
+    allow_failure: bool = False  # its failure does not fail the run
     fan_out: FanOut | None = None
     concurrency: int | None = None
     max_attempts: int = 1

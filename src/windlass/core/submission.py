@@ -5,9 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
+from windlass.core.duration import LONGEST
 from windlass.core.job import DEFAULT_QUEUE
+from windlass.core.limit import Limit
 from windlass.core.retry import Retry
+from windlass.core.unique import Unique
 from windlass.errors import Invalid
 
 DEFAULT_PRIORITY = 100
@@ -31,6 +35,13 @@ class JobSpec:
     idempotency_key: str | None = None
     tags: Sequence[str] = ()
     meta: Mapping[str, Any] | None = None
+    id: UUID | None = None  # given by the producer
+    held: bool = False  # it waits until somebody activates it
+    expires_at: datetime | None = None  # not begun by then: not at all
+    visibility: timedelta | None = None  # the lease it wants, for workers that do not choose one
+    unique: Unique | None = None
+    limit: Limit | None = None
+    envelope: Mapping[str, Any] | None = None  # what a face keeps with it
 
 
 def check(spec: JobSpec) -> None:
@@ -53,8 +64,14 @@ def check(spec: JobSpec) -> None:
         raise Invalid("run_at has no time zone: pass an aware datetime, for example datetime.now(UTC)", field="run_at")
     if spec.delay is not None and spec.delay < timedelta():
         raise Invalid("delay is negative", field="delay")
+    if spec.delay is not None and spec.delay > LONGEST:  # and no further than calendars go
+        raise Invalid(f"delay is {spec.delay}: the longest is {LONGEST.days} days", field="delay")
     if spec.timeout is not None and spec.timeout <= timedelta():
         raise Invalid("timeout must be longer than nothing", field="timeout")
+    if spec.expires_at is not None and spec.expires_at.tzinfo is None:
+        raise Invalid("expires_at has no time zone: pass an aware datetime", field="expires_at")
+    if spec.visibility is not None and spec.visibility <= timedelta():
+        raise Invalid("visibility must be longer than nothing", field="visibility")
     for tag in spec.tags:
         check_name(tag, "tags", "a tag is a short text")
 
@@ -78,6 +95,12 @@ def check_name(value: object, field_: str, advice_: str, *, limit: int = MAX_NAM
         raise Invalid(f"{field_} is {len(value)} characters long, the limit is {limit}", field=field_)
     if "\x00" in value or not value.isprintable():
         raise Invalid(f"{field_} contains characters that cannot be printed", field=field_)
+
+
+def check_pattern(value: str | None, field_: str) -> None:
+    """What LIKE cannot read."""
+    if value is not None and (len(value) - len(value.rstrip("\\"))) % 2:
+        raise Invalid(f"{field_} ends with a single \\, which escapes nothing: double it", field=field_)
 
 
 def _is(value: object, kind: Any, field_: str, rule: str) -> None:

@@ -1,7 +1,7 @@
 """How a run ends once all its steps did.
 
 A failure is handled when a dependent, direct or reached through skipped steps only, ran because of a `failure` edge or
-an `if`. Every failure handled: completed. Finalizers on `complete` edges hide nothing.
+an `if`. Every failure handled: completed. Finalizers on `complete` edges hide nothing. A step may be allowed to fail.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from windlass.core.step import Condition
 
 
 def verdict(plan: Plan, letters: str) -> RunMove:
-    failures = [n for n, letter in enumerate(letters) if letter in BAD]
+    failures = [n for n, letter in enumerate(letters) if letter in BAD and not plan.steps[n].allow_failure]
     return RunMove.COMPLETE if all(handled(plan, letters, n) for n in failures) else RunMove.FAIL
 
 

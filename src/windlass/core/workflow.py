@@ -21,6 +21,15 @@ from windlass.core.step import Step
 MAX_DURATION = timedelta(days=30)
 
 
+class Primitive(StrEnum):
+    """What a composition of jobs is: `core.primitives` makes workflows of them."""
+
+    CHAIN = "chain"
+    GROUP = "group"
+    BATCH = "batch"
+    DAG = "dag"
+
+
 class Overlap(StrEnum):
     """What a cron tick does while an earlier run is under way."""
 
@@ -69,6 +78,7 @@ class Workflow:
     max_duration: timedelta = MAX_DURATION
     concurrency: int | None = None  # runs at a time; the others wait
     labels: Mapping[str, str] = field(default_factory=dict)
+    primitive: Primitive | None = None  # of a composition; its jobs are told by the input of the run
 
     @cached_property
     def plan(self) -> Plan:

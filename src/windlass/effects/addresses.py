@@ -4,12 +4,8 @@ A name proves nothing: it is the address that is checked, once when it was looke
 made, so that literals, redirects and names that change their mind all pass here.
 """
 
-import re
-import socket
 from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-
-from windlass.errors import Invalid
 
 Network = IPv4Network | IPv6Network
 Address = IPv4Address | IPv6Address
@@ -36,9 +32,6 @@ REFUSED: dict[str, tuple[Network, ...]] = {
 NAT64 = IPv6Network("64:ff9b::/96")
 # Of IPv6 only this is handed out to anybody; the other two stand for the IPv4 address they carry.
 PUBLIC_IPV6 = (IPv6Network("2000::/3"), IPv6Network("::ffff:0:0/96"), NAT64)
-
-_NAME = re.compile(r"[A-Za-z0-9._-]{1,255}").fullmatch
-_NUMBER = re.compile(r"(?:\d+|0[xX][0-9a-fA-F]*)").fullmatch
 
 
 class AddressRefused(OSError):
@@ -67,16 +60,6 @@ class AddressGuard:
                 raise AddressRefused(host, address, kind)
 
 
-def check_host(host: str) -> None:
-    """Refuse what is neither a plain name nor an address in its usual form: parsers disagree about the rest."""
-    if ":" in host and _parsed(host) is not None and "%" not in host:
-        return
-    if not _NAME(host):
-        raise Invalid("the host is not a name and not an address", field="url")
-    if _NUMBER(host.rstrip(".").rpartition(".")[2]) and _parsed(host) is None:
-        raise Invalid(f"{host} is an address in an unusual form{_usual(host)}", field="url")
-
-
 def _forms(ip: Address) -> Iterator[Address]:
     """The address and the IPv4 address inside it, if it carries one to whoever unpacks it."""
     yield ip
@@ -96,17 +79,3 @@ def _kind(ip: Address) -> str | None:
     if isinstance(ip, IPv6Address) and not any(ip in network for network in PUBLIC_IPV6):
         return "not a public"
     return None
-
-
-def _parsed(host: str) -> Address | None:
-    try:
-        return ip_address(host)
-    except ValueError:
-        return None
-
-
-def _usual(host: str) -> str:
-    try:
-        return f": write {socket.inet_ntoa(socket.inet_aton(host.rstrip('.')))}"
-    except OSError:
-        return ""

@@ -1,15 +1,19 @@
 """What a handler is told about the attempt it serves, and how its log lines find their job."""
 
+import functools
+import inspect
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from windlass.core.document import plain
+from windlass.core.document import encode, plain
+from windlass.core.progress import MAX_DATA, fraction_of
+from windlass.effects.steps import Ledger, Steps
 from windlass.errors import Invalid
 
 MAX_LINES = 1000
@@ -42,6 +46,16 @@ class Upstream(Mapping[str, Any]):
         return len(self._outputs) + len(self._too_large)
 
 
+class Told:
+    """Done already: an async handler may await it, a plain one need not."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield from ()
+
+
+TOLD = Told()
+
+
 @dataclass(slots=True, eq=False)
 class Context:
     """One attempt at one job. `fence` grows with each claim: pass it on, so that a callee can refuse a zombie.
@@ -62,13 +76,17 @@ class Context:
     _keep: Keep
     run_id: UUID | None = None
     workflow: str | None = None
-    step: str | None = None
+    step_name: str | None = None
     index: int | None = None
     count: int | None = None
     item: Any = None
     upstream: Mapping[str, Any] = field(default_factory=dict)
+    workflow_id: str | None = None  # the run, as whoever started it knows it
+    parent_results: Mapping[str, Any] = field(default_factory=dict)  # in a chain or batch, by index: "0", "1", ...
     epoch: int = 0  # grows when the job is started over
     timeout: timedelta | None = None  # of this attempt
+    _ledger: Ledger | None = None  # None: nothing is recorded, as in a test that calls a handler
+    _steps: Steps | None = None
     _lines: int = 0
     _stopped: bool = False
     _bell: threading.Event | None = None  # made when somebody waits: most handlers never do
@@ -99,6 +117,29 @@ class Context:
     @property
     def log(self) -> logging.Logger:
         return job_logger
+
+    async def step(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Do a part of the work once: what `function` gave is recorded before this returns, and an attempt after a
+        crash gets it from the record. A plain function runs in a thread. `name` is unique in the handler."""
+        call = functools.partial(function, *args, **kwargs)
+        return await self._durable().run(name, call, is_async=inspect.iscoroutinefunction(function))
+
+    def step_sync(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """`step` for handlers that are plain functions."""
+        return self._durable().run_sync(name, functools.partial(function, *args, **kwargs))
+
+    def progress(self, fraction: float, message: str | None = None, data: Any = None) -> "Told":
+        """Say how far this is: 0 to 1, in words, in numbers. Awaited or not, in any handler; writes are bundled, and
+        the last one is always written."""
+        share, text = fraction_of(fraction), None if message is None else plain(str(message)[:MAX_MESSAGE])
+        encode(data, field="data", limit=MAX_DATA)
+        if self._ledger is not None:
+            self._ledger.progress(self.id, self.fence, share, text, data)
+        return TOLD
+
+    def _durable(self) -> Steps:
+        self._steps = steps = self._steps or Steps(self.id, self.fence, self._ledger)
+        return steps
 
     def cancel(self) -> None:
         """Told by the worker; handlers only look."""

@@ -10,15 +10,10 @@ from uuid import UUID
 from multidict import CIMultiDict
 from yarl import URL
 
-from windlass.core.definition_action import METHODS
 from windlass.core.document import RESULT_LIMIT, encode
+from windlass.core.http_rules import METHODS, check_header
 from windlass.effects.http_url import read
 from windlass.errors import Invalid
-
-OURS = frozenset(
-    {"host", "content-length", "transfer-encoding", "connection", "keep-alive", "proxy-connection"}
-    | {"upgrade", "te", "trailer", "expect"}
-)
 
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+").fullmatch
 _LINE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]*").fullmatch
@@ -106,9 +101,7 @@ def _given(request: HttpRequest) -> dict[str, str]:
     for name in request.headers:
         if not _TOKEN(name):
             raise Invalid(f"{name!r} is not a name of a header", field="headers")
-        if name.lower() in OURS:
-            told = f"the header {name} cannot be set: it belongs to the connection"
-            raise Invalid(told, field=f"headers.{name}")
+        check_header(name)
     return dict(request.headers)
 
 

@@ -40,7 +40,7 @@ def command_handler(commands: Commands) -> Handler:
             input=payload["input"],
             run_id=ctx.run_id or ctx.id,
             workflow=ctx.workflow or "",
-            step=ctx.step or "",
+            step=ctx.step_name or "",
             attempt=ctx.attempt,
             fence=ctx.fence,
             index=ctx.index or 0,

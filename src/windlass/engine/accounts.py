@@ -113,6 +113,7 @@ def _account(
         reason=why.reason if why else None,
         actor=why.actor if why else None,
         asked_again=f"{again[-1].word}, {again[-1].reason}" if again else None,
+        cursor=row.cursor,
         running=running,
     )
 
@@ -196,11 +197,19 @@ def _judged(job: JobAccount, alive: Sequence[WorkerRow], registry: Mapping[str, 
 def _told(step: StepAccount, n: int, trail: Sequence[RunEvent]) -> StepAccount:
     """With what the trail says about it."""
     why, held = _last(trail, n, step.word), _last(trail, n, WORDS[Letter.ACTIVE])
-    told = replace(step, held=held.reason if held else None)
-    if why is None:
-        return told
-    ended = None if step.letter in OPEN else why.created_at
-    return replace(told, reason=why.reason, code=why.code, ended_at=step.ended_at or ended)
+    began, ended = _when(trail, n, WORDS[Letter.ACTIVE]), None if step.letter in OPEN else _when(trail, n, step.word)
+    told = replace(
+        step,
+        held=held.reason if held else None,
+        began_at=step.began_at or began,
+        ended_at=step.ended_at or ended,
+    )
+    return told if why is None else replace(told, reason=why.reason, code=why.code)
+
+
+def _when(trail: Sequence[RunEvent], step: int, word: str) -> datetime | None:
+    """When it last became this. Steps without a job have it in the trail."""
+    return next((event.created_at for event in reversed(trail) if event.step == step and event.word == word), None)
 
 
 def _last(trail: Sequence[RunEvent], step: int | None, word: str) -> RunEvent | None:

@@ -7,7 +7,8 @@ from uuid import UUID
 
 from windlass.engine.recipes import Recipe
 from windlass.engine.unit import Unit, new_ids
-from windlass.store import steps, timers
+from windlass.store import compositions, steps, timers
+from windlass.store.compositions import NewPart
 from windlass.store.pool import Connection
 from windlass.store.runs import Held
 from windlass.store.steps import NewJobs, Shape
@@ -47,6 +48,7 @@ class Beginnings:
         self._shapes: dict[tuple[int, int], int] = {}  # the place of each in the list below, from 1
         self._list: list[Shape] = []
         self._jobs: list[NewJobs] = []
+        self._parts: list[NewPart] = []
         self._timers: dict[Place, datetime] = {}
 
     def jobs(
@@ -59,12 +61,20 @@ class Beginnings:
             shape = self._shapes[recipe.version_id, recipe.number] = len(self._list)
         self._jobs.append(NewJobs(run.id, run.org, shape, run.round, first, count, items, payload))
 
+    def parts(self, run: Held, recipe: Recipe, *, first: int, count: int, items: int | None) -> None:
+        """Instances of a step of a composition: what they are like is told by the run's input."""
+        shape = recipe.shape
+        place = run.id, run.org, recipe.version_id, recipe.number, run.round
+        self._parts.append(NewPart(*place, first, count, shape.type, shape.queue, items))
+
     def timer(self, run: UUID, step: int, at: datetime) -> None:
         self._timers[run, step] = at
 
     async def write(self) -> None:
         if self._jobs:
             await self._write_jobs()
+        if self._parts:
+            await self._write_parts()
         if self._timers:
             await timers.insert(self._conn, [(run, step, at) for (run, step), at in self._timers.items()])
             self._timers, self._stirred.asleep = {}, True
@@ -79,3 +89,8 @@ class Beginnings:
             else:
                 self._stirred.queues.add(queue)
         self._shapes, self._list, self._jobs = {}, [], []
+
+    async def _write_parts(self) -> None:
+        await compositions.enqueue(self._conn, self._parts, new_ids(len(self._parts)), actor=self._actor)
+        self._stirred.queues.update(part.queue for part in self._parts)
+        self._parts = []

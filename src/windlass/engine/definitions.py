@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from windlass.core.definition import parse
+from windlass.core.primitives import read
 from windlass.core.workflow import Workflow
 from windlass.errors import NotFound
 from windlass.store import workflows as store
@@ -46,6 +46,11 @@ class Definitions:
                 self._keep(version_id, known)
         return known
 
+    def learn(self, version_id: int, workflow: Workflow) -> None:
+        """What was published here need not be read back."""
+        if self.get(version_id) is None:
+            self._keep(version_id, workflow)
+
     def __len__(self) -> int:
         return len(self._young) + len(self._old)
 
@@ -53,7 +58,7 @@ class Definitions:
         documents = await store.documents(conn, ids)
         if unknown := [id_ for id_ in ids if id_ not in documents]:
             raise NotFound("version", unknown[0])
-        loaded = {id_: parse(document) for id_, document in documents.items()}
+        loaded = {id_: read(document) for id_, document in documents.items()}
         for id_, workflow in loaded.items():
             self._keep(id_, workflow)
         return loaded

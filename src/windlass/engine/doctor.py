@@ -107,7 +107,10 @@ def judge_lines(
         told = f"{line.type} in queue {line.queue} has waited {duration.rough(line.waits)}"
         if line.waits <= PATIENCE:
             continue
-        if not enabled:
+        if line.paused:
+            fix = f"windlass queues resume {line.queue}"
+            yield Finding(Level.WARNING, "waiting", f"{told}: the queue is paused", fix)
+        elif not enabled:
             fix = "set is_enabled of its row in workflow.workflow_registry"
             yield Finding(Level.WARNING, "waiting", f"{told}: it is switched off in the registry", fix)
         elif runtime != RUNTIME:

@@ -16,6 +16,7 @@ POINTS = (
     "settle.enqueued",
     "turn.claimed",
     "turn.committed",
+    "feed.enqueued",
 )
 _armed: str | None = None
 _left = 0

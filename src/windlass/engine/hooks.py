@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from uuid import UUID
 
 from windlass.core import hook, webhook
 from windlass.core.document import encode, plain
@@ -10,6 +11,7 @@ from windlass.core.incoming import kept_headers
 from windlass.core.run import OPEN, Letter, RunState
 from windlass.core.step import HookAction
 from windlass.core.workflow import Workflow
+from windlass.engine.runs import known, step_number
 from windlass.engine.settle import settle
 from windlass.engine.unit import Unit
 from windlass.errors import Gone, Invalid, NotFound, Refused
@@ -54,6 +56,18 @@ async def receive(unit: Unit, token: str, body: bytes, headers: Mapping[str, str
         stirred = await settle(conn, unit, [held], {id_: news} if news else {}, actor=ACTOR)
     stirred.poke(unit)
     return Received(again=False)
+
+
+async def address(unit: Unit, id_: UUID, step: str) -> str:
+    """Where a step of a run waits to be called."""
+    async with unit.once() as conn:
+        row = await known(conn, unit, id_)
+        workflow = (await unit.definitions.of(conn, [row.version_id]))[row.version_id]
+        number = step_number(workflow, step)
+        if not isinstance(workflow.steps[number].action, HookAction):
+            raise NotFound("callback address", f"of task {step}", hint="it does not wait for a callback")
+        token = hook.token(await unit.hook_key(conn), id_, number)
+    return f"{unit.public_url}/wh/{token}"
 
 
 def _check(workflow: Workflow, held: Held, step: int, body: bytes, headers: Mapping[str, str]) -> None:

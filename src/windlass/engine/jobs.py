@@ -1,24 +1,32 @@
 """Jobs as their producers and operators see them: submit, look, cancel, reopen, delete."""
 
+import functools
 import logging
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from windlass.core.document import PAYLOAD_LIMIT, encode
 from windlass.core.job import JobState
-from windlass.core.submission import JobSpec, advice, check
+from windlass.core.retry import Retry
+from windlass.core.submission import JobSpec, advice, check, check_pattern
 from windlass.engine.unit import Unit, new_ids
-from windlass.errors import Conflict, Invalid, NotFound
+from windlass.errors import Conflict, Duplicate, Invalid, NotFound
 from windlass.store import events as event_store
 from windlass.store import jobs as store
+from windlass.store.events import LinePlace
 from windlass.store.jobs import Filter
 from windlass.store.pool import UNSTORABLE, Connection, translated
-from windlass.store.rows import Event, Job, LogLine
+from windlass.store.rows import FAR, Event, Job, LogLine
 
+__all__ = ["Event", "Job", "LinePlace", "LogLine", "Page", "Recorded"]
 MAX_BATCH = 10_000
 PAGE_LIMIT = 1000
 MAX_REASON = 8192
+BEGINNING: LinePlace = (-1, 0, 0)
 _log = logging.getLogger("windlass.jobs")
 _warned: set[str] = set()
 
@@ -31,17 +39,28 @@ class Page:
     next: int | None
 
 
+class Recorded(NamedTuple):
+    ids: list[UUID]  # one for each job, in their order
+    born: AbstractSet[UUID]  # those that are new; the others had their key before
+
+
 async def submit(unit: Unit, specs: Sequence[JobSpec], *, connection: Connection | None = None) -> list[UUID]:
     """Record jobs, all or none; a key that exists answers with the id of the job that has it.
 
     With `connection` the jobs become part of the caller's transaction.
     """
+    return (await record(unit, specs, connection=connection)).ids
+
+
+async def record(
+    unit: Unit, specs: Sequence[JobSpec], *, connection: Connection | None = None, listed: bool = False
+) -> Recorded:
+    """The same, and which of them are new. `listed`: a mistake is told with the place of its job in the list."""
     if len(specs) > MAX_BATCH:
         raise Invalid(f"{len(specs)} jobs in one call, the limit is {MAX_BATCH}: submit in batches", field="jobs")
-    ids = new_ids(len(specs))
-    rows = [_row(unit.org, id_, spec) for id_, spec in zip(ids, specs, strict=True)]
+    rows = new_rows(unit, specs, listed=listed)
     if not rows:
-        return []
+        return Recorded([], set())
     if connection is not None:
         with translated():
             return await _insert(connection, unit, rows)
@@ -59,6 +78,21 @@ async def get(unit: Unit, id_: UUID) -> Job:
         return await _known(conn, unit, id_)
 
 
+async def steps(unit: Unit, found: Iterable[Job]) -> dict[UUID, str]:
+    """The names of the steps that these jobs are, where they are any."""
+    places = [(job.id, job.version_id, job.step) for job in found]
+    versions = {version for _, version, _ in places if version is not None}
+    if not versions:
+        return {}
+    async with unit.once() as conn:
+        known = await unit.definitions.of(conn, versions)
+    return {
+        id_: known[version].steps[step].name
+        for id_, version, step in places
+        if version is not None and step is not None
+    }
+
+
 async def list_(
     unit: Unit,
     *,
@@ -66,19 +100,22 @@ async def list_(
     queue: str | None = None,
     type_: str | None = None,
     tag: str | None = None,
+    run: UUID | None = None,
     before: int | None = None,
     limit: int = 50,
 ) -> Page:
-    if not 1 <= limit <= PAGE_LIMIT:
-        raise Invalid(f"limit is {limit}: it must lie between 1 and {PAGE_LIMIT}", field="limit")
+    _check_limit(limit)
     for status in statuses or ():
         if status not in set(JobState):
             raise Invalid(f"status is {status!r}: one of {', '.join(JobState)}", field="status")
     for name, value in (("queue", queue), ("type", type_), ("tag", tag)):
         encode(value, field=name)  # text that Postgres cannot hold matches nothing, and says why
+    check_pattern(type_, "type")
     if before is not None and not 0 <= before < 2**63:
         raise Invalid(f"before is {before}: pass the `next` of the page before", field="before")
-    wanted = Filter(org=unit.org, statuses=statuses, queue=queue, type=type_, tag=tag, before=before, limit=limit)
+    wanted = Filter(
+        org=unit.org, statuses=statuses, queue=queue, type=type_, tag=tag, run=run, before=before, limit=limit
+    )
     async with unit.once() as conn:
         jobs = await store.list_(conn, wanted)
     return Page(jobs, jobs[-1].seq if len(jobs) == limit else None)
@@ -103,6 +140,24 @@ async def reopen(unit: Unit, id_: UUID) -> None:
     unit.poke(queues[id_])
 
 
+async def cancel_many(unit: Unit, ids: Sequence[UUID], *, reason: str | None = None) -> set[UUID]:
+    """End those of these jobs that are live, together; which."""
+    async with unit.once() as conn:
+        ended = await store.cancel(conn, ids, org=unit.org, actor=unit.actor, reason=reason)
+    unit.poke("cancel")
+    unit.poke("settle")
+    return ended
+
+
+async def reopen_many(unit: Unit, ids: Sequence[UUID]) -> set[UUID]:
+    """Start those of these jobs over that failed or were cancelled, and are no steps of runs, together; which."""
+    async with unit.once() as conn:
+        queues = await store.reopen(conn, ids, org=unit.org, actor=unit.actor)
+    for queue in set(queues.values()):
+        unit.poke(queue)
+    return set(queues)
+
+
 async def delete(unit: Unit, id_: UUID) -> None:
     """Hide a job; if it still waits, nobody will claim it."""
     async with unit.once() as conn:
@@ -111,16 +166,21 @@ async def delete(unit: Unit, id_: UUID) -> None:
     unit.poke("settle")
 
 
-async def events(unit: Unit, id_: UUID) -> list[Event]:
+async def events(unit: Unit, id_: UUID, *, after: int = 0, limit: int = PAGE_LIMIT) -> list[Event]:
+    """A job's trail, oldest first, after a line of it."""
+    _check_limit(limit)
     async with unit.begin() as conn:
         await _known(conn, unit, id_)
-        return await event_store.of_job(conn, id_)
+        return await event_store.of_job(conn, id_, after=after, limit=limit)
 
 
-async def logs(unit: Unit, id_: UUID, *, attempt: int | None = None) -> list[LogLine]:
+async def logs(
+    unit: Unit, id_: UUID, *, attempt: int | None = None, after: LinePlace = BEGINNING, limit: int | None = None
+) -> list[LogLine]:
+    """What its handler logged, after a place; all of it unless there is a limit."""
     async with unit.begin() as conn:
         await _known(conn, unit, id_)
-        return await event_store.lines(conn, id_, attempt=attempt)
+        return await event_store.lines(conn, id_, attempt=attempt, after=after, limit=limit)
 
 
 async def depth(unit: Unit, *, cap: int = 100_000) -> list[tuple[str, str, int]]:
@@ -135,16 +195,36 @@ async def live(unit: Unit) -> list[tuple[str, str]]:
         return await store.live(conn)
 
 
-async def _insert(conn: Connection, unit: Unit, rows: Sequence[store.NewRow]) -> list[UUID]:
+def new_rows(unit: Unit, specs: Sequence[JobSpec], *, listed: bool = False) -> list[store.NewRow]:
+    """Jobs to be, checked and with their ids."""
+    rows: list[store.NewRow] = []
+    for id_, spec in zip(new_ids(len(specs)), specs, strict=True):
+        try:
+            rows.append(_row(unit.org, spec.id or id_, spec))
+        except Invalid as error:
+            if not listed:
+                raise
+            raise Invalid(f"jobs[{len(rows)}]: {error}", field=f"jobs.{len(rows)}.{error.field}") from None
+    return rows
+
+
+async def insert(conn: Connection, unit: Unit, rows: Sequence[store.NewRow]) -> dict[UUID, datetime]:
+    """When those that are new were created."""
     try:
-        born = await store.insert(conn, rows, org=unit.org, actor=unit.actor)
+        return await store.insert(conn, rows, org=unit.org, actor=unit.actor)
     except UNSTORABLE as error:
         raise Invalid(f"Postgres cannot store this: {error}") from None
+
+
+async def _insert(conn: Connection, unit: Unit, rows: Sequence[store.NewRow]) -> Recorded:
+    born = await insert(conn, unit, rows)
+    if taken := [row[0] for row in rows if row[0] not in born and row[10] is None]:
+        raise Duplicate(f"there is a job {taken[0]} already", existing=taken[0])
     keys = [row[10] for row in rows if row[0] not in born]
     known = await store.find_keys(conn, keys) if keys else {}
     if gone := [key for key in keys if key not in known]:
         raise Conflict(f"the job with key {gone[0]!r} was removed at this moment: submit again")
-    return [row[0] if row[0] in born else known[row[10]] for row in rows]
+    return Recorded([row[0] if row[0] in born else known[row[10]] for row in rows], born.keys())
 
 
 def _row(org: str, id_: UUID, spec: JobSpec) -> store.NewRow:
@@ -156,15 +236,31 @@ def _row(org: str, id_: UUID, spec: JobSpec) -> store.NewRow:
         encode(spec.payload, field="payload", limit=PAYLOAD_LIMIT),
         spec.queue,
         spec.priority,
-        spec.run_at,
+        FAR if spec.held else spec.run_at,
         spec.delay,
         spec.max_attempts,
         spec.timeout,
-        encode(spec.retry.to_json(), field="retry") if spec.retry else None,
+        _policy(spec.retry) if spec.retry else None,
         f"{org}/{spec.idempotency_key}" if spec.idempotency_key is not None else None,
         encode(list(spec.tags), field="tags") if spec.tags else None,
         encode(spec.meta, field="meta", limit=65_536) if spec.meta else None,
+        encode(spec.envelope, field="envelope") if spec.envelope else None,
+        spec.expires_at,
+        f"{org}/{spec.unique.key}" if spec.unique else None,
+        spec.visibility,
+        f"{org}/{spec.limit.key}" if spec.limit else None,
     )
+
+
+def timed(row: store.NewRow, spec: JobSpec) -> store.NewRow:
+    """The row, at the time that the job is to have after all."""
+    return (*row[:5], FAR if spec.held else spec.run_at, spec.delay, *row[7:])
+
+
+@functools.lru_cache(maxsize=256)
+def _policy(retry: Retry) -> str:
+    """There are many jobs and few policies."""
+    return encode(retry.to_json(), field="retry")
 
 
 def _advise(type_: str) -> None:
@@ -187,6 +283,11 @@ async def _refuse(conn: Connection, unit: Unit, id_: UUID, word: str, rule: str)
     if job.run_id is not None and word == "retried":
         raise Conflict(f"job {id_} is a step of run {job.run_id}: retry the run, windlass runs retry {job.run_id}")
     raise Conflict(f"job {id_} is {job.status} and cannot be {word}: {rule}")
+
+
+def _check_limit(limit: int) -> None:
+    if not 1 <= limit <= PAGE_LIMIT:
+        raise Invalid(f"limit is {limit}: it must lie between 1 and {PAGE_LIMIT}", field="limit")
 
 
 def ids_of(texts: Iterable[str]) -> list[UUID]:

@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from windlass.core.document import encode
-from windlass.core.event import CancelAsked
+from windlass.core.event import CancelAsked, RetryAsked
 from windlass.core.reason import Reason
-from windlass.core.run import RUN_EDGES, RunMove
+from windlass.core.run import RUN_EDGES, RunMove, RunState
 from windlass.engine import runs
 from windlass.engine.runs import MAX_REASON, Wanted
 from windlass.engine.settle import Stirred, settle
 from windlass.engine.unit import Unit
-from windlass.errors import Conflict, Invalid, NotFound
+from windlass.errors import Invalid
 from windlass.store import runs as store
 
 BATCH_LIMIT = 1000
@@ -49,16 +49,17 @@ async def cancel(unit: Unit, wanted: Wanted, *, limit: int = 100, reason: str | 
 
 
 async def retry(unit: Unit, wanted: Wanted, *, limit: int = 100) -> Steered:
-    """Do again what failed, each run by itself. Runs below others are left to those: their retry starts them anew."""
+    """Do again what failed, all of the batch or none. Runs below others are left to those, which start them anew."""
     found = await _batch(unit, wanted, RunMove.RETRY, limit)
-    done = []
-    for id_ in found:
-        try:
-            await runs.retry(unit, id_)
-        except (Conflict, NotFound):  # somebody was quicker
-            continue
-        done.append(id_)
-    return await _steered(unit, wanted, RunMove.RETRY, found, done)
+    stirred = Stirred()
+    async with unit.begin() as conn:
+        held = [run for run in await store.lock(conn, found) if (RunState(run.state), RunMove.RETRY) in RUN_EDGES]
+        if held:  # who was quicker has them
+            held = await runs.go_on(conn, unit, held, "retried", runs.FAILED_AGAIN)
+            news = {run.id: [RetryAsked()] for run in held}
+            stirred = await settle(conn, unit, held, news, actor=unit.actor)
+    stirred.poke(unit)
+    return await _steered(unit, wanted, RunMove.RETRY, found, [run.id for run in held])
 
 
 async def _batch(unit: Unit, wanted: Wanted, move: RunMove, limit: int) -> list[UUID]:

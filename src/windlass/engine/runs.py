@@ -33,6 +33,7 @@ __all__ = [
     "Wanted",
     "cancel",
     "events",
+    "find",
     "get",
     "instances",
     "list_",
@@ -46,6 +47,9 @@ PAGE_LIMIT = 1000
 APART = timedelta(hours=1)  # so far the clocks that ids are made with may be from the one that tells created_at
 FIRST, LAST = datetime(1970, 1, 2, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
 MAX_REASON = 8192
+FAILED_AGAIN = "what failed is done again"
+MAX_TEXT = 1024
+INDEXED = 200  # characters of a label that its index has
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,8 @@ class Wanted:
     before: UUID | None = None
     created_after: datetime | None = None
     created_before: datetime | None = None
+    text: str | None = None  # their id, their workflow's name, or a label's key or value begins with it
+    retrying: bool = False  # a step of theirs waits for its next attempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,10 +159,16 @@ async def list_(
     before: UUID | None = None,
     created_after: datetime | None = None,
     created_before: datetime | None = None,
+    text: str | None = None,
+    retrying: bool = False,
     limit: int = 50,
 ) -> RunPage:
+    wanted = Wanted(workflow, states, labels, before, created_after, created_before, text, retrying)
+    return await find(unit, wanted, limit=limit)
+
+
+async def find(unit: Unit, wanted: Wanted, *, limit: int = 50) -> RunPage:
     _check_limit(limit)
-    wanted = Wanted(workflow, states, labels, before, created_after, created_before)
     async with unit.begin() as conn:
         found = await store.list_(conn, await narrowed(conn, unit, wanted, limit=limit))
     return RunPage(found, found[-1].id if len(found) == limit else None)
@@ -167,6 +179,7 @@ async def narrowed(conn: Connection, unit: Unit, wanted: Wanted, *, limit: int) 
     for state in wanted.states or ():
         if state not in set(RunState):
             raise Invalid(f"state is {state!r}: one of {', '.join(RunState)}", field="state")
+    encode(wanted.text, field="text", limit=MAX_TEXT)
     asked = encode(dict(wanted.labels), field="labels") if wanted.labels else None
     live = await find_live(conn, unit, wanted.workflow) if wanted.workflow is not None else None
     first, last = (_aware(moment) for moment in (wanted.created_after, wanted.created_before))
@@ -180,6 +193,10 @@ async def narrowed(conn: Connection, unit: Unit, wanted: Wanted, *, limit: int) 
         since=ids.earliest(first - APART) if first else OLDEST,
         created_after=first,
         created_before=last,
+        about=wanted.text or None,
+        ids=ids.beginning_with(wanted.text) if wanted.text else None,
+        retrying=wanted.retrying,
+        label=next(((key[:INDEXED], value[:INDEXED]) for key, value in (wanted.labels or {}).items()), None),
         limit=limit,
     )
 
@@ -222,20 +239,31 @@ async def _steer(
             allowed = [state for state, known in RUN_EDGES if known is move]
             raise Conflict(f"run {id_} is {held.state} and cannot be {word}: only {_listed(allowed)} runs can be")
         workflow = (await unit.definitions.of(conn, [held.version_id]))[held.version_id]
+        if workflow.primitive is not None and move is not RunMove.CANCEL:
+            told = "create another one with retry_of, which brings along what went well"
+            raise Conflict(f"run {id_} is a {workflow.primitive} of jobs, and such a one stays ended: {told}")
         asked = event(workflow)
         if move is not RunMove.CANCEL:
-            held = held._replace(round=held.round + 1)
-            await store.replace_input(conn, id_, input_)
-            await steps.keep_going(conn, id_, round_=held.round)
-            await store.log(conn, [(id_, None, word, word, _told(asked, workflow))], actor=unit.actor)
+            [held] = await go_on(conn, unit, [held], word, _told(asked, workflow), input_=input_)
         stirred = await settle(conn, unit, [held], {id_: [asked]}, actor=unit.actor, reason=reason)
     stirred.poke(unit)
+
+
+async def go_on(
+    conn: Connection, unit: Unit, held: Sequence[Held], word: str, reason: str, *, input_: str | None = None
+) -> list[Held]:
+    """Runs that ended, in their next round."""
+    renewed = [run._replace(round=run.round + 1) for run in held]
+    await store.replace_input(conn, [run.id for run in held], input_)
+    await steps.keep_going(conn, {run.id: run.round for run in renewed})
+    await store.log(conn, [(run.id, None, word, word, reason) for run in held], actor=unit.actor)
+    return renewed
 
 
 def _told(event: Event, workflow: Workflow) -> str:
     if isinstance(event, RerunAsked):
         return f"from step {workflow.steps[event.step].name}"
-    return "what failed is done again"
+    return FAILED_AGAIN
 
 
 def _listed(words: Sequence[str]) -> str:
@@ -259,6 +287,13 @@ async def known(conn: Connection, unit: Unit, id_: UUID) -> RunRow:
 async def _number(conn: Connection, unit: Unit, row: RunRow, step: str) -> int:
     workflow = (await unit.definitions.of(conn, [row.version_id]))[row.version_id]
     return step_number(workflow, step)
+
+
+async def definition(unit: Unit, id_: UUID) -> Workflow:
+    """The version that a run follows, whatever became of the workflow since."""
+    async with unit.once() as conn:
+        row = await known(conn, unit, id_)
+        return (await unit.definitions.of(conn, [row.version_id]))[row.version_id]
 
 
 def step_number(workflow: Workflow, step: str) -> int:

@@ -26,8 +26,9 @@ from windlass.core.command import (
 )
 from windlass.core.decide import decide
 from windlass.core.event import Begun, Ended, Event, RerunAsked, RetryAsked
+from windlass.core.primitives import CALLBACKS
 from windlass.core.reason import Reason
-from windlass.core.run import OPEN, WORDS, Letter, Run, RunState, fans_from_json, fans_to_json
+from windlass.core.run import OPEN, WORDS, Letter, Run, RunState, changed, fans_from_json, fans_to_json
 from windlass.core.step import ChildAction, HookAction, SleepAction
 from windlass.core.workflow import Workflow
 from windlass.engine import children, expansion, questions
@@ -47,6 +48,7 @@ Answers = dict[UUID, list[Event]]
 Record = Callable[[Mapping[UUID, Run]], Awaitable[None]]
 # Failures of a job that are something else for its step.
 MEANT = {"Timeout": Letter.TIMED_OUT, "Skipped": Letter.SKIPPED}
+STOPPED = frozenset({RunState.CANCELLED, RunState.TIMEOUT})
 STATES = {state.value: state for state in RunState}  # calling an enum costs more than all the rest of reading a run
 
 
@@ -92,6 +94,7 @@ class Settlement:
         self._decided: dict[UUID, None] = {}
         self._concluded: set[UUID] = set()  # a retried run may end at once, as it had ended before
         self._notes: list[Reasoned] = []
+        self._ends: list[Reasoned] = []  # of parts of compositions: their trail has every end, before that of the whole
         self._said: dict[Place, str] = {}  # the codes of the latest of them
         self._asked: dict[type, list[Place]] = defaultdict(list)
         self._unfilled: list[tuple[UUID, Enqueue | StartChild]] = []
@@ -113,6 +116,8 @@ class Settlement:
 
     async def carry_out(self) -> None:
         """Write it all down."""
+        if self._ends:
+            await runs.log(self.conn, self._ends, actor=self.actor)
         if self._decided:
             saved = [self._saved(self.held[id_], self.runs[id_]) for id_ in self._decided]
             self.stirred.strays |= await runs.save(self.conn, saved, actor=self.actor)
@@ -130,11 +135,24 @@ class Settlement:
         self.runs[id_], commands = decide(before, events, self.held[id_].now)
         for command in commands:
             self._take(id_, command)
+        if self._workflow(id_).primitive is not None:
+            self._tell_parts(id_, before, commands)
+        else:
+            for number in before.plan.quiet:
+                self._tell_move(id_, number, before.letters[number], commands)
         for number in before.plan.hooks:
             if any(isinstance(event, Begun | RetryAsked | RerunAsked) for event in events):
                 self._hooks.append((id_, number))  # one that ran out of time before it began has none yet
             if before.letters[number] == Letter.SUCCEEDED and self.runs[id_].letters[number] in OPEN:
                 self._forget.append((id_, number))  # it was heard; what came early and was not is kept
+
+    def _tell_move(self, id_: UUID, step: int, before: str, commands: Sequence[Command]) -> None:
+        """What a job's trail would tell: that a step began or ended. If there is a reason it is told with that."""
+        letter = Letter(self.runs[id_].letters[step])
+        if letter in (before, Letter.WAITING):
+            return
+        if not any(isinstance(said, Note) and (said.step, said.letter) == (step, letter) for said in commands):
+            self._notes.append((id_, step, WORDS[letter], None, None))
 
     def _take(self, id_: UUID, command: Command) -> None:
         match command:
@@ -152,15 +170,37 @@ class Settlement:
                 self._asked[type(command)].append((id_, step))
             case Note():
                 word = self.runs[id_].state if command.letter is None else WORDS[command.letter]
-                self._notes.append((id_, command.step, word, command.reason.code, command.reason.text))
+                self._note(id_, command, word)
                 if command.step is not None:
                     self._said[id_, command.step] = command.reason.code
             case Conclude():
                 self._concluded.add(id_)
                 self.stirred.ended = True
-                self.stirred.strays |= self.workflows[self.held[id_].version_id].concurrency is not None
+                self.stirred.strays |= self._workflow(id_).concurrency is not None
             case _:
                 assert_never(command)
+
+    def _note(self, id_: UUID, note: Note, word: str) -> None:
+        """Of a composition that was stopped nobody is told part by part."""
+        part = note.step is not None and self._workflow(id_).primitive is not None
+        if not (part and note.letter is Letter.CANCELLED and self.runs[id_].state in STOPPED):
+            notes = self._ends if part else self._notes
+            notes.append((id_, note.step, word, note.reason.code, note.reason.text))
+
+    def _tell_parts(self, id_: UUID, before: Run, commands: Sequence[Command]) -> None:
+        """What became of the parts of a composition, where no reason tells it; also which callbacks are called."""
+        run = self.runs[id_]
+        told = {(command.step, command.letter) for command in commands if isinstance(command, Note)}
+        stopped = run.state in STOPPED
+        for n in changed(before.letters, run.letters):
+            letter = Letter(run.letters[n])
+            called = letter is Letter.ACTIVE and run.plan.steps[n].name in CALLBACKS
+            ended = letter not in OPEN and not (stopped and letter is Letter.CANCELLED)
+            if (called or ended) and (n, letter) not in told:
+                self._ends.append((id_, n, WORDS[letter], None, None))
+
+    def _workflow(self, id_: UUID) -> Workflow:
+        return self.workflows[self.held[id_].version_id]
 
     def _enqueue(self, id_: UUID, command: Enqueue) -> None:
         recipe = self._recipe(id_, command.step)
@@ -172,6 +212,9 @@ class Settlement:
     def _jobs(self, id_: UUID, recipe: Recipe, first: int, count: int, payload: str | None = None) -> None:
         fan = self.runs[id_].fans.get(recipe.number)
         items = None if fan is None else fan.count
+        if self._workflow(id_).primitive is not None:
+            self.begin.parts(self.held[id_], recipe, first=first, count=count, items=items)
+            return
         self.begin.jobs(self.held[id_], recipe, first=first, count=count, items=items, payload=payload)
 
     def _recipe(self, id_: UUID, step: int) -> Recipe:

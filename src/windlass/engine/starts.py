@@ -144,12 +144,13 @@ def _fresh(specs: Sequence[RunSpec], known: Mapping[str, UUID]) -> list[tuple[UU
 async def _begin(
     conn: Connection, unit: Unit, live: Live, workflow: Workflow, fresh: Sequence[tuple[UUID, RunSpec]]
 ) -> Stirred:
-    room = len(fresh)
+    room, now = len(fresh), live.now
     if workflow.concurrency is not None:
         await runs.hold_workflow(conn, live.workflow_id)
         waiting = await runs.first_held(conn, live.workflow_id, 1)  # nobody overtakes those who wait
         room = 0 if waiting else max(0, workflow.concurrency - await runs.running(conn, live.workflow_id))
-    now = await runs.moment(conn)
+    if now is None or workflow.concurrency is not None:  # it may have waited for the lock
+        now = await runs.moment(conn)
     letters = Letter.WAITING * len(workflow.steps)
     held = [
         Held(id_, unit.org, live.workflow_id, live.version_id, state, letters, None, 0, 0, now, now)

@@ -30,23 +30,31 @@ async def settle_strays(unit: Unit, *, batch: int = 500) -> int:
 
     async def listen(conn: Connection, held: list[Held]) -> dict[UUID, list[Event]]:
         news: dict[UUID, list[Event]] = defaultdict(list)
-        ids = [run.id for run in held]
-        for id_, event in _ends(await steps.take_ended(conn, ids, batch=batch * 10)):
+        for id_, event in await untold(conn, held, batch=batch):
             news[id_].append(event)
-        known = {run.id: run for run in held}
-        for notice in await runs.take_notices(conn, ids):
-            run = known[notice.run_id]
-            if notice.word == "cancel" and run.state in LIVE:
-                news[run.id].append(CancelAsked(Reason("cancelled", notice.reason or "the run above was cancelled")))
-            elif notice.word == "ended" and notice.step is not None:
-                letter = Letter(notice.letter or Letter.FAILED)
-                reason = (
-                    None if letter is Letter.SUCCEEDED else Reason("child", notice.reason or "the run below it failed")
-                )
-                news[run.id].append(Ended(notice.step, letter, reason))
         return news
 
     return await _tell(unit, found, listen)
+
+
+async def untold(conn: Connection, held: Sequence[Held], *, batch: int = 500) -> list[tuple[UUID, Event]]:
+    """What these runs, which are locked, have not heard: ends that somebody else recorded, and notices."""
+    return _ends(await steps.take_ended(conn, [run.id for run in held], batch=batch * 10)) + await heard(conn, held)
+
+
+async def heard(conn: Connection, held: Sequence[Held]) -> list[tuple[UUID, Event]]:
+    """What other runs left for these, which are locked."""
+    known = {run.id: run for run in held}
+    found: list[tuple[UUID, Event]] = []
+    for notice in await runs.take_notices(conn, list(known)):
+        if notice.word == "cancel" and known[notice.run_id].state in LIVE:
+            reason = Reason("cancelled", notice.reason or "the run above was cancelled")
+            found.append((notice.run_id, CancelAsked(reason)))
+        elif notice.word == "ended" and notice.step is not None:
+            letter = Letter(notice.letter or Letter.FAILED)
+            why = None if letter is Letter.SUCCEEDED else Reason("child", notice.reason or "the run below it failed")
+            found.append((notice.run_id, Ended(notice.step, letter, why)))
+    return found
 
 
 async def begin_held(unit: Unit, *, batch: int = 500) -> int:

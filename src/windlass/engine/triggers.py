@@ -36,6 +36,7 @@ SCHEDULED_FOR = "windlass-scheduled-for"  # the trigger header that names the ti
 REPLACED = "the next tick of its schedule replaced it"
 MAX_REASON = 1024
 MAX_TOKEN = 128
+MAX_KEY = 255
 _log = logging.getLogger("windlass.triggers")
 
 
@@ -53,6 +54,14 @@ class Backfill:
 
     runs: list[tuple[datetime, UUID]]
     started: int
+    next: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unfilled:
+    """How many ticks have no run, among as many as there is room for; `next` as in a backfill."""
+
+    count: int
     next: datetime | None
 
 
@@ -167,6 +176,15 @@ async def resume(unit: Unit, name: str) -> None:
         await store.resume(conn, held.id, following)
 
 
+async def run_now(unit: Unit, name: str) -> UUID:
+    """Start a run with the schedule's input, whatever else is under way; the ticks stay as they are."""
+    async with unit.begin() as conn:
+        held = await _hold(conn, unit, name)
+        [id_], stirred = await starts.include(conn, unit, name, [RunSpec(input=held.input)])
+    stirred.poke(unit)
+    return id_
+
+
 async def preview(unit: Unit, name: str, *, count: int = 10) -> list[datetime]:
     """The next ticks, in the schedule's own zone; those of a paused schedule are what it would do."""
     if not 1 <= count <= PAGE_LIMIT:
@@ -183,15 +201,32 @@ async def backfill(
     """Start the runs of past ticks, from `start` on and before `end` or now; ticks that have one are left alone."""
     async with unit.begin() as conn:
         held = await _hold(conn, unit, name)
-        end = held.now if end is None else end
-        _check_range(start, end, held.now, limit)
-        found = schedule.between(held.schedule, start, end, limit=limit + 1)
-        ticks, beyond = found[:limit], found[limit:]
+        ticks, known, beyond = await _past(conn, unit, held, (start, end), limit)
         specs = [_spec(held, tick, backfill=schedule.moment(held.now)) for tick in ticks]
-        known = await runs.find_keys(conn, [schedule.key(held.id, tick) for tick in ticks], org=unit.org)
         ids, stirred = await starts.include(conn, unit, name, specs)
     stirred.poke(unit)
-    return Backfill(list(zip(ticks, ids, strict=True)), len(ids) - len(known), beyond[0] if beyond else None)
+    return Backfill(list(zip(ticks, ids, strict=True)), len(ids) - known, beyond)
+
+
+async def unfilled(
+    unit: Unit, name: str, start: datetime, end: datetime | None = None, *, limit: int = 1000
+) -> Unfilled:
+    """What a backfill would start."""
+    async with unit.begin() as conn:
+        ticks, known, beyond = await _past(conn, unit, await _hold(conn, unit, name), (start, end), limit)
+    return Unfilled(len(ticks) - known, beyond)
+
+
+async def _past(
+    conn: Connection, unit: Unit, held: HeldSchedule, span: tuple[datetime, datetime | None], limit: int
+) -> tuple[list[datetime], int, datetime | None]:
+    """Ticks that were, how many of them have a run, and the first one for which there is no room."""
+    start, end = span[0], held.now if span[1] is None else span[1]
+    _check_range(start, end, held.now, limit)
+    found = schedule.between(held.schedule, start, end, limit=limit + 1)
+    ticks = found[:limit]
+    known = await runs.find_keys(conn, [schedule.key(held.id, tick) for tick in ticks], org=unit.org)
+    return ticks, len(known), found[limit] if len(found) > limit else None
 
 
 def _check_range(start: datetime, end: datetime, now: datetime, limit: int) -> None:
@@ -233,7 +268,8 @@ async def receive(unit: Unit, token: str, body: bytes, headers: Mapping[str, str
             raise _strange()
         if not found.enabled:
             raise Conflict("the workflow of this address is disabled")
-        spec = RunSpec(input=parse_body(body, _content_type(headers)), headers=headers)
+        key = _key(found.name, headers)
+        spec = RunSpec(input=parse_body(body, _content_type(headers)), headers=headers, idempotency_key=key)
         acting = unit.acting_for(found.org, actor="webhook")
         [id_], stirred = await starts.include(conn, acting, found.name, [spec])
     stirred.poke(unit)
@@ -257,8 +293,22 @@ def address(unit: Unit, token: str) -> str:
     return f"{unit.public_url}/in/{token}"
 
 
+def _key(workflow: str, headers: Mapping[str, str]) -> str | None:
+    """What a sender calls its request: one that it sends again starts nothing. Standard Webhooks have an id."""
+    given = _header(headers, "idempotency-key") or _header(headers, "webhook-id")
+    if not given:
+        return None
+    if len(given) > MAX_KEY:
+        raise Invalid(f"idempotency-key has {len(given)} characters, the limit is {MAX_KEY}", field="idempotency-key")
+    return f"webhook/{workflow}/{given}"
+
+
 def _content_type(headers: Mapping[str, str]) -> str | None:
-    return next((value for name, value in headers.items() if name.lower() == "content-type"), None)
+    return _header(headers, "content-type")
+
+
+def _header(headers: Mapping[str, str], wanted: str) -> str | None:
+    return next((value for name, value in headers.items() if name.lower() == wanted), None)
 
 
 def _strange() -> NotFound:

@@ -5,7 +5,7 @@ import contextlib
 import copy
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from uuid import UUID
 
@@ -15,9 +15,26 @@ from windlass.engine.recipes import Recipes
 from windlass.store import hooks, migrate
 from windlass.store.notify import Listener, Notifier
 from windlass.store.pool import Connection, DatabaseOptions, Pool, open_connection, open_pool, statement, transaction
+from windlass.store.workflows import Live
 
 DEFAULT_ORG = "default"
 DEFAULT_PUBLIC_URL = "http://127.0.0.1:8080"  # where `windlass up` listens unless told otherwise
+
+
+class Shapes:
+    """The shapes of compositions that were used here, by org and name. They never change; only room is short."""
+
+    def __init__(self, room: int = 10_000) -> None:
+        self._room = room
+        self._known: dict[tuple[str, str], Live] = {}
+
+    def get(self, key: tuple[str, str]) -> Live | None:
+        return self._known.get(key)
+
+    def keep(self, found: Mapping[tuple[str, str], Live]) -> None:
+        if len(self._known) + len(found) > self._room:
+            self._known.clear()
+        self._known |= found
 
 
 class Unit:
@@ -39,6 +56,7 @@ class Unit:
         self.actor = actor
         self.definitions = Definitions()
         self.recipes = Recipes()
+        self.shapes = Shapes()
         self.public_url = public_url
         self._hook_key: bytes | None = None
         self._notifier = notifier

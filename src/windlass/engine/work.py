@@ -11,6 +11,7 @@ from windlass.core.event import Ended
 from windlass.core.job import Claimed, JobMove, Report, Setback, Success
 from windlass.core.reason import Reason
 from windlass.core.run import Letter
+from windlass.engine import first_claims
 from windlass.engine.faults import point
 from windlass.engine.settle import Stirred, ended_as, settle
 from windlass.engine.unit import Unit
@@ -19,8 +20,9 @@ from windlass.store import events, jobs, runs, workers
 from windlass.store.events import Line
 from windlass.store.jobs import Lane
 from windlass.store.pool import UNSTORABLE, Connection
+from windlass.store.runs import Held
 
-__all__ = ["Lane", "Line", "Turn", "heartbeat", "held", "look", "register", "registry", "seen", "turn"]
+__all__ = ["Lane", "Line", "Turn", "heartbeat", "held", "look", "record", "register", "registry", "seen", "turn"]
 
 _log = logging.getLogger("windlass.work")
 
@@ -35,6 +37,7 @@ class Turn:
     lines: Sequence[Line] = ()
     lanes: Sequence[tuple[Lane, int]] = ()
     count: int = 0
+    holders: Mapping[UUID, str] | None = None  # of the jobs reported on, where they are not all `worker`'s
 
     @property
     def runs(self) -> list[UUID]:
@@ -59,7 +62,9 @@ async def turn(unit: Unit, wish: Turn) -> tuple[list[Claimed], set[UUID]]:
         async with unit.once() if wish.is_single and not touched else unit.begin() as conn:
             recorded, stirred = await _record(conn, unit, wish, touched)
             claimed = await jobs.claim(conn, wish.lanes, count=wish.count, worker=wish.worker, lease=wish.lease)
-            await unit.definitions.of(conn, {job.version_id for job in claimed if job.version_id is not None})
+            known = await unit.definitions.of(conn, {job.version_id for job in claimed if job.version_id is not None})
+            if known:
+                await first_claims.tell(conn, claimed, known, actor=wish.worker)
             point("turn.claimed")
     except (*UNSTORABLE, Invalid) as error:
         if not wish.reports and not wish.lines:
@@ -93,9 +98,10 @@ async def register(
         await workers.register(conn, id_=id_, host=host, pid=pid, queues=queues, types=types, concurrency=concurrency)
 
 
-async def seen(unit: Unit, *, id_: str, state: str, active: int) -> None:
+async def seen(unit: Unit, *, id_: str, state: str, active: int) -> str | None:
+    """A sign of life; what somebody wants the worker to do, `quiet` or `terminate`."""
     async with unit.once() as conn:
-        await workers.seen(conn, id_=id_, state=state, active=active)
+        return await workers.seen(conn, id_=id_, state=state, active=active)
 
 
 async def registry(unit: Unit) -> dict[str, tuple[str, bool]]:
@@ -108,6 +114,11 @@ async def _record(conn: Connection, unit: Unit, wish: Turn, touched: Sequence[UU
     """Lock order: runs first, then jobs."""
     held_runs = await runs.lock(conn, touched) if touched else []
     point("settle.locked")
+    return await record(conn, unit, wish, held_runs)
+
+
+async def record(conn: Connection, unit: Unit, wish: Turn, held_runs: Sequence[Held]) -> tuple[set[UUID], Stirred]:
+    """Write reports down and advance their runs, which are locked: what was recorded, and who should look."""
     if wish.lines:
         await events.insert_lines(conn, wish.lines)
     states = await _finish(conn, wish)
@@ -126,9 +137,11 @@ async def _finish(conn: Connection, wish: Turn) -> dict[UUID, str]:
     if successes and setbacks:
         await jobs.lock(conn, (report.job.id for report in wish.reports))
     if successes:
-        states |= dict.fromkeys(await jobs.succeed(conn, successes, worker=wish.worker), "succeeded")
+        states |= dict.fromkeys(
+            await jobs.succeed(conn, successes, worker=wish.worker, holders=wish.holders), "succeeded"
+        )
     if setbacks:
-        states |= await jobs.set_back(conn, setbacks, worker=wish.worker)
+        states |= await jobs.set_back(conn, setbacks, worker=wish.worker, holders=wish.holders)
     return states
 
 

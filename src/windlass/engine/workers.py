@@ -2,14 +2,47 @@
 
 from datetime import timedelta
 
+from windlass.core.document import encode
 from windlass.engine.unit import Unit
-from windlass.store import workers
-from windlass.store.rows import WorkerRow
+from windlass.errors import Conflict, NotFound
+from windlass.store import jobs, workers
+from windlass.store.rows import Job, WorkerRow
 
+__all__ = ["ALIVE_WITHIN", "WorkerRow", "direct", "forget", "get", "list_"]
 ALIVE_WITHIN = timedelta(seconds=30)  # a worker says it lives at a third of its lease, 10 s by default
+MOST_HELD = 1000
 
 
 async def list_(unit: Unit, *, alive_within: timedelta = ALIVE_WITHIN) -> list[WorkerRow]:
     """Who works here, the latest sign of life first."""
     async with unit.begin() as conn:
         return await workers.list_(conn, alive_within=alive_within)
+
+
+async def get(unit: Unit, id_: str, *, alive_within: timedelta = ALIVE_WITHIN) -> tuple[WorkerRow, list[Job]]:
+    """One of them, and what it holds, the first MOST_HELD of it."""
+    encode(id_, field="id")
+    async with unit.begin() as conn:
+        found = await workers.list_(conn, alive_within=alive_within, id_=id_)
+        if not found:
+            raise NotFound("worker", ascii(id_[:100]))
+        return found[0], await jobs.list_held(conn, id_, org=unit.org, limit=MOST_HELD)
+
+
+async def direct(unit: Unit, id_: str, directive: str | None) -> None:
+    """What a worker is told with its next sign of life: `quiet`, `terminate`, or nothing any more."""
+    encode(id_, field="id")
+    async with unit.once() as conn:
+        if not await workers.direct(conn, id_, directive):
+            raise NotFound("worker", ascii(id_[:100]))
+
+
+async def forget(unit: Unit, id_: str) -> None:
+    """Take a silent worker off the list; what it held comes back when its leases run out."""
+    found, _ = await get(unit, id_)
+    if found.alive:
+        raise Conflict(
+            f"worker {id_} was seen {found.silence.total_seconds():.0f} s ago: only silent workers are forgotten"
+        )
+    async with unit.once() as conn:
+        await workers.remove(conn, id_)

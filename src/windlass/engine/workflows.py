@@ -1,7 +1,7 @@
 """Workflows as their authors see them: publish, look, switch on and off, delete."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any
@@ -9,6 +9,7 @@ from uuid import UUID
 
 from windlass.core.definition import checked, parse
 from windlass.core.definition_names import workflow_name_mistake
+from windlass.core.definition_secret import has_hidden, hidden, revealed, secrets
 from windlass.core.difference import difference
 from windlass.core.document import encode
 from windlass.core.step import ChildAction
@@ -106,6 +107,7 @@ async def publish_many(unit: Unit, workflows: Sequence[Given]) -> list[Published
     """All or none, in one transaction; an `InvalidWorkflow` has the mistakes of all of them."""
     wanted = _ready(workflows)
     before = await _live(unit, wanted)
+    wanted = await _revealed(unit, wanted, before)
     fresh = [workflow for workflow in wanted if not _equal(before.get(workflow.name), workflow)]
     same = [workflow for workflow in wanted if _equal(before.get(workflow.name), workflow)]
     fresh += await lacking(unit, same, before)
@@ -121,6 +123,7 @@ async def preview(unit: Unit, workflow: Workflow) -> Preview:
 async def preview_many(unit: Unit, workflows: Sequence[Given]) -> list[Preview]:
     wanted = _ready(workflows)
     live = await _live(unit, wanted)
+    wanted = await _revealed(unit, wanted, live)
     changed = [live[workflow.name].version_id for workflow in wanted if workflow.name in live]
     async with unit.once() as conn:
         documents = await store.documents(conn, changed) if changed else {}
@@ -142,7 +145,12 @@ async def missing_children(unit: Unit, workflows: Sequence[Workflow]) -> list[tu
 
 
 async def get(unit: Unit, name: str, *, number: int | None = None) -> WorkflowRow:
-    """A workflow with its live version, or with the version of this number."""
+    """A workflow with its live version, or with the version of this number; secrets are not shown."""
+    row = await _get(unit, name, number=number)
+    return replace(row, document=hidden(row.document))
+
+
+async def _get(unit: Unit, name: str, *, number: int | None = None) -> WorkflowRow:
     _check(name)
     async with unit.once() as conn:
         row = await store.get(conn, name, org=unit.org, number=_checked_number(number))
@@ -180,7 +188,7 @@ async def name_of(unit: Unit, id_: UUID) -> str:
 
 async def compare(unit: Unit, name: str, old: int, new: int) -> list[str]:
     """What differs between two versions, line by line."""
-    before, after = await get(unit, name, number=old), await get(unit, name, number=new)
+    before, after = await _get(unit, name, number=old), await _get(unit, name, number=new)
     return difference(before.document, after.document)
 
 
@@ -235,6 +243,15 @@ def _called(given: Given, n: int) -> str:
 
 def _of(name: str, refusal: InvalidWorkflow) -> Iterable[tuple[str, str]]:
     return [(f"{name}: {path}" if path else name, message) for path, message in refusal.errors]
+
+
+async def _revealed(unit: Unit, workflows: Sequence[Workflow], live: Mapping[str, Live]) -> list[Workflow]:
+    """With the live versions' secrets where somebody sends back what was shown instead."""
+    shy = [live[one.name].version_id for one in workflows if one.name in live and has_hidden(one)]
+    async with unit.once() as conn:
+        documents = await store.documents(conn, shy) if shy else {}
+    known = {document["name"]: secrets(document) for document in documents.values()}
+    return [revealed(one, known.get(one.name, {})) if has_hidden(one) else one for one in workflows]
 
 
 async def _live(unit: Unit, workflows: Sequence[Workflow]) -> dict[str, Live]:

@@ -16,9 +16,9 @@ from windlass.core.job import Claimed, Report, after
 from windlass.core.outcome import Cancelled, Outcome, Released
 from windlass.effects.context import Context, enter
 from windlass.effects.handlers import Handler, Handlers, failed, perform, timed_out
-from windlass.effects.threads import Threads
 from windlass.effects.tracing import span, tracer
 from windlass.engine.work import Line
+from windlass.runtime.ledger import Ledger
 
 MARGIN = 5.0  # seconds beyond its timeout for a handler that ends by itself
 
@@ -72,8 +72,10 @@ class Attempts:
         concurrency: int,
         ended: Callable[[Claimed, Report | None, float], None],
         prepare: Prepare,
+        ledger: Ledger,
     ) -> None:
         self._prepare = prepare
+        self._ledger = ledger
         self.lines: deque[Line] = deque()  # what handlers logged; appended from any thread
         self._handlers = handlers
         self._concurrency = concurrency
@@ -81,7 +83,7 @@ class Attempts:
         self._running: dict[UUID, Attempt] = {}
         self._per_handler: Counter[str] = Counter()
         self.suspects = 0  # jobs here that may have killed their workers before
-        self._threads = Threads(concurrency)
+        self._threads = ledger.threads
         self._tracer = tracer()
         self._loop = asyncio.get_running_loop()
 
@@ -120,7 +122,7 @@ class Attempts:
             self.lines.append,
         )
         attempt = Attempt(job, handler, context, time.monotonic())
-        context.epoch, context.timeout = job.epoch, attempt.timeout
+        context.epoch, context.timeout, context._ledger = job.epoch, attempt.timeout, self._ledger
         self._running[job.id] = attempt
         self._per_handler[handler.type] += 1
         self.suspects += job.alone

@@ -5,7 +5,7 @@ import asyncio
 from dataclasses import dataclass
 from datetime import timedelta
 
-from windlass.engine import schedules, triggers
+from windlass.engine import crons, schedules, triggers
 from windlass.engine.unit import Unit
 from windlass.runtime.beat import beat
 
@@ -25,13 +25,18 @@ class Scheduler:
         self._waits = False  # a tick waits for a run to end
 
     async def tick(self) -> timedelta:
-        """Fire what is due; answers how long until the next. One question a beat while nothing is due."""
+        """Fire what is due; answers how long until the next. Two questions a beat while nothing is due."""
         due = await triggers.next_due(self._unit)
         self._waits = due.waits
         waits = [wait for wait in (due.job, due.run) if wait is not None]
-        if not due.ready and (not waits or min(waits) > timedelta()):
+        cron, ready = await crons.next_due(self._unit)
+        if cron is not None:
+            waits.append(cron)
+        if not (due.ready or ready) and (not waits or min(waits) > timedelta()):
             return min(waits, default=self.options.every)
         served = 0
+        if ready or (cron is not None and cron <= timedelta()):
+            served += await crons.tick(self._unit, batch=self.options.batch)
         if due.job is not None and due.job <= timedelta():
             served += await schedules.tick(self._unit, batch=self.options.batch)
         if due.ready or (due.run is not None and due.run <= timedelta()):

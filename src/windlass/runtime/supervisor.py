@@ -4,6 +4,7 @@ import asyncio
 from datetime import timedelta
 
 from windlass.engine.unit import Unit
+from windlass.runtime.deliveries import Deliveries
 from windlass.runtime.scheduler import Scheduler
 from windlass.runtime.settler import Settler
 from windlass.runtime.timers import Timers
@@ -16,6 +17,7 @@ class Supervisor:
         self._timers = Timers(unit)
         self._settler = Settler(unit)
         self._scheduler = Scheduler(unit)
+        self._deliveries = Deliveries(unit, holder)
         self._upkeep = Upkeep(unit, holder, UpkeepOptions(keep=keep))
 
     async def run(
@@ -26,5 +28,6 @@ class Supervisor:
             group.create_task(self._settler.run(stop), name="windlass-settler")
             group.create_task(self._scheduler.run(stop), name="windlass-scheduler")
             group.create_task(self._upkeep.run(stop), name="windlass-upkeep")
+            group.create_task(self._deliveries.run(stop), name="windlass-deliveries")
             if worker is not None:
                 group.create_task(worker.run(stop, at_once=at_once), name="windlass-worker")

@@ -1,4 +1,4 @@
-"""Keeps the inbox honest: leases that ran out go back into line, old rows and old events go."""
+"""Keeps the inbox honest: leases that ran out go back into line, what is too late ends, old rows and old events go."""
 
 import asyncio
 import contextlib
@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from datetime import timedelta
 
-from windlass.engine import upkeep
+from windlass.engine import claims, reports, upkeep
 from windlass.engine.unit import Unit
 from windlass.engine.upkeep import Swept
 from windlass.errors import Unavailable
@@ -16,7 +16,7 @@ from windlass.runtime.leader import Term
 
 @dataclass(frozen=True, kw_only=True)
 class UpkeepOptions:
-    every: timedelta = timedelta(seconds=2)
+    every: timedelta = timedelta(milliseconds=500)
     prune_every: timedelta = timedelta(seconds=30)
     tend_every: timedelta = timedelta(minutes=10)
     term: timedelta = timedelta(seconds=10)
@@ -36,7 +36,9 @@ class Upkeep:
         if not await self._term.held():
             return Swept()
         swept = await upkeep.release_expired(self._unit, batch=self.options.batch)
-        return Swept(swept.released, swept.failed, await self._clear_away(time.monotonic()))
+        late = await claims.expire(self._unit, batch=self.options.batch)
+        overdue = await reports.end_overdue(self._unit, batch=self.options.batch)
+        return Swept(swept.released, swept.failed + late + overdue, await self._clear_away(time.monotonic()))
 
     async def _clear_away(self, now: float) -> int:
         keep, pruned = self.options.keep, 0

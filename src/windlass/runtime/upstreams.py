@@ -1,13 +1,16 @@
 """Tells a step's handler where it stands and what the steps before gave. Who asks at the same moment shares a query."""
 
 import asyncio
+from collections.abc import Sequence
 
 from windlass.core.job import Claimed
 from windlass.effects.context import Context, Upstream
-from windlass.engine import outputs
+from windlass.engine import outputs, parent_results
 from windlass.engine.outputs import TooMany
+from windlass.engine.parent_results import Standing
 from windlass.engine.unit import Unit
 from windlass.errors import Unavailable
+from windlass.runtime.gathering import Gathering
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 1.0  # seconds
 
@@ -17,6 +20,7 @@ class Upstreams:
         self._unit = unit
         self._waiting: list[tuple[Claimed, asyncio.Future[Upstream]]] = []
         self._task: asyncio.Task[None] | None = None
+        self._standings = Gathering[Claimed, Standing](self._stand, most=200)
 
     async def prepare(self, job: Claimed, context: Context, *, upstream: bool) -> None:
         """Fill in the context of a step's job. An absent database is no failure of the step: it is waited for."""
@@ -33,11 +37,20 @@ class Upstreams:
         assert job.step is not None
         workflow = self._unit.definitions.get(job.version_id) or await outputs.definition(self._unit, job.version_id)
         context.run_id, context.workflow = job.run_id, workflow.name
-        context.step = workflow.steps[job.step].name
+        context.step_name = workflow.steps[job.step].name
         context.index = 0 if job.item is None else job.item
         context.count = 1 if job.items is None else job.items
-        if upstream and workflow.plan.before(job.step):
+        context.workflow_id = str(job.run_id)
+        if upstream and workflow.primitive is not None:
+            standing = await self._standings.ask(job)
+            context.workflow_id, context.parent_results = standing.workflow_id, standing.results
+        elif upstream and workflow.plan.before(job.step):
             context.upstream = await self._ask(job)
+
+    async def _stand(self, jobs: Sequence[Claimed]) -> Sequence[Standing]:
+        """Where jobs of compositions stand."""
+        found = await parent_results.of_jobs(self._unit, jobs)
+        return [found[job.run_id, job.step] for job in jobs if job.run_id is not None and job.step is not None]
 
     async def _ask(self, job: Claimed) -> Upstream:
         answer: asyncio.Future[Upstream] = asyncio.get_running_loop().create_future()

@@ -33,6 +33,7 @@ from windlass.errors import Invalid, Unavailable
 from windlass.runtime.attempts import Attempts, Stop
 from windlass.runtime.beat import LONGEST_PAUSE, beat
 from windlass.runtime.lanes import Lanes
+from windlass.runtime.ledger import Ledger
 from windlass.runtime.metrics import WorkerMetrics
 from windlass.runtime.upstreams import Upstreams
 
@@ -50,6 +51,7 @@ class WorkerOptions:
     grace: timedelta = timedelta(seconds=30)
     poll: timedelta = timedelta(seconds=1)
     registry_every: timedelta = timedelta(seconds=3)
+    progress_every: timedelta = timedelta(milliseconds=300)  # what handlers say in between is written once
     batch: int = 200  # jobs claimed in one turn; plans are fixed, so larger batches only amortise the commit
     turns: int = 2
     runtime: str = "python"
@@ -75,7 +77,10 @@ class Worker:
         self._wanted = [like(prefix) for prefix in self.options.prefixes]
         self._registry: dict[str, tuple[str, bool]] = {}
         self._lanes = Lanes(self.serves)
-        self._attempts = Attempts(handlers, self.options.concurrency, self._ended, Upstreams(unit).prepare)
+        self._ledger = Ledger(unit, self.options.concurrency)
+        self._attempts = Attempts(
+            handlers, self.options.concurrency, self._ended, Upstreams(unit).prepare, self._ledger
+        )
         self._reports: list[Report] = []
         self._ends: list[tuple[str, str, int, float]] = []
         self._turns: set[asyncio.Task[None]] = set()
@@ -108,6 +113,7 @@ class Worker:
             asyncio.create_task(beat(self._poll, every=self.options.poll, stop=over)),
             asyncio.create_task(beat(self._watch, every=watch_every, stop=over, wake=self._suspicion)),
             asyncio.create_task(beat(self._read_registry, every=self.options.registry_every, stop=over)),
+            asyncio.create_task(beat(self._ledger.tell, every=self.options.progress_every, stop=over)),
         ]
         try:
             with self._unit.subscribe(self._woken):
@@ -314,7 +320,7 @@ class Worker:
     async def _say_seen(self) -> None:
         if self._registered:
             state = "running" if self._open else "draining"
-            await work.seen(self._unit, id_=self.options.id, state=state, active=len(self._attempts))
+            self._obey(await work.seen(self._unit, id_=self.options.id, state=state, active=len(self._attempts)))
             return
         await self._read_registry()
         await work.register(
@@ -329,6 +335,14 @@ class Worker:
         self._registered = True
         self._open = not self._draining  # the stop may come while we say hello
         self._wake()
+
+    def _obey(self, wish: str | None) -> None:
+        """Quiet: it claims nothing, and finishes what it has. To end is its supervisor's business."""
+        is_open = wish is None and not self._draining
+        if is_open != self._open and not self._draining:
+            _log.info("an operator wants this worker to claim %s", "again" if is_open else "nothing")
+            self._open = is_open
+            self._wake()
 
     async def _drain(self, at_once: asyncio.Event) -> None:
         self._open, self._draining = False, True
@@ -361,6 +375,7 @@ class Worker:
             if self._reports:
                 await asyncio.sleep(0.1)
         with contextlib.suppress(Unavailable):
+            await self._ledger.tell()
             await work.seen(self._unit, id_=self.options.id, state="stopped", active=0)
 
 

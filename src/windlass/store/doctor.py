@@ -27,6 +27,7 @@ class Waiting:
     queue: str
     type: str
     waits: timedelta
+    paused: bool = False  # the queue is
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,18 +12,21 @@ _SQL = {name: query.sql for name, query in load("events").items()}
 
 # job id, epoch, attempt, line number, time, level, message
 Line = tuple[UUID, int, int, int, datetime, str, str]
+LinePlace = tuple[int, int, int]  # epoch, attempt, line number
 
 
-async def of_job(conn: Connection, job: UUID, *, limit: int = 1000) -> list[Event]:
-    return [event(row) for row in await conn.fetch(_SQL["of_job"], job, limit)]
+async def of_job(conn: Connection, job: UUID, *, after: int = 0, limit: int = 1000) -> list[Event]:
+    return [event(row) for row in await conn.fetch(_SQL["of_job"], job, limit, after)]
 
 
 async def insert_lines(conn: Connection, lines: Sequence[Line]) -> None:
     await conn.execute(_SQL["insert_lines"], *[list(column) for column in zip(*lines, strict=True)])
 
 
-async def lines(conn: Connection, job: UUID, *, attempt: int | None = None) -> list[LogLine]:
-    return [LogLine(*row) for row in await conn.fetch(_SQL["lines"], job, attempt)]
+async def lines(
+    conn: Connection, job: UUID, *, attempt: int | None = None, after: LinePlace = (-1, 0, 0), limit: int | None = None
+) -> list[LogLine]:
+    return [LogLine(*row) for row in await conn.fetch(_SQL["lines"], job, attempt, *after, limit)]
 
 
 async def make_partitions(conn: Connection) -> list[str]:
@@ -35,3 +38,13 @@ async def drop_partitions(conn: Connection, *, age: timedelta) -> list[str]:
     for name in names:
         await conn.execute(f'drop table workflow."{name}"')
     return names
+
+
+async def recent(conn: Connection, lines: int) -> int:
+    """The number of a transaction that wrote a while ago."""
+    return int(await conn.fetchval(_SQL["recent"], lines))
+
+
+async def began(conn: Connection, jobs: Sequence[UUID]) -> dict[tuple[UUID, int | None], datetime]:
+    """By job and number of the attempt."""
+    return {(row[0], row[1]): row[2] for row in await conn.fetch(_SQL["began"], list(jobs))}

@@ -1,8 +1,8 @@
 """The inbox's statements as functions. Batches in, batches out; meaning is left to core and engine."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -14,9 +14,11 @@ from windlass.store.rows import Job, job
 
 _SQL = {name: query.sql for name, query in load("jobs").items()}
 
-# id, type, payload, queue, priority, run_at, delay, max_attempts, timeout, retry, idempotency_key, tags, meta
+# id, type, payload, queue, priority, run_at, delay, max_attempts, timeout, retry, idempotency_key, tags, meta,
+# envelope, expires_at, unique_key, visibility, rate_key
 NewRow = tuple[Any, ...]
-ALIKE = (1, 3, 4, 7)  # type, queue, priority, max_attempts: mostly the same all over a batch, then sent once
+COMMON = 13  # of these columns nearly all rows use; they come before org and actor
+ALIKE = (1, 3, 4, 7, 9)  # type, queue, priority, max_attempts, retry: mostly the same all over a batch, then sent once
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +39,22 @@ class Filter:
     queue: str | None = None
     type: str | None = None  # a LIKE pattern
     tag: str | None = None
+    run: UUID | None = None
     before: int | None = None
     limit: int = 50
 
 
-async def insert(conn: Connection, rows: Sequence[NewRow], *, org: str, actor: str) -> set[UUID]:
+async def insert(conn: Connection, rows: Sequence[NewRow], *, org: str, actor: str) -> dict[UUID, datetime]:
+    """When those that are new were created."""
     columns = list(zip(*rows, strict=True))
     shared = [columns[n][0] if columns[n].count(columns[n][0]) == len(rows) else None for n in ALIKE]
     for n, value in zip(ALIKE, shared, strict=True):
         if value is not None:
             columns[n] = ()
     given = [list(column) if column.count(None) < len(column) else [] for column in columns]
-    return {row[0] for row in await conn.fetch(_SQL["insert"], *given, org, actor, *shared)}
+    *common, retry = shared
+    told = (*given[:COMMON], org, actor, *common, *given[COMMON:], retry)
+    return {row[0]: row[1] for row in await conn.fetch(_SQL["insert"], *told)}
 
 
 async def find_keys(conn: Connection, keys: Sequence[str]) -> dict[str, UUID]:
@@ -75,15 +81,21 @@ async def lock(conn: Connection, ids: Iterable[UUID]) -> None:
     await conn.execute(_SQL["lock"], list(ids))
 
 
-async def succeed(conn: Connection, reports: Sequence[Success], *, worker: str) -> set[UUID]:
+async def succeed(
+    conn: Connection, reports: Sequence[Success], *, worker: str, holders: Mapping[UUID, str] | None = None
+) -> set[UUID]:
+    """`holders` says who holds what, where it is not all `worker`'s."""
     reports = sorted(reports, key=_job_id)
     ids = [report.job.id for report in reports]
     fences = [report.job.claim_no for report in reports]
     results = [report.result for report in reports]
-    return {row[0] for row in await conn.fetch(_SQL["succeed"], ids, fences, results, worker)}
+    whose = [holders[id_] for id_ in ids] if holders else []
+    return {row[0] for row in await conn.fetch(_SQL["succeed"], ids, fences, results, worker, whose)}
 
 
-async def set_back(conn: Connection, reports: Sequence[Setback], *, worker: str) -> dict[UUID, str]:
+async def set_back(
+    conn: Connection, reports: Sequence[Setback], *, worker: str, holders: Mapping[UUID, str] | None = None
+) -> dict[UUID, str]:
     """Which were recorded, and what the jobs are now."""
     reports = sorted(reports, key=_job_id)
     rows = await conn.fetch(
@@ -95,6 +107,8 @@ async def set_back(conn: Connection, reports: Sequence[Setback], *, worker: str)
         [report.delay for report in reports],
         [report.result for report in reports],
         worker,
+        [report.dead_letter or None for report in reports],
+        [holders[report.job.id] for report in reports] if holders else [],
     )
     return {row[0]: row[1] for row in rows}
 
@@ -137,10 +151,14 @@ async def get(conn: Connection, id_: UUID, *, org: str) -> Job | None:
 async def list_(conn: Connection, wanted: Filter) -> list[Job]:
     statuses = list(wanted.statuses) if wanted.statuses else None
     before = 2**62 if wanted.before is None else wanted.before
-    rows = await conn.fetch(
-        _SQL["list"], wanted.org, statuses, wanted.queue, wanted.type, before, wanted.limit, wanted.tag
-    )
-    return [job(row) for row in rows]
+    asked = (wanted.org, statuses, wanted.queue, wanted.type, before, wanted.limit, wanted.tag)
+    if wanted.run is not None:
+        return [job(row) for row in await conn.fetch(_SQL["list_of_run"], *asked, wanted.run)]
+    return [job(row) for row in await conn.fetch(_SQL["list"], *asked)]
+
+
+async def list_held(conn: Connection, worker: str, *, org: str, limit: int) -> list[Job]:
+    return [job(row) for row in await conn.fetch(_SQL["list_held"], worker, org, limit)]
 
 
 async def prune(conn: Connection, *, age: timedelta, batch: int) -> int:

@@ -1,7 +1,7 @@
 """Rows as people read them: what the queries of this room answer with."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -9,6 +9,8 @@ import asyncpg
 
 from windlass.core.document import decode
 from windlass.core.job import JobState
+
+FAR = datetime.max.replace(tzinfo=UTC)  # Postgres calls it infinity, and the driver forgets the zone
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,9 @@ class Job:
     step: int | None
     item: int | None
     cancel_requested: bool
+    version_id: int | None  # of the run's workflow
+    envelope: dict[str, Any] | None  # what a face keeps with it
+    expires_at: datetime | None  # not begun by then: not at all
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,7 @@ class LogLine:
     at: datetime
     level: str
     message: str
+    epoch: int = 0  # how often its job had been started over
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +83,7 @@ class WorkerRow:
     started_at: datetime
     seen_at: datetime
     alive: bool
+    silence: timedelta = timedelta()  # since it was seen
 
 
 def job(row: asyncpg.Record) -> Job:
@@ -91,7 +98,7 @@ def job(row: asyncpg.Record) -> Job:
         attempt=row["attempt"],
         lost=row["lost"],
         max_attempts=row["max_attempts"],
-        run_at=row["run_at"],
+        run_at=row["run_at"] if row["run_at"].tzinfo else FAR,
         created_at=row["created_at"],
         updated_at=row["updated_at"],
         leased_by=row["leased_by"],
@@ -109,6 +116,9 @@ def job(row: asyncpg.Record) -> Job:
         step=row["step"],
         item=row["item"],
         cancel_requested=row["cancel_requested"],
+        version_id=row["version_id"],
+        envelope=decode(row["envelope"]),
+        expires_at=row["expires_at"],
     )
 
 

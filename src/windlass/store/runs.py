@@ -4,7 +4,7 @@ Parent and child runs are never locked together: what one has to tell the other 
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -13,6 +13,7 @@ import asyncpg
 
 from windlass.core.document import decode
 from windlass.core.run import RunState
+from windlass.core.trail import Cursor, Snapshot
 from windlass.store.pool import Connection
 from windlass.store.queries import load
 from windlass.store.timers import Place
@@ -30,7 +31,7 @@ NewChildren = tuple[Any, ...]
 # id, state, steps, fans, round, word: what the trail is told, if anything
 SavedRun = tuple[UUID, str, str, str | None, int, str | None]
 # run, step, word, code, reason
-Reasoned = tuple[UUID, int | None, str, str, str]
+Reasoned = tuple[UUID, int | None, str, str | None, str | None]
 
 
 class Held(NamedTuple):
@@ -80,6 +81,8 @@ class RunRow:
     version_id: int
     fans: dict[str, Any]
     workflow_id: UUID
+    # What happens from here on is news to whoever has this; only of a run by itself.
+    cursor: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +106,10 @@ class RunFilter:
     since: UUID = OLDEST  # no id below it
     created_after: datetime | None = None
     created_before: datetime | None = None
+    about: str | None = None  # an id, a workflow's name, or a label's key or value begins with it
+    ids: tuple[UUID, UUID] | None = None  # those that do: the first and the last
+    retrying: bool = False
+    label: tuple[str, str] | None = None  # one of the labels, as the index of labels has it
     limit: int = 50
 
     @property
@@ -112,6 +119,12 @@ class RunFilter:
         before = self.before or NEWEST
         page = (self.org, self.workflow_id, states, self.labels, before, self.limit)
         return (*page, self.since, self.created_after, self.created_before)
+
+    @property
+    def more_arguments(self) -> tuple[Any, ...]:
+        """The same for those queries that know all filters."""
+        first, last = self.ids or (None, None)
+        return (*self.arguments, self.about, first, last, self.retrying)
 
 
 async def insert(
@@ -198,8 +211,8 @@ async def find_expired(conn: Connection, batch: int) -> list[UUID]:
     return [row[0] for row in await conn.fetch(_SQL["find_expired"], batch)]
 
 
-async def replace_input(conn: Connection, id_: UUID, input_: str | None) -> None:
-    await conn.execute(_SQL["replace_input"], id_, input_)
+async def replace_input(conn: Connection, ids: Iterable[UUID], input_: str | None) -> None:
+    await conn.execute(_SQL["replace_input"], list(ids), input_)
 
 
 async def get(conn: Connection, id_: UUID, *, org: str) -> RunRow | None:
@@ -212,19 +225,30 @@ async def states(conn: Connection, ids: Iterable[UUID]) -> dict[UUID, str]:
 
 
 async def list_(conn: Connection, wanted: RunFilter) -> list[RunRow]:
+    name, arguments = _way(wanted)
+    return [_run(row) for row in await conn.fetch(_SQL[name], *arguments)]
+
+
+def _way(wanted: RunFilter) -> tuple[str, tuple[Any, ...]]:
+    """The query whose index leaves the fewest runs to look at."""
     asked = set(wanted.states or ())
-    name = "list" if wanted.workflow_id is None else "list_of_workflow"
+    if wanted.retrying:
+        return "list_retrying", wanted.more_arguments
     if asked and asked <= LIVE:
-        name = "list_live"
-    elif asked and asked <= BAD:
-        name = "list_bad"
-    return [_run(row) for row in await conn.fetch(_SQL[name], *wanted.arguments)]
+        return "list_live", wanted.more_arguments
+    if asked and asked <= BAD:
+        return "list_bad", wanted.more_arguments
+    if wanted.about is not None:
+        return "list_about", wanted.more_arguments
+    if wanted.label is not None:
+        return "list_labelled", (*wanted.arguments, *wanted.label)
+    return "list" if wanted.workflow_id is None else "list_of_workflow", wanted.arguments
 
 
 async def find(conn: Connection, wanted: RunFilter) -> list[UUID]:
     """Ids only, newest first; the states are live ones, or bad ones."""
     name = "find_live" if set(wanted.states or ()) <= LIVE else "find_bad"
-    return [row[0] for row in await conn.fetch(_SQL[name], *wanted.arguments)]
+    return [row[0] for row in await conn.fetch(_SQL[name], *wanted.more_arguments)]
 
 
 async def events(conn: Connection, id_: UUID, *, after: int = 0, limit: int = 10_000) -> list[RunEvent]:
@@ -255,4 +279,5 @@ def _run(row: asyncpg.Record) -> RunRow:
         version_id=row["version_id"],
         fans=decode(row["fans"]) or {},
         workflow_id=row["workflow_id"],
+        cursor=str(Cursor(Snapshot.parse(row["snapshot"]))) if "snapshot" in row else None,
     )

@@ -11,6 +11,7 @@ from windlass.store.pool import Connection
 from windlass.store.queries import load
 
 _SQL = {name: query.sql for name, query in load("schedules").items()}
+FIRST = ("", UUID(int=0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,6 @@ async def fire(conn: Connection, next_times: Mapping[UUID, datetime | None], *, 
     return [row[0] for row in rows]
 
 
-async def list_(conn: Connection, *, limit: int) -> list[JobScheduleRow]:
-    rows = await conn.fetch(_SQL["list"], limit)
+async def list_(conn: Connection, *, limit: int, after: tuple[str, UUID] = FIRST) -> list[JobScheduleRow]:
+    rows = await conn.fetch(_SQL["list"], limit, *after)
     return [JobScheduleRow(**{**row, "payload": decode(row["payload"])}) for row in rows]

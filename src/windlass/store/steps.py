@@ -1,6 +1,6 @@
 """Steps of runs: their jobs in the inbox, the items they go over, what they gave."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -151,8 +151,9 @@ async def withdraw(conn: Connection, places: Sequence[Place], *, reason: str, ac
     return list(map(Withdrawn._make, rows))
 
 
-async def keep_going(conn: Connection, run: UUID, *, round_: int) -> None:
-    await conn.execute(_SQL["keep_going"], run, round_)
+async def keep_going(conn: Connection, rounds: Mapping[UUID, int]) -> None:
+    """`rounds`: runs, and the round that each is in now."""
+    await conn.execute(_SQL["keep_going"], list(rounds), list(rounds.values()))
 
 
 async def expand(

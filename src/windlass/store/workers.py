@@ -16,16 +16,25 @@ async def register(
     await conn.execute(_SQL["register"], id_, host, pid, list(queues), list(types), concurrency)
 
 
-async def seen(conn: Connection, *, id_: str, state: str, active: int) -> None:
-    await conn.execute(_SQL["seen"], id_, state, active)
+async def seen(conn: Connection, *, id_: str, state: str, active: int) -> str | None:
+    directive: str | None = await conn.fetchval(_SQL["seen"], id_, state, active)
+    return directive
 
 
-async def list_(conn: Connection, *, alive_within: timedelta) -> list[WorkerRow]:
-    return [WorkerRow(*row) for row in await conn.fetch(_SQL["list"], alive_within)]
+async def list_(conn: Connection, *, alive_within: timedelta, id_: str | None = None) -> list[WorkerRow]:
+    return [WorkerRow(*row) for row in await conn.fetch(_SQL["list"], alive_within, id_)]
 
 
 async def forget(conn: Connection, *, silent_for: timedelta) -> None:
     await conn.execute(_SQL["forget"], silent_for)
+
+
+async def direct(conn: Connection, id_: str, directive: str | None) -> bool:
+    return await conn.fetchval(_SQL["direct"], id_, directive) is True
+
+
+async def remove(conn: Connection, id_: str) -> None:
+    await conn.execute(_SQL["remove"], id_)
 
 
 async def registry(conn: Connection) -> list[tuple[str, str, bool]]:

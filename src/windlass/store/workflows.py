@@ -23,6 +23,7 @@ class Live:
     number: int
     enabled: bool
     fingerprint: str
+    now: datetime | None = None  # when it was read
 
 
 @dataclass(frozen=True, slots=True)

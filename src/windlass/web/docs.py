@@ -1,6 +1,7 @@
 """The API's page at /docs: the OpenAPI document as plain HTML. No scripts, nothing from elsewhere, works offline."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
@@ -39,7 +40,7 @@ def page(document: Mapping[str, Any]) -> str:
     info = document["info"]
     title = f"{escape(info['title'])} {escape(info['version'])}"
     head = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><style>{STYLE}</style>'
-    intro = f'<h1>{title}</h1><p>{escape(info["description"])}</p><p><a href="/openapi.json">openapi.json</a></p>'
+    intro = f'<h1>{title}</h1><p>{_prose(info["description"])}</p><p><a href="/openapi.json">openapi.json</a></p>'
     return head + intro + "".join(_groups(document)) + "</html>\n"
 
 
@@ -56,7 +57,7 @@ def _groups(document: Mapping[str, Any]) -> Iterator[str]:
 
 def _operation(document: Mapping[str, Any], path: str, method: str, operation: Mapping[str, Any]) -> str:
     head = f'<span class="m">{method}</span> <code>{escape(path)}</code> {escape(operation.get("summary", ""))}'
-    parts = [f"<p>{escape(operation['description'])}</p>"] if operation.get("description") else []
+    parts = [f"<p>{_prose(operation['description'])}</p>"] if operation.get("description") else []
     if parameters := operation.get("parameters"):
         rows = "".join(_parameter(one) for one in parameters)
         parts.append(f"<table><tr><th>parameter<th>in<th>what</tr>{rows}</table>")
@@ -70,7 +71,12 @@ def _parameter(one: Mapping[str, Any]) -> str:
     schema = one.get("schema", {})
     kind = schema.get("type") or "/".join(each.get("type", "") for each in schema.get("anyOf", ()))
     told = " ".join(filter(None, [one.get("description", ""), f"({kind})" if kind else "", _bounds(schema)]))
-    return f"<tr><td><code>{escape(one['name'])}</code><td>{escape(one['in'])}<td>{escape(told)}</tr>"
+    return f"<tr><td><code>{escape(one['name'])}</code><td>{escape(one['in'])}<td>{_prose(told)}</tr>"
+
+
+def _prose(text: str) -> str:
+    """Words for people; what stands between backticks is code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def _bounds(schema: Mapping[str, Any]) -> str:
@@ -81,7 +87,7 @@ def _bounds(schema: Mapping[str, Any]) -> str:
 def _response(document: Mapping[str, Any], status: str, one: Mapping[str, Any]) -> str:
     one = _resolved(document, one)
     body = "".join(_shown(document, content) for content in one.get("content", {}).values()) if status < "400" else ""
-    return f"<p><b>{escape(status)}</b> {escape(one.get('description', ''))}</p>{body}"
+    return f"<p><b>{escape(status)}</b> {_prose(one.get('description', ''))}</p>{body}"
 
 
 def _shown(document: Mapping[str, Any], content: Mapping[str, Any]) -> str:

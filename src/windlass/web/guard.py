@@ -11,7 +11,7 @@ any Host that is this machine's or that of the public address.
 import hashlib
 import hmac
 import ipaddress
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -23,6 +23,7 @@ from windlass.errors import Invalid
 from windlass.web import problems
 
 LOCAL_NAME = "localhost"
+Speaker = Callable[[Scope, int, str], Response]  # a refusal, in the words of a face
 WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
@@ -30,17 +31,29 @@ WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 class GuardOptions:
     host: str  # as bound
     keys: tuple[str, ...] = ()
-    open_paths: frozenset[str] = frozenset({"/health"})  # need no key
+    # Need no key. The documentation is the same for everybody, and browsers send none with a page.
+    open_paths: frozenset[str] = frozenset({"/health", "/docs", "/openapi.json"})
     outside: tuple[str, ...] = ("/wh/", "/in/")  # beginnings of paths for the outside world
     public_host: str | None = None  # the name in the public address
+    origins: tuple[str, ...] = ()  # of pages elsewhere that may use this server
 
 
 class Guard:
     """Pure ASGI: it sees every request, streams included."""
 
-    def __init__(self, app: ASGIApp, options: GuardOptions) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        options: GuardOptions,
+        speakers: Mapping[str, Speaker] | None = None,
+        is_public: Callable[[str], bool] = lambda path: False,
+    ) -> None:
+        """`speakers`: faces (beginnings of paths) that have their own way of saying no; `is_public`: pages, which
+        hold no data and need no key."""
         self._app = app
         self._options = options
+        self._speakers = speakers or {}
+        self._is_public = is_public
         self._keys = [_digest(key.encode()) for key in options.keys]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -50,23 +63,28 @@ class Guard:
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})  # before it was accepted: the client sees a 403
         else:
-            await refusal(scope, receive, send)
+            await worded(scope, refusal, self._speakers)(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
         if scope["path"].startswith(self._options.outside):
             return self._outside(headers)
         if self._keys:
-            if scope["path"] not in self._options.open_paths and not self._has_key(headers):
+            known = self._has_key(headers)
+            if not known and not self._is_open(scope["path"]):
                 return _unauthorized()
+            scope.setdefault("state", {})["has_key"] = known
         elif not self._names_us(headers.get("host", "")):
             told = "Host names another server: without WINDLASS_API_KEY only loopback addresses are served"
             return problems.response(421, "Misdirected request", told)
-        if not _same_origin(headers):
+        if headers.get("origin") not in self._options.origins and not _same_origin(headers):
             return problems.response(403, "Forbidden", "pages of other origins may not use this server")
         if scope["type"] == "http" and scope["method"] in WITH_BODY and not _json_or_nothing(headers):
             return problems.response(415, "Unsupported media type", "send the body as application/json")
         return None
+
+    def _is_open(self, path: str) -> bool:
+        return path in self._options.open_paths or self._is_public(path)
 
     def _outside(self, headers: Headers) -> Response | None:
         host = headers.get("host", "")
@@ -86,6 +104,18 @@ class Guard:
         return sum(hmac.compare_digest(digest, key) for key in self._keys) > 0
 
 
+def worded(scope: Scope, refusal: Response, speakers: Mapping[str, Speaker]) -> Response:
+    """A refusal in the words of the face it is for."""
+    for prefix, speak in speakers.items():
+        if scope["path"].startswith(prefix):
+            return speak(scope, refusal.status_code, problems.detail(refusal))
+    return refusal
+
+
+def is_loopback(host: str) -> bool:
+    return host.lower() == LOCAL_NAME or _is_loopback_address(host)
+
+
 def check_binding(host: str, addresses: Iterable[str], keys: tuple[str, ...]) -> None:
     """Refuse to listen beyond this machine without a key. `addresses` are what `host` resolves to."""
     if not keys and not all(_is_loopback_address(address) for address in addresses):
@@ -94,6 +124,12 @@ def check_binding(host: str, addresses: Iterable[str], keys: tuple[str, ...]) ->
             "(at least 16 characters), or use --host 127.0.0.1",
             field="host",
         )
+
+
+def check_test_mode(host: str, address: str) -> None:
+    """A server whose data anybody may wipe is for this machine only, whatever keys it has."""
+    if not _is_loopback_address(address):
+        raise Invalid(f"WINDLASS_TEST_MODE is on: {host} is refused, use --host 127.0.0.1", field="host")
 
 
 def _name(host: str) -> str:

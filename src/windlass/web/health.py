@@ -1,9 +1,11 @@
 """For load balancers, probes and Prometheus: alive, ready, and in numbers."""
 
 import asyncio
+from typing import Any
 
 from fastapi import APIRouter
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from windlass.app import Windlass
@@ -13,6 +15,7 @@ from windlass.runtime import metrics
 from windlass.web import problems
 
 PATIENCE = 3.0  # seconds the database gets to answer
+TEXT: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
 
 
 def routes(app: Windlass, stopping: asyncio.Event) -> APIRouter:
@@ -36,13 +39,15 @@ def routes(app: Windlass, stopping: asyncio.Event) -> APIRouter:
             return problems.of(Unavailable(f"the schema is not current, run windlass db migrate: {', '.join(missing)}"))
         return JSONResponse({"status": "ok"})
 
-    @router.get("/metrics", summary="Numbers for Prometheus")
-    async def numbers() -> Response:
+    @router.get("/metrics", summary="Numbers for Prometheus", responses=TEXT, response_class=Response)
+    async def numbers(request: Request) -> Response:
         depths = await _depths(app)
         metrics.queue_depth.clear()
         for type_, depth in depths.items():
             metrics.queue_depth.labels(type_, "pending").set(depth)
-        return Response(generate_latest(metrics.REGISTRY), media_type=CONTENT_TYPE_LATEST)
+        # A scraper says which version of the format it reads; whoever does not gets the plain type (a rule of OJS).
+        media = CONTENT_TYPE_LATEST if "version=" in request.headers.get("accept", "") else "text/plain"
+        return Response(generate_latest(metrics.REGISTRY), headers={"content-type": media})
 
     return router
 

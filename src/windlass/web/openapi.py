@@ -17,10 +17,12 @@ OUTSIDE = ("/wh/", "/in/")  # no key, any content type
 COMMON = {
     "401": "Unauthorized: the server has keys, and none of them was sent.",
     "403": "Forbidden: a page of another origin asked.",
+    "408": "Request timeout: the body did not come in time.",
     "415": "Unsupported media type: bodies are application/json.",
     "421": "Misdirected request: Host names another server.",
+    "429": "Too many requests: wait as `Retry-After` says.",
     "500": "A defect of Windlass; its log has the details.",
-    "503": "The database did not answer: try again.",
+    "503": "The database did not answer, or too much is under way: try again.",
 }
 SECURITY: dict[str, Any] = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "A key of WINDLASS_API_KEY."},
@@ -58,7 +60,7 @@ def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
     outside = path.startswith(OUTSIDE)
     if not outside and path != "/health":
         operation["security"] = [{"bearer": []}, {"key": []}, {}]  # without keys none is asked for
-    left_out = {"401", "403", "415"} if outside else {"415"} if method == "get" else set()
+    left_out = {"401", "403", "415"} if outside else {"408", "415"} if method == "get" else set()
     answers = operation["responses"]
     if "HTTPValidationError" in str(answers.get("422")):  # FastAPI's guess: where we mean it, we say it
         del answers["422"]

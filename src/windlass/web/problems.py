@@ -1,5 +1,6 @@
 """Errors as problem documents (RFC 9457): one mapping from our family to status and title."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ STATUS: dict[type[WindlassError], tuple[int, str]] = {
 TITLES = {413: "Too large"}
 PLACES = frozenset({"query", "path", "header", "body"})  # where FastAPI found a field; its name is enough
 MOST_ERRORS = 100
+RETRY_AFTER = "1"  # seconds
 
 
 def document(status: int, title: str, detail: str, **more: Any) -> dict[str, Any]:
@@ -33,11 +35,19 @@ def response(status: int, title: str, detail: str, **more: Any) -> Response:
     return JSONResponse(document(status, title, detail, **more), status_code=status, media_type=MEDIA_TYPE)
 
 
+def detail(problem: Response) -> str:
+    """What a problem says, for those who say it otherwise."""
+    return str(json.loads(bytes(problem.body))["detail"])
+
+
 def of(error: WindlassError) -> Response:
     status, title = next(
         (known for kind in type(error).__mro__ if (known := STATUS.get(kind)) is not None), (500, "Error")
     )
-    return response(status, title, str(error), **_fields(error))
+    answer = response(status, title, str(error), **_fields(error))
+    if isinstance(error, Unavailable):
+        answer.headers["retry-after"] = RETRY_AFTER
+    return answer
 
 
 def _fields(error: WindlassError) -> dict[str, Any]:

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from windlass.errors import Invalid, Unavailable
-from windlass.web.guard import check_binding
+from windlass.web.guard import check_binding, check_test_mode
 
 GRACE = 5  # seconds that requests under way get when the server stops
 
@@ -29,9 +29,13 @@ class Listener:
         return f"http://[{self.host}]:{self.port}" if ":" in self.host else f"http://{self.host}:{self.port}"
 
 
-def listen(host: str, port: int, *, keys: tuple[str, ...] = (), option: str = "--port") -> Listener:
+def listen(
+    host: str, port: int, *, keys: tuple[str, ...] = (), option: str = "--port", test_mode: bool = False
+) -> Listener:
     """Bind before anything else is started, so that a refusal costs nothing. `option` is named in the error."""
     family, address = _resolve(host, port, keys)
+    if test_mode:
+        check_test_mode(host, address[0])
     try:
         bound = socket.create_server(address[:2], family=family)
     except OSError as error:
@@ -44,10 +48,16 @@ def listen(host: str, port: int, *, keys: tuple[str, ...] = (), option: str = "-
 
 @contextlib.asynccontextmanager
 async def serving(app: ASGIApp, listener: Listener) -> AsyncIterator[None]:
-    """Serve for as long as the block lasts; requests under way get a few seconds to end."""
+    """Serve for as long as the block lasts; requests under way get a few seconds to end, streams end at once."""
+    stopping = asyncio.Event()
+
+    async def told(scope: Scope, receive: Receive, send: Send) -> None:
+        scope.setdefault("state", {})["stopping"] = stopping
+        await app(scope, receive, send)
+
     server = _Server(
         uvicorn.Config(
-            app,
+            told,
             log_config=None,
             access_log=False,
             lifespan="off",
@@ -61,6 +71,7 @@ async def serving(app: ASGIApp, listener: Listener) -> AsyncIterator[None]:
         await server.up.wait()
         yield
     finally:
+        stopping.set()
         server.should_exit = True
         await task
 

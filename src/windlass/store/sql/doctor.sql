@@ -9,7 +9,8 @@ select current_setting('server_version_num')::int as version, current_setting('s
 
 -- name: waiting
 -- How long the first job of each line has waited since it could have been taken; one probe a lane.
-select lane.queue, lane.type, max(windlass.now() - greatest(j.run_at, j.updated_at)) as waits
+select lane.queue, lane.type, max(windlass.now() - greatest(j.run_at, j.updated_at)) as waits,
+       lane.queue = any(array(select name from windlass.queue where paused)) as paused
   from windlass.lane cross join lateral (
     select run_at, updated_at from workflow.workflow_run j
      where j.status = 'pending' and j.due and j.deleted_at is null

@@ -1,8 +1,9 @@
 -- The audit trail and what handlers said.
 
 -- name: of_job
--- A job's trail, oldest first.
-select id, event_type, data, actor, attempt, created_at from workflow.workflow_event where workflow_id = $1 order by id limit $2
+-- A job's trail, oldest first, after a line of it.
+select id, event_type, data, actor, attempt, created_at from workflow.workflow_event
+ where workflow_id = $1 and id > $3 order by id limit $2
 
 -- name: insert_lines
 -- Keep lines that handlers logged. A line sent twice is kept once.
@@ -11,9 +12,10 @@ select * from unnest($1::uuid[], $2::int[], $3::int[], $4::int[], $5::timestampt
 on conflict do nothing
 
 -- name: lines
--- What a job's handler logged, by attempt.
-select attempt, line, at, level, message from windlass.job_log
- where job_id = $1 and ($2::int is null or attempt = $2) order by epoch, attempt, line
+-- What a job's handler logged, by attempt, after a place.
+select attempt, line, at, level, message, epoch from windlass.job_log
+ where job_id = $1 and ($2::int is null or attempt = $2) and (epoch, attempt, line) > ($3, $4, $5)
+ order by epoch, attempt, line limit $6
 
 -- name: make_partitions
 -- Partitions for this week and the next two.
@@ -29,3 +31,12 @@ select child.relname from pg_inherits
          (select min(created_at) from workflow.workflow_run where status = 'pending'),
          (select min(created_at) from workflow.workflow_run where status = 'leased'),
          (select min(created_at) from windlass.run where state in ('pending', 'running')))
+
+-- name: recent
+-- The transaction that wrote the $1-th of the latest lines; 0 if there are not so many.
+select coalesce((select xid::text from workflow.workflow_event order by xid desc, id desc offset $1 limit 1), '0')
+
+-- name: began
+-- When the attempts of these jobs began.
+select workflow_id, attempt, max(created_at) as at from workflow.workflow_event
+ where workflow_id = any($1) and event_type = 'leased' group by workflow_id, attempt

@@ -7,40 +7,45 @@
 --  * rows are locked in ascending id, or skipped when locked.
 
 -- name: insert
--- Record a batch of jobs. Rows whose key exists already are not among those returned.
--- A column without values comes as an empty array, one with a single value as $16 to $19: arrays cost by their length.
+-- Record a batch of jobs. Rows whose key (or id) exists already are not among those returned.
+-- A column without values comes as an empty array, one with a single value as $16 to $19 and $25: arrays cost by their length.
 with asked as (
   select id, coalesce(type, $16) as type, payload, coalesce(queue, $17) as queue, coalesce(priority, $18) as priority,
-         run_at, delay, coalesce(max_attempts, $19) as max_attempts, timeout, retry, idempotency_key, tags, meta,
-         (select windlass.now()) as moment
+         run_at, delay, coalesce(max_attempts, $19) as max_attempts, timeout, coalesce(retry, $25) as retry,
+         idempotency_key, tags, meta, envelope, expires_at, unique_key, visibility, rate_key, (select windlass.now()) as moment
     from unnest($1::uuid[], $2::text[], $3::jsonb[], $4::text[], $5::int[], $6::timestamptz[], $7::interval[], $8::int[],
-                $9::interval[], $10::jsonb[], $11::text[], $12::jsonb[], $13::jsonb[])
-         as a(id, type, payload, queue, priority, run_at, delay, max_attempts, timeout, retry, idempotency_key, tags, meta)),
+                $9::interval[], $10::jsonb[], $11::text[], $12::jsonb[], $13::jsonb[],
+                $20::jsonb[], $21::timestamptz[], $22::text[], $23::interval[], $24::text[])
+         as a(id, type, payload, queue, priority, run_at, delay, max_attempts, timeout, retry, idempotency_key, tags, meta,
+              envelope, expires_at, unique_key, visibility, rate_key)),
 born as (
   insert into workflow.workflow_run (id, type, payload, queue, priority, run_at, max_attempts, timeout, retry,
-                                     idempotency_key, tags, meta, org, created_at, updated_at)
+                                     idempotency_key, tags, meta, org, created_at, updated_at,
+                                     envelope, expires_at, unique_key, visibility, rate_key)
   select id, type, payload, queue, priority, coalesce(run_at, moment + delay, moment), max_attempts, timeout, retry,
          idempotency_key, case when tags is null then null else array(select jsonb_array_elements_text(tags)) end,
-         meta, $14, moment, moment
+         meta, $14, moment, moment, envelope, expires_at, unique_key, visibility, rate_key
     from asked
-  on conflict (idempotency_key) do nothing
+  on conflict do nothing
   returning id, created_at),
 logged as (
   insert into workflow.workflow_event (workflow_id, event_type, actor, created_at)
   select id, 'created', $15, created_at from born)
-select id from born
+select id, created_at from born
 
 -- name: find_keys
 -- Who holds these idempotency keys?
 select idempotency_key, id from workflow.workflow_run where idempotency_key = any($1)
 
 -- name: find_lanes
--- A full look at what is due in these queues: each lane once, with its oldest place in line.
-select queue, type, priority, seq, alone from windlass.lane where queue = any($1) order by priority, seq limit 1000
+-- A full look at what is due in these queues, unless they are paused: each lane once, with its oldest place in line.
+select queue, type, priority, seq, alone from windlass.lane
+ where queue = any($1) and queue <> all(array(select name from windlass.queue where paused)) order by priority, seq limit 1000
 
 -- name: claim
 -- Take up to $7 jobs from these lanes: the most urgent lane first, then the one whose head waited longest.
--- `any(array(...))` and the inner limit keep the plan on its indexes.
+-- `any(array(...))` and the inner limit keep the plan on its indexes. Paused queues are looked up once a statement: whoever
+-- claims after a pause was committed takes nothing.
 -- moves: pending -> leased
 with lane as materialized (
   select l.queue, l.type, l.priority, l.alone, l.room, head.seq
@@ -51,6 +56,7 @@ with lane as materialized (
       where j.status = 'pending' and j.due and j.deleted_at is null
         and j.queue = l.queue and j.type = l.type and j.priority = l.priority and j.alone = l.alone and j.seq > l.seq
       order by j.seq limit 1) as head
+   where l.queue <> all(array(select name from windlass.queue where paused))
    order by l.priority, head.seq),
 picked as (
   select j.id from lane cross join lateral (
@@ -58,12 +64,14 @@ picked as (
      where j.status = 'pending' and j.due and j.deleted_at is null
        and j.queue = lane.queue and j.type = lane.type and j.priority = lane.priority and j.alone = lane.alone
        and j.seq >= lane.seq
+       and (j.expires_at is null or j.expires_at > (select windlass.now()))
+       and case when j.rate_key is null then true else windlass.admit(j.rate_key) end
      order by j.seq limit lane.room for update skip locked) as j
    limit $7),
 claimed as (
   update workflow.workflow_run
      set status = 'leased', leased_by = $8, lease_until = (select windlass.now()) + $9::interval,
-         claim_no = claim_no + 1, updated_at = (select windlass.now())
+         claim_no = claim_no + 1, stop_at = null, updated_at = (select windlass.now())
    where id = any(array(select id from picked))
   returning id, type, payload, queue, priority, seq, attempt, lost, max_attempts, claim_no, timeout, retry, created_at, meta, alone,
             run_id, version_id, step, item, items, epoch),
@@ -77,18 +85,18 @@ select * from claimed order by priority, seq
 select from workflow.workflow_run where id = any($1) order by id for update
 
 -- name: succeed
--- Record successes of one worker; a zombie's are not among those returned.
+-- Record successes of one worker, or of the holders that $5 names row by row; a zombie's are not among those returned.
 -- moves: leased -> succeeded
 with done as (
   update workflow.workflow_run j
      set status = 'succeeded', result = d.result, settled = true, leased_by = null, lease_until = null,
          updated_at = (select windlass.now())
-    from unnest($1::uuid[], $2::int[], $3::jsonb[]) as d(id, claim_no, result)
-   where j.id = d.id and j.claim_no = d.claim_no and j.leased_by = $4
-  returning j.id, j.attempt + j.lost + 1 as number),
+    from unnest($1::uuid[], $2::int[], $3::jsonb[], $5::text[]) as d(id, claim_no, result, holder)
+   where j.id = d.id and j.claim_no = d.claim_no and j.leased_by = coalesce(d.holder, $4)
+  returning j.id, j.attempt + j.lost + 1 as number, d.holder),
 logged as (
   insert into workflow.workflow_event (workflow_id, event_type, actor, attempt, created_at)
-  select id, 'succeeded', $4, number, (select windlass.now()) from done)
+  select id, 'succeeded', coalesce(holder, $4), number, (select windlass.now()) from done)
 select id from done
 
 -- name: set_back
@@ -96,8 +104,8 @@ select id from done
 -- among those returned. Whoever was asked to stop is not tried again.
 -- moves: leased -> pending; leased -> failed; leased -> cancelled
 with told as (
-  select * from unnest($1::uuid[], $2::int[], $3::text[], $4::jsonb[], $5::interval[], $6::jsonb[])
-             as d(id, claim_no, move, error, delay, result)),
+  select * from unnest($1::uuid[], $2::int[], $3::text[], $4::jsonb[], $5::interval[], $6::jsonb[], $8::boolean[], $9::text[])
+             as d(id, claim_no, move, error, delay, result, dead_letter, holder)),
 meant as (
   select d.*, case when d.move = 'cancel' or d.move = 'release' and j.cancel_requested then 'cancelled'
                    when d.move = 'fail' or d.move = 'retry' and j.cancel_requested then 'failed' else 'pending' end as status
@@ -110,10 +118,10 @@ done as (
          last_error = coalesce(d.error ->> 'message', j.last_error),
          errors = case when d.error is null then j.errors else windlass.remember(j.errors, jsonb_build_object(
            'attempt', j.attempt + j.lost + 1, 'at', (select windlass.now())) || d.error) end,
-         leased_by = null, lease_until = null, updated_at = (select windlass.now())
+         dead_letter = case when d.status = 'failed' then d.dead_letter end, leased_by = null, lease_until = null, updated_at = (select windlass.now())
     from meant d
-   where j.id = d.id and j.claim_no = d.claim_no and j.leased_by = $7
-  returning j.id, j.status, d.move, d.error, d.delay,
+   where j.id = d.id and j.claim_no = d.claim_no and j.leased_by = coalesce(d.holder, $7)
+  returning j.id, j.status, d.move, d.error, d.delay, d.holder,
             j.attempt + j.lost + case when d.move in ('fail', 'retry') then 0 else 1 end as number),
 logged as (
   insert into workflow.workflow_event (workflow_id, event_type, data, actor, attempt, created_at)
@@ -122,7 +130,7 @@ logged as (
               when move = 'release' then '{"reason": "handed back"}'::jsonb
               when status = 'pending' then jsonb_build_object('error', error ->> 'message', 'delay_seconds', extract(epoch from delay))
               else jsonb_build_object('error', error ->> 'message') end,
-         $7, number, (select windlass.now()) from done)
+         coalesce(holder, $7), number, (select windlass.now()) from done)
 select id, status from done
 
 -- name: heartbeat
@@ -172,6 +180,9 @@ freed as (
                        when j.attempt >= j.max_attempts
                          or j.attempt + j.lost + 1 >= j.max_attempts + case j.queue when 'sql' then 5 else 0 end
                        then 'failed' else 'pending' end,
+         dead_letter = case when not j.cancel_requested and (j.attempt >= j.max_attempts
+                         or j.attempt + j.lost + 1 >= j.max_attempts + case j.queue when 'sql' then 5 else 0 end)
+                       then (j.retry ->> 'dead_letter')::boolean end,
          last_error = 'lease lost: ' || coalesce(j.leased_by, 'the worker') || ' fell silent',
          errors = windlass.remember(j.errors, jsonb_build_object('type', 'LeaseLost', 'at', windlass.now(),
            'attempt', j.attempt + j.lost + 1, 'message', 'lease lost: ' || coalesce(j.leased_by, 'the worker') || ' fell silent')),
@@ -201,15 +212,18 @@ logged as (
 select id from ended
 
 -- name: reopen
--- Start a finished job over: attempts are counted afresh, the trail goes on. A run's jobs are started over by the run.
+-- Start a finished job over: attempts are counted afresh, the trail goes on. A run's jobs are started over by the run, but those
+-- of compositions, which never go on once they ended: what becomes of such a job changes nothing for them.
 -- moves: failed -> pending; cancelled -> pending
 with again as (
   update workflow.workflow_run j
      set status = 'pending', epoch = j.epoch + 1, attempt = 0, lost = 0, alone = false, run_at = windlass.now(), due = true,
-         seq = nextval('workflow.workflow_run_seq_seq'), result = null, updated_at = windlass.now()
+         seq = nextval('workflow.workflow_run_seq_seq'), result = null, dead_letter = null, expires_at = null,
+         updated_at = windlass.now()
    where j.id = any(array(
            select id from workflow.workflow_run
-            where id = any($1) and org = $2 and status in ('failed', 'cancelled') and deleted_at is null and run_id is null
+            where id = any($1) and org = $2 and status in ('failed', 'cancelled') and deleted_at is null
+              and (run_id is null or exists (select from windlass.composition c where c.run_id = workflow_run.run_id))
             order by id for update))
      and j.status in ('failed', 'cancelled')
   returning j.id, j.queue, j.epoch),
@@ -229,7 +243,7 @@ select * from workflow.workflow_run where id = $1 and org = $2 and deleted_at is
 
 -- name: list
 -- Newest first, $6 at a time, below place $5. Finished rows come from one probe per (type, status), waiting ones from one
--- probe a lane: the cost follows the page, not the table.
+-- probe a lane, those whose time has not come from one probe a queue: the cost follows the page, not the table.
 with page as (
   (select j.id, j.seq from windlass.finished kind cross join lateral (
      select j.id, j.seq from workflow.workflow_run j
@@ -247,12 +261,13 @@ with page as (
     where ($2::text[] is null or 'pending' = any($2)) and ($3::text is null or lane.queue = $3)
       and ($4::text is null or lane.type like $4))
   union all
-  (select j.id, j.seq from workflow.workflow_run j
-    where j.status = 'pending' and not j.due and ($2::text[] is null or 'pending' = any($2))
-      and j.seq < $5 and j.org = $1 and j.deleted_at is null
-      and ($3::text is null or j.queue = $3) and ($4::text is null or j.type like $4)
-      and ($7::text is null or j.tags @> array[$7])
-    order by j.seq desc limit $6)
+  (select j.id, j.seq from windlass.waiting_queue w cross join lateral (
+     select j.id, j.seq from workflow.workflow_run j
+      where j.status = 'pending' and not j.due and j.queue = w.queue
+        and j.seq < $5 and j.org = $1 and j.deleted_at is null
+        and ($4::text is null or j.type like $4) and ($7::text is null or j.tags @> array[$7])
+      order by j.seq desc limit $6) as j
+    where ($2::text[] is null or 'pending' = any($2)) and ($3::text is null or w.queue = $3))
   union all
   (select j.id, j.seq from workflow.workflow_run j
     where j.status = 'leased' and ($2::text[] is null or 'leased' = any($2))
@@ -262,6 +277,19 @@ with page as (
     order by j.seq desc limit $6))
 select j.* from workflow.workflow_run j
  where j.id = any(array(select id from page order by seq desc limit $6)) order by j.seq desc
+
+-- name: list_of_run
+-- The jobs of run $8's steps, in the same order. They are looked through, so the cost follows the run.
+select * from workflow.workflow_run j
+ where j.run_id = $8 and j.org = $1 and j.deleted_at is null and ($2::text[] is null or j.status = any($2))
+   and ($3::text is null or j.queue = $3) and ($4::text is null or j.type like $4) and j.seq < $5
+   and ($7::text is null or j.tags @> array[$7])
+ order by j.seq desc limit $6
+
+-- name: list_held
+-- What a worker holds, the latest first; who holds anything is found among what is held at all.
+select * from workflow.workflow_run j
+ where j.status = 'leased' and j.leased_by = $1 and j.org = $2 and j.deleted_at is null order by j.seq desc limit $3
 
 -- name: prune
 -- Remove a batch of rows that ended before the cutoff: the oldest places of each (type, status). Steps go with their runs.
@@ -277,7 +305,9 @@ hidden as (
      and j.run_id is null limit $2),
 gone as (
   delete from workflow.workflow_run where id = any(array(select id from old union select id from hidden)) returning id),
-quiet as (delete from windlass.job_log where job_id = any(array(select id from gone)))
+quiet as (delete from windlass.job_log where job_id = any(array(select id from gone))),
+saved as (delete from windlass.checkpoint where job_id = any(array(select id from gone))),
+said as (delete from windlass.progress where job_id = any(array(select id from gone)))
 select count(*) from gone
 
 -- name: depth

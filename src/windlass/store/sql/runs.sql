@@ -22,7 +22,8 @@ logged as (
 select id from born
 
 -- name: insert_children
--- Runs below a step, one an instance, all of them held: they begin by themselves in a moment.
+-- Runs below a step, one an instance, all of them held: they begin by themselves in a moment. A composition has its id, and
+-- what was done of it before, already.
 with asked as (
   select * from unnest($1::uuid[], $2::int[], $3::int[], $4::int[], $5::int[], $6::uuid[], $7::int[], $8::text[], $9::jsonb[],
                        $10::interval[], $11::boolean[], $12::jsonb[])
@@ -30,12 +31,13 @@ with asked as (
 born as (
   insert into windlass.run (id, org, workflow_id, version_id, state, steps, input, labels, parent_id, parent_step, parent_item,
                             parent_round, depth, expires_at)
-  select windlass.new_id(), p.org, a.workflow_id, a.version_id, 'pending', a.steps,
+  select coalesce(c.run_id, windlass.new_id()), p.org, a.workflow_id, a.version_id, 'pending', coalesce(c.steps, a.steps),
          case when a.foreach then case jsonb_typeof(a.input) when 'object' then a.input else '{}' end || jsonb_build_object('item', (
                 select value from windlass.item i where i.run_id = a.parent_id and i.step = a.step and i.item = n))
               else a.input end,
          a.labels, a.parent_id, a.step, n, a.round, p.depth + 1, windlass.now() + a.max_duration
     from asked a join windlass.run p on p.id = a.parent_id
+    left join windlass.composition c on c.parent_id = a.parent_id and c.parent_step = a.step and a.round = 0
    cross join lateral generate_series(a.first, a.first + a.count - 1) as n
   on conflict do nothing returning id)
 insert into windlass.event (run_id, word, actor) select id, 'pending', $13 from born
@@ -150,15 +152,15 @@ select id from windlass.run where workflow_id = $1 and state = 'pending' order b
 select id from windlass.run where state in ('pending', 'running') and expires_at <= windlass.now() order by expires_at limit $1
 
 -- name: replace_input
--- A rerun may go on with another input, and has its time afresh: as long as it was given when it began last.
+-- Runs that go on may do so with another input, and have their time afresh: as long as it was given when they began last.
 update windlass.run r set input = coalesce($2::jsonb, input), expires_at = windlass.now() + (r.expires_at - coalesce((
          select max(e.created_at) from windlass.event e where e.run_id = r.id and e.step is null and e.word in ('retried', 'rerun')),
          r.created_at))
- where id = $1
+ where id = any($1)
 
 -- name: get
--- One run, whole.
-select r.*, w.name as workflow, v.number as version from windlass.run r
+-- One run, whole, and the moment at which it was read.
+select r.*, w.name as workflow, v.number as version, pg_current_snapshot()::text as snapshot from windlass.run r
   join windlass.version v on v.id = r.version_id join windlass.workflow w on w.id = r.workflow_id
  where r.id = $1 and r.org = $2
 
@@ -189,7 +191,12 @@ select r.*, w.name as workflow, v.number as version from windlass.run r
 with r as materialized (
   select * from windlass.run where state in ('pending', 'running') and state = any($3) and org = $1
      and ($2::uuid is null or workflow_id = $2) and ($4::jsonb is null or labels @> $4) and id < $5 and id >= $7
-     and ($8::timestamptz is null or created_at >= $8) and ($9::timestamptz is null or created_at < $9))
+     and ($8::timestamptz is null or created_at >= $8) and ($9::timestamptz is null or created_at < $9)
+     and ($10::text is null or id between $11 and $12 or workflow_id = any(array(
+           select id from windlass.workflow where org = $1 and starts_with(name, $10) limit 100))
+          or exists (select from jsonb_each_text(labels) as l where starts_with(l.key, $10) or starts_with(l.value, $10)))
+     and (not $13::boolean or exists (
+           select from workflow.workflow_run j where j.run_id = run.id and j.status = 'pending' and not j.due)))
 select r.*, w.name as workflow, v.number as version from r
   join windlass.version v on v.id = r.version_id join windlass.workflow w on w.id = r.workflow_id
  order by r.id desc limit $6
@@ -201,10 +208,87 @@ with r as materialized (
     select * from windlass.run where state in ('failed', 'cancelled', 'timeout') and state = s.state and org = $1
        and ($2::uuid is null or workflow_id = $2) and ($4::jsonb is null or labels @> $4) and id < $5 and id >= $7
        and ($8::timestamptz is null or created_at >= $8) and ($9::timestamptz is null or created_at < $9)
+       and ($10::text is null or id between $11 and $12 or workflow_id = any(array(
+             select id from windlass.workflow where org = $1 and starts_with(name, $10) limit 100))
+            or exists (select from jsonb_each_text(labels) as l where starts_with(l.key, $10) or starts_with(l.value, $10)))
+       and (not $13::boolean or exists (
+             select from workflow.workflow_run j where j.run_id = run.id and j.status = 'pending' and not j.due))
      order by id desc limit $6) as run)
 select r.*, w.name as workflow, v.number as version from r
   join windlass.version v on v.id = r.version_id join windlass.workflow w on w.id = r.workflow_id
  order by r.id desc limit $6
+
+-- name: list_labelled
+-- Those with a label, from the index of labels; $10 and $11 are one of those in $4, as that has it.
+select r.*, w.name as workflow, v.number as version from windlass.label l join windlass.run r on r.id = l.run_id
+  join windlass.version v on v.id = r.version_id join windlass.workflow w on w.id = r.workflow_id
+ where l.org = $1 and l.key = $10 and l.value = $11 and l.run_id < $5 and l.run_id >= $7
+   and ($2::uuid is null or r.workflow_id = $2) and ($3::text[] is null or r.state = any($3)) and r.labels @> $4
+   and ($8::timestamptz is null or r.created_at >= $8) and ($9::timestamptz is null or r.created_at < $9)
+ order by l.run_id desc limit $6
+
+-- name: list_retrying
+-- Those with a step that waits for its next attempt, from the index of such jobs.
+with j as (
+  select distinct run_id from workflow.workflow_run
+   where status = 'pending' and not due and run_id is not null and run_id < $5 and run_id >= $7 order by run_id desc)
+select r.*, w.name as workflow, v.number as version from j join windlass.run r on r.id = j.run_id
+  join windlass.version v on v.id = r.version_id join windlass.workflow w on w.id = r.workflow_id
+ where r.org = $1 and ($2::uuid is null or r.workflow_id = $2) and ($3::text[] is null or r.state = any($3))
+   and ($4::jsonb is null or r.labels @> $4) and $13::boolean
+   and ($8::timestamptz is null or r.created_at >= $8) and ($9::timestamptz is null or r.created_at < $9)
+   and ($10::text is null or r.id between $11 and $12 or starts_with(w.name, $10)
+        or exists (select from jsonb_each_text(r.labels) as l where starts_with(l.key, $10) or starts_with(l.value, $10)))
+ order by j.run_id desc limit $6
+
+-- name: list_about
+-- Those whose id, whose workflow's name, or a label of which (its key or its value) begins with $10. A page is read for each
+-- way to match; of names, keys, and values of a key the first hundred count. `between` and the order by two columns keep the
+-- planner on the index of workflows: it would go through all runs if a workflow had few of them.
+with recursive key as (
+  (select key, 1 as n from windlass.label where org = $1 order by key limit 1)
+  union all
+  select (select l.key from windlass.label l where l.org = $1 and l.key > key.key order by l.key limit 1), n + 1
+    from key where key.key is not null and n < 100),
+pair as (
+  select key.key, v.value from key cross join lateral (
+    with recursive v as (
+      (select value, 1 as n from windlass.label where org = $1 and label.key = key.key and value >= $10 order by value limit 1)
+      union all
+      select (select l.value from windlass.label l where l.org = $1 and l.key = key.key and l.value > v.value order by l.value limit 1),
+             v.n + 1 from v where starts_with(v.value, $10) and v.n < 100)
+    select value from v where starts_with(value, $10)) as v),
+hit as (
+  (select r.id from windlass.run r
+    where r.id between $11 and $12 and r.id < $5 and r.id >= $7 and r.org = $1
+      and ($2::uuid is null or r.workflow_id = $2) and ($3::text[] is null or r.state = any($3)) and ($4::jsonb is null or r.labels @> $4)
+      and ($8::timestamptz is null or r.created_at >= $8) and ($9::timestamptz is null or r.created_at < $9)
+    order by r.id desc limit $6)
+  union all
+  (select r.id from (select id from windlass.workflow where org = $1 and starts_with(name, $10) limit 100) as w
+    cross join lateral (
+      select r.id from windlass.run r where r.workflow_id between w.id and w.id and r.id < $5 and r.id >= $7 and r.org = $1
+      and ($2::uuid is null or r.workflow_id = $2) and ($3::text[] is null or r.state = any($3)) and ($4::jsonb is null or r.labels @> $4)
+      and ($8::timestamptz is null or r.created_at >= $8) and ($9::timestamptz is null or r.created_at < $9)
+       order by r.workflow_id desc, r.id desc limit $6) as r)
+  union all
+  (select r.id from key cross join lateral (
+     select r.id from windlass.label l join windlass.run r on r.id = l.run_id
+      where l.org = $1 and l.key = key.key and l.run_id < $5 and l.run_id >= $7
+      and ($2::uuid is null or r.workflow_id = $2) and ($3::text[] is null or r.state = any($3)) and ($4::jsonb is null or r.labels @> $4)
+      and ($8::timestamptz is null or r.created_at >= $8) and ($9::timestamptz is null or r.created_at < $9)
+      order by l.run_id desc limit $6) as r
+    where starts_with(key.key, $10))
+  union all
+  (select r.id from pair cross join lateral (
+     select r.id from windlass.label l join windlass.run r on r.id = l.run_id
+      where l.org = $1 and l.key = pair.key and l.value = pair.value and l.run_id < $5 and l.run_id >= $7
+      and ($2::uuid is null or r.workflow_id = $2) and ($3::text[] is null or r.state = any($3)) and ($4::jsonb is null or r.labels @> $4)
+      and ($8::timestamptz is null or r.created_at >= $8) and ($9::timestamptz is null or r.created_at < $9)
+      order by l.run_id desc limit $6) as r))
+select r.*, w.name as workflow, v.number as version from windlass.run r
+  join windlass.version v on v.id = r.version_id join windlass.workflow w on w.id = r.workflow_id
+ where r.id = any(array(select distinct id from hit order by id desc limit $6)) and not $13::boolean order by r.id desc
 
 -- name: find_live
 -- The ids of `list_live`.
@@ -212,6 +296,11 @@ select id from windlass.run
  where state in ('pending', 'running') and state = any($3) and org = $1 and ($2::uuid is null or workflow_id = $2)
    and ($4::jsonb is null or labels @> $4) and id < $5 and id >= $7
    and ($8::timestamptz is null or created_at >= $8) and ($9::timestamptz is null or created_at < $9)
+   and ($10::text is null or id between $11 and $12 or workflow_id = any(array(
+         select id from windlass.workflow where org = $1 and starts_with(name, $10) limit 100))
+        or exists (select from jsonb_each_text(labels) as l where starts_with(l.key, $10) or starts_with(l.value, $10)))
+   and (not $13::boolean or exists (
+         select from workflow.workflow_run j where j.run_id = run.id and j.status = 'pending' and not j.due))
  order by id desc limit $6
 
 -- name: find_bad
@@ -220,6 +309,11 @@ select run.id from unnest($3::text[]) as s(state) cross join lateral (
   select id from windlass.run where state in ('failed', 'cancelled', 'timeout') and state = s.state and org = $1
      and ($2::uuid is null or workflow_id = $2) and ($4::jsonb is null or labels @> $4) and id < $5 and id >= $7
      and ($8::timestamptz is null or created_at >= $8) and ($9::timestamptz is null or created_at < $9) and parent_id is null
+     and ($10::text is null or id between $11 and $12 or workflow_id = any(array(
+           select id from windlass.workflow where org = $1 and starts_with(name, $10) limit 100))
+          or exists (select from jsonb_each_text(labels) as l where starts_with(l.key, $10) or starts_with(l.value, $10)))
+     and (not $13::boolean or exists (
+           select from workflow.workflow_run j where j.run_id = run.id and j.status = 'pending' and not j.due))
    order by id desc limit $6) as run
  order by run.id desc limit $6
 
@@ -237,6 +331,10 @@ with old as (
 gone as (delete from windlass.run where id = any(array(select id from old)) returning id),
 jobs as (delete from workflow.workflow_run where run_id = any(array(select id from gone)) returning id),
 logs as (delete from windlass.job_log where job_id = any(array(select id from jobs))),
+saved as (delete from windlass.checkpoint where job_id = any(array(select id from jobs))),
+said as (delete from windlass.progress where job_id = any(array(select id from jobs))),
+parts as (delete from windlass.composition where root_id = any(array(select id from gone)) returning run_id),
+names as (delete from windlass.reserved_id where run_id = any(array(select run_id from parts))),
 items as (delete from windlass.item where run_id = any(array(select id from gone))),
 news as (delete from windlass.notice where run_id = any(array(select id from gone))),
 hooks as (delete from windlass.hook where run_id = any(array(select id from gone))),

@@ -27,6 +27,6 @@ moved as (
 select id from born
 
 -- name: list
--- Schedules by type, the first $1 of them.
+-- Schedules by type, $1 at a time, after one of them.
 select id, type, payload, schedule, timezone, next_run_at, last_run_at, enabled from workflow.workflow_schedule
- where deleted_at is null order by type, id limit $1
+ where deleted_at is null and (type, id) > ($2, $3) order by type, id limit $1

@@ -66,11 +66,12 @@ update workflow.workflow_run j
 returning j.run_id, j.step, j.status, j.last_error, j.errors -> -1 ->> 'type' as error_type, j.deleted_at is not null as deleted
 
 -- name: withdraw
--- Take back what these steps began. What nobody holds ends at once; a holder of ours is asked to stop, and its outcome will
--- be recorded; one that can only read the status (a plain SQL client) sees it cancelled.
+-- Take back what these steps began. What nobody holds ends at once; a holder of ours, or one that speaks HTTP (it has its
+-- lease in the row), is asked to stop, and its outcome will be recorded; a plain SQL client can only read the status, and
+-- sees it cancelled.
 -- moves: pending -> cancelled; leased -> cancelled
 with live as (
-  select j.id, j.status = 'pending' or not exists (select from windlass.worker w where w.id = j.leased_by) as ends
+  select j.id, j.status = 'pending' or j.lease is null and not exists (select from windlass.worker w where w.id = j.leased_by) as ends
     from unnest($1::uuid[], $2::int[]) as w(run_id, step)
     join workflow.workflow_run j on j.run_id = w.run_id and j.step = w.step
    where j.status in ('pending', 'leased') order by j.id for update of j),
@@ -87,10 +88,12 @@ select run_id, step, count(*) filter (where ends) as ended, count(*) filter (whe
   from done group by run_id, step
 
 -- name: keep_going
--- A run goes on: whoever still works for it need not stop, and works for this round now. What fails from here on is not
+-- Runs go on: whoever still works for one need not stop, and works for this round now. What fails from here on is not
 -- among what an earlier round left to be done again.
-update workflow.workflow_run set cancel_requested = false, epoch = $2 where id = any(array(
-  select id from workflow.workflow_run where run_id = $1 and not settled and epoch < $2 order by id for update))
+with busy as (
+  select j.id, w.round from unnest($1::uuid[], $2::int[]) as w(run_id, round)
+    join workflow.workflow_run j on j.run_id = w.run_id where not j.settled and j.epoch < w.round order by j.id for update of j)
+update workflow.workflow_run j set cancel_requested = false, epoch = busy.round from busy where j.id = busy.id
 
 -- name: expand
 -- Make items of a list: the value at a path of a step's result, of the run's input, or as given. The answer is how many,

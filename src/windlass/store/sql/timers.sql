@@ -22,6 +22,7 @@ delete from windlass.timer where run_id = any($1) and due_at + interval '0' <= w
 
 -- name: next_due
 -- How long until a job comes into line, a sleep ends, a run runs out of time?
-select (select run_at - windlass.now() from workflow.workflow_run where status = 'pending' and not due order by run_at limit 1),
+select (select run_at - windlass.now() from workflow.workflow_run
+         where status = 'pending' and not due and run_at < 'infinity' order by run_at limit 1),
        (select due_at - windlass.now() from windlass.timer order by due_at limit 1),
        (select expires_at - windlass.now() from windlass.run where state in ('pending', 'running') order by expires_at limit 1)

@@ -27,15 +27,16 @@ moved as (
 select id from born
 
 -- name: live
--- The live versions of these names.
-select w.name, w.id as workflow_id, v.id as version_id, v.number, w.enabled, v.fingerprint
+-- The live versions of these names, and what time it is: who starts a run wants to know both.
+select w.name, w.id as workflow_id, v.id as version_id, v.number, w.enabled, v.fingerprint, windlass.now() as now
   from windlass.workflow w
   join windlass.version v on v.workflow_id = w.id and v.number = w.live
  where w.org = $1 and w.name = any($2) and w.deleted_at is null
 
 -- name: documents
--- What these versions say, whoever published them.
-select id, document from windlass.version where id = any($1)
+-- What these versions say, whoever published them. A hidden one is the shape of compositions, whose name begins with their kind.
+select v.id, case when w.hidden then v.document || jsonb_build_object('primitive', split_part(w.name, '-', 1)) else v.document end as document
+  from windlass.version v join windlass.workflow w on w.id = v.workflow_id where v.id = any($1)
 
 -- name: get
 -- One workflow with a version of it: number $3, or the live one.
@@ -52,12 +53,12 @@ select w.name, w.id, v.id as version_id, w.live, w.enabled, v.document -> 'trigg
        w.created_at, w.updated_at
   from windlass.workflow w
   join windlass.version v on v.workflow_id = w.id and v.number = w.live
- where w.org = $1 and w.name > $2 and w.deleted_at is null
+ where w.org = $1 and w.name > $2 and w.deleted_at is null and not w.hidden
  order by w.name limit $3
 
 -- name: names
 -- The names there are, for suggestions.
-select name from windlass.workflow where org = $1 and deleted_at is null order by name limit $2
+select name from windlass.workflow where org = $1 and deleted_at is null and not hidden order by name limit $2
 
 -- name: name_of
 -- Who has this id?

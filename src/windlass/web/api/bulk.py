@@ -1,10 +1,7 @@
 """/runs/cancel and /runs/retry: many runs at once, those that a filter names, a bounded batch at a time."""
 
-from typing import Annotated
-from uuid import UUID
-
 from fastapi import APIRouter, Request
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
 from windlass.core.run import RunMove
 from windlass.engine import run_batches
@@ -12,29 +9,20 @@ from windlass.engine.run_batches import BATCH_LIMIT
 from windlass.engine.runs import Wanted
 from windlass.engine.unit import Unit
 from windlass.errors import Invalid
-from windlass.web.api import bodies
+from windlass.web.api import bodies, runs
 from windlass.web.api import schemas_runs as schemas
 from windlass.web.api.given import Open
-from windlass.web.api.runs import named
 from windlass.web.api.schemas import Data, told
 from windlass.web.api.schemas_runs import Batch
-from windlass.web.api.words import run_states
 
 router = APIRouter(prefix="/runs", tags=["runs"])
 
-Id = Annotated[UUID, Field(strict=False)]
-Moment = Annotated[AwareDatetime, Field(strict=False)]
 
-
-class Which(bodies.Asked):
+class Which(runs.Which, bodies.Asked):
     """Which runs: those that are all of this. Without a filter `all` must say that all are meant."""
 
     workflow: str | None = None
-    status: list[str] = Field(default=[], max_length=50)
-    labels: dict[str, str] = Field(default={})
-    inserted_after: Moment | None = None
-    inserted_before: Moment | None = None
-    before: Id | None = None
+    labels: dict[str, str] = Field(default={}, max_length=runs.MAX_LABELS)
     all: bool = False
     dry_run: bool = Field(default=False, description="Only count them.")
     limit: int = Field(default=100, ge=1, le=BATCH_LIMIT, description="How many at most in this batch.")
@@ -80,17 +68,10 @@ async def retry(unit: Open, request: Request) -> Data[Batch]:
 
 
 async def _wanted(unit: Unit, asked: Which) -> Wanted:
-    named_by = (asked.workflow, asked.status, asked.labels, asked.inserted_after, asked.inserted_before)
-    if not any(named_by) and not asked.all:
+    named_by = (asked.workflow, asked.status, asked.labels, asked.inserted_after, asked.inserted_before, asked.text)
+    if not any(named_by) and not asked.retrying and not asked.all:
         raise Invalid('say which runs, or {"all": true}', field="body")
-    return Wanted(
-        workflow=await named(unit, asked.workflow),
-        states=run_states(asked.status) or None,
-        labels=asked.labels,
-        before=asked.before,
-        created_after=asked.inserted_after,
-        created_before=asked.inserted_before,
-    )
+    return runs.wanted(asked, await runs.named(unit, asked.workflow), asked.labels)
 
 
 async def _count(unit: Unit, wanted: Wanted, move: RunMove) -> Data[Batch]:

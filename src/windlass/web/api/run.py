@@ -9,18 +9,14 @@ from windlass.core.document import PAYLOAD_LIMIT
 from windlass.engine import accounts, runs
 from windlass.web.api import bodies
 from windlass.web.api import schemas_runs as schemas
-from windlass.web.api import schemas_tasks as tasks
 from windlass.web.api.given import Open, RunId, naming_a_task
 from windlass.web.api.outputs import plain
-from windlass.web.api.paging import MAX_BIGINT, MAX_INT, Limit, place_of, place_text
+from windlass.web.api.paging import MAX_BIGINT, MAX_INT, Limit
 from windlass.web.api.schemas import Data, Listing, told
 from windlass.web.api.schemas_runs import Event, Explanation, Run, RunDetail
-from windlass.web.api.schemas_tasks import LogLine
 
 router = APIRouter(tags=["runs"])
 
-Cursor = Annotated[str | None, Query(max_length=500, description="Go on after this place.")]
-Index = Annotated[int | None, Query(ge=0, le=MAX_INT, description="Only of this instance, from 0.")]
 Attempt = Annotated[int | None, Query(ge=1, le=MAX_INT, description="Only of this attempt.")]
 
 
@@ -64,16 +60,6 @@ async def explain(unit: Open, run_id: RunId) -> Data[Explanation]:
 async def output(unit: Open, run_id: RunId) -> Data[Any]:
     """The output of its last task, or of its last tasks by name; null for what gave nothing."""
     return Data[Any](data=plain(await runs.output(unit, run_id)))
-
-
-@router.get("/{run_id}/logs", summary="Read the logs of a run", responses=told(404, 422))
-async def logs(
-    unit: Open, run_id: RunId, attempt: Attempt = None, after: Cursor = None, limit: Limit = 100
-) -> Listing[LogLine]:
-    """What the handlers of its tasks logged, in the order of time."""
-    found = await accounts.lines(unit, run_id, attempt=attempt, after=place_of(after), limit=limit)
-    next_ = place_text(found[-1][1].place) if len(found) == limit else None
-    return Listing[LogLine](data=[tasks.log_line(name, row) for name, row in found], next=next_)
 
 
 @router.post(

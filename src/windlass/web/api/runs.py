@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from windlass.engine import runs, workflows
+from windlass.engine.runs import Wanted
 from windlass.engine.unit import Unit
 from windlass.errors import Invalid
 from windlass.web.api import schemas_runs as schemas
@@ -19,18 +20,27 @@ from windlass.web.api.words import run_states
 router = APIRouter(tags=["runs"])
 
 MAX_LABELS = 64
+Id = Annotated[UUID, Field(strict=False)]  # in a body they are texts
+Moment = Annotated[AwareDatetime, Field(strict=False)]
 
 
-class Filters(BaseModel):
-    """Which runs: those that are all of this."""
+class Which(BaseModel):
+    """Which runs: those that are all of this. Lists have it in the query, bulk requests in the body."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     status: list[str] = Field(default=[], max_length=50, description="May be repeated; `success` means completed.")
+    inserted_after: Moment | None = Field(default=None, description="Not before this time.")
+    inserted_before: Moment | None = Field(default=None, description="Before this time.")
+    text: str | None = Field(
+        default=None, max_length=255, description="An id, a workflow's name, or a label's key or value begins with it."
+    )
+    retrying: bool = Field(default=False, description="Only those with a task that waits for its next attempt.")
+    before: Id | None = Field(default=None, description="Go on below this run.")
+
+
+class Filters(Which):
     label: list[str] = Field(default=[], max_length=MAX_LABELS, description="KEY=VALUE; may be repeated.")
-    inserted_after: AwareDatetime | None = Field(default=None, description="Not before this time.")
-    inserted_before: AwareDatetime | None = Field(default=None, description="Before this time.")
-    before: UUID | None = Field(default=None, description="Go on below this run.")
     limit: int = Field(default=50, ge=1, le=PAGE_LIMIT, description="How many at most.")
 
 
@@ -56,18 +66,22 @@ async def named(unit: Unit, ref: str | None) -> str | None:
 
 
 async def _list(unit: Unit, filters: Filters, workflow: str | None) -> Listing[Run]:
-    page = await runs.list_(
-        unit,
-        workflow=workflow,
-        states=run_states(filters.status) or None,
-        labels=_labels(filters.label),
-        before=filters.before,
-        created_after=filters.inserted_after,
-        created_before=filters.inserted_before,
-        limit=filters.limit,
-    )
+    page = await runs.find(unit, wanted(filters, workflow, _labels(filters.label)), limit=filters.limit)
     next_ = None if page.next is None else str(page.next)
     return Listing[Run](data=[schemas.line(row) for row in page.runs], next=next_)
+
+
+def wanted(asked: Which, workflow: str | None, labels: dict[str, str]) -> Wanted:
+    return Wanted(
+        workflow=workflow,
+        states=run_states(asked.status) or None,
+        labels=labels,
+        before=asked.before,
+        created_after=asked.inserted_after,
+        created_before=asked.inserted_before,
+        text=asked.text,
+        retrying=asked.retrying,
+    )
 
 
 def _labels(given: list[str]) -> dict[str, str]:

@@ -88,7 +88,9 @@ class RunDetail(Run):
     model_config = ConfigDict(
         json_schema_extra={
             "examples": [
-                LINE | {"duration_ms": 3000, "input": {"order_id": 123}, "reason": None, "tasks": {"charge": CHARGE}}
+                LINE
+                | {"duration_ms": 3000, "input": {"order_id": 123}, "reason": None, "cursor": "7312+0"}
+                | {"tasks": {"charge": CHARGE}}
             ]
         }
     )
@@ -96,6 +98,7 @@ class RunDetail(Run):
     duration_ms: int | None
     input: Any
     reason: str | None = Field(description="Why it was cancelled or ended early.")
+    cursor: str | None = Field(default=None, description="What happens from here on: `/stream?after=` this.")
     tasks: dict[str, Task] = Field(description="By name, in the order of the definition.")
 
 
@@ -243,6 +246,7 @@ def _detail(account: Account) -> dict[str, Any]:
         "duration_ms": milliseconds(account.took),
         "input": account.input,
         "reason": account.reason,
+        "cursor": account.cursor,
         "tasks": {step.step.name: task(step, account.now) for step in account.steps},
     }
 

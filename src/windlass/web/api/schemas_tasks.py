@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import ConfigDict, Field
 
 from windlass.core.account import StepAccount
+from windlass.core.remark import remark
 from windlass.core.run import OPEN, Fan, Letter
 from windlass.core.step import HookAction, SleepAction
 from windlass.engine.accounts import RunLine
@@ -39,6 +40,7 @@ class Task(Shown):
     max_attempts: int | None = None
     error: str | None = Field(default=None, description="Of the last attempt that failed.")
     reason: str | None = Field(default=None, description="Why it was skipped, failed, ran, or waits.")
+    remark: str = Field(default="", description="What is worth knowing at a glance: progress, next attempt, error.")
     is_truncated: bool = Field(default=False, description="The answer was too large and was cut.")
     wake_at: datetime | None = Field(default=None, description="When it will go on, or stop waiting.")
     worker: str | None = None
@@ -163,11 +165,12 @@ def _fields(step: StepAccount, now: datetime) -> dict[str, Any]:
         "max_attempts": job.max_attempts if job else None,
         "error": spoiled.error if spoiled else None,
         "reason": step.reason or step.held,
+        "remark": remark(step),
         "is_truncated": answer is not None and answer.is_truncated,
         "wake_at": step.wakes_at,
         "worker": job.worker if job else None,
         "child_run_id": str(step.below.id) if step.below else None,
-        "instances": _counts(step.fan) if step.fan else None,
+        "instances": counts(step.fan) if step.fan else None,
     }
 
 
@@ -182,7 +185,7 @@ def _began(step: StepAccount) -> datetime | None:
     return step.began_at
 
 
-def _counts(fan: Fan) -> Counts:
+def counts(fan: Fan) -> Counts:
     return Counts(
         count=fan.count,
         pending=fan.count - fan.ended - fan.active,

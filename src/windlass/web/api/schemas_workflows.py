@@ -7,9 +7,12 @@ from pydantic import ConfigDict, Field
 
 from windlass.core import duration
 from windlass.core.definition import parse
+from windlass.engine.stats import WorkflowStats
 from windlass.engine.triggers import ScheduleRow
 from windlass.engine.workflows import VersionRow, WorkflowLine, WorkflowRow
+from windlass.web.api import schemas_stats
 from windlass.web.api.schemas import WORKFLOW_ID, Shown
+from windlass.web.api.schemas_stats import STATS, WorkflowNumbers
 
 SUMMARY: dict[str, Any] = {
     "id": WORKFLOW_ID,
@@ -52,6 +55,14 @@ class Workflow(Shown):
     timezone: str | None = None
 
 
+class ListedWorkflow(Workflow):
+    """A workflow in a list, with its last runs in numbers."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [SUMMARY | {"stats": STATS}]})
+
+    stats: WorkflowNumbers
+
+
 class PublishedWorkflow(Workflow):
     """What publishing made. The address of a workflow with a webhook trigger is told once, when it is made."""
 
@@ -77,7 +88,7 @@ class VersionDetail(Version):
     definition: dict[str, Any]
 
 
-class Schedule(Shown):
+class WorkflowSchedule(Shown):
     """What the clock does for it. No next tick: it is paused or disabled, or the times are over."""
 
     cron: str
@@ -99,7 +110,7 @@ class WorkflowDetail(Workflow):
             "examples": [
                 SUMMARY
                 | {"max_duration": "30d", "concurrency": None, "labels": {}, "tasks": {"charge": CHARGE}}
-                | {"versions": [VERSION], "schedule": None}
+                | {"versions": [VERSION], "schedule": None, "stats": STATS}
             ]
         }
     )
@@ -109,7 +120,8 @@ class WorkflowDetail(Workflow):
     labels: dict[str, str]
     tasks: dict[str, dict[str, Any]] = Field(description="By name, in the order of the definition.")
     versions: list[Version] = Field(description="The latest ten, newest first.")
-    schedule: Schedule | None
+    schedule: WorkflowSchedule | None
+    stats: WorkflowNumbers
 
 
 class Difference(Shown):
@@ -128,8 +140,9 @@ class Difference(Shown):
     lines: list[str]
 
 
-def line(row: WorkflowLine) -> Workflow:
-    return Workflow(**_words(row), task_count=row.steps, description=row.description, **_trigger(row.trigger))
+def line(row: WorkflowLine, stats: WorkflowStats) -> ListedWorkflow:
+    told = {"task_count": row.steps, "description": row.description, **_trigger(row.trigger)}
+    return ListedWorkflow(**_words(row), **told, stats=schemas_stats.numbers(stats))
 
 
 def summary(row: WorkflowRow) -> Workflow:
@@ -140,7 +153,9 @@ def published(row: WorkflowRow, *, changed: bool, webhook_url: str | None) -> Pu
     return PublishedWorkflow(**_summary(row), changed=changed, webhook_url=webhook_url)
 
 
-def detail(row: WorkflowRow, versions: list[VersionRow], schedule: ScheduleRow | None) -> WorkflowDetail:
+def detail(
+    row: WorkflowRow, versions: list[VersionRow], schedule: ScheduleRow | None, stats: WorkflowStats
+) -> WorkflowDetail:
     workflow = parse(row.document)
     tasks = {task["name"]: {k: v for k, v in task.items() if k != "name"} for task in workflow.to_document()["tasks"]}
     return WorkflowDetail(
@@ -151,6 +166,7 @@ def detail(row: WorkflowRow, versions: list[VersionRow], schedule: ScheduleRow |
         tasks=tasks,
         versions=[version(one) for one in versions],
         schedule=_schedule(schedule),
+        stats=schemas_stats.numbers(stats),
     )
 
 
@@ -196,10 +212,10 @@ def _trigger(trigger: Any) -> dict[str, Any]:
     return {"trigger": "cron", "cron_expression": trigger["cron"], "timezone": trigger["timezone"]}
 
 
-def _schedule(row: ScheduleRow | None) -> Schedule | None:
+def _schedule(row: ScheduleRow | None) -> WorkflowSchedule | None:
     if row is None:
         return None
-    return Schedule(
+    return WorkflowSchedule(
         cron=row.cron,
         timezone=row.timezone,
         input=row.input,

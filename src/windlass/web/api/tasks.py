@@ -1,4 +1,4 @@
-"""/runs/{run_id}/tasks: what became of each task, its instances, its output and its logs."""
+"""/runs/{run_id}/tasks: what became of each task, its instances and its output."""
 
 from typing import Annotated, Any
 
@@ -8,10 +8,9 @@ from windlass.engine import accounts, runs
 from windlass.web.api import schemas_tasks as schemas
 from windlass.web.api.given import Open, RunId, naming_a_task
 from windlass.web.api.outputs import plain
-from windlass.web.api.paging import MAX_INT, Limit, place_of, place_text
-from windlass.web.api.run import Attempt, Cursor, Index
+from windlass.web.api.paging import MAX_INT, Limit
 from windlass.web.api.schemas import Data, Listing, told
-from windlass.web.api.schemas_tasks import Instance, LogLine, NamedTask
+from windlass.web.api.schemas_tasks import Instance, NamedTask
 
 router = APIRouter(prefix="/{run_id}/tasks", tags=["tasks"])
 
@@ -53,21 +52,3 @@ async def output(unit: Open, run_id: RunId, task: TaskName) -> Data[Any]:
     """A job's result, the body of an answer or of a callback; of a fanned-out task the list by index."""
     with naming_a_task():
         return Data[Any](data=plain(await runs.step_output(unit, run_id, task)))
-
-
-@router.get("/{task}/logs", summary="Read the logs of a task", responses=told(404, 422))
-async def logs(
-    unit: Open,
-    run_id: RunId,
-    task: TaskName,
-    index: Index = None,
-    attempt: Attempt = None,
-    after: Cursor = None,
-    limit: Limit = 100,
-) -> Listing[LogLine]:
-    """What its handler logged, in the order of time; of all instances and attempts unless one is named."""
-    start = place_of(after)
-    with naming_a_task():
-        found = await accounts.lines(unit, run_id, step=task, index=index, attempt=attempt, after=start, limit=limit)
-    next_ = place_text(found[-1][1].place) if len(found) == limit else None
-    return Listing[LogLine](data=[schemas.log_line(name, row) for name, row in found], next=next_)

@@ -26,6 +26,21 @@ class TaskStatus(StrEnum):
     CANCELLED = "cancelled"
 
 
+class WorkerStatus(StrEnum):
+    RUNNING = "running"
+    DRAINING = "draining"
+    STOPPED = "stopped"
+    SILENT = "silent"
+
+
+JOB_ALIASES: Mapping[str, JobState] = {
+    **{state.value: state for state in JobState},
+    "running": JobState.LEASED,
+    "success": JobState.SUCCEEDED,
+    "completed": JobState.SUCCEEDED,
+    "canceled": JobState.CANCELLED,
+}
+
 RUN_ALIASES: Mapping[str, RunState] = {
     **{state.value: state for state in RunState},
     "success": RunState.COMPLETED,
@@ -61,6 +76,17 @@ TYPES: Mapping[type[Action], str] = {
     ChildAction: "workflow",
 }
 
+# What a line of the inbox's trail means to the task or job it is about.
+HAPPENINGS: Mapping[str, str] = {
+    "created": "queued",
+    "leased": "running",
+    "started": "running",
+    "retried": "retrying",
+    "succeeded": "success",
+    "failed": "failed",
+    "cancelled": "cancelled",
+}
+
 _ACTIVE: Mapping[type[Action], TaskStatus] = {SleepAction: TaskStatus.SLEEPING, HookAction: TaskStatus.WAITING}
 _EVENTS: Mapping[str, str] = {WORDS[letter]: word.value for letter, word in LETTERS.items()}
 
@@ -73,6 +99,22 @@ def run_states(words: Iterable[str]) -> list[str]:
             known = ", ".join(RunState)
             raise Invalid(f"status is {word[:100]!r}: one of {known} (or success, for completed)", field="status")
     return list(dict.fromkeys(state.value for _, state in asked if state is not None))
+
+
+def job_states(words: Iterable[str]) -> list[str]:
+    """The inbox's, for any of the words a caller may use."""
+    asked = [(word, JOB_ALIASES.get(word.lower())) for word in words]
+    for word, state in asked:
+        if state is None:
+            known = ", ".join(JobState)
+            raise Invalid(f"status is {word[:100]!r}: one of {known} (or running, for leased)", field="status")
+    return list(dict.fromkeys(state.value for _, state in asked if state is not None))
+
+
+def worker_status(state: str, *, alive: bool) -> WorkerStatus:
+    """Who said goodbye is not silent."""
+    known = WorkerStatus(state)
+    return known if alive or known is WorkerStatus.STOPPED else WorkerStatus.SILENT
 
 
 def task_status(letter: Letter, action: Action, code: str | None = None) -> TaskStatus:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 
 from windlass.app import Windlass
-from windlass.engine import triggers, workflows
+from windlass.engine import stats, triggers, workflows
 from windlass.engine.unit import Unit
 from windlass.engine.workflows import Published
 from windlass.errors import Invalid, InvalidWorkflow, NotFound
@@ -16,6 +16,7 @@ from windlass.web.api.paging import MAX_INT, Limit
 from windlass.web.api.schemas import Data, Listing, told
 from windlass.web.api.schemas_workflows import (
     Difference,
+    ListedWorkflow,
     PublishedWorkflow,
     Version,
     VersionDetail,
@@ -58,10 +59,11 @@ async def list_(
     unit: Open,
     after: Annotated[str, Query(max_length=100, description="Go on after this name.")] = "",
     limit: Limit = 50,
-) -> Listing[Workflow]:
-    """By name."""
+) -> Listing[ListedWorkflow]:
+    """By name, with their last runs in numbers."""
     page = await workflows.list_(unit, after=after, limit=limit)
-    return Listing[Workflow](data=[schemas.line(row) for row in page.workflows], next=page.next)
+    numbers = await stats.of_workflows(unit, [row.id for row in page.workflows])
+    return Listing[ListedWorkflow](data=[schemas.line(row, numbers[row.id]) for row in page.workflows], next=page.next)
 
 
 @router.post(
@@ -73,24 +75,25 @@ async def list_(
 )
 async def publish(app: App, request: Request, response: Response) -> Data[PublishedWorkflow]:
     """Upsert by name: 201 for a new name, else 200; what equals the live version makes no new one."""
-    made, shown = await _publish(app, await _document(request))
+    made, shown = await _publish(app, await document_of(request))
     response.status_code = 201 if made.created else 200
     return shown
 
 
 @router.get("/{ref}", summary="Get a workflow", responses=told(404))
 async def get(unit: Open, name: Name) -> Data[WorkflowDetail]:
-    """The definition with its tasks, the latest versions, the next tick."""
+    """The definition with its tasks, the latest versions, the next tick, the last runs in numbers."""
     row = await workflows.get(unit, name)
     versions = await workflows.versions(unit, name, limit=SHOWN_VERSIONS)
     schedule = None if isinstance(row.document["trigger"], str) else await _schedule(unit, name)
-    return Data[WorkflowDetail](data=schemas.detail(row, versions.versions, schedule))
+    numbers = (await stats.of_workflows(unit, [row.id]))[row.id]
+    return Data[WorkflowDetail](data=schemas.detail(row, versions.versions, schedule, numbers))
 
 
 @router.put("/{ref}", summary="Replace a workflow", openapi_extra=BODY, responses=told(404, 413, 422))
 async def replace(app: App, unit: Open, name: Name, request: Request) -> Data[PublishedWorkflow]:
     """A new version of one that exists. Runs under way go on with theirs."""
-    document = await _document(request)
+    document = await document_of(request)
     if isinstance(document, dict) and document.setdefault("name", name) != name:
         raise Invalid(f"name is {document['name']!r}: it must be {name!r}, or be left out", field="name")
     await workflows.get(unit, name)
@@ -141,8 +144,8 @@ async def diff(
     return Data[Difference](data=schemas.difference(old, new, lines))
 
 
-async def _document(request: Request) -> Any:
-    document = await bodies.value(request, limit=DOCUMENT_LIMIT, unique=True)
+async def document_of(request: Request) -> Any:
+    document = await bodies.value(request, limit=DOCUMENT_LIMIT)
     if not isinstance(document, dict):
         raise InvalidWorkflow([("body", "a workflow is an object with a name and tasks")])
     return document

@@ -1,0 +1,134 @@
+"""The two clients: one that blocks, one for `async` code. The same operations, described once in the groups below."""
+
+import os
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from windlass.client.calls import NOTHING, Call, given, one
+from windlass.client.jobs import DeadLetters, Jobs
+from windlass.client.operation import Group, W, operation, streaming
+from windlass.client.runs import Runs
+from windlass.client.tasks import Tasks
+from windlass.client.transport import AsyncTransport, Options, SyncTransport
+from windlass.client.upkeep import Queues, Schedules, Workers
+from windlass.client.values_jobs import Stats
+from windlass.client.values_runs import StartedRun
+from windlass.client.workflows import Workflows
+from windlass.errors import Invalid
+
+DEFAULT_URL = "http://127.0.0.1:8080"
+
+
+class Operations(Group[W]):
+    """Everything a server can be asked, by noun."""
+
+    def __init__(self, transport: W) -> None:
+        super().__init__(transport)
+        self.workflows = Workflows(transport)
+        self.runs = Runs(transport)
+        self.tasks = Tasks(transport)
+        self.jobs = Jobs(transport)
+        self.dead_letters = DeadLetters(transport)
+        self.schedules = Schedules(transport)
+        self.queues = Queues(transport)
+        self.workers = Workers(transport)
+
+    @operation
+    def start(
+        self,
+        workflow: str,
+        input: Any = NOTHING,  # noqa: A002
+        *,
+        idempotency_key: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        max_duration: timedelta | float | str | None = None,
+        wait: float | None = None,
+    ) -> Call[StartedRun]:
+        """Start a run; a known key answers with the run that has it. `wait`: so many seconds (60 at most) for its end,
+        and what it gave."""
+        seconds = max_duration.total_seconds() if isinstance(max_duration, timedelta) else max_duration
+        order = given({"labels": labels, "max_duration": seconds, "input": input})
+        if input is None:
+            order["input"] = None
+        return one(
+            StartedRun,
+            "POST",
+            "/workflows/{ref}/runs",
+            {"ref": workflow},
+            query={"wait": wait},
+            body=order,
+            headers={} if idempotency_key is None else {"Idempotency-Key": idempotency_key},
+            patience=wait or 0.0,
+        )
+
+    @operation
+    def stats(self) -> Call[Stats]:
+        """An overview in one request."""
+        return one(Stats, "GET", "/stats")
+
+    @streaming
+    def stream(self, *, workflow: str | None = None, kind: Sequence[str] = (), after: str | None = None) -> Call[None]:
+        """What happens, as it happens; `kind` is run, task or job. A lost connection is taken up where it was."""
+        query = given({"workflow": workflow, "kind": list(kind), "after": after})
+        return Call("GET", "/stream", lambda _: None, query=query)
+
+
+class Client(Operations[SyncTransport]):
+    """Blocks. `url` and `key` are WINDLASS_URL and WINDLASS_API_KEY if they are left out."""
+
+    def __init__(
+        self, url: str | None = None, *, key: str | None = None, timeout: float = 30.0, retries: int = 3
+    ) -> None:
+        super().__init__(SyncTransport(_options(url, key, timeout, retries)))
+
+    def close(self) -> None:
+        self.transport.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class AsyncClient(Operations[AsyncTransport]):
+    """The same for `async` code: operations are awaited, lists and streams are read with `async for`."""
+
+    def __init__(
+        self, url: str | None = None, *, key: str | None = None, timeout: float = 30.0, retries: int = 3
+    ) -> None:
+        super().__init__(AsyncTransport(_options(url, key, timeout, retries)))
+
+    async def close(self) -> None:
+        await self.transport.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+def _options(url: str | None, key: str | None, timeout: float, retries: int) -> Options:
+    found = (url or os.environ.get("WINDLASS_URL", "") or DEFAULT_URL).strip().rstrip("/")
+    secret = key or os.environ.get("WINDLASS_API_KEY", "").partition(",")[0].strip() or None
+    if secret is not None and not (secret.isascii() and secret.isprintable()):
+        raise Invalid("the key has characters that cannot stand in a header", field="key")
+    return Options(url=checked(found), key=secret, timeout=timeout, retries=retries)
+
+
+def checked(url: str) -> str:
+    """An address of a server, or a sentence."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        raise Invalid(f"url is {url!r}: {error}", field="url") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise Invalid(f"url is {url!r}: it must look like http://127.0.0.1:8080", field="url")
+    return url.removesuffix("/api/v1")

@@ -1,0 +1,181 @@
+"""/jobs and /dead-letters: submit, look, steer, and tidy up what failed."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from windlass.client.calls import NOTHING, Call, Page, given, one, page
+from windlass.client.operation import Group, W, downwards, operation, upwards
+from windlass.client.values_jobs import (
+    DeadLetterBatch,
+    DeadLetterGroup,
+    Job,
+    JobDetail,
+    JobEvent,
+    JobLogLine,
+    SubmittedJobs,
+)
+
+JOB = "/jobs/{job_id}"
+
+
+class Jobs(Group[W]):
+    @operation
+    def submit(
+        self,
+        type: str,  # noqa: A002 - the domain's word
+        payload: Any = NOTHING,
+        *,
+        queue: str | None = None,
+        priority: int | None = None,
+        run_at: datetime | None = None,
+        delay: timedelta | float | str | None = None,
+        max_attempts: int | None = None,
+        retry: Mapping[str, Any] | None = None,
+        timeout: timedelta | float | str | None = None,
+        idempotency_key: str | None = None,
+        tags: Sequence[str] = (),
+        meta: Mapping[str, Any] | None = None,
+    ) -> Call[JobDetail]:
+        """Record a job; a known idempotency key answers with the job that has it."""
+        body = given(
+            {
+                "type": type,
+                "payload": payload,
+                "queue": queue,
+                "priority": priority,
+                "run_at": run_at.isoformat() if run_at is not None else None,
+                "delay": _span(delay),
+                "max_attempts": max_attempts,
+                "retry": retry,
+                "timeout": _span(timeout),
+                "tags": list(tags) or None,
+                "meta": meta,
+            }
+        )
+        headers = {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
+        return one(JobDetail, "POST", "/jobs", body=body, headers=headers)
+
+    @operation
+    def submit_many(self, jobs: Iterable[Mapping[str, Any]]) -> Call[SubmittedJobs]:
+        """All or none; each is a mapping with `type` and whatever else `submit` takes, as JSON has it."""
+        return one(SubmittedJobs, "POST", "/jobs/batch", body={"jobs": [dict(job) for job in jobs]})
+
+    @downwards
+    def list(
+        self,
+        *,
+        status: Sequence[str] = (),
+        queue: str | None = None,
+        type: str | None = None,  # noqa: A002
+        tag: str | None = None,
+        run: str | None = None,
+        before: int | None = None,
+        limit: int | None = None,
+    ) -> Call[Page[Job]]:
+        """Newest first. `type` is a LIKE pattern: billing.%"""
+        wanted = {"queue": queue, "type": type, "tag": tag, "run": run, "before": before, "limit": limit}
+        return page(Job, "/jobs", status=[*status], **wanted)
+
+    @operation
+    def get(self, job_id: str) -> Call[JobDetail]:
+        return one(JobDetail, "GET", JOB, {"job_id": job_id})
+
+    @operation
+    def cancel(self, job_id: str, *, reason: str | None = None) -> Call[JobDetail]:
+        return one(JobDetail, "POST", f"{JOB}/cancel", {"job_id": job_id}, body=given({"reason": reason}))
+
+    @operation
+    def retry(self, job_id: str) -> Call[JobDetail]:
+        """Start a failed or cancelled job over."""
+        return one(JobDetail, "POST", f"{JOB}/retry", {"job_id": job_id})
+
+    @operation
+    def delete(self, job_id: str) -> Call[None]:
+        """Hide it; what waits is not run any more."""
+        return Call("DELETE", JOB, lambda _: None, {"job_id": job_id})
+
+    @upwards
+    def events(self, job_id: str, *, after: int | None = None, limit: int | None = None) -> Call[Page[JobEvent]]:
+        """The trail, oldest first."""
+        return page(JobEvent, f"{JOB}/events", {"job_id": job_id}, after=after, limit=limit)
+
+    @upwards
+    def logs(
+        self, job_id: str, *, attempt: int | None = None, after: str | None = None, limit: int | None = None
+    ) -> Call[Page[JobLogLine]]:
+        """What its handler logged."""
+        return page(JobLogLine, f"{JOB}/logs", {"job_id": job_id}, attempt=attempt, after=after, limit=limit)
+
+
+class DeadLetters(Group[W]):
+    """Jobs that failed for good and that nobody started over."""
+
+    @downwards
+    def list(
+        self,
+        *,
+        type: str | None = None,  # noqa: A002
+        queue: str | None = None,
+        error: str | None = None,
+        of_runs: bool | None = None,
+        before: int | None = None,
+        limit: int | None = None,
+    ) -> Call[Page[DeadLetterGroup]]:
+        """Grouped by type, queue and error."""
+        return page(DeadLetterGroup, "/dead-letters", **_filters(locals()))
+
+    @downwards
+    def jobs(
+        self,
+        *,
+        type: str | None = None,  # noqa: A002
+        queue: str | None = None,
+        error: str | None = None,
+        of_runs: bool | None = None,
+        before: int | None = None,
+        limit: int | None = None,
+    ) -> Call[Page[Job]]:
+        """One by one."""
+        return page(Job, "/dead-letters/jobs", **_filters(locals()))
+
+    @operation
+    def retry(
+        self,
+        *,
+        type: str | None = None,  # noqa: A002
+        queue: str | None = None,
+        error: str | None = None,
+        of_runs: bool | None = None,
+        before: int | None = None,
+        all: bool | None = None,  # noqa: A002 - the API's word
+        dry_run: bool | None = None,
+        limit: int | None = None,
+    ) -> Call[DeadLetterBatch]:
+        """Start a batch of them over; `all=True` for no filter, `dry_run=True` to count them."""
+        return one(DeadLetterBatch, "POST", "/dead-letters/retry", body=_filters(locals()))
+
+    @operation
+    def drop(
+        self,
+        *,
+        type: str | None = None,  # noqa: A002
+        queue: str | None = None,
+        error: str | None = None,
+        of_runs: bool | None = None,
+        before: int | None = None,
+        all: bool | None = None,  # noqa: A002 - the API's word
+        dry_run: bool | None = None,
+        limit: int | None = None,
+    ) -> Call[DeadLetterBatch]:
+        """Hide a batch of them."""
+        return one(DeadLetterBatch, "POST", "/dead-letters/drop", body=_filters(locals()))
+
+
+def _filters(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """From the arguments of a method: those that were given."""
+    return {name: value for name, value in arguments.items() if name != "self" and value is not None}
+
+
+def _span(value: timedelta | float | str | None) -> float | str | None:
+    return value.total_seconds() if isinstance(value, timedelta) else value

@@ -1,0 +1,189 @@
+"""/runs: look at runs, wait for them, steer them, one by one or many at a time."""
+
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from windlass.client.calls import NOTHING, Call, Flow, Page, Pause, given, one, page, performed
+from windlass.client.operation import Group, W, conversation, downwards, operation, streaming, upwards
+from windlass.client.values_runs import Batch, Explanation, Run, RunDetail, RunEvent, Span, TaskLogLine
+from windlass.client.values_workflows import Graph
+
+LOOK = 0.1, 2.0  # seconds between two looks at a run that is waited for: at first, and at most
+RUN = "/runs/{run_id}"
+
+
+class Runs(Group[W]):
+    @downwards
+    def list(
+        self,
+        *,
+        workflow: str | None = None,
+        status: Sequence[str] = (),
+        labels: Mapping[str, str] | None = None,
+        inserted_after: datetime | None = None,
+        inserted_before: datetime | None = None,
+        text: str | None = None,
+        retrying: bool | None = None,
+        before: str | None = None,
+        limit: int | None = None,
+    ) -> Call[Page[Run]]:
+        """Newest first."""
+        return page(
+            Run,
+            "/runs",
+            workflow=workflow,
+            status=list(status),
+            label=[f"{key}={value}" for key, value in (labels or {}).items()],
+            inserted_after=inserted_after,
+            inserted_before=inserted_before,
+            text=text,
+            retrying=retrying,
+            before=before,
+            limit=limit,
+        )
+
+    @operation
+    def get(self, run_id: str) -> Call[RunDetail]:
+        """With what became of each task."""
+        return got(run_id)
+
+    @conversation
+    def wait(self, run_id: str, *, timeout: float | None = None) -> Flow[RunDetail]:
+        """Until it has ended. `TimeoutError` after so many seconds; the run goes on."""
+        options = self.transport.options
+        over = None if timeout is None else time.monotonic() + timeout
+        pause, longest = LOOK
+        while not (run := (yield from performed(got(run_id), options.url, options.retries))).has_ended:
+            left = longest if over is None else over - time.monotonic()
+            if left <= 0:
+                raise TimeoutError(f"run {run_id} is still {run.status} after {timeout:g} s, and goes on")
+            yield Pause(min(pause, left))
+            pause = min(pause * 1.5, longest)
+        return run
+
+    @operation
+    def output(self, run_id: str) -> Call[Any]:
+        """What its last task gave, or its last tasks by name."""
+        return Call("GET", f"{RUN}/output", lambda answer: answer["data"], {"run_id": run_id})
+
+    @upwards
+    def events(self, run_id: str, *, after: int | None = None, limit: int | None = None) -> Call[Page[RunEvent]]:
+        """The trail, oldest first."""
+        return page(RunEvent, f"{RUN}/events", {"run_id": run_id}, after=after, limit=limit)
+
+    @operation
+    def explain(self, run_id: str) -> Call[Explanation]:
+        """Why each task ran, waits, was skipped or failed, in sentences."""
+        return one(Explanation, "GET", f"{RUN}/explain", {"run_id": run_id})
+
+    @upwards
+    def logs(
+        self,
+        run_id: str,
+        *,
+        attempt: int | None = None,
+        tail: int | None = None,
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> Call[Page[TaskLogLine]]:
+        """What the handlers of its tasks logged, in the order of time; with `tail` only the last so many lines."""
+        wanted = {"attempt": attempt, "tail": tail, "after": after, "limit": limit}
+        return page(TaskLogLine, f"{RUN}/logs", {"run_id": run_id}, **wanted)
+
+    @operation
+    def log_text(self, run_id: str, *, attempt: int | None = None) -> Call[str]:
+        """All lines as text, task by task."""
+        query = given({"attempt": attempt, "format": "text"})
+        return Call("GET", f"{RUN}/logs", str, {"run_id": run_id}, query)
+
+    @streaming
+    def follow_logs(
+        self, run_id: str, *, attempt: int | None = None, tail: int | None = None, after: str | None = None
+    ) -> Call[None]:
+        """Lines as they come, until the run has ended: `data` of events `line`."""
+        query = given({"attempt": attempt, "tail": tail, "after": after})
+        return Call("GET", f"{RUN}/logs/stream", lambda _: None, {"run_id": run_id}, query)
+
+    @operation
+    def graph(self, run_id: str) -> Call[Graph]:
+        """Tasks and edges of the version that it runs."""
+        return one(Graph, "GET", f"{RUN}/graph", {"run_id": run_id})
+
+    @upwards
+    def timeline(self, run_id: str) -> Call[Page[Span]]:
+        """When its tasks were queued, running, in backoff, sleeping or waiting."""
+        return page(Span, f"{RUN}/timeline", {"run_id": run_id})
+
+    @streaming
+    def stream(self, run_id: str, *, after: str | None = None) -> Call[None]:
+        """What happens to it, as it happens, until it has ended; `after` is `RunDetail.cursor` or an event's id."""
+        return Call("GET", f"{RUN}/stream", lambda _: None, {"run_id": run_id}, given({"after": after}))
+
+    @operation
+    def cancel(self, run_id: str, *, reason: str | None = None) -> Call[Run]:
+        return one(Run, "POST", f"{RUN}/cancel", {"run_id": run_id}, body=given({"reason": reason}))
+
+    @operation
+    def retry(self, run_id: str) -> Call[Run]:
+        """Do again what failed and what hung on it; what succeeded is kept."""
+        return one(Run, "POST", f"{RUN}/retry", {"run_id": run_id})
+
+    @operation
+    def rerun(self, run_id: str, task: str, *, input: Any = NOTHING) -> Call[Run]:  # noqa: A002
+        """Do a task and everything after it again, with another input if one is given."""
+        changed = {} if input is NOTHING else {"input": input}
+        return one(Run, "POST", f"{RUN}/rerun", {"run_id": run_id}, body={"from": task, **changed})
+
+    @operation
+    def cancel_many(
+        self,
+        *,
+        workflow: str | None = None,
+        status: Sequence[str] = (),
+        labels: Mapping[str, str] | None = None,
+        inserted_after: datetime | None = None,
+        inserted_before: datetime | None = None,
+        text: str | None = None,
+        retrying: bool | None = None,
+        before: str | None = None,
+        all: bool | None = None,  # noqa: A002 - the API's word
+        dry_run: bool | None = None,
+        limit: int | None = None,
+        reason: str | None = None,
+    ) -> Call[Batch]:
+        """A batch of those that all of this is true of; `all=True` for no filter, `dry_run=True` to count them."""
+        return one(Batch, "POST", "/runs/cancel", body=_which(locals()))
+
+    @operation
+    def retry_many(
+        self,
+        *,
+        workflow: str | None = None,
+        status: Sequence[str] = (),
+        labels: Mapping[str, str] | None = None,
+        inserted_after: datetime | None = None,
+        inserted_before: datetime | None = None,
+        text: str | None = None,
+        retrying: bool | None = None,
+        before: str | None = None,
+        all: bool | None = None,  # noqa: A002 - the API's word
+        dry_run: bool | None = None,
+        limit: int | None = None,
+    ) -> Call[Batch]:
+        """A batch of the failed and timed out ones that all of this is true of."""
+        return one(Batch, "POST", "/runs/retry", body=_which(locals()))
+
+
+def got(run_id: str) -> Call[RunDetail]:
+    return one(RunDetail, "GET", RUN, {"run_id": run_id})
+
+
+def _which(filters: Mapping[str, Any]) -> dict[str, object]:
+    """A filter as a body has it, from the arguments of a method."""
+    said = {name: value for name, value in filters.items() if name != "self" and value not in (None, ())}
+    return {
+        name: value.isoformat() if isinstance(value, datetime) else list(value) if name == "status" else value
+        for name, value in said.items()
+    }

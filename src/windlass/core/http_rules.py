@@ -1,0 +1,71 @@
+"""What an HTTP request may be: rules that definitions are held to early, as far as they are literal, and that whoever
+sends it holds the finished request to."""
+
+import re
+from ipaddress import ip_address
+
+from windlass.errors import Invalid
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+# Headers that make a message what it is: they belong to the connection.
+CONNECTION_HEADERS = frozenset(
+    {"host", "content-length", "transfer-encoding", "connection", "keep-alive", "proxy-connection"}
+    | {"upgrade", "te", "trailer", "expect"}
+)
+
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,255}").fullmatch
+_NUMBER = re.compile(r"(?:\d+|0[xX][0-9a-fA-F]*)").fullmatch
+
+
+def check_address(scheme: str, authority: str, host: str | None, port: int | None) -> None:
+    """The parts of an address, as its parser found them. The port is a number, or there is none that makes sense."""
+    if scheme not in ("http", "https"):
+        raise Invalid("the address must begin with http:// or https://", field="url")
+    if "@" in authority:
+        raise Invalid("the address has a user or a password in it: send an Authorization header instead", field="url")
+    if not host:
+        raise Invalid("the address has no host", field="url")
+    check_host(host)
+    if not port:
+        raise Invalid("the port must be from 1 to 65535", field="url")
+
+
+def check_host(host: str) -> None:
+    """Refuse what is neither a plain name nor an address in its usual form: parsers disagree about the rest."""
+    if ":" in host and is_address(host) and "%" not in host:
+        return
+    if not _NAME(host):
+        raise Invalid("the host is not a name and not an address", field="url")
+    if _NUMBER(host.rstrip(".").rpartition(".")[2]) and not is_address(host):
+        raise Invalid(f"{host} is an address in an unusual form{_usual(host)}", field="url")
+
+
+def check_header(name: str) -> None:
+    if name.lower() in CONNECTION_HEADERS:
+        raise Invalid(f"the header {name} cannot be set: it belongs to the connection", field=f"headers.{name}")
+
+
+def is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _usual(host: str) -> str:
+    """How it is usually written, if it is one: up to four numbers, of which the last fills what is left."""
+    try:
+        *first, last = [_number(part) for part in host.rstrip(".").split(".")]
+        value = sum(part << (24 - 8 * n) for n, part in enumerate(first)) + last
+        fits = len(first) < 4 and all(part < 256 for part in first) and last < 256 ** (4 - len(first))
+        return f": write {ip_address(value)}" if fits else ""
+    except ValueError:
+        return ""
+
+
+def _number(text: str) -> int:
+    """As the C library reads it: 0x10 and 020 are sixteen."""
+    if text.lower().startswith("0x"):
+        return int(text[2:] or "0", 16)
+    return int(text, 8) if text.startswith("0") and len(text) > 1 else int(text)

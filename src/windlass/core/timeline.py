@@ -1,0 +1,105 @@
+"""When the steps of a run did what: spans of queueing, working, backing off, sleeping and waiting, attempt by attempt.
+
+A step with one job is told by that job's trail. Sleeps, waits, runs of other workflows and fanned-out steps have one
+span, from their beginning to their end.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from windlass.core.account import Account, StepAccount
+from windlass.core.run import Letter
+from windlass.core.step import HookAction, SleepAction
+
+REOPENED = "reopened"
+
+
+class SpanKind(StrEnum):
+    QUEUED = "queued"
+    RUNNING = "running"
+    BACKOFF = "backoff"
+    SLEEPING = "sleeping"
+    WAITING = "waiting"
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A line of a job's trail."""
+
+    step: int
+    word: str
+    attempt: int | None
+    at: datetime
+    reason: str | None = None
+    delay: timedelta | None = None  # before the next attempt
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """No end: it still goes on."""
+
+    step: int
+    kind: SpanKind
+    attempt: int | None
+    began_at: datetime
+    ended_at: datetime | None = None
+
+
+def timeline(account: Account, moves: Iterable[Move]) -> list[Span]:
+    """In the order of the definition, each step's in the order of time."""
+    trails: dict[int, list[Move]] = defaultdict(list)
+    for move in moves:
+        trails[move.step].append(move)
+    return [
+        span
+        for n, step in enumerate(account.steps)
+        for span in (_worked(trails[n], account.now) if n in trails else _whole(n, step))
+    ]
+
+
+def _whole(number: int, step: StepAccount) -> Iterator[Span]:
+    began = step.began_at
+    action = step.step.action
+    length = action.duration if isinstance(action, SleepAction) else None
+    length = action.timeout if isinstance(action, HookAction) else length
+    if began is None and step.wakes_at is not None and length is not None:
+        began = step.wakes_at - length  # its timer is all it has
+    if began is None or step.letter in (Letter.WAITING, Letter.SKIPPED):
+        return
+    kinds = {SleepAction: SpanKind.SLEEPING, HookAction: SpanKind.WAITING}
+    ended = None if step.letter is Letter.ACTIVE else step.ended_at or began
+    yield Span(number, kinds.get(type(action), SpanKind.RUNNING), None, began, ended)
+
+
+def _worked(trail: Sequence[Move], now: datetime) -> Iterator[Span]:
+    attempt = 1
+    for move, following in zip(trail, [*trail[1:], None], strict=True):
+        until = following.at if following is not None else None
+        match move.word:
+            case "created":
+                yield Span(move.step, SpanKind.QUEUED, attempt, move.at, until)
+            case "leased" | "started":
+                attempt = move.attempt or attempt
+                yield Span(move.step, SpanKind.RUNNING, attempt, move.at, until)
+            case "retried":
+                attempt = 1 if move.reason == REOPENED else attempt + 1
+                yield from _again(move, attempt, until, now)
+            case _:
+                pass  # it has ended
+
+
+def _again(move: Move, attempt: int, until: datetime | None, now: datetime) -> Iterator[Span]:
+    """Backing off until it is due, then in line again."""
+    queued = Span(move.step, SpanKind.QUEUED, attempt, move.at, until)
+    if move.delay is None:
+        yield queued
+        return
+    due = move.at + move.delay
+    if due >= (until or now):
+        yield replace(queued, kind=SpanKind.BACKOFF)
+    else:
+        yield replace(queued, kind=SpanKind.BACKOFF, ended_at=due)
+        yield replace(queued, began_at=due)

@@ -1,0 +1,156 @@
+"""Jobs for workers that speak HTTP: handed out by queue in strict order, kept by heartbeats. See also `reports`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import chain
+from uuid import UUID
+
+from windlass.engine import first_claims
+from windlass.engine.unit import Unit
+from windlass.errors import Conflict, NotFound
+from windlass.store import claims as store
+from windlass.store import jobs
+from windlass.store.claims import ToldJob
+from windlass.store.pool import Connection
+from windlass.store.rows import Job
+
+LEASE = timedelta(seconds=1800)  # where neither the worker nor the job names one
+PROMOTE = 1000
+ACTOR = "http"
+MOST_COUNTED = 10_000
+__all__ = ["LEASE", "Beat", "Job", "ToldJob", "Wish"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What a worker asks for."""
+
+    queues: Sequence[str]
+    count: int
+    worker: str
+    lease: timedelta | None = None
+    tenant: str | None = None  # only of this one
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """What a worker hears when it shows a sign of life."""
+
+    state: str
+    directive: str | None
+    extended: list[UUID]
+    stop: list[UUID]  # of these: what it is asked to end
+    test_directive: str | None
+    now: datetime
+
+
+async def fetch(unit: Unit, wishes: Sequence[Wish]) -> list[list[Job]]:
+    """What each of them gets, in one transaction."""
+    async with unit.begin() as conn:
+        found = [await _fetch(conn, unit, wish) for wish in wishes]
+        if versions := {job.version_id for jobs_ in found for job in jobs_ if job.version_id is not None}:
+            known = await unit.definitions.of(conn, versions)
+            await first_claims.tell(conn, chain.from_iterable(found), known, actor=ACTOR)
+    return found
+
+
+async def _fetch(conn: Connection, unit: Unit, wish: Wish) -> list[Job]:
+    found = await _take(conn, wish, wish.count)
+    if len(found) < wish.count and (queues := await jobs.become_due(conn, PROMOTE)):
+        # Whose time came a moment ago is not left to the timer loop: a second of patience is not everybody's.
+        for queue in set(queues):
+            unit.poke(queue)
+        found += await _take(conn, wish, wish.count - len(found))
+    return found
+
+
+async def _take(conn: Connection, wish: Wish, count: int) -> list[Job]:
+    return await store.fetch(
+        conn,
+        wish.queues,
+        count=count,
+        worker=wish.worker,
+        lease=wish.lease,
+        default=LEASE,
+        tenant=wish.tenant,
+    )
+
+
+async def beat(
+    unit: Unit,
+    worker: str,
+    ids: Sequence[UUID],
+    *,
+    lease: timedelta | None = None,
+    state: str | None = None,
+    host: str = "",
+) -> Beat:
+    """A sign of life: leases are extended, and the worker is told what it is to know."""
+    async with unit.begin() as conn:
+        held = await store.beat(conn, sorted(ids), worker=worker, lease=lease, default=LEASE) if ids else []
+        standing, directive, now = await store.seen(
+            conn,
+            worker=worker,
+            host=host,
+            queues=(),
+            state=state or "running",
+            active=len(held),
+            is_said=state is not None,
+        )
+    tested = next((wanted for _, _, wanted in held if wanted), None)
+    return Beat(standing, directive, [id_ for id_, _, _ in held], [id_ for id_, asked, _ in held if asked], tested, now)
+
+
+async def told(unit: Unit, id_: UUID) -> ToldJob:
+    """One job with the times of its attempts."""
+    async with unit.once() as conn:
+        found = await store.told(conn, id_, org=unit.org)
+    if found is None:
+        raise NotFound("job", id_)
+    return found
+
+
+async def activate(unit: Unit, id_: UUID) -> None:
+    """Let a job that was held back go."""
+    async with unit.begin() as conn:
+        queue = await store.activate(conn, id_, org=unit.org)
+        if queue is None:
+            found = await store.told(conn, id_, org=unit.org)
+            if found is None:
+                raise NotFound("job", id_)
+            raise Conflict(f"job {id_} is not held back: only such jobs can be activated")
+    unit.poke(queue)
+
+
+async def moment(unit: Unit) -> datetime:
+    """What time it is: Postgres knows."""
+    async with unit.once() as conn:
+        return await store.moment(conn)
+
+
+async def expire(unit: Unit, *, batch: int = 500) -> int:
+    """End jobs that were not begun in time; how many."""
+    async with unit.once() as conn:
+        ended = await store.expire(conn, batch, actor="upkeep")
+    if ended:
+        unit.poke("settle")
+    return len(ended)
+
+
+async def dead_letters(unit: Unit, *, queue: str | None, limit: int, offset: int) -> tuple[list[Job], int]:
+    """Jobs that somebody is to look at, the latest first, and how many there are."""
+    async with unit.once() as conn:
+        return await store.dead_letters(conn, org=unit.org, queue=queue, limit=limit, offset=offset)
+
+
+async def standing(unit: Unit, queue: str) -> dict[str, int]:
+    """How many jobs of a queue stand where: available, scheduled and so on, and what became of the latest."""
+    async with unit.once() as conn:
+        return await store.standing(conn, queue, cap=MOST_COUNTED)
+
+
+async def check_dead_letter(unit: Unit, id_: UUID) -> None:
+    async with unit.once() as conn:
+        if not await store.is_dead_letter(conn, id_, org=unit.org):
+            raise NotFound("dead letter", id_)

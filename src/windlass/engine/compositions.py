@@ -1,0 +1,296 @@
+"""Compositions of jobs as their clients see them: create, look, cancel. Each is a run of a hidden workflow."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from windlass.core.document import encode
+from windlass.core.event import Begun
+from windlass.core.limit import Limit
+from windlass.core.primitives import MAX_LEVELS, Composition, Part, callbacks_of
+from windlass.core.run import BAD, Letter, Run, RunState, fans_to_json
+from windlass.core.submission import DEFAULT_PRIORITY, JobSpec, check
+from windlass.core.workflow import MAX_DURATION, Workflow
+from windlass.engine import kin, runs, shapes
+from windlass.engine.settle import Stirred, settle
+from windlass.engine.unit import Unit, new_ids
+from windlass.errors import Conflict, Duplicate, Invalid, NotFound
+from windlass.store import claims
+from windlass.store import compositions as store
+from windlass.store import runs as run_store
+from windlass.store.compositions import NewComposition, Node, PartJob
+from windlass.store.pool import Connection
+from windlass.store.runs import Held
+from windlass.store.workflows import Live
+
+__all__ = ["MAX_ID", "Counts", "Node", "PartJob", "View", "cancel", "create", "given", "own_id", "view"]
+INPUT_LIMIT = 16 * 1_048_576
+STOPPED = frozenset({RunState.CANCELLED, RunState.TIMEOUT})
+MAX_ID = 255
+ATTEMPTS = 3  # where a part does not say: see compositions.sql
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Jobs, those of compositions inside included; callbacks are not counted."""
+
+    jobs: int
+    completed: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A composition as it stands. `jobs` and `below` are by the number of the step."""
+
+    node: Node
+    workflow: Workflow
+    letters: str
+    jobs: Mapping[int, PartJob]
+    below: Mapping[int, Node]
+    counts: Counts
+    bad: list[PartJob]  # of it and of those inside, in the order of steps
+
+
+async def create(unit: Unit, composition: Composition) -> UUID:
+    """Record a composition and begin it, in one transaction; what begins inside it begins before this returns."""
+    if composition.levels > MAX_LEVELS:
+        raise Invalid(f"there are {composition.levels} levels, the limit is {MAX_LEVELS}", field="$")
+    text = encode(composition.input, field="$", limit=INPUT_LIMIT)
+    known = await shapes.known(unit, composition)
+    rows = list(_rows(composition, _id(composition.id), known))
+    async with unit.begin() as conn:
+        await _reserve(conn, unit, composition, rows)
+        root = rows[0].run_id
+        stirred = await begin(
+            conn,
+            unit,
+            root,
+            known[composition.workflow.name],
+            Letter.WAITING * len(composition.workflow.steps),
+            input_=text,
+            name=composition.name,
+            timeout=composition.timeout,
+        )
+    stirred.poke(unit)
+    if stirred.strays:
+        await kin.follow(unit, [root])
+    return root
+
+
+async def begin(
+    conn: Connection,
+    unit: Unit,
+    root: UUID,
+    shape: Live,
+    letters: str,
+    *,
+    input_: str,
+    name: str,
+    fans: str | None = None,
+    timeout: timedelta | None = None,
+) -> Stirred:
+    """The run of a composition, in the transaction of whoever asks."""
+    now = await run_store.moment(conn)
+    state = RunState.RUNNING.value
+    held = Held(root, unit.org, shape.workflow_id, shape.version_id, state, letters, fans, 0, 0, now, now)
+
+    async def record(decided: Mapping[UUID, Run]) -> None:
+        run = decided[root]
+        labels = encode({"name": name}, field="name") if name else None
+        row = (
+            root,
+            run.state.value,
+            run.letters,
+            fans_to_json(run.fans),
+            input_,
+            labels,
+            None,
+            None,
+            None,
+            None,
+            None,
+            0,
+            None,
+        )
+        born = await run_store.insert(
+            conn,
+            [row],
+            org=unit.org,
+            workflow_id=shape.workflow_id,
+            version_id=shape.version_id,
+            max_duration=timeout or MAX_DURATION,
+            actor=unit.actor,
+        )
+        if not born:
+            raise Duplicate(f"there is a workflow {root} already", existing=root)
+
+    return await settle(conn, unit, [held], {root: [Begun()]}, actor=unit.actor, record=record)
+
+
+def given(unit: Unit, spec: JobSpec) -> dict[str, Any]:
+    """What a job of a composition will have, as its part of the run's input: those columns that are not plain."""
+    check(spec)
+    found = {
+        "id": None if spec.id is None else str(spec.id),
+        "payload": spec.payload,
+        "priority": spec.priority if spec.priority != DEFAULT_PRIORITY else None,
+        "max_attempts": spec.max_attempts if spec.max_attempts != ATTEMPTS else None,
+        "timeout": spec.timeout.total_seconds() if spec.timeout else None,
+        "retry": spec.retry.to_json() if spec.retry else None,
+        "tags": list(spec.tags) or None,
+        "meta": spec.meta,
+        "envelope": spec.envelope,
+        "expires_at": spec.expires_at.isoformat() if spec.expires_at else None,
+        "unique_key": f"{unit.org}/{spec.unique.key}" if spec.unique else None,
+        "visibility": spec.visibility.total_seconds() if spec.visibility else None,
+        "rate_key": f"{unit.org}/{spec.limit.key}" if spec.limit else None,
+        "run_at": "infinity" if spec.held else spec.run_at.isoformat() if spec.run_at else None,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+async def view(unit: Unit, id_: str) -> View:
+    async with unit.begin() as conn:
+        run, root = await find(conn, unit, id_)
+        tree = await store.tree(conn, root)
+        inside = [node.run_id for node in subtree(tree, run)]
+        known = await unit.definitions.of(conn, {node.version_id for node in tree.values()})
+        jobs = await store.jobs(conn, run, inside)
+    node = tree[run]
+    own = {job.step: job for job in jobs if job.run_id == run and job.item == 0}
+    bad = [job for job in jobs if job.status in ("failed", "cancelled") and not _is_stopped(tree[job.run_id], job)]
+    return View(
+        node=node,
+        workflow=known[node.version_id],
+        letters=letters_of(node, known[node.version_id]),
+        jobs=own,
+        below={
+            other.parent_step: other
+            for other in tree.values()
+            if other.parent_id == run and other.parent_step is not None
+        },
+        counts=_counts(tree, known, run),
+        bad=bad,
+    )
+
+
+async def cancel(unit: Unit, id_: str) -> None:
+    """Stop a composition and all inside it: what waits ends at once, who works for it may finish."""
+    async with unit.once() as conn:
+        run, root = await find(conn, unit, id_)
+    if run != root:
+        async with unit.once() as conn:
+            begun = await run_store.states(conn, [run])
+        if not begun:
+            raise Conflict(f"workflow {id_} has not begun: cancel the one around it")
+    await runs.cancel(unit, run, reason="the workflow was cancelled")
+    await kin.follow(unit, [run])
+
+
+async def find(conn: Connection, unit: Unit, id_: str) -> tuple[UUID, UUID]:
+    """Its run, and that of the outermost one around it."""
+    found = await store.find(conn, own_id(id_), id_, org=unit.org)
+    if found is None:
+        raise NotFound("workflow", id_[:MAX_ID])
+    return found
+
+
+def own_id(text: str) -> UUID | None:
+    """An id as we write them. Any other text is a client's, and kept as it is."""
+    try:
+        return UUID(text) if len(text) == 36 and str(UUID(text)) == text else None
+    except ValueError:
+        return None
+
+
+def letters_of(node: Node, workflow: Workflow) -> str:
+    return node.letters or node.brought or Letter.WAITING * len(workflow.steps)
+
+
+def subtree(tree: Mapping[UUID, Node], run: UUID) -> Iterator[Node]:
+    """A composition and all inside it."""
+    yield tree[run]
+    for node in tree.values():
+        if node.parent_id == run:
+            yield from subtree(tree, node.run_id)
+
+
+def _rows(
+    composition: Composition, run: UUID, known: Mapping[str, Live], place: tuple[UUID, int] | None = None
+) -> Iterator[NewComposition]:
+    labels = [part.label for part in composition.numbered]
+    alias = composition.id if composition.id is not None and own_id(composition.id) is None else None
+    yield NewComposition(
+        run_id=run,
+        parent_id=place[0] if place else None,
+        parent_step=place[1] if place else None,
+        kind=composition.kind.value,
+        name=composition.name,
+        alias=alias,
+        version_id=known[composition.workflow.name].version_id,
+        jobs=composition.jobs,
+        labels=encode(labels, field="steps", limit=INPUT_LIMIT) if any(labels) else None,
+        steps=None,
+        retry_of=None,
+    )
+    for n, part in composition.below():
+        yield from _rows(part, _id(part.id), known, (run, n))
+
+
+def _id(given: str | None) -> UUID:
+    return (own_id(given) if given is not None else None) or new_ids(1)[0]
+
+
+async def _reserve(conn: Connection, unit: Unit, composition: Composition, rows: list[NewComposition]) -> None:
+    """The ids of the whole tree are its own, or nothing is written."""
+    if await store.insert(conn, rows[0].run_id, rows, org=unit.org) < len(rows):
+        told = composition.id if len(rows) == 1 else "with one of these ids"
+        raise Duplicate(f"there is a workflow {told} already", existing=composition.id)
+    ids: list[tuple[UUID, UUID]] = []
+    limits: list[tuple[str, Limit]] = []
+    for row, part_of in zip(rows, _compositions(composition), strict=True):
+        for part in part_of.numbered:
+            if isinstance(part, Part) and "id" in part.given:
+                ids.append((UUID(part.given["id"]), row.run_id))
+            if isinstance(part, Part) and part.limit is not None:
+                limits.append((f"{unit.org}/{part.limit.key}", part.limit))
+    if ids and len(free := await store.reserve(conn, ids)) < len(ids):
+        taken = next((id_ for id_, _ in ids if id_ not in free), ids[0][0])
+        raise Duplicate(f"there is a job {taken} already", existing=taken)
+    if limits:
+        await claims.keep_rates(conn, limits)
+
+
+def _compositions(composition: Composition) -> Iterator[Composition]:
+    """In the order of `_rows`."""
+    yield composition
+    for _, part in composition.below():
+        yield from _compositions(part)
+
+
+def _counts(tree: Mapping[UUID, Node], known: Mapping[int, Workflow], run: UUID) -> Counts:
+    jobs, completed, failed = tree[run].jobs, 0, 0
+    for node in subtree(tree, run):
+        workflow, letters = known[node.version_id], letters_of(node, known[node.version_id])
+        steps = (
+            set(range(len(letters)))
+            - set(callbacks_of(workflow).values())
+            - {other.parent_step for other in tree.values() if other.parent_id == node.run_id}
+        )
+        for n in steps:
+            if (fan := node.fans.get(str(n))) is not None:
+                count, _, succeeded, bad, cancelled, _ = fan
+                jobs, completed, failed = jobs + count - 1, completed + succeeded, failed + bad + cancelled
+            elif letters[n] == Letter.SUCCEEDED:
+                completed += 1
+            elif letters[n] in BAD and not (letters[n] == Letter.CANCELLED and node.state in STOPPED):
+                failed += 1
+    return Counts(jobs, completed, failed)
+
+
+def _is_stopped(node: Node, job: PartJob) -> bool:
+    """It did not fail: its run was stopped."""
+    return job.status == "cancelled" and node.state in STOPPED

@@ -1,0 +1,28 @@
+"""What a reader of job events needs beside the lines: where to begin, and when attempts began."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from windlass.core.trail import Cursor, Snapshot
+from windlass.engine.live import Line
+from windlass.engine.unit import Unit
+from windlass.store import events
+
+RECENT = 2000  # lines that somebody without a place is shown
+ENDS = frozenset({"succeeded", "failed", "retried", "cancelled"})
+Began = dict[tuple[UUID, int | None], datetime]  # by job and number of the attempt
+
+
+async def recent(unit: Unit) -> Cursor:
+    """A place a while ago: what happened lately is still to come."""
+    async with unit.once() as conn:
+        return Cursor(Snapshot(await events.recent(conn, RECENT)))
+
+
+async def began(unit: Unit, lines: Sequence[Line]) -> Began:
+    ids = {line.job_id for line in lines if line.of_job and line.word in ENDS and line.job_id is not None}
+    if not ids:
+        return {}
+    async with unit.once() as conn:
+        return await events.began(conn, list(ids))

@@ -1,0 +1,118 @@
+"""What workers that speak HTTP report. A batch is one transaction, in which runs advance too.
+
+Such a worker may not say who it is: then whoever holds the job is believed to speak. A report that cannot be accepted
+is answered with its error and does not disturb the others.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from uuid import UUID
+
+from windlass.core.job import JobMove, Report, Setback, after
+from windlass.core.outcome import Failed, Outcome
+from windlass.engine import kin, work
+from windlass.engine.unit import Unit
+from windlass.errors import Conflict, Invalid, NotFound, Unavailable, WindlassError
+from windlass.store import claims, runs
+from windlass.store.claims import HeldJob
+from windlass.store.pool import UNSTORABLE
+from windlass.store.rows import Job
+
+ACTOR = "http"
+OUT_OF_TIME = {"type": "Timeout", "code": "timeout", "message": "the attempt ran out of time"}
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What became of an attempt, as somebody tells. `fence`: it is that claim or none."""
+
+    job: UUID
+    outcome: Outcome
+    worker: str | None = None
+    fence: int | None = None
+
+
+Answer = Job | WindlassError
+
+
+async def record(unit: Unit, told: Sequence[Told]) -> list[Answer]:
+    """The jobs as they are now, or why a report was not accepted."""
+    try:
+        return await _record(unit, told)
+    except Unavailable:
+        raise
+    except (*UNSTORABLE, Invalid) as error:
+        if len(told) == 1:
+            return [Invalid(f"the report cannot be stored: {error}", field="result")]
+    half = len(told) // 2
+    return [*await record(unit, told[:half]), *await record(unit, told[half:])]
+
+
+async def end_overdue(unit: Unit, *, batch: int = 500) -> int:
+    """Attempts that ran out of time and whose worker did not see to it are failures; how many."""
+    async with unit.once() as conn:
+        found = await claims.overdue(conn, batch)
+    answers = await record(unit, [Told(id_, Failed(OUT_OF_TIME), fence=no) for id_, no in found]) if found else []
+    return sum(isinstance(answer, Job) for answer in answers)
+
+
+async def _record(unit: Unit, told: Sequence[Told]) -> list[Answer]:
+    ids = sorted({one.job for one in told})
+    async with unit.begin() as conn:
+        touched = await claims.runs_of(conn, ids)
+        held_runs = await runs.lock(conn, touched) if touched else []
+        held = await claims.hold(conn, ids, org=unit.org)
+        judged = _judge(told, held)
+        reports = [report for report in judged if not isinstance(report, WindlassError)]
+        if not reports:
+            return [report for report in judged if isinstance(report, WindlassError)]
+        holders = {report.job.id: held[report.job.id].holder or "" for report in reports}
+        wish = work.Turn(worker=ACTOR, lease=timedelta(), reports=reports, holders=holders)
+        _, stirred = await work.record(conn, unit, wish, held_runs)
+        found = await claims.read(conn, [report.job.id for report in reports])
+    stirred.poke(unit)
+    if stirred.strays:
+        await kin.follow(unit, touched)
+    for report in reports:
+        if isinstance(report, Setback) and report.move is JobMove.RELEASE:
+            unit.poke(report.job.queue)
+        elif isinstance(report, Setback) and report.move is JobMove.RETRY:
+            unit.poke("timer")
+    return [report if isinstance(report, WindlassError) else found[report.job.id] for report in judged]
+
+
+def _judge(told: Sequence[Told], held: dict[UUID, HeldJob]) -> list[Report | WindlassError]:
+    """What each report means for its job; of two about one job the first counts."""
+    judged: list[Report | WindlassError] = []
+    seen: set[UUID] = set()
+    for one in told:
+        found = held.get(one.job)
+        refused = NotFound("job", one.job) if found is None else _refusal(one, found, one.job in seen)
+        if refused is None and found is not None:
+            seen.add(one.job)
+            judged.append(_report(found, one.outcome))
+        else:
+            assert refused is not None
+            judged.append(refused)
+    return judged
+
+
+def _refusal(one: Told, found: HeldJob, again: bool) -> Conflict | None:
+    if found.status != "leased" or again:
+        return Conflict(f"job {one.job} is {found.status}: only a job that is being worked on can be reported on")
+    if one.worker is not None and one.worker != found.holder:
+        return Conflict(f"job {one.job} is held by another worker: {one.worker!r} lost its lease")
+    if one.fence is not None and one.fence != found.job.claim_no:
+        return Conflict(f"job {one.job} was claimed again since")
+    return None
+
+
+def _report(found: HeldJob, outcome: Outcome) -> Report:
+    report = after(found.job, outcome, None, random.random())
+    if isinstance(report, Setback) and report.move is JobMove.RETRY and report.error is not None:
+        return replace(
+            report, error={**report.error, "retry_delay_ms": round(report.delay / timedelta(milliseconds=1))}
+        )
+    return report

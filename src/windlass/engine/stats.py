@@ -1,0 +1,54 @@
+"""How things stand, in numbers: an overview of everything, and of the last runs of workflows."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from uuid import UUID
+
+from windlass.core.run import RunState
+from windlass.engine.queues import PAGE_LIMIT
+from windlass.engine.unit import Unit
+from windlass.engine.workers import ALIVE_WITHIN
+from windlass.store import queues, runs, stats, workers
+from windlass.store.queues import QueueRow
+from windlass.store.rows import WorkerRow
+from windlass.store.runs import RunFilter, RunRow
+from windlass.store.stats import Hour, Tick, WorkflowStats
+
+__all__ = ["Hour", "Overview", "QueueRow", "RunRow", "Tick", "WorkerRow", "WorkflowStats", "of_workflows", "overview"]
+MOST_COUNTED = 10_000
+FAILING = 10  # of the latest
+TICKS = 10
+LAST_RUNS = 100  # what the numbers of a workflow are of
+LATEST_RUNS = 20  # and those that are shown one by one
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """Everything at one moment. Counts that reach MOST_COUNTED are no more exact."""
+
+    live_runs: dict[str, int]  # by state
+    ended_jobs: dict[str, int]  # by state
+    hours: list[Hour]  # the last 24, the latest last
+    failing: list[RunRow]  # the latest runs that failed or timed out
+    queues: list[QueueRow]
+    workers: list[WorkerRow]
+    ticks: list[Tick]  # what the clock does next
+
+
+async def overview(unit: Unit) -> Overview:
+    bad = RunFilter(org=unit.org, states=[RunState.FAILED, RunState.TIMEOUT], limit=FAILING)
+    async with unit.begin() as conn:
+        return Overview(
+            live_runs=await stats.live_runs(conn, org=unit.org, cap=MOST_COUNTED),
+            ended_jobs=await stats.ended_jobs(conn, org=unit.org, cap=MOST_COUNTED),
+            hours=await stats.hours(conn, org=unit.org, cap=MOST_COUNTED),
+            failing=await runs.list_(conn, bad),
+            queues=await queues.list_(conn, after="", limit=PAGE_LIMIT, cap=MOST_COUNTED),
+            workers=await workers.list_(conn, alive_within=ALIVE_WITHIN),
+            ticks=await stats.next_ticks(conn, org=unit.org, limit=TICKS),
+        )
+
+
+async def of_workflows(unit: Unit, ids: Iterable[UUID]) -> dict[UUID, WorkflowStats]:
+    async with unit.once() as conn:
+        return await stats.of_workflows(conn, ids, last=LAST_RUNS, latest=LATEST_RUNS)

@@ -1,0 +1,19 @@
+"""When the steps of a run did what, loaded for people."""
+
+from uuid import UUID
+
+from windlass.core.account import Account
+from windlass.core.timeline import Span, timeline
+from windlass.engine import accounts
+from windlass.engine.unit import Unit
+from windlass.store import timelines as store
+
+MOST_MOVES = 20_000  # of the jobs of one run; what came after is not drawn
+
+
+async def of_run(unit: Unit, id_: UUID) -> tuple[Account, list[Span]]:
+    account = await accounts.account(unit, id_)
+    plain = [n for n, step in enumerate(account.steps) if step.fan is None and step.job is not None]
+    async with unit.once() as conn:
+        moves = await store.moves(conn, id_, plain, limit=MOST_MOVES) if plain else []
+    return account, timeline(account, moves)

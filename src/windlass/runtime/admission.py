@@ -1,0 +1,117 @@
+"""May these jobs be recorded? Queues that are full, and arguments that do not fit their schema.
+
+What there is to check is read once a second and kept: a database without bounds and schemas pays nothing for them. The
+depth of a queue is counted now and then and carried on in between; nobody is refused but by a fresh count.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from windlass.core.submission import JobSpec
+from windlass.engine import job_schemas, queue_bounds
+from windlass.engine.job_schemas import Misfit, Schemas
+from windlass.engine.queue_bounds import Bound
+from windlass.engine.unit import Unit
+
+FRESH = 1.0  # seconds for which what was read holds
+LONG = 10_000  # jobs: a longer queue takes time to count, so the answer holds a little longer
+REST = 0.1  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Pressure:
+    """How full a queue is."""
+
+    queue: str
+    depth: int
+    bound: Bound
+
+    @property
+    def share(self) -> float:
+        return min(1.0, self.depth / (self.bound.max_depth or self.depth or 1))
+
+
+class QueueFull(Exception):
+    """Not an error of the caller's words: it may come back."""
+
+    def __init__(self, pressure: Pressure) -> None:
+        super().__init__(f"queue {pressure.queue!r} has reached its bound of {pressure.bound.max_depth} waiting jobs")
+        self.pressure = pressure
+
+
+@dataclass(slots=True)
+class _Depth:
+    count: int
+    at: float
+
+
+@dataclass(slots=True)
+class _Known:
+    bounds: dict[str, Bound] = field(default_factory=dict)
+    schemas: Schemas = field(default_factory=lambda: Schemas([]))
+    at: float = float("-inf")
+
+
+class Admission:
+    def __init__(self, unit: Unit) -> None:
+        self.unit = unit
+        self._known = _Known()
+        self._depths: dict[str, _Depth] = {}
+
+    def forget(self) -> None:
+        """Something was configured here: read it anew."""
+        self._known.at = float("-inf")
+        self._depths.clear()
+
+    async def schemas(self) -> Schemas:
+        return (await self._current()).schemas
+
+    async def misfits(self, specs: Sequence[JobSpec]) -> list[tuple[int, Misfit]]:
+        """Whose arguments do not fit, by their places."""
+        schemas = (await self._current()).schemas
+        if not schemas:
+            return []
+        found = ((n, schemas.misfit(spec)) for n, spec in enumerate(specs))
+        return [(n, misfit) for n, misfit in found if misfit is not None]
+
+    async def make_room(self, specs: Sequence[JobSpec]) -> Pressure | None:
+        """How full the fullest of their queues will be; None: none has a bound. Raises if one of them is full."""
+        bounds = (await self._current()).bounds
+        if not bounds:
+            return None
+        wanted = Counter(spec.queue for spec in specs if spec.queue in bounds)
+        found: list[Pressure] = []
+        try:
+            for queue, count in wanted.items():
+                found.append(await self._reserve(queue, bounds[queue], count))
+        except QueueFull:
+            for pressure in found:  # all or none
+                self._depths[pressure.queue].count -= wanted[pressure.queue]
+            raise
+        return max(found, key=lambda pressure: pressure.share, default=None)
+
+    async def _reserve(self, queue: str, bound: Bound, more: int) -> Pressure:
+        assert bound.max_depth is not None
+        asked, known = time.monotonic(), self._depths.get(queue)
+        if known is None or asked - known.at > FRESH:
+            known = await self._count(queue, bound.max_depth)
+        is_old = known.at < asked and (asked - known.at > REST or bound.max_depth < LONG)
+        if known.count + more > bound.max_depth and is_old:
+            known = await self._count(queue, bound.max_depth)
+        if known.count + more > bound.max_depth:
+            raise QueueFull(Pressure(queue, known.count, bound))
+        known.count += more
+        return Pressure(queue, known.count, bound)
+
+    async def _count(self, queue: str, cap: int) -> _Depth:
+        known = self._depths[queue] = _Depth(await queue_bounds.depth(self.unit, queue, cap=cap), time.monotonic())
+        return known
+
+    async def _current(self) -> _Known:
+        if time.monotonic() - self._known.at > FRESH:
+            self._known = _Known(
+                await queue_bounds.all_(self.unit), await job_schemas.schemas(self.unit), time.monotonic()
+            )
+        return self._known

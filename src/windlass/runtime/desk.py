@@ -1,0 +1,59 @@
+"""Where producers and workers that speak HTTP come to. Requests that come together share a transaction."""
+
+from collections.abc import Sequence
+
+from windlass.core.submission import JobSpec
+from windlass.engine import claims, pushes, reports
+from windlass.engine.claims import Job, Wish
+from windlass.engine.pushes import Pushed
+from windlass.engine.reports import Told
+from windlass.engine.unit import Unit
+from windlass.errors import Unavailable, WindlassError
+from windlass.runtime.admission import Admission
+from windlass.runtime.gathering import Gathering
+
+Specs = Sequence[JobSpec]
+
+
+class Desk:
+    def __init__(self, unit: Unit) -> None:
+        self.unit = unit
+        self.admission = Admission(unit)
+        self._pushes = Gathering[Specs, list[Pushed]](self._push_all, most=100, lanes=2)
+        self._fetches = Gathering[Wish, list[Job]](self._fetch_all, most=20)
+        self._reports = Gathering[Told, Job](self._report_all, most=200, lanes=2)
+
+    async def push(self, specs: Specs) -> list[Pushed]:
+        """Record jobs, all of these or none. Large batches and such as wait for locks go by themselves."""
+        if len(specs) > 1 or any(spec.unique or spec.limit for spec in specs):
+            return await pushes.push(self.unit, specs)
+        return await self._pushes.ask(specs)
+
+    async def fetch(self, wish: Wish) -> list[Job]:
+        return await self._fetches.ask(wish)
+
+    async def report(self, told: Told) -> Job:
+        """The job as it is after that."""
+        return await self._reports.ask(told)
+
+    async def _push_all(self, asked: Sequence[Specs]) -> Sequence[list[Pushed] | Exception]:
+        try:
+            pushed = await pushes.push(self.unit, [spec for specs in asked for spec in specs])
+        except Unavailable:
+            raise
+        except WindlassError:
+            return [await self._push_alone(specs) for specs in asked]
+        return [[one] for one in pushed]
+
+    async def _push_alone(self, specs: Specs) -> list[Pushed] | Exception:
+        """One that cannot be recorded fails by itself."""
+        try:
+            return await pushes.push(self.unit, specs)
+        except Exception as error:
+            return error
+
+    async def _fetch_all(self, wishes: Sequence[Wish]) -> Sequence[list[Job] | Exception]:
+        return await claims.fetch(self.unit, wishes)
+
+    async def _report_all(self, told: Sequence[Told]) -> Sequence[Job | Exception]:
+        return await reports.record(self.unit, told)

@@ -1,0 +1,57 @@
+"""Natural batches: while one is under way the next gathers; who comes when nothing is under way goes at once."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
+
+Asked = TypeVar("Asked")
+Given = TypeVar("Given")
+
+
+class Gathering(Generic[Asked, Given]):
+    """`serve` answers a batch in order; an exception among its answers is raised to whom it concerns."""
+
+    def __init__(
+        self,
+        serve: Callable[[Sequence[Asked]], Awaitable[Sequence[Given | Exception]]],
+        *,
+        most: int = 100,
+        lanes: int = 1,
+    ) -> None:
+        self._serve = serve
+        self._most = most
+        self._lanes = lanes  # batches under way at the same time
+        self._waiting: list[tuple[Asked, asyncio.Future[Given]]] = []
+        self._busy = 0
+        self._tasks: set[asyncio.Task[None]] = set()  # the loop itself holds them weakly
+
+    async def ask(self, asked: Asked) -> Given:
+        answer: asyncio.Future[Given] = asyncio.get_running_loop().create_future()
+        self._waiting.append((asked, answer))
+        if self._busy < self._lanes:
+            self._busy += 1
+            task = asyncio.create_task(self._work())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return await answer
+
+    async def _work(self) -> None:
+        try:
+            await self._serve_all()
+        finally:
+            self._busy -= 1  # at once: whoever comes next must not count on a task that is over
+
+    async def _serve_all(self) -> None:
+        while self._waiting:
+            batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
+            try:
+                answers: Sequence[Given | Exception] = await self._serve([asked for asked, _ in batch])
+            except Exception as error:
+                answers = [error] * len(batch)
+            for (_, future), answer in zip(batch, answers, strict=True):
+                if future.done():
+                    continue  # whoever asked went away
+                if isinstance(answer, Exception):
+                    future.set_exception(answer)
+                else:
+                    future.set_result(answer)

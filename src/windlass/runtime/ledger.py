@@ -1,0 +1,67 @@
+"""Where handlers record what must outlive them: finished steps at once, progress bundled a few times a second."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+from uuid import UUID
+
+from windlass.core.document import encode
+from windlass.effects.threads import Threads
+from windlass.engine import checkpoints, progress
+from windlass.engine.progress import Said
+from windlass.engine.unit import Unit
+from windlass.errors import Unavailable
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 1.0  # seconds
+T = TypeVar("T")
+
+
+class Ledger:
+    def __init__(self, unit: Unit, concurrency: int) -> None:
+        self.threads = Threads(concurrency)
+        self._unit = unit
+        self._loop = asyncio.get_running_loop()
+        self._said: dict[UUID, Said] = {}
+        self._door = threading.Lock()  # handlers speak from any thread
+
+    async def steps(self, job: UUID) -> dict[str, Any]:
+        return await _patiently(lambda: checkpoints.steps(self._unit, job))
+
+    async def save_step(self, job: UUID, fence: int, name: str, result: Any) -> None:
+        await _patiently(lambda: checkpoints.save_step(self._unit, job, fence=fence, name=name, result=result))
+
+    async def call(self, function: Callable[[], Any]) -> Any:
+        return await self.threads.run(function)
+
+    def wait(self, answer: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(answer, self._loop).result()
+
+    def progress(self, job: UUID, fence: int, fraction: float, message: str | None, data: Any) -> None:
+        said = Said(job, fence, fraction, message, None if data is None else encode(data, field="data"))
+        with self._door:
+            self._said[job] = said
+
+    async def tell(self) -> None:
+        """Write what was said since the last time; what cannot be written now is said again unless there is news."""
+        with self._door:
+            said, self._said = self._said, {}
+        if not said:
+            return
+        try:
+            await progress.report(self._unit, list(said.values()))
+        except Unavailable:
+            with self._door:
+                self._said = said | self._said
+            raise
+
+
+async def _patiently(ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """An absent database is no failure of the step: it is waited for."""
+    pause = FIRST_PAUSE
+    while True:
+        try:
+            return await ask()
+        except Unavailable:
+            await asyncio.sleep(pause)
+            pause = min(LONGEST_PAUSE, pause * 2)

@@ -1,0 +1,74 @@
+"""Log lines as they come. Whoever works on a job may log more: which jobs that are is in the trail, so only those are
+looked at. Lines are told apart by the snapshots that saw them, as in the trail: none is lost and none comes twice."""
+
+import contextlib
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from windlass.core.run import OPEN, RunState
+from windlass.engine import logs
+from windlass.engine.live import Batch, Cursor, Snapshot
+from windlass.engine.logs import Chosen, RunLine
+from windlass.engine.unit import Unit
+from windlass.runtime.live import Live
+
+LIVE = frozenset({RunState.PENDING, RunState.RUNNING})
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Lines with the place after each; none of them has one if they are only the end of what was there before."""
+
+    told: Sequence[tuple[RunLine, Cursor | None]]
+    next: Cursor
+    over: bool = False  # there will be no more
+
+
+async def follow(live: Live, unit: Unit, asked: Chosen, at: Cursor | None, *, tail: int) -> AsyncGenerator[Lines, None]:
+    """What comes after a place, or after the last lines; until the step has ended, or the run."""
+    async with contextlib.aclosing(live.follow(run=asked.which.run)) as batches:
+        batch = await anext(batches)
+        had, over = batch.upto, _over(batch, asked.which.step)
+        busy = await logs.held(unit, asked)
+        if at is None:
+            last = await logs.tail(unit, asked, tail, seen_by=had) if tail else []
+            yield Lines([(line, None) for line in last], Cursor(had), over)
+        else:
+            if at.before is not None:
+                rest = await logs.new(unit, asked, at.before, at.upto)
+                yield _lines(rest, at.before, at.upto, skip=at.run_line)
+            yield _lines(await logs.new(unit, asked, at.upto, had), at.upto, had, over=over)
+        async for batch in batches:
+            jobs = {told.line.job_id for told in batch.told if told.line.job_id is not None}
+            fresh = await logs.new(unit, asked, had, batch.upto, jobs=busy | jobs)
+            yield _lines(fresh, had, batch.upto, over=_over(batch, asked.which.step))
+            had = batch.upto
+            _mind(busy, batch)
+
+
+def _mind(busy: set[UUID], batch: Batch) -> None:
+    """Who works on what, after these lines of the trail."""
+    for told in batch.told:
+        if told.line.job_id is not None:
+            (busy.add if told.line.word == "leased" else busy.discard)(told.line.job_id)
+
+
+def _over(batch: Batch, step: int | None) -> bool:
+    if batch.more:
+        return False
+    state = batch.state or (batch.told[-1].line.state if batch.told else None)
+    if state is not None and state not in LIVE:
+        return True
+    letters = {batch.letters[step]} if step is not None and batch.letters else set()
+    letters |= {told.line.letters for told in batch.told if told.line.step == step is not None and told.line.letters}
+    return bool(letters) and not letters & OPEN
+
+
+def _lines(lines: Sequence[RunLine], base: Snapshot, upto: Snapshot, *, skip: int = 0, over: bool = False) -> Lines:
+    return Lines(list(_placed(lines, base, upto))[skip:], Cursor(upto), over)
+
+
+def _placed(lines: Sequence[RunLine], base: Snapshot, upto: Snapshot) -> Iterator[tuple[RunLine, Cursor]]:
+    for n, line in enumerate(lines, 1):
+        yield line, Cursor(upto) if n == len(lines) else Cursor(upto, base, n)

@@ -1,0 +1,147 @@
+"""The inbox for workers and producers that speak HTTP, as functions. What all workers share is in `store.jobs`."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import NamedTuple
+from uuid import UUID
+
+from windlass.core.document import encode
+from windlass.core.job import Claimed
+from windlass.core.limit import Limit
+from windlass.core.unique import Unique
+from windlass.store.pool import Connection
+from windlass.store.queries import load
+from windlass.store.rows import Job, job
+
+_SQL = {name: query.sql for name, query in load("claims").items()}
+
+
+class HeldJob(NamedTuple):
+    """A job under lock: as its holder has it, and whether anybody does."""
+
+    job: Claimed
+    status: str
+    holder: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ToldJob:
+    """A job, and what its trail says about its attempts."""
+
+    job: Job
+    started_at: datetime | None
+    number: int | None  # of the last attempt that began
+    now: datetime
+
+
+class Kept(NamedTuple):
+    """A job that has a unique key."""
+
+    id: UUID
+    status: str
+    run_at: datetime
+    queue: str
+
+
+async def fetch(
+    conn: Connection,
+    queues: Sequence[str],
+    *,
+    count: int,
+    worker: str,
+    lease: timedelta | None,
+    default: timedelta,
+    tenant: str | None = None,
+) -> list[Job]:
+    rows = await conn.fetch(_SQL["fetch"], list(queues), count, worker, lease, default, tenant)
+    return [job(row) for row in rows]
+
+
+async def runs_of(conn: Connection, ids: Sequence[UUID]) -> list[UUID]:
+    return sorted(row[0] for row in await conn.fetch(_SQL["runs_of"], list(ids)))
+
+
+async def hold(conn: Connection, ids: Sequence[UUID], *, org: str) -> dict[UUID, HeldJob]:
+    rows = await conn.fetch(_SQL["hold"], list(ids), org)
+    return {row[0]: HeldJob(Claimed._make(tuple(row)[:-2]), row["status"], row["leased_by"]) for row in rows}
+
+
+async def read(conn: Connection, ids: Sequence[UUID]) -> dict[UUID, Job]:
+    return {row["id"]: job(row) for row in await conn.fetch(_SQL["read"], list(ids))}
+
+
+async def beat(
+    conn: Connection, ids: Sequence[UUID], *, worker: str, lease: timedelta | None, default: timedelta
+) -> list[tuple[UUID, bool, str | None]]:
+    """What it still holds, whether it is asked to stop it, and what a test wants it to be told."""
+    rows = await conn.fetch(_SQL["beat"], list(ids), worker, lease, default)
+    return [(row[0], row[1], row[2]) for row in rows]
+
+
+async def seen(
+    conn: Connection, *, worker: str, host: str, queues: Sequence[str], state: str, active: int, is_said: bool
+) -> tuple[str, str | None, datetime]:
+    """The state it is in, what it is to be told, and the time. `is_said`: the worker itself named the state."""
+    row = await conn.fetchrow(_SQL["seen"], worker, host, list(queues), state, active, is_said)
+    assert row is not None
+    return row[0], row[1], row[2]
+
+
+async def overdue(conn: Connection, batch: int) -> list[tuple[UUID, int]]:
+    return [(row[0], row[1]) for row in await conn.fetch(_SQL["overdue"], batch)]
+
+
+async def expire(conn: Connection, batch: int, *, actor: str) -> list[UUID]:
+    return [row[0] for row in await conn.fetch(_SQL["expire"], batch, actor)]
+
+
+async def activate(conn: Connection, id_: UUID, *, org: str) -> str | None:
+    """Its queue; None: there is no such job, or it is not held back."""
+    queue: str | None = await conn.fetchval(_SQL["activate"], id_, org)
+    return queue
+
+
+async def told(conn: Connection, id_: UUID, *, org: str) -> ToldJob | None:
+    row = await conn.fetchrow(_SQL["told"], id_, org)
+    return ToldJob(job(row), row["started_at"], row["number"], row["moment"]) if row else None
+
+
+async def moment(conn: Connection) -> datetime:
+    now: datetime = await conn.fetchval(_SQL["moment"])
+    return now
+
+
+async def lock_keys(conn: Connection, keys: Iterable[str]) -> None:
+    await conn.execute(_SQL["lock_keys"], sorted(set(keys)))
+
+
+async def find_unique(conn: Connection, wanted: Sequence[tuple[str, Unique]]) -> dict[str, Kept]:
+    """By key, with the org in front of it."""
+    keys = [key for key, _ in wanted]
+    standings = [encode(sorted(unique.standings), field="states") for _, unique in wanted]
+    rows = await conn.fetch(_SQL["find_unique"], keys, standings, [unique.period for _, unique in wanted])
+    return {row[0]: Kept(*tuple(row)[1:]) for row in rows}
+
+
+async def keep_rates(conn: Connection, limits: Sequence[tuple[str, Limit]]) -> None:
+    rows = [(key, limit.rate, limit.period, limit.concurrency) for key, limit in dict(limits).items()]
+    await conn.execute(_SQL["keep_rates"], *map(list, zip(*rows, strict=True)))
+
+
+async def dead_letters(
+    conn: Connection, *, org: str, queue: str | None, limit: int, offset: int
+) -> tuple[list[Job], int]:
+    rows = await conn.fetch(_SQL["dead_letters"], org, queue, limit, offset)
+    return [job(row) for row in rows], rows[0]["total"] if rows else 0
+
+
+async def standing(conn: Connection, queue: str, *, cap: int) -> dict[str, int]:
+    row = await conn.fetchrow(_SQL["standing"], queue, cap)
+    assert row is not None
+    return dict(row)
+
+
+async def is_dead_letter(conn: Connection, id_: UUID, *, org: str) -> bool:
+    found: bool = await conn.fetchval(_SQL["is_dead_letter"], id_, org)
+    return found

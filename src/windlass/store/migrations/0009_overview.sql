@@ -1,0 +1,58 @@
+-- May run before the new code: yes (indexes; the old code's list of jobs whose time has not come is slower until it goes).
+-- What people look at: queues, dead letters, the last day.
+
+-- Paused queues, asked for by every claim.
+create index queue_paused on windlass.queue (name) where paused;
+
+-- Rows that wait for their time, by queue and age: for lists, and for the depth of a queue. In place of the one by age alone.
+create index idx_workflow_run_wait_queue on workflow.workflow_run (queue, seq) where status = 'pending' and not due;
+drop index workflow.idx_workflow_run_wait_seq;
+
+-- Every queue that has such rows, by hopping through the index.
+create view windlass.waiting_queue as
+with recursive waiting as (
+  (select queue from workflow.workflow_run where status = 'pending' and not due order by queue limit 1)
+  union all
+  select next.queue from waiting cross join lateral (
+    select j.queue from workflow.workflow_run j where j.status = 'pending' and not j.due and j.queue > waiting.queue
+     order by j.queue limit 1) as next)
+select queue from waiting;
+
+-- What an error is about: its type and its first line, without what differs from one time to the next. Quoted parts, ids
+-- and numbers are masked; a number that tells the kind of an error (answered 503, status 404) stays.
+create function windlass.error_kind(last_error text, errors jsonb) returns text language sql immutable parallel safe
+  return left(case when errors -> -1 ->> 'message' = last_error then coalesce(errors -> -1 ->> 'type' || ': ', '') else '' end
+    || regexp_replace(regexp_replace(regexp_replace(regexp_replace(regexp_replace(
+         left(rtrim(split_part(coalesce(nullif(btrim(last_error, E' \t\r\n'), ''), 'no error was told'), E'\n', 1)), 300),
+         '^lease lost: .* fell silent$', 'lease lost: <id> fell silent'),
+         '(^|[^[:alnum:]])(''[^'']*''|"[^"]*"|`[^`]*`)', '\1<text>', 'g'),
+         '\m[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\M', '<id>', 'gi'),
+         '(?<!\m(answered|status|code|http|errno|sqlstate)[ :=]{1,2})\m[0-9]+([.,][0-9]+)*\M', '<n>', 'gi'),
+         '\m([[:alpha:]_]+[0-9]|[0-9]+[[:alpha:]_])[[:alnum:]_]*\M', '<id>', 'g'), 300);
+
+-- Jobs that failed and that nobody reopened, by what is wrong with them. Only a failure pays for it.
+create index idx_workflow_run_failed on workflow.workflow_run
+  (org, type, queue, windlass.error_kind(last_error, errors), (run_id is not null), seq)
+  where status = 'failed' and deleted_at is null;
+
+-- Each kind of dead letter of an org once, the same way; ten thousand kinds at most.
+create function windlass.dead_letters(org text) returns table (type text, queue text, error text, of_run boolean)
+language sql stable parallel safe as $$
+with recursive dead as (
+  (select j.type, j.queue, windlass.error_kind(j.last_error, j.errors) as error, j.run_id is not null as of_run
+     from workflow.workflow_run j
+    where j.status = 'failed' and j.deleted_at is null and j.org = dead_letters.org
+    order by j.type, j.queue, windlass.error_kind(j.last_error, j.errors), (j.run_id is not null) limit 1)
+  union all
+  select next.* from dead cross join lateral (
+    select j.type, j.queue, windlass.error_kind(j.last_error, j.errors), j.run_id is not null
+      from workflow.workflow_run j
+     where j.status = 'failed' and j.deleted_at is null and j.org = dead_letters.org
+       and (j.type, j.queue, windlass.error_kind(j.last_error, j.errors), (j.run_id is not null))
+         > (dead.type, dead.queue, dead.error, dead.of_run)
+     order by j.type, j.queue, windlass.error_kind(j.last_error, j.errors), (j.run_id is not null) limit 1) as next)
+select dead.type, dead.queue, dead.error, dead.of_run from dead limit 10000 $$;
+
+-- The last day of runs, by what became of them: state and org beside the time, so that the index alone can answer.
+create index run_ended on windlass.run (finished_at, state, org) where finished_at is not null;
+drop index windlass.run_finished;

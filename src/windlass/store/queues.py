@@ -1,0 +1,77 @@
+"""Queues: what lies in them, how fast it ends, and whether they are paused."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from windlass.core.document import decode
+from windlass.store.pool import Connection
+from windlass.store.queries import load
+
+_SQL = {name: query.sql for name, query in load("queues").items()}
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRow:
+    name: str
+    due: int
+    scheduled: int
+    leased: int
+    capped: bool  # there is more than was counted
+    oldest: timedelta | None
+    paused: bool
+    paused_at: datetime | None
+    resumed_at: datetime | None
+
+
+async def list_(conn: Connection, *, after: str, limit: int, cap: int, name: str | None = None) -> list[QueueRow]:
+    """By name; only of this one, if there is a `name`."""
+    return [QueueRow(*row) for row in await conn.fetch(_SQL["list"], after, limit, cap, name)]
+
+
+async def rates(conn: Connection, *, lines: int, within: timedelta) -> dict[str, float]:
+    """Jobs that ended, a second, of each queue where any did."""
+    rows = await conn.fetch(_SQL["rates"], lines, within)
+    return {row["queue"]: row["ended"] / row["span"].total_seconds() for row in rows}
+
+
+async def pause(conn: Connection, name: str) -> None:
+    await conn.execute(_SQL["pause"], name)
+
+
+async def resume(conn: Connection, name: str) -> None:
+    await conn.execute(_SQL["resume"], name)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """How long a queue may get, and what a face keeps about it."""
+
+    max_depth: int | None
+    config: dict[str, Any]
+
+
+async def configure(conn: Connection, name: str, *, max_depth: int | None, config: str) -> None:
+    await conn.execute(_SQL["configure"], name, max_depth, config)
+
+
+async def bounds(conn: Connection) -> dict[str, Bound]:
+    rows = await conn.fetch(_SQL["bounds"])
+    return {row[0]: Bound(row[1], decode(row[2]) or {}) for row in rows}
+
+
+async def config(conn: Connection, name: str) -> Bound:
+    row = await conn.fetchrow(_SQL["config"], name)
+    return Bound(row[0], decode(row[1]) or {}) if row else Bound(None, {})
+
+
+async def depth(conn: Connection, name: str, *, cap: int) -> int:
+    found: int = await conn.fetchval(_SQL["depth"], name, cap)
+    return found
+
+
+async def ends(conn: Connection, *, lines: int) -> tuple[int, int]:
+    """Jobs that succeeded and that failed in the last minute."""
+    row = await conn.fetchrow(_SQL["ends"], lines)
+    assert row is not None
+    return row[0], row[1]

@@ -1,0 +1,27 @@
+"""Limits under which jobs are handed out, for people who look. They are set and used in claims.sql."""
+
+from datetime import timedelta
+from typing import NamedTuple
+
+from windlass.store.pool import Connection
+from windlass.store.queries import load
+
+_SQL = {name: query.sql for name, query in load("rates").items()}
+
+
+class Rate(NamedTuple):
+    key: str  # begins with the org
+    per_period: float | None
+    period: timedelta
+    concurrency: int | None
+    left: float | None  # what may be handed out at once
+    active: int
+
+
+async def get(conn: Connection, key: str) -> Rate | None:
+    row = await conn.fetchrow(_SQL["get"], key)
+    return Rate._make(row) if row else None
+
+
+async def list_(conn: Connection, prefix: str, *, limit: int, offset: int) -> list[Rate]:
+    return list(map(Rate._make, await conn.fetch(_SQL["list"], prefix, limit, offset)))

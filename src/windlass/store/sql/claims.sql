@@ -1,0 +1,200 @@
+-- The inbox for workers that speak HTTP: they name queues, not types, want strict order, and may forget to say who they are.
+-- The rest of the inbox is in jobs.sql.
+
+-- name: fetch
+-- Take up to $2 jobs: queues from left to right, then by priority, then first come, first served. Lanes are found by hopping
+-- through the index, as in `windlass.lane`; `line` has more than is wanted, because others may hold some of it.
+-- There must be no sort above `line`: limits are asked row by row, and only for rows that are taken. `status ||` keeps the
+-- planner off the partial indexes, through which rows would come in another order.
+-- moves: pending -> leased
+with recursive wanted as (
+  select q.queue, q.rank from unnest($1::text[]) with ordinality as q(queue, rank)
+   where not exists (select from windlass.queue p where p.name = q.queue and p.paused)
+     and not exists (select from windlass.worker w where w.id = $3 and (w.state = 'draining' or w.directive is not null))),
+lane as (
+  (select wanted.rank, head.* from wanted cross join lateral (
+     select j.queue, j.type, j.priority, j.alone, j.seq from workflow.workflow_run j
+      where j.status = 'pending' and j.due and j.deleted_at is null and j.queue = wanted.queue
+      order by j.queue, j.type, j.priority, j.alone, j.seq limit 1) as head)
+  union all
+  select lane.rank, next.* from lane cross join lateral (
+    select j.queue, j.type, j.priority, j.alone, j.seq from workflow.workflow_run j
+     where j.status = 'pending' and j.due and j.deleted_at is null and j.queue = lane.queue
+       and (j.type, j.priority, j.alone) > (lane.type, lane.priority, lane.alone)
+     order by j.type, j.priority, j.alone, j.seq limit 1) as next),
+line as materialized (
+  select first.id from lane cross join lateral (
+    select j.id, j.seq from workflow.workflow_run j
+     where j.status = 'pending' and j.due and j.deleted_at is null
+       and j.queue = lane.queue and j.type = lane.type and j.priority = lane.priority and j.alone = lane.alone
+       and j.seq >= lane.seq and (j.expires_at is null or j.expires_at > (select windlass.now()))
+       and ($6::text is null or j.meta ->> 'tenant_id' = $6)
+     order by j.seq limit case when lane.alone then 1 else $2::int * 2 + 10 end) as first
+   order by lane.rank, lane.priority, first.seq),
+picked as (
+  select j.id from line cross join lateral (
+    select j.id from workflow.workflow_run j
+     where j.id = line.id and j.status || '' = 'pending'
+       and case when j.rate_key is null then true else windlass.admit(j.rate_key) end
+       for update skip locked) as j
+   limit $2::int),
+claimed as (
+  update workflow.workflow_run
+     set status = 'leased', leased_by = $3, claim_no = claim_no + 1, updated_at = (select windlass.now()),
+         lease = coalesce($4::interval, visibility, $5::interval),
+         lease_until = (select windlass.now()) + coalesce($4::interval, visibility, $5::interval),
+         stop_at = (select windlass.now()) + timeout
+   where id = any(array(select id from picked))
+  returning *),
+logged as (
+  insert into workflow.workflow_event (workflow_id, event_type, actor, attempt, created_at)
+  select id, 'leased', $3, attempt + lost + 1, (select windlass.now()) from claimed)
+select * from claimed order by array_position($1, queue), priority, seq
+
+-- name: runs_of
+-- Which runs do these jobs belong to? Found without a lock: runs are locked before jobs.
+select distinct run_id from workflow.workflow_run where id = any($1) and run_id is not null
+
+-- name: hold
+-- Lock jobs that somebody reports on, and see who holds them.
+select id, type, '' as payload, queue, priority, seq, attempt, lost, max_attempts, claim_no, timeout, retry, created_at, null as meta,
+       alone, run_id, version_id, step, item, items, epoch, status, leased_by
+  from workflow.workflow_run where id = any($1) and org = $2 and deleted_at is null order by id for update
+
+-- name: read
+-- Jobs as they are now.
+select * from workflow.workflow_run where id = any($1)
+
+-- name: beat
+-- Extend what this worker holds of these, by the lease it names or the one in force.
+with held as (
+  update workflow.workflow_run j
+     set lease_until = (select windlass.now()) + coalesce($3::interval, j.lease, $4::interval), updated_at = (select windlass.now())
+   where j.id = any($1) and j.leased_by = $2
+  returning j.id, j.cancel_requested, j.attempt + j.lost + 1 as number, j.envelope #>> '{options,metadata,test_directive}' as directive,
+            extract(epoch from coalesce($3::interval, j.lease, $4::interval)) as seconds),
+logged as (
+  insert into workflow.workflow_event (workflow_id, event_type, data, actor, attempt, created_at)
+  select id, 'heartbeat', jsonb_build_object('extended_by_seconds', seconds), $2, number, (select windlass.now()) from held)
+select id, cancel_requested, directive from held
+
+-- name: seen
+-- A worker that speaks HTTP is alive. The first sign makes it known; what it is to be told is the answer.
+insert into windlass.worker (id, host, pid, queues, types, concurrency, state, active)
+values ($1, $2, 0, $3, '{}', 0, $4, $5)
+on conflict (id) do update set seen_at = windlass.now(), active = excluded.active,
+  state = case when $6 then excluded.state when worker.state = 'stopped' then 'running' else worker.state end
+returning state, directive, windlass.now()
+
+-- name: overdue
+-- Attempts that ran out of time while their worker did not see to it.
+select id, claim_no from workflow.workflow_run
+ where status = 'leased' and stop_at is not null and stop_at <= windlass.now() order by stop_at limit $1
+
+-- name: expire
+-- End jobs that were not begun in time.
+-- moves: pending -> failed
+with late as (
+  select id from workflow.workflow_run
+   where status = 'pending' and expires_at is not null and expires_at <= windlass.now()
+   order by id limit $1 for update skip locked),
+ended as (
+  update workflow.workflow_run j
+     set status = 'failed', last_error = 'it was not begun in time', updated_at = windlass.now(),
+         errors = windlass.remember(j.errors, jsonb_build_object('type', 'Expired', 'message', 'it was not begun in time',
+                                                                 'attempt', j.attempt + j.lost, 'at', windlass.now()))
+   where j.id = any(array(select id from late))
+  returning j.id, j.attempt + j.lost as number),
+logged as (
+  insert into workflow.workflow_event (workflow_id, event_type, data, actor, attempt)
+  select id, 'failed', '{"error": "it was not begun in time", "reason": "expired"}'::jsonb, $2, number from ended)
+select id from ended
+
+-- name: activate
+-- Let a job that was held back go.
+update workflow.workflow_run set run_at = windlass.now(), updated_at = windlass.now()
+ where id = $1 and org = $2 and status = 'pending' and run_at = 'infinity' and deleted_at is null returning queue
+
+-- name: told
+-- One job, whole, with what its trail says about the attempts: when the last one of its present life began, and its number.
+select j.*, trail.started_at, trail.number, windlass.now() as moment
+  from workflow.workflow_run j
+ cross join lateral (
+   select max(e.created_at) filter (where e.event_type = 'leased') as started_at,
+          max(e.attempt) filter (where e.event_type = 'leased') as number
+     from workflow.workflow_event e
+    where e.workflow_id = j.id and e.id > coalesce((
+      select max(o.id) from workflow.workflow_event o where o.workflow_id = j.id and o.data ->> 'reason' = 'reopened'), 0)) as trail
+ where j.id = $1 and j.org = $2 and j.deleted_at is null
+
+-- name: moment
+-- What time is it?
+select windlass.now()
+
+-- name: lock_keys
+-- Whoever enqueues a job of these unique keys waits for whoever does the same; keys ascending.
+select pg_advisory_xact_lock(hashtextextended(key, 0)) from unnest($1::text[]) as key
+
+-- name: find_unique
+-- The latest job of each unique key that counts as being there; `core.unique.STANDINGS` has the words.
+select u.key, j.id, j.status, j.run_at, j.queue
+  from unnest($1::text[], $2::jsonb[], $3::interval[]) as u(key, standings, period)
+ cross join lateral (
+   select id, status, run_at, queue from workflow.workflow_run
+    where unique_key is not null and unique_key = u.key and deleted_at is null
+      and u.standings ? case when status <> 'pending' then status when run_at = 'infinity' then 'held'
+                             when run_at <= windlass.now() then 'due' when attempt + lost > 0 then 'again' else 'waiting' end
+      and (u.period is null or created_at > windlass.now() - u.period)
+      and (expires_at is null or expires_at > windlass.now() or status <> 'pending')
+    order by seq desc limit 1) as j
+
+-- name: keep_rates
+-- Limits as they were said last; what is left of them stays.
+insert into windlass.rate as r (key, per_period, period, concurrency, tokens)
+select key, per_period, period, concurrency, coalesce(greatest(per_period, 1), 1)
+  from unnest($1::text[], $2::float8[], $3::interval[], $4::int[]) as n(key, per_period, period, concurrency) order by key
+on conflict (key) do update
+   set per_period = excluded.per_period, period = excluded.period, concurrency = excluded.concurrency,
+       tokens = least(r.tokens, excluded.tokens)
+ where (r.per_period, r.period, r.concurrency) is distinct from (excluded.per_period, excluded.period, excluded.concurrency)
+
+-- name: dead_letters
+-- Jobs that failed for good and are to be looked at, the latest first, and how many there are (counted up to 10,000).
+select j.*, (select count(*) from (
+         select from workflow.workflow_run
+          where status = 'failed' and dead_letter and deleted_at is null and org = $1 and ($2::text is null or queue = $2)
+          limit 10000) as counted) as total
+  from workflow.workflow_run j
+ where j.status = 'failed' and j.dead_letter and j.deleted_at is null and j.org = $1 and ($2::text is null or j.queue = $2)
+ order by j.seq desc limit $3 offset $4
+
+-- name: is_dead_letter
+-- Is it one of them?
+select exists (select from workflow.workflow_run
+                where id = $1 and org = $2 and status = 'failed' and dead_letter and deleted_at is null)
+
+-- name: standing
+-- What lies in a queue and what became of it, counted up to $2 of a kind. Of finished jobs the latest $2 of each type are looked at:
+-- what came before is history, and its size must not matter.
+select coalesce((select sum(n) from windlass.lane cross join lateral (
+         select count(*) as n from (
+           select from workflow.workflow_run j
+            where j.status = 'pending' and j.due and j.deleted_at is null and j.queue = lane.queue and j.type = lane.type
+              and j.priority = lane.priority and j.alone = lane.alone limit $2) as waiting) as counted
+        where lane.queue = $1), 0)::bigint as available,
+       waiting.*, held.active, ended.*
+  from (select count(*) filter (where run_at < 'infinity' and attempt + lost = 0) as scheduled,
+               count(*) filter (where run_at < 'infinity' and attempt + lost > 0) as retryable,
+               count(*) filter (where run_at = 'infinity') as pending
+          from (select run_at, attempt, lost from workflow.workflow_run
+                 where status = 'pending' and not due and queue = $1 and deleted_at is null limit $2) as few) as waiting,
+       (select count(*) as active from workflow.workflow_run where status = 'leased' and queue = $1 and deleted_at is null) as held,
+       (select count(*) filter (where status = 'succeeded') as completed, count(*) filter (where status = 'cancelled') as cancelled,
+               count(*) filter (where status = 'failed') as discarded,
+               count(*) filter (where status = 'succeeded' and updated_at > windlass.now() - interval '1 hour') as completed_last_hour,
+               count(*) filter (where status = 'failed' and updated_at > windlass.now() - interval '1 hour') as failed_last_hour
+          from windlass.finished kind cross join lateral (
+            select j.queue, j.updated_at, j.deleted_at from workflow.workflow_run j
+             where j.status in ('succeeded', 'failed', 'cancelled') and j.type = kind.type and j.status = kind.status
+             order by j.seq desc limit $2) as j
+         where j.queue = $1 and j.deleted_at is null) as ended

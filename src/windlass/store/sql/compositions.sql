@@ -1,0 +1,171 @@
+-- Compositions: chains, groups, batches and graphs of jobs. Each is a run; here is what only they have.
+
+-- name: publish
+-- Make hidden workflows of shapes that nobody used before. The name of a shape is the same for equal ones.
+with asked as (
+  select * from unnest($1::uuid[], $2::text[], $3::jsonb[], $4::text[]) as a(id, name, document, fingerprint)),
+born as (
+  insert into windlass.workflow (id, org, name, live, hidden)
+  select id, $5, name, 1, true from asked order by name
+  on conflict (org, name) where deleted_at is null do nothing returning id, name)
+insert into windlass.version (workflow_id, number, document, fingerprint)
+select b.id, 1, a.document, a.fingerprint from born b join asked a on a.name = b.name
+
+-- name: insert
+-- Compositions come into being, the outermost and all inside it. Those whose id is taken are not among the answer.
+insert into windlass.composition (run_id, root_id, parent_id, parent_step, org, kind, name, alias, version_id, jobs, labels, steps, retry_of)
+select run_id, $1, parent_id, parent_step, $2, kind, name, alias, version_id, jobs, labels, steps, retry_of
+  from unnest($3::uuid[], $4::uuid[], $5::int[], $6::text[], $7::text[], $8::text[], $9::int[], $10::int[], $11::jsonb[], $12::text[],
+              $13::uuid[])
+    as a(run_id, parent_id, parent_step, kind, name, alias, version_id, jobs, labels, steps, retry_of)
+on conflict do nothing returning run_id
+
+-- name: reserve
+-- Ids that clients gave to jobs, also to those that have not begun; those taken are not among the answer.
+insert into windlass.reserved_id (id, run_id)
+select id, run_id from unnest($1::uuid[], $2::uuid[]) as a(id, run_id)
+ where (select j.id from workflow.workflow_run j where j.id = a.id) is null order by id
+on conflict do nothing returning id
+
+-- name: enqueue
+-- Make jobs of steps of compositions: what each is like is told by its part of the run's input. The input of a run is read once,
+-- however many parts are wanted: hence the arrays, and no join of many with many. An id that is taken is not given twice; that is asked by a plain subquery, because an
+-- `exists` may be answered by reading the whole inbox. A row of an earlier round is opened again.
+-- moves: failed -> pending; cancelled -> pending; succeeded -> pending
+with asked as (
+  select run_id, array_agg(id order by place) as ids, array_agg(org order by place) as orgs,
+         array_agg(version_id order by place) as versions, array_agg(step order by place) as steps,
+         array_agg(round order by place) as rounds, array_agg(first order by place) as firsts, array_agg(count order by place) as counts,
+         array_agg(type order by place) as types, array_agg(queue order by place) as queues, array_agg(items order by place) as many
+    from unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::int[], $6::int[], $7::int[], $8::int[], $9::text[], $10::text[], $11::int[])
+         with ordinality as a(id, run_id, org, version_id, step, round, first, count, type, queue, items, place)
+   group by run_id),
+run as materialized (select asked.*, r.input -> 'parts' as parts from asked join windlass.run r on r.id = asked.run_id),
+born as (
+  insert into workflow.workflow_run (id, type, payload, queue, priority, max_attempts, timeout, retry, tags, meta, envelope, expires_at,
+                                     unique_key, visibility, rate_key, org, run_id, version_id, step, item, items, epoch, settled,
+                                     run_at, created_at, updated_at)
+  select case when a.count > 1 or n > 0 then windlass.new_id() when p.id is null then a.id
+              when (select j.id from workflow.workflow_run j where j.id = p.id) is null then p.id else a.id end,
+         a.type,
+         case when a.items is null then coalesce(p.payload, '[]')
+              else coalesce(p.payload, '[]') || jsonb_build_array((
+                select value from windlass.item i where i.run_id = run.run_id and i.step = a.step and i.item = n)) end,
+         a.queue, coalesce(p.priority, 100), coalesce(p.max_attempts, 3), make_interval(secs => p.timeout), p.retry,
+         case when p.tags is null then null else array(select jsonb_array_elements_text(p.tags)) end,
+         p.meta, p.envelope, p.expires_at, p.unique_key, make_interval(secs => p.visibility), p.rate_key,
+         a.org, run.run_id, a.version_id, a.step, n, a.items, a.round, false,
+         coalesce(p.run_at, (select windlass.now())), (select windlass.now()), (select windlass.now())
+    from run
+   cross join lateral unnest(run.ids, run.orgs, run.versions, run.steps, run.rounds, run.firsts, run.counts, run.types, run.queues, run.many)
+         with ordinality as a(id, org, version_id, step, round, first, count, type, queue, items, place)
+   cross join lateral jsonb_to_record(run.parts -> a.step) as p(
+     id uuid, payload jsonb, priority int, max_attempts int, timeout double precision, retry jsonb, tags jsonb, meta jsonb,
+     envelope jsonb, expires_at timestamptz, unique_key text, visibility double precision, rate_key text, run_at timestamptz)
+   cross join lateral generate_series(a.first, a.first + a.count - 1) as n
+   order by run.run_id, a.place, n
+  on conflict (run_id, step, item) where run_id is not null do update
+     set status = 'pending', epoch = excluded.epoch, attempt = 0, lost = 0, alone = false, run_at = excluded.run_at, due = true,
+         seq = excluded.seq, result = null, last_error = null, payload = excluded.payload, items = excluded.items,
+         settled = false, cancel_requested = false, deleted_at = null, updated_at = excluded.updated_at
+   where workflow.workflow_run.epoch < excluded.epoch
+  returning id)
+insert into workflow.workflow_event (workflow_id, event_type, actor, created_at)
+select id, 'created', $12, (select windlass.now()) from born
+
+-- name: copy_runs
+-- Runs of compositions that are brought along to another try: they ended well, and stay as they are.
+insert into windlass.run (id, org, workflow_id, version_id, state, steps, fans, input, labels, parent_id, parent_step, parent_item,
+                          parent_round, depth, created_at, started_at, finished_at, expires_at)
+select m.new_id, r.org, r.workflow_id, r.version_id, r.state, r.steps, r.fans, r.input, r.labels, m.parent_id, r.parent_step,
+       r.parent_item, 0, r.depth, windlass.now(), windlass.now(), windlass.now(), windlass.now() + (r.expires_at - r.created_at)
+  from unnest($1::uuid[], $2::uuid[], $3::uuid[]) as m(old_id, new_id, parent_id) join windlass.run r on r.id = m.old_id
+
+-- name: copy_jobs
+-- What these steps gave is brought along: their jobs are not done again.
+insert into workflow.workflow_run (id, type, payload, status, priority, run_at, attempt, lost, max_attempts, result, queue, org, timeout,
+                                   retry, tags, meta, envelope, run_id, version_id, step, item, items, created_at, updated_at)
+select windlass.new_id(), j.type, j.payload, j.status, j.priority, j.run_at, j.attempt, j.lost, j.max_attempts, j.result, j.queue, j.org,
+       j.timeout, j.retry, j.tags, j.meta, j.envelope - 'alias', m.new_id, j.version_id, j.step, j.item, j.items, windlass.now(), windlass.now()
+  from unnest($1::uuid[], $2::uuid[], $3::int[]) as m(old_id, new_id, step)
+  join workflow.workflow_run j on j.run_id = m.old_id and j.step = m.step and j.status = 'succeeded'
+
+-- name: find
+-- The composition with this id, ours or its client's.
+select run_id, root_id from windlass.composition where org = $1 and (run_id = $2 or alias = $3)
+
+-- name: tree
+-- A composition with all that are inside its outermost one, and how their runs stand; those not begun have none.
+select c.run_id, c.parent_id, c.parent_step, c.kind, c.name, c.alias, c.version_id, c.jobs, c.labels, c.retry_of, c.created_at,
+       c.started_at, r.state, r.steps, r.fans, r.finished_at, c.steps as brought
+  from windlass.composition c left join windlass.run r on r.id = c.run_id where c.root_id = $1
+
+-- name: jobs
+-- The jobs of run $1 (of a step with many only the first), and those of runs $2 that ended badly.
+select j.id, j.run_id, j.step, j.item, j.status, j.result, j.last_error, j.errors -> -1 as error, j.attempt + j.lost as attempts,
+       j.created_at, j.updated_at, coalesce(j.envelope ->> 'alias', j.id::text) as shown,
+       (select max(e.created_at) from workflow.workflow_event e where e.workflow_id = j.id and e.event_type = 'leased') as started_at
+  from workflow.workflow_run j where j.run_id = $1 and j.item = 0
+union all
+select j.id, j.run_id, j.step, j.item, j.status, null, j.last_error, j.errors -> -1, j.attempt + j.lost, j.created_at, j.updated_at,
+       coalesce(j.envelope ->> 'alias', j.id::text), null
+  from workflow.workflow_run j
+ where j.run_id = any($2) and j.status in ('failed', 'cancelled') and not (j.run_id = $1 and j.item = 0)
+ order by 3, 4
+
+-- name: start
+-- The first job of these compositions, or of one inside them, was handed out: they have started. Said once.
+with recursive above as (
+  select run_id, parent_id, started_at from windlass.composition where run_id = any($1)
+  union
+  select c.run_id, c.parent_id, c.started_at from above join windlass.composition c on c.run_id = above.parent_id),
+fresh as (
+  select c.run_id from windlass.composition c
+   where c.run_id = any(array(select run_id from above where started_at is null)) and c.started_at is null
+   order by c.run_id for update),
+begun as (
+  update windlass.composition c set started_at = windlass.now() from fresh where c.run_id = fresh.run_id returning c.run_id, c.root_id)
+insert into windlass.event (run_id, word, actor)
+select run_id, 'started', $2 from begun order by run_id <> root_id, run_id
+
+-- name: above
+-- These compositions and those around them.
+with recursive above as (
+  select run_id, parent_id, parent_step, kind, alias, version_id from windlass.composition where run_id = any($1)
+  union
+  select c.run_id, c.parent_id, c.parent_step, c.kind, c.alias, c.version_id
+    from above join windlass.composition c on c.run_id = above.parent_id)
+select run_id, parent_id, parent_step, kind, alias, version_id from above
+
+-- name: kin
+-- Compositions inside these, or around them, that have something to do: begin, or hear what was left for them.
+select c.run_id from windlass.composition c join windlass.run r on r.id = c.run_id
+ where c.parent_id = any($1) and (r.state = 'pending' or exists (select from windlass.notice n where n.run_id = c.run_id))
+union
+select c.parent_id from windlass.composition c
+ where c.run_id = any($1) and exists (select from windlass.notice n where n.run_id = c.parent_id)
+
+-- name: below
+-- The compositions at these places.
+select c.parent_id, c.parent_step, c.run_id, c.version_id, r.steps
+  from unnest($1::uuid[], $2::int[]) as w(run_id, step)
+  join windlass.composition c on c.parent_id = w.run_id and c.parent_step = w.step
+  join windlass.run r on r.id = c.run_id
+
+-- name: results
+-- What the jobs at these places gave, or how they failed.
+select j.run_id, j.step, j.item, j.items, j.status, j.result, j.errors -> -1 as error, j.last_error, j.attempt + j.lost as attempts
+  from unnest($1::uuid[], $2::int[]) as w(run_id, step)
+  join workflow.workflow_run j on j.run_id = w.run_id and j.step = w.step
+ order by j.run_id, j.step, j.item
+
+-- name: told
+-- Who these runs are.
+select run_id, parent_id, kind, name, alias from windlass.composition where run_id = any($1)
+
+-- name: told_jobs
+-- The jobs at these places (of a step with many the first), and when they were handed out last.
+select w.run_id, w.step, coalesce(j.envelope ->> 'alias', j.id::text) as shown,
+       (select max(e.created_at) from workflow.workflow_event e where e.workflow_id = j.id and e.event_type = 'leased') as started_at
+  from unnest($1::uuid[], $2::int[]) as w(run_id, step)
+  join workflow.workflow_run j on j.run_id = w.run_id and j.step = w.step and j.item = 0

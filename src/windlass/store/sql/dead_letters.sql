@@ -1,0 +1,54 @@
+-- Jobs that failed for good, by what is wrong with them. One index has them all: a kind is a stretch of it.
+
+-- name: groups
+-- The kinds of dead letters, the one that failed last first, $7 at a time, below place $6; each counted up to $8.
+with kind as materialized (
+  select * from windlass.dead_letters($1)
+   where ($2::text is null or type like $2) and ($3::text is null or queue = $3) and ($4::text is null or error = $4)
+     and ($5::boolean is null or of_run = $5)),
+page as materialized (
+  select kind.*, latest.* from kind cross join lateral (
+    select j.seq, j.id, j.updated_at, j.last_error from workflow.workflow_run j
+     where j.status = 'failed' and j.deleted_at is null and j.org = $1 and j.type = kind.type and j.queue = kind.queue
+       and windlass.error_kind(j.last_error, j.errors) = kind.error and (j.run_id is not null) = kind.of_run
+     order by j.seq desc limit 1) as latest
+   where latest.seq < $6 order by latest.seq desc limit $7)
+select page.type, page.queue, page.error, page.of_run, counted.n as count, first.updated_at as first_at,
+       page.updated_at as last_at, page.id as example_id, page.last_error as example, page.seq
+  from page
+ cross join lateral (
+   select j.updated_at from workflow.workflow_run j
+    where j.status = 'failed' and j.deleted_at is null and j.org = $1 and j.type = page.type and j.queue = page.queue
+      and windlass.error_kind(j.last_error, j.errors) = page.error and (j.run_id is not null) = page.of_run
+    order by j.seq limit 1) as first
+ cross join lateral (
+   select count(*) as n from (
+     select 1 from workflow.workflow_run j
+      where j.status = 'failed' and j.deleted_at is null and j.org = $1 and j.type = page.type and j.queue = page.queue
+        and windlass.error_kind(j.last_error, j.errors) = page.error and (j.run_id is not null) = page.of_run
+      limit $8) as dead) as counted
+ order by page.seq desc
+
+-- name: find
+-- The dead letters of these kinds, newest first, $7 at a time, below place $6.
+select dead.id, dead.run_id, dead.seq from windlass.dead_letters($1) as kind cross join lateral (
+  select j.id, j.run_id, j.seq from workflow.workflow_run j
+   where j.status = 'failed' and j.deleted_at is null and j.org = $1 and j.type = kind.type and j.queue = kind.queue
+     and windlass.error_kind(j.last_error, j.errors) = kind.error and (j.run_id is not null) = kind.of_run and j.seq < $6
+   order by j.seq desc limit $7) as dead
+ where ($2::text is null or kind.type like $2) and ($3::text is null or kind.queue = $3)
+   and ($4::text is null or kind.error = $4) and ($5::boolean is null or kind.of_run = $5)
+ order by dead.seq desc limit $7
+
+-- name: list
+-- The same, whole.
+with page as materialized (
+  select dead.id, dead.seq from windlass.dead_letters($1) as kind cross join lateral (
+    select j.id, j.seq from workflow.workflow_run j
+     where j.status = 'failed' and j.deleted_at is null and j.org = $1 and j.type = kind.type and j.queue = kind.queue
+       and windlass.error_kind(j.last_error, j.errors) = kind.error and (j.run_id is not null) = kind.of_run and j.seq < $6
+     order by j.seq desc limit $7) as dead
+   where ($2::text is null or kind.type like $2) and ($3::text is null or kind.queue = $3)
+     and ($4::text is null or kind.error = $4) and ($5::boolean is null or kind.of_run = $5)
+   order by dead.seq desc limit $7)
+select j.* from workflow.workflow_run j where j.id = any(array(select id from page)) order by j.seq desc

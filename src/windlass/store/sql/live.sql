@@ -1,0 +1,64 @@
+-- The two trails as one stream: what a reader's last snapshot did not see. One statement, so that both are read at the same
+-- moment, which is the reader's next snapshot. $1 and $2 are the last one: its xmax, and who was under way.
+
+-- name: here
+-- The moment itself.
+select pg_current_snapshot()::text
+
+-- name: since
+-- All that is new: whole transactions, about $3 lines, `fence` is the last of them or null if that was all. Or, below $4, the
+-- rest of such a batch.
+with fence as (
+  select case when $4::text is null then least(
+           (select xid from windlass.event where xid >= $1::text::xid8 order by xid, id offset $3 limit 1),
+           (select xid from workflow.workflow_event where xid >= $1::text::xid8 order by xid, id offset $3 limit 1)) end as xid),
+ours as (
+  select e.* from fence cross join lateral (
+    select * from windlass.event where xid = any($2::text[]::xid8[])
+    union all
+    select * from windlass.event where xid >= $1::text::xid8 and ($4::text is null or xid < $4::text::xid8)
+       and xid <= coalesce(fence.xid, '18446744073709551615'::xid8)) as e),
+theirs as (
+  select e.* from fence cross join lateral (
+    select * from workflow.workflow_event where xid = any($2::text[]::xid8[]) and event_type <> 'heartbeat'
+    union all
+    select * from workflow.workflow_event where xid >= $1::text::xid8 and ($4::text is null or xid < $4::text::xid8)
+       and xid <= coalesce(fence.xid, '18446744073709551615'::xid8) and event_type <> 'heartbeat') as e)
+select pg_current_snapshot()::text as snapshot, (select xid::text from fence) as fence, l.*
+  from (select 1) as one
+  left join lateral (
+    select false as of_job, e.xid::text as xid, e.id, e.created_at, e.word, e.code, e.reason, null::jsonb as data, e.actor,
+           null::int as attempt, e.step, null::int as item, null::int as items, null::uuid as job_id, null::text as type,
+           null::text as queue, r.id as run_id, r.org, r.version_id, w.name as workflow, r.state,
+           case when e.step is null then r.steps else substr(r.steps, e.step + 1, 1) end as letters, r.fans -> e.step::text as fan
+      from ours e join windlass.run r on r.id = e.run_id join windlass.workflow w on w.id = r.workflow_id
+    union all
+    select true, e.xid::text, e.id, e.created_at, e.event_type, null, null, e.data, e.actor, e.attempt, j.step, j.item, j.items,
+           j.id, j.type, j.queue, r.id, j.org, r.version_id, w.name, r.state, substr(r.steps, j.step + 1, 1),
+           r.fans -> j.step::text
+      from theirs e join workflow.workflow_run j on j.id = e.workflow_id
+      left join windlass.run r on r.id = j.run_id left join windlass.workflow w on w.id = r.workflow_id) as l on true
+
+-- name: since_of_run
+-- The same for one run, from its own indexes; up to $6 lines of each trail, after $4 and $5.
+with ours as (
+  select * from windlass.event
+   where run_id = $3 and id > $4 and (xid >= $1::text::xid8 or xid = any($2::text[]::xid8[])) order by id limit $6),
+theirs as (
+  select e.*, j.step, j.item, j.items, j.type, j.queue from workflow.workflow_run j
+    join workflow.workflow_event e on e.workflow_id = j.id
+   where j.run_id = $3 and e.id > $5 and (e.xid >= $1::text::xid8 or e.xid = any($2::text[]::xid8[]))
+     and e.event_type <> 'heartbeat' order by e.id limit $6)
+select pg_current_snapshot()::text as snapshot, r.steps as whole, l.*, r.id as run_id, r.org, r.version_id, w.name as workflow, r.state,
+       case when l.step is null then r.steps else substr(r.steps, l.step + 1, 1) end as letters, r.fans -> l.step::text as fan
+  from windlass.run r join windlass.workflow w on w.id = r.workflow_id
+  left join lateral (
+    select false as of_job, e.xid::text as xid, e.id, e.created_at, e.word, e.code, e.reason, null::jsonb as data, e.actor,
+           null::int as attempt, e.step, null::int as item, null::int as items, null::uuid as job_id, null::text as type,
+           null::text as queue
+      from ours e
+    union all
+    select true, e.xid::text, e.id, e.created_at, e.event_type, null, null, e.data, e.actor, e.attempt, e.step, e.item, e.items,
+           e.workflow_id, e.type, e.queue
+      from theirs e) as l on true
+ where r.id = $3

@@ -1,0 +1,27 @@
+-- What jobs say of themselves while they run.
+
+-- name: report
+-- Keep the latest of each job. With a fence ($2) only the attempt that holds the job, or held it last, is heard.
+with told as (
+  select * from unnest($1::uuid[], $2::int[], $3::double precision[], $4::text[], $5::jsonb[])
+             as t(id, claim_no, fraction, message, data)),
+heard as (
+  select t.* from told t join workflow.workflow_run j on j.id = t.id where j.claim_no = t.claim_no)
+insert into windlass.progress as p (job_id, fraction, message, data)
+select id, fraction, message, data from heard order by id
+on conflict (job_id) do update
+   set fraction = excluded.fraction, message = excluded.message, data = excluded.data, updated_at = excluded.updated_at
+
+-- name: say
+-- A worker of any language speaks for a live job. Nothing back: no such live job.
+with job as (
+  select id from workflow.workflow_run
+   where id = $1 and org = $2 and deleted_at is null and status in ('pending', 'leased') for share)
+insert into windlass.progress (job_id, fraction, message, data) select id, $3, $4, $5::jsonb from job
+on conflict (job_id) do update
+   set fraction = excluded.fraction, message = excluded.message, data = excluded.data, updated_at = excluded.updated_at
+returning updated_at
+
+-- name: get
+-- What a job said last.
+select fraction, message, data, updated_at from windlass.progress where job_id = $1

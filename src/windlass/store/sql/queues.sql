@@ -1,0 +1,104 @@
+-- Queues: what lies in them, what becomes of it, and switches. A queue exists as soon as a job names it.
+
+-- name: list
+-- Queues by name, $2 at a time, after name $1, each with what is due, what waits for its time and what is held by workers,
+-- counted up to $3 a lane. The cost follows the lanes and what workers hold, not the depth and not the history.
+with due as (
+  select lane.queue, sum(counted.n) as n, max(windlass.now() - greatest(head.run_at, head.updated_at)) as oldest,
+         bool_or(counted.n = $3) as capped
+    from windlass.lane
+   cross join lateral (
+     select j.run_at, j.updated_at from workflow.workflow_run j
+      where j.status = 'pending' and j.due and j.deleted_at is null and j.queue = lane.queue and j.type = lane.type
+        and j.priority = lane.priority and j.alone = lane.alone and j.seq = lane.seq) as head
+   cross join lateral (
+     select count(*) as n from (
+       select 1 from workflow.workflow_run j
+        where j.status = 'pending' and j.due and j.deleted_at is null and j.queue = lane.queue and j.type = lane.type
+          and j.priority = lane.priority and j.alone = lane.alone limit $3) as waiting) as counted
+   where lane.queue > $1 and ($4::text is null or lane.queue = $4)
+   group by lane.queue),
+later as (
+  select w.queue, counted.n from windlass.waiting_queue w cross join lateral (
+    select count(*) as n from (
+      select 1 from workflow.workflow_run j where j.status = 'pending' and not j.due and j.queue = w.queue limit $3) as waiting) as counted
+   where w.queue > $1 and ($4::text is null or w.queue = $4)),
+held as (
+  select queue, count(*) as n from workflow.workflow_run
+   where status = 'leased' and queue > $1 and ($4::text is null or queue = $4) group by queue),
+name as (
+  select queue from due union select queue from later union select queue from held
+  union (select q.name from windlass.queue q where q.name > $1 and ($4::text is null or q.name = $4) order by q.name limit $2))
+select name.queue as name, coalesce(due.n, 0)::bigint as due, coalesce(later.n, 0)::bigint as scheduled,
+       coalesce(held.n, 0)::bigint as leased, coalesce(due.capped, false) or coalesce(later.n = $3, false) as capped,
+       due.oldest, coalesce(q.paused, false) as paused, q.paused_at, q.resumed_at
+  from name
+  left join due on due.queue = name.queue left join later on later.queue = name.queue
+  left join held on held.queue = name.queue left join windlass.queue q on q.name = name.queue
+ order by name.queue limit $2
+
+-- name: rates
+-- How many jobs of each queue ended in how much time, by the last $1 lines of the trail, of which none older than $2 counts.
+-- The trail is read from its end, so that this costs the same whatever went before.
+with line as materialized (
+  select workflow_id, event_type, created_at from workflow.workflow_event order by xid desc, id desc limit $1),
+window_ as (
+  select case when count(*) < $1 then $2::interval
+              else least($2::interval, greatest(windlass.now() - min(created_at), interval '1 millisecond')) end as span
+    from line),
+ended as (
+  select workflow_id from line
+   where event_type in ('succeeded', 'failed', 'cancelled') and created_at > windlass.now() - $2::interval)
+select j.queue, count(*) as ended, (select span from window_) as span
+  from ended join workflow.workflow_run j on j.id = ended.workflow_id
+ group by j.queue
+
+-- name: pause
+-- Nothing is claimed from it from now on.
+insert into windlass.queue as q (name, paused, paused_at) values ($1, true, windlass.now())
+on conflict (name) do update
+   set paused = true, updated_at = windlass.now(), paused_at = case when q.paused then q.paused_at else windlass.now() end
+
+-- name: resume
+-- Go on.
+update windlass.queue set paused = false, resumed_at = windlass.now(), updated_at = windlass.now() where name = $1 and paused
+
+-- name: configure
+-- How long it may get ($2), and what a face keeps about it ($3).
+insert into windlass.queue as q (name, max_depth, config) values ($1, $2, $3::jsonb)
+on conflict (name) do update set max_depth = excluded.max_depth, config = excluded.config, updated_at = windlass.now()
+
+-- name: bounds
+-- Queues that must not get longer than they are told.
+select name, max_depth, config from windlass.queue where max_depth is not null
+
+-- name: config
+-- What was said about a queue.
+select max_depth, config from windlass.queue where name = $1
+
+-- name: depth
+-- How many jobs wait in a queue, those included whose time has not come, counted up to $2: by hopping through its lanes.
+with recursive lane as (
+  (select j.queue, j.type, j.priority, j.alone from workflow.workflow_run j
+    where j.status = 'pending' and j.due and j.deleted_at is null and j.queue = $1
+    order by j.queue, j.type, j.priority, j.alone limit 1)
+  union all
+  select next.* from lane cross join lateral (
+    select j.queue, j.type, j.priority, j.alone from workflow.workflow_run j
+     where j.status = 'pending' and j.due and j.deleted_at is null and j.queue = lane.queue
+       and (j.type, j.priority, j.alone) > (lane.type, lane.priority, lane.alone)
+     order by j.type, j.priority, j.alone limit 1) as next)
+select least($2, (
+  select count(*) from (
+    select from lane cross join lateral (
+      select from workflow.workflow_run j
+       where j.status = 'pending' and j.due and j.deleted_at is null and j.queue = lane.queue and j.type = lane.type
+         and j.priority = lane.priority and j.alone = lane.alone limit $2) as waiting limit $2) as due)
+  + (select count(*) from (
+    select from workflow.workflow_run j where j.status = 'pending' and not j.due and j.queue = $1 limit $2) as later))::bigint
+
+-- name: ends
+-- How many jobs succeeded and how many failed in the last minute, by the last $1 lines of the trail.
+select count(*) filter (where event_type = 'succeeded') as succeeded, count(*) filter (where event_type = 'failed') as failed
+  from (select event_type, created_at from workflow.workflow_event order by xid desc, id desc limit $1) as line
+ where created_at > windlass.now() - interval '1 minute'

@@ -1,0 +1,20 @@
+-- The label `meta.tenant_id` of jobs.
+
+-- name: list
+-- Each label once, by hopping through the index.
+with recursive label as (
+  (select meta ->> 'tenant_id' as name from workflow.workflow_run
+    where meta ->> 'tenant_id' is not null and org = $1 order by meta ->> 'tenant_id' limit 1)
+  union all
+  select next.name from label cross join lateral (
+    select j.meta ->> 'tenant_id' as name from workflow.workflow_run j
+     where j.meta ->> 'tenant_id' is not null and j.meta ->> 'tenant_id' > label.name and j.org = $1
+     order by j.meta ->> 'tenant_id' limit 1) as next)
+select name from label limit $2
+
+-- name: counts
+-- How many jobs have a label, by state; $3 of them are looked at.
+select status, count(*) from (
+  select status from workflow.workflow_run
+   where meta ->> 'tenant_id' is not null and meta ->> 'tenant_id' = $2 and org = $1 and deleted_at is null limit $3) as looked_at
+ group by status

@@ -1,0 +1,72 @@
+"""An overview in numbers: statements as functions."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from windlass.core.run import RunState
+from windlass.store.pool import Connection
+from windlass.store.queries import load
+
+_SQL = {name: query.sql for name, query in load("stats").items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Hour:
+    """Runs that were asked for, and runs that ended, in the hour that begins `at`."""
+
+    at: datetime
+    started: int
+    completed: int
+    failed: int
+    cancelled: int
+    timeout: int
+    capped: bool  # there were more than were counted
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    name: str
+    starts: str  # a run or a job
+    cron: str
+    timezone: str
+    next_run_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowStats:
+    """The last runs of a workflow: how many of them ended well and badly, how long the good ones took."""
+
+    completed: int
+    failed: int
+    p50: timedelta | None
+    p95: timedelta | None
+    latest: list[tuple[UUID, RunState]]
+    next_run_at: datetime | None
+
+
+async def ended_jobs(conn: Connection, *, org: str, cap: int) -> dict[str, int]:
+    return {row[0]: row[1] for row in await conn.fetch(_SQL["ended_jobs"], org, cap)}
+
+
+async def live_runs(conn: Connection, *, org: str, cap: int) -> dict[str, int]:
+    return {row[0]: row[1] for row in await conn.fetch(_SQL["live_runs"], org, cap)}
+
+
+async def hours(conn: Connection, *, org: str, cap: int) -> list[Hour]:
+    return [Hour(*row) for row in await conn.fetch(_SQL["hours"], org, cap)]
+
+
+async def next_ticks(conn: Connection, *, org: str, limit: int) -> list[Tick]:
+    return [Tick(*row) for row in await conn.fetch(_SQL["next_ticks"], org, limit)]
+
+
+async def of_workflows(conn: Connection, ids: Iterable[UUID], *, last: int, latest: int) -> dict[UUID, WorkflowStats]:
+    found = {}
+    for id_, completed, failed, p50, p95, runs, states, tick in await conn.fetch(
+        _SQL["of_workflows"], list(ids), last, latest
+    ):
+        pairs = [(run, RunState(state)) for run, state in zip(runs or (), states or (), strict=True)]
+        found[id_] = WorkflowStats(completed, failed, p50, p95, pairs, tick)
+    return found

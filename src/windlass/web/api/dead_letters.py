@@ -1,0 +1,116 @@
+"""/dead-letters: jobs that failed for good, by what is wrong with them; a whole group retried or dropped.
+
+One by one they are jobs like others: /jobs/{id}, /jobs/{id}/retry, DELETE /jobs/{id}.
+"""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from windlass.engine import dead_letters
+from windlass.engine.dead_letters import BATCH_LIMIT, Wanted
+from windlass.errors import Invalid
+from windlass.web.api import bodies
+from windlass.web.api import schemas_dead_letters as schemas
+from windlass.web.api.given import Open
+from windlass.web.api.jobs import shown
+from windlass.web.api.paging import PAGE_LIMIT
+from windlass.web.api.schemas import Data, Listing, told
+from windlass.web.api.schemas_dead_letters import DeadLetterBatch, DeadLetterGroup
+from windlass.web.api.schemas_jobs import Job
+
+router = APIRouter(prefix="/dead-letters", tags=["dead letters"])
+
+LAST_PLACE = 2**62
+
+
+class Filters(BaseModel):
+    """Which dead letters: those that are all of this."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    type: str | None = Field(default=None, description="A LIKE pattern: `billing.%`.")
+    queue: str | None = Field(default=None, description="Of this queue.")
+    error: str | None = Field(default=None, description="As a group has it.")
+    of_runs: bool | None = Field(default=None, description="Only tasks of runs, or only jobs of their own.")
+    before: int | None = Field(default=None, ge=0, le=LAST_PLACE, description="Go on below this place.")
+    limit: int = Field(default=50, ge=1, le=PAGE_LIMIT, description="How many at most.")
+
+
+class Which(bodies.Asked):
+    """Which dead letters: those that are all of this. Without a filter `all` must say that all are meant."""
+
+    type: str | None = None
+    queue: str | None = None
+    error: str | None = None
+    of_runs: bool | None = None
+    before: Annotated[int, Field(strict=False, ge=0, le=LAST_PLACE)] | None = None
+    all: bool = False
+    dry_run: bool = Field(default=False, description="Only count them.")
+    limit: int = Field(default=100, ge=1, le=BATCH_LIMIT, description="How many at most in this batch.")
+
+
+EXAMPLE = {"type": "content.thumbnail.v1", "error": "LookupError: no such object: <id>", "dry_run": True}
+
+
+@router.get("", summary="List dead letters in groups", responses=told(422))
+async def list_groups(unit: Open, filters: Annotated[Filters, Query()]) -> Listing[DeadLetterGroup]:
+    """By type, queue and error; the group that failed last first."""
+    page = await dead_letters.groups(unit, _wanted(filters), limit=filters.limit)
+    next_ = None if page.next is None else str(page.next)
+    return Listing[DeadLetterGroup](data=[schemas.group(row) for row in page.groups], next=next_)
+
+
+@router.get("/jobs", summary="List dead letters", responses=told(422))
+async def list_(unit: Open, filters: Annotated[Filters, Query()]) -> Listing[Job]:
+    """One by one, newest first; those of a group, if `type`, `queue` and `error` name one."""
+    page = await dead_letters.list_(unit, _wanted(filters), limit=filters.limit)
+    return await shown(unit, page.jobs, page.next)
+
+
+@router.post(
+    "/retry",
+    summary="Retry many dead letters",
+    openapi_extra=bodies.described(Which, EXAMPLE),
+    responses=told(413, 422),
+)
+async def retry(unit: Open, request: Request) -> Data[DeadLetterBatch]:
+    """A batch of them, newest first: jobs are started over, and the runs of tasks are retried. Runs that do not allow
+    it (they go on, or came to terms with the failure) are left as they are."""
+    asked = await bodies.model(request, Which)
+    wanted = _asked(asked)
+    if asked.dry_run:
+        return await _count(unit, wanted)
+    return Data[DeadLetterBatch](data=schemas.batch(await dead_letters.retry(unit, wanted, limit=asked.limit)))
+
+
+@router.post(
+    "/drop",
+    summary="Drop many dead letters",
+    openapi_extra=bodies.described(Which, EXAMPLE),
+    responses=told(413, 422),
+)
+async def drop(unit: Open, request: Request) -> Data[DeadLetterBatch]:
+    """A batch of them, newest first: they are hidden, as by a DELETE. Tasks of runs go with their runs, and stay."""
+    asked = await bodies.model(request, Which)
+    wanted = dead_letters.droppable(_asked(asked))
+    if asked.dry_run:
+        return await _count(unit, wanted)
+    return Data[DeadLetterBatch](data=schemas.batch(await dead_letters.drop(unit, wanted, limit=asked.limit)))
+
+
+def _asked(asked: Which) -> Wanted:
+    named_by = (asked.type, asked.queue, asked.error, asked.of_runs)
+    if all(given is None for given in named_by) and not asked.all:
+        raise Invalid('say which dead letters, or {"all": true}', field="body")
+    return _wanted(asked)
+
+
+def _wanted(given: Filters | Which) -> Wanted:
+    return Wanted(given.type, given.queue, given.error, given.of_runs, given.before)
+
+
+async def _count(unit: Open, wanted: Wanted) -> Data[DeadLetterBatch]:
+    left = await dead_letters.matching(unit, wanted)
+    return Data[DeadLetterBatch](data=DeadLetterBatch(dry_run=True, done=0, left=left, jobs=[], runs=[], next=None))

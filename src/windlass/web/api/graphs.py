@@ -1,0 +1,125 @@
+"""What pictures are drawn from: the steps and edges of a version, when the tasks of a run did what, who may be called.
+
+Shapes, not definitions: a graph says nothing about inputs, headers or secrets.
+"""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from pydantic import ConfigDict, Field
+
+from windlass.core.definition import parse
+from windlass.core.drawing_words import conditions, doing, lines
+from windlass.core.step import Condition, Join, Step
+from windlass.core.timeline import SpanKind
+from windlass.core.workflow import Workflow
+from windlass.engine import hooks, runs, timelines, workflows
+from windlass.web.api.given import Name, Open, RunId, naming_a_task
+from windlass.web.api.paging import MAX_INT
+from windlass.web.api.schemas import Data, Listing, Shown, told
+from windlass.web.api.tasks import TaskName
+from windlass.web.api.words import TYPES
+
+router = APIRouter(prefix="/{run_id}", tags=["runs"])  # of a run
+of_workflow = APIRouter(prefix="/workflows/{ref}", tags=["workflows"])
+
+Number = Annotated[int | None, Query(ge=1, le=MAX_INT, description="The live one if left out.")]
+NODE: dict[str, Any] = {"name": "charge", "type": "http", "does": "POST https://myapp.com/api/charge", "remarks": []}
+NODE |= {"fan_out": False, "final": False, "join": "all", "child": None}
+
+
+class Node(Shown):
+    name: str
+    type: str
+    does: str
+    remarks: list[str] = Field(description="Its `if`, how many copies, and the like, in words.")
+    fan_out: bool
+    final: bool
+    join: Join
+    child: str | None = Field(description="The workflow that it runs.")
+
+
+class Arrow(Shown):
+    from_: str = Field(alias="from")
+    to: str
+    on: Condition
+
+
+class Graph(Shown):
+    """The tasks in the order of the definition, and what leads to what."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"workflow": "order-processing", "tasks": [NODE], "edges": []}]}
+    )
+
+    workflow: str
+    tasks: list[Node]
+    edges: list[Arrow]
+
+
+class Span(Shown):
+    """No end: it goes on."""
+
+    task: str
+    kind: SpanKind
+    attempt: int | None
+    began_at: datetime
+    ended_at: datetime | None
+
+
+class Callback(Shown):
+    """Whoever has this address can end the wait."""
+
+    url: str
+
+
+@of_workflow.get("/graph", summary="Get the graph of a workflow", responses=told(404, 422))
+async def graph(unit: Open, name: Name, version: Number = None) -> Data[Graph]:
+    """Tasks and edges of a version."""
+    return Data[Graph](data=graph_of(parse((await workflows.get(unit, name, number=version)).document)))
+
+
+@router.get("/graph", summary="Get the graph of a run", responses=told(404))
+async def graph_of_run(unit: Open, run_id: RunId) -> Data[Graph]:
+    """Tasks and edges of the version that it runs, whatever became of the workflow since."""
+    return Data[Graph](data=graph_of(await runs.definition(unit, run_id)))
+
+
+@router.get("/timeline", summary="See when the tasks of a run did what", responses=told(404))
+async def timeline(unit: Open, run_id: RunId) -> Listing[Span]:
+    """In the order of the definition: queued, running, backoff, sleeping, waiting; a fanned-out task as one span."""
+    account, found = await timelines.of_run(unit, run_id)
+    names = [step.step.name for step in account.steps]
+    spans = [
+        Span(task=names[s.step], kind=s.kind, attempt=s.attempt, began_at=s.began_at, ended_at=s.ended_at)
+        for s in found
+    ]
+    return Listing[Span](data=spans)
+
+
+@router.get("/tasks/{task}/callback", summary="Get where a task waits to be called", responses=told(404))
+async def callback(unit: Open, run_id: RunId, task: TaskName) -> Data[Callback]:
+    with naming_a_task():
+        return Data[Callback](data=Callback(url=await hooks.address(unit, run_id, task)))
+
+
+def graph_of(workflow: Workflow) -> Graph:
+    names = [step.name for step in workflow.steps]
+    arrows = [
+        Arrow(**{"from": names[line.parent]}, to=names[line.child], on=line.condition) for line in lines(workflow)
+    ]
+    return Graph(workflow=workflow.name, tasks=[_node(step) for step in workflow.steps], edges=arrows)
+
+
+def _node(step: Step) -> Node:
+    return Node(
+        name=step.name,
+        type=TYPES[type(step.action)],
+        does=doing(step.action),
+        remarks=conditions(step),
+        fan_out=step.fan_out is not None,
+        final=step.final,
+        join=step.join,
+        child=getattr(step.action, "workflow", None),
+    )

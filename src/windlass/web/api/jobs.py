@@ -1,0 +1,238 @@
+"""/jobs: submit one or many, look, steer."""
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from windlass.app import Windlass
+from windlass.core.document import PAYLOAD_LIMIT
+from windlass.core.retry import Backoff, Retry
+from windlass.core.submission import DEFAULT_PRIORITY, JobSpec
+from windlass.engine import jobs, progress
+from windlass.engine.jobs import MAX_BATCH, LinePlace
+from windlass.engine.unit import Unit
+from windlass.errors import Invalid, NotFound
+from windlass.web.api import bodies
+from windlass.web.api import schemas_jobs as schemas
+from windlass.web.api.given import MAX_SHOWN, App, Open, as_id
+from windlass.web.api.paging import MAX_BIGINT, MAX_INT, PAGE_LIMIT, Limit
+from windlass.web.api.run import Attempt, Cancellation
+from windlass.web.api.runs import Moment
+from windlass.web.api.schemas import Data, Listing, told
+from windlass.web.api.schemas_jobs import Job, JobDetail, JobEvent, JobLogLine, SubmittedJobs
+from windlass.web.api.starts import Key, Span
+from windlass.web.api.words import job_states
+
+router = APIRouter(prefix="/jobs", tags=["jobs"])
+
+BATCH_ROOM = 16 * PAYLOAD_LIMIT
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Place = Annotated[str | None, Query(max_length=40, description="Go on after this place.")]
+
+
+class RetryPolicy(bodies.Asked):
+    """How long to wait after a failure, in seconds: base, base * n, base * factor ** (n - 1) or base * n ** factor."""
+
+    kind: Literal["constant", "linear", "exponential", "polynomial"] = "exponential"
+    base: Finite = Field(default=1.0, ge=0)
+    factor: Finite = Field(default=2.0, gt=0)
+    cap: Finite | None = Field(default=None, ge=0)
+    jitter: Finite = Field(default=0.1, ge=0, le=1)
+
+
+class NewJob(bodies.Asked):
+    """A job to be: now, from `run_at` on, or after `delay`. What is left out comes from the handler of its type."""
+
+    type: str
+    payload: Any = None
+    queue: str | None = None
+    priority: int = Field(default=DEFAULT_PRIORITY, description="Lower first.")
+    run_at: Moment | None = None
+    delay: Span | None = None
+    max_attempts: int | None = None
+    retry: RetryPolicy | None = None
+    timeout: Span | None = None
+    idempotency_key: str | None = None
+    tags: list[str] = Field(default=[], max_length=100)
+    meta: dict[str, Any] | None = None
+
+
+class NewJobs(bodies.Asked):
+    jobs: list[NewJob] = Field(min_length=1, max_length=MAX_BATCH)
+
+
+class Filters(BaseModel):
+    """Which jobs: those that are all of this."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    status: list[str] = Field(default=[], max_length=50, description="May be repeated; `running` means leased.")
+    queue: str | None = Field(default=None, description="Of this queue.")
+    type: str | None = Field(default=None, description="A LIKE pattern: `billing.%`.")
+    tag: str | None = Field(default=None, description="With this tag.")
+    run: UUID | None = Field(default=None, description="The tasks of this run.")
+    before: int | None = Field(default=None, ge=0, le=2**62, description="Go on below this place.")
+    limit: int = Field(default=50, ge=1, le=PAGE_LIMIT, description="How many at most.")
+
+
+EXAMPLE = {"type": "content.thumbnail.v1", "payload": {"content_id": "c_123"}, "delay": "5m", "tags": ["shop"]}
+
+
+async def _job_id(
+    job_id: Annotated[str, Path(description="The id of a job.", examples=[schemas.JOB_ID])],
+) -> UUID:
+    id_ = as_id(job_id)
+    if id_ is None:
+        raise NotFound("job", ascii(job_id[:MAX_SHOWN]))
+    return id_
+
+
+JobId = Annotated[UUID, Depends(_job_id)]
+
+
+@router.post(
+    "",
+    summary="Submit a job",
+    status_code=201,
+    openapi_extra=bodies.described(NewJob, EXAMPLE),
+    responses={200: {"model": Data[JobDetail], "description": "The key was known."}, **told(409, 413, 422)},
+)
+async def submit(app: App, request: Request, response: Response, key: Key = None) -> Data[JobDetail]:
+    """A known idempotency key answers 200 with the job that has it."""
+    asked = await bodies.model(request, NewJob, limit=PAYLOAD_LIMIT + bodies.ROOM)
+    if key is not None and asked.idempotency_key not in (None, key):
+        raise Invalid("idempotency_key differs from the header Idempotency-Key", field="idempotency_key")
+    unit = await app.open()
+    recorded = await jobs.record(unit, [_spec(app, asked, key)])
+    response.status_code = 201 if recorded.born else 200
+    return await _whole(unit, recorded.ids[0])
+
+
+@router.post(
+    "/batch",
+    summary="Submit many jobs",
+    status_code=201,
+    openapi_extra=bodies.described(NewJobs, {"jobs": [EXAMPLE]}),
+    responses=told(409, 413, 422),
+)
+async def submit_many(app: App, request: Request) -> Data[SubmittedJobs]:
+    """All or none, in one transaction. A mistake is told with the place of its job: `jobs.3.type`."""
+    asked = await bodies.model(request, NewJobs, limit=BATCH_ROOM)
+    specs = [_spec(app, job) for job in asked.jobs]
+    return Data[SubmittedJobs](data=schemas.batch(await jobs.record(await app.open(), specs, listed=True)))
+
+
+@router.get("", summary="List jobs", responses=told(422))
+async def list_(unit: Open, filters: Annotated[Filters, Query()]) -> Listing[Job]:
+    """Newest first, by the time at which they became due."""
+    page = await jobs.list_(
+        unit,
+        statuses=job_states(filters.status) or None,
+        queue=filters.queue,
+        type_=filters.type,
+        tag=filters.tag,
+        run=filters.run,
+        before=filters.before,
+        limit=filters.limit,
+    )
+    return await shown(unit, page.jobs, page.next)
+
+
+@router.get("/{job_id}", summary="Get a job", responses=told(404))
+async def get(unit: Open, job_id: JobId) -> Data[JobDetail]:
+    """Whole, with the errors of its attempts, its lease, and the run that it is a task of."""
+    return await _whole(unit, job_id)
+
+
+@router.post(
+    "/{job_id}/cancel",
+    summary="Cancel a job",
+    openapi_extra=bodies.described(Cancellation, {"reason": "wrong bucket"}),
+    responses=told(404, 409, 413, 422),
+)
+async def cancel(unit: Open, job_id: JobId, request: Request) -> Data[JobDetail]:
+    """It ends at once, and its holder is told. 409 if it has ended."""
+    asked = await bodies.model(request, Cancellation)
+    await jobs.cancel(unit, job_id, reason=asked.reason)
+    return await _whole(unit, job_id)
+
+
+@router.post("/{job_id}/retry", summary="Retry a job", responses=told(404, 409))
+async def retry(unit: Open, job_id: JobId) -> Data[JobDetail]:
+    """Start it over, its attempts counted afresh. 409 unless it failed or was cancelled; a task is retried with its
+    run."""
+    await jobs.reopen(unit, job_id)
+    return await _whole(unit, job_id)
+
+
+@router.delete("/{job_id}", summary="Delete a job", status_code=204, responses=told(404))
+async def delete(unit: Open, job_id: JobId) -> None:
+    """Soft: it is hidden, and if it still waits nobody will claim it."""
+    await jobs.delete(unit, job_id)
+
+
+@router.get("/{job_id}/events", summary="List the events of a job", responses=told(404, 422))
+async def events(
+    unit: Open,
+    job_id: JobId,
+    after: Annotated[int, Query(ge=0, le=MAX_BIGINT, description="Go on after this event.")] = 0,
+    limit: Limit = 100,
+) -> Listing[JobEvent]:
+    """The trail, oldest first."""
+    found = await jobs.events(unit, job_id, after=after, limit=limit)
+    next_ = str(found[-1].id) if len(found) == limit else None
+    return Listing[JobEvent](data=[schemas.event(row) for row in found], next=next_)
+
+
+@router.get("/{job_id}/logs", summary="Read the logs of a job", responses=told(404, 422))
+async def logs(
+    unit: Open, job_id: JobId, attempt: Attempt = None, after: Place = None, limit: Limit = 100
+) -> Listing[JobLogLine]:
+    """What its handler logged, attempt by attempt."""
+    found = await jobs.logs(unit, job_id, attempt=attempt, after=_line_place(after), limit=limit)
+    next_ = f"{found[-1].epoch}.{found[-1].attempt}.{found[-1].line}" if len(found) == limit else None
+    return Listing[JobLogLine](data=[schemas.log_line(row) for row in found], next=next_)
+
+
+async def shown(unit: Unit, found: Sequence[jobs.Job], next_: int | None) -> Listing[Job]:
+    """A page, with the names of tasks."""
+    tasks = await jobs.steps(unit, found)
+    rows = [schemas.line(row, org=unit.org, tasks=tasks) for row in found]
+    return Listing[Job](data=rows, next=None if next_ is None else str(next_))
+
+
+async def _whole(unit: Unit, id_: UUID) -> Data[JobDetail]:
+    row = await jobs.get(unit, id_)
+    tasks, said = await jobs.steps(unit, [row]), await progress.find(unit, id_)
+    return Data[JobDetail](data=schemas.detail(row, org=unit.org, tasks=tasks, progress=said))
+
+
+def _spec(app: Windlass, asked: NewJob, key: str | None = None) -> JobSpec:
+    retry = asked.retry
+    return app.spec(
+        asked.type,
+        asked.payload,
+        queue=asked.queue,
+        priority=asked.priority,
+        run_at=asked.run_at,
+        delay=asked.delay,
+        max_attempts=asked.max_attempts,
+        retry=Retry(Backoff(retry.kind), retry.base, retry.factor, retry.cap, retry.jitter) if retry else None,
+        timeout=asked.timeout,
+        idempotency_key=key if asked.idempotency_key is None else asked.idempotency_key,
+        tags=asked.tags,
+        meta=asked.meta,
+    )
+
+
+def _line_place(text: str | None) -> LinePlace:
+    if text is None:
+        return jobs.BEGINNING
+    if not re.fullmatch(r"\d{1,10}\.\d{1,10}\.\d{1,10}", text, re.ASCII):
+        raise Invalid("after is no place in these lines: give what `next` said", field="after")
+    epoch, attempt, line = (min(int(part), MAX_INT) for part in text.split("."))
+    return epoch, attempt, line

@@ -1,0 +1,204 @@
+"""/runs/{run_id}/logs and those of a task: in pages, the end of them, all of them as text, or as they come."""
+
+import re
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC
+from enum import StrEnum
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Header, Query
+from starlette.responses import Response, StreamingResponse
+
+from windlass.app import Windlass
+from windlass.core.trail import MAX_TEXT, Cursor
+from windlass.engine import accounts, logs
+from windlass.engine.logs import MOST_TAIL, Chosen, RunLine
+from windlass.engine.unit import Unit
+from windlass.errors import Invalid
+from windlass.runtime.live_logs import Lines, follow
+from windlass.web.api import schemas_tasks as schemas
+from windlass.web.api.given import App, Open, RunId, naming_a_task
+from windlass.web.api.live import ENDED, OK, LastEventId
+from windlass.web.api.paging import MAX_INT, Limit, place_of, place_text
+from windlass.web.api.run import Attempt
+from windlass.web.api.schemas import Listing, told
+from windlass.web.api.schemas_tasks import LogLine
+from windlass.web.api.tasks import TaskName
+from windlass.web.live import RETRY, EventStream, event, place
+
+router = APIRouter(tags=["logs"])
+
+TEXT = "text/plain"
+LINES: dict[int | str, dict[str, Any]] = {
+    200: {"description": "A page of lines, or all of them as text.", "content": {TEXT: {"schema": {"type": "string"}}}}
+}
+
+
+class Format(StrEnum):
+    JSON = "json"
+    TEXT = "text"
+
+
+Index = Annotated[int | None, Query(ge=0, le=MAX_INT, description="Only of this instance, from 0.")]
+
+
+@dataclass(frozen=True)
+class Wish:
+    """How lines are wanted."""
+
+    after: Annotated[str | None, Query(max_length=500, description="Go on after this place.")] = None
+    limit: Limit = 100
+    tail: Annotated[int | None, Query(ge=1, le=MOST_TAIL, description="Only the last so many.")] = None
+    format: Annotated[
+        Format | None, Query(description="`text`: all lines, to be kept as a file; so does `Accept: text/plain`.")
+    ] = None
+    accept: Annotated[str, Header(include_in_schema=False)] = ""
+
+    @property
+    def as_text(self) -> bool:
+        return self.format is Format.TEXT or (self.format is None and self.accept.strip().startswith(TEXT))
+
+
+Wished = Annotated[Wish, Depends()]
+
+
+@router.get(
+    "/{run_id}/logs",
+    summary="Read the logs of a run",
+    responses=LINES | told(404, 422),
+    response_model=Listing[LogLine],
+)
+async def of_run(unit: Open, run_id: RunId, wish: Wished, attempt: Attempt = None) -> Listing[LogLine] | Response:
+    """What the handlers of its tasks logged, in the order of time; as text task by task."""
+    return await _answer(unit, run_id, wish, attempt=attempt)
+
+
+@router.get(
+    "/{run_id}/tasks/{task}/logs",
+    summary="Read the logs of a task",
+    responses=LINES | told(404, 422),
+    response_model=Listing[LogLine],
+)
+async def of_task(
+    unit: Open, run_id: RunId, task: TaskName, wish: Wished, index: Index = None, attempt: Attempt = None
+) -> Listing[LogLine] | Response:
+    """What its handler logged, in the order of time; of all instances and attempts unless one is named."""
+    with naming_a_task():
+        return await _answer(unit, run_id, wish, step=task, index=index, attempt=attempt)
+
+
+Back = Annotated[int, Query(ge=0, le=MOST_TAIL, description="Begin with the last so many; not if it goes on.")]
+After = Annotated[str | None, Query(max_length=MAX_TEXT, description="Like Last-Event-ID, which wins.")]
+
+
+@router.get(
+    "/{run_id}/logs/stream",
+    summary="Follow the logs of a run",
+    responses=OK | ENDED | told(404, 422),
+    response_class=Response,
+)
+async def follow_run(
+    app: App, run_id: RunId, attempt: Attempt = None, tail: Back = 1000, after: After = None, last: LastEventId = None
+) -> Response:
+    """The last lines, then what is logged, until the run has ended."""
+    return await _follow(app, await logs.chosen(await app.open(), run_id, attempt=attempt), tail, last or after)
+
+
+@router.get(
+    "/{run_id}/tasks/{task}/logs/stream",
+    summary="Follow the logs of a task",
+    responses=OK | ENDED | told(404, 422),
+    response_class=Response,
+)
+async def follow_task(
+    app: App,
+    run_id: RunId,
+    task: TaskName,
+    index: Index = None,
+    attempt: Attempt = None,
+    tail: Back = 1000,
+    after: After = None,
+    last: LastEventId = None,
+) -> Response:
+    """The last lines, then what is logged, until the task has ended."""
+    with naming_a_task():
+        asked = await logs.chosen(await app.open(), run_id, step=task, index=index, attempt=attempt)
+    return await _follow(app, asked, tail, last or after)
+
+
+async def _answer(unit: Unit, run: UUID, wish: Wish, **which: Any) -> Listing[LogLine] | Response:
+    if wish.as_text or wish.tail is not None:
+        if wish.after is not None:
+            raise Invalid("after is for pages: leave it out with tail and format=text", field="after")
+        asked = await logs.chosen(unit, run, **which)
+        if wish.as_text:
+            return _download(unit, asked, wish.tail)
+        assert wish.tail is not None
+        found = [(asked.name(line), line) for line in await logs.tail(unit, asked, wish.tail)]
+        return Listing[LogLine](data=[schemas.log_line(name, row) for name, row in found])
+    found = await accounts.lines(unit, run, **which, after=place_of(wish.after), limit=wish.limit)
+    next_ = place_text(found[-1][1].place) if len(found) == wish.limit else None
+    return Listing[LogLine](data=[schemas.log_line(name, row) for name, row in found], next=next_)
+
+
+def _download(unit: Unit, asked: Chosen, tail: int | None) -> Response:
+    parts = [asked.workflow, str(asked.which.run)]
+    if asked.which.step is not None:
+        parts.append(asked.names[asked.which.step])
+    parts += [str(part) for part in asked.which[2:] if part is not None]
+    name = re.sub(r"[^A-Za-z0-9._-]", "_", "-".join(parts))[:200] + ".log"
+    headers = {"content-disposition": f'attachment; filename="{name}"', "x-content-type-options": "nosniff"}
+    return StreamingResponse(_texts(unit, asked, tail), media_type=f"{TEXT}; charset=utf-8", headers=headers)
+
+
+async def _texts(unit: Unit, asked: Chosen, tail: int | None) -> AsyncIterator[bytes]:
+    if tail is not None:
+        yield "".join(_text(asked, line) for line in await logs.tail(unit, asked, tail)).encode()
+        return
+    async for lines in logs.whole(unit, asked):
+        yield "".join(_text(asked, line) for line in lines).encode()
+
+
+def _text(asked: Chosen, line: RunLine) -> str:
+    which = f"{asked.name(line)}[{line.item}]" if line.fanned_out else asked.name(line)
+    again = f" attempt {line.attempt}" if line.attempt > 1 else ""
+    moment = line.at.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ", timespec="milliseconds")
+    return f"{moment}Z {line.level:<7} {which}{again}: {line.message}\n"
+
+
+async def _follow(app: Windlass, asked: Chosen, tail: int, after: str | None) -> Response:
+    at = Cursor.parse(after) if after else None
+    batches = follow(await app.live(), await app.open(), asked, at, tail=tail)
+    first = await anext(batches)
+    if at is not None and at.before is None and first.over and not first.told:
+        await batches.aclose()
+        return Response(status_code=204)
+    return EventStream(_events(asked, batches, first))
+
+
+async def _events(
+    asked: Chosen, batches: AsyncGenerator[Lines, None], batch: Lines
+) -> AsyncGenerator[bytes | str, None]:
+    yield f"retry: {RETRY}\n\n".encode()
+    try:
+        while True:
+            parts = (event("line", _data(asked, line), id_=str(at) if at else None) for line, at in batch.told)
+            text = b"".join(parts)
+            if text and batch.told[-1][1] is None:
+                text += place(str(batch.next))
+            yield text or str(batch.next)
+            if batch.over:
+                yield event("end", {"run_id": str(asked.which.run)}, id_=str(batch.next))
+                return
+            try:
+                batch = await anext(batches)
+            except StopAsyncIteration:
+                return
+    finally:
+        await batches.aclose()
+
+
+def _data(asked: Chosen, line: RunLine) -> dict[str, Any]:
+    return schemas.log_line(asked.name(line), line).model_dump(mode="json")

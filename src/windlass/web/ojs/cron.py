@@ -1,0 +1,122 @@
+"""Cron: jobs by the clock."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from windlass.core.template import Template
+from windlass.core.workflow import Overlap
+from windlass.engine import claims, crons
+from windlass.engine.crons import CronRow
+from windlass.errors import Invalid
+from windlass.web.ojs import asking, bodies, given, times
+from windlass.web.ojs.answers import answer, created, instant
+from windlass.web.ojs.paging import pagination
+
+MAX_NAME = 255
+OVERLAPS: Mapping[str, Overlap] = {
+    "skip": Overlap.SKIP,
+    "allow": Overlap.ALLOW,
+    "cancel_previous": Overlap.REPLACE,
+    "enqueue": Overlap.BUFFER,
+}
+WORDS = {overlap: word for word, overlap in OVERLAPS.items()}
+_name = re.compile(r"[a-z0-9][a-z0-9\-.]*").fullmatch
+_zone = re.compile(r"[A-Za-z]+(?:[/_+-]?[A-Za-z0-9]+)*").fullmatch
+
+
+async def put(request: Request) -> Response:
+    body = await bodies.object_(request)
+    name, expression = body.get("name"), body.get("expression", body.get("cron"))
+    if not isinstance(name, str) or len(name) > MAX_NAME or not _name(name):
+        raise Invalid("name must be of a-z, 0-9, '-' and '.', and begin with a letter or digit", field="name")
+    if not isinstance(expression, str):
+        raise Invalid("expression must be a cron line, for example */5 * * * *", field="expression")
+    zone = body.get("timezone") or "UTC"
+    if not isinstance(zone, str) or re.fullmatch(r"UTC[+-].*", zone) or not _zone(zone):
+        raise Invalid("timezone must be an IANA name such as Europe/Berlin", field="timezone")
+    policy = body.get("overlap_policy", "skip")
+    if not isinstance(policy, str) or policy not in OVERLAPS:
+        raise Invalid(f"overlap_policy must be one of {', '.join(OVERLAPS)}", field="overlap_policy")
+    asked = _asked(body)
+    template = _template(asked, await claims.moment(await given.unit(request)))
+    row, is_new = await crons.put(
+        await given.unit(request), name, expression=expression, timezone=zone, overlap=OVERLAPS[policy], asked=asked,
+        template=template,
+    )  # fmt: skip
+    found = _shown(row)
+    status, headers = (201, created("cron", name)) if is_new else (200, None)
+    return answer(request, {"cron": found, "cron_job": found}, status=status, headers=headers)
+
+
+async def list_(request: Request) -> Response:
+    limit, offset = given.page(request)
+    rows, total = await crons.list_(await given.unit(request), limit=limit, offset=offset)
+    found = [_shown(row) for row in rows]
+    return answer(
+        request, {"crons": found, "cron_jobs": found, "pagination": pagination(len(found), total, limit, offset)}
+    )
+
+
+async def delete(request: Request) -> Response:
+    row = await crons.delete(await given.unit(request), request.path_params["name"])
+    return answer(request, {"cron": _shown(row), "deleted": True, "name": row.name})
+
+
+def _asked(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The job, whichever way it was written: as a template, or at the top."""
+    template = body.get("job_template")
+    if template is None:
+        template = {name: body[name] for name in ("type", "args", "meta", "options", "schema") if name in body}
+        template.setdefault("args", [])
+    if not isinstance(template, dict):
+        raise Invalid("job_template must be an object", field="job_template")
+    return {name: value for name, value in template.items() if name != "id"}
+
+
+def _template(asked: Mapping[str, Any], now: datetime) -> Template:
+    options = asked.get("options") or {}
+    named = [
+        name
+        for name in ("scheduled_at", "delay_until", "expires_at")
+        if isinstance(options, dict) and options.get(name)
+    ]
+    if fixed := [name for name in named if not times.is_relative(options[name])]:
+        told = f"job_template.options.{fixed[0]} must count from the tick, for example +PT5M"
+        raise Invalid(told, field=f"job_template.options.{fixed[0]}")
+    spec = asking.read_job(dict(asked), now)
+    delay = spec.run_at - now if spec.run_at else None
+    lifetime = spec.expires_at - now if spec.expires_at else None
+    kept = {name: value for name, value in (spec.envelope or {}).items() if name not in ("scheduled_at", "expires_at")}
+    return Template(replace(spec, run_at=None, delay=delay, expires_at=None, envelope=kept or None), lifetime)
+
+
+def _shown(row: CronRow) -> dict[str, Any]:
+    schedule, asked = row.schedule, row.asked
+    times_ = (("next_run_at", schedule.next_run_at), ("last_run_at", row.last_run_at), ("created_at", row.created_at))
+    return {
+        "name": row.name,
+        "expression": schedule.cron,
+        "cron": schedule.cron,
+        "timezone": schedule.timezone,
+        "overlap_policy": WORDS[schedule.overlap],
+        "enabled": row.enabled,
+        "status": "active" if row.enabled else "disabled",
+        "run_count": row.run_count,
+        **{name: instant(at) for name, at in times_ if at is not None},
+        "job_template": asked,
+        **{name: asked[name] for name in ("type", "args", "meta", "options") if name in asked},
+    }
+
+
+ROUTES = [
+    Route("/cron", put, methods=["POST"]),
+    Route("/cron", list_, methods=["GET"]),
+    Route("/cron/{name}", delete, methods=["DELETE"]),
+]

@@ -1,0 +1,125 @@
+"""A job as the Open Job Spec shows it. Keys without a value are left out."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from windlass.engine.claims import Job, ToldJob
+from windlass.web.ojs import words
+from windlass.web.ojs.answers import VERSION, instant
+from windlass.web.ojs.policy import shown as shown_policy
+
+MILLISECOND = timedelta(milliseconds=1)
+URGENT = 100  # priority p is stored as 100 - p: the inbox serves small numbers first
+
+
+def shown(job: Job, now: datetime, *, told: ToldJob | None = None) -> dict[str, Any]:
+    """The whole envelope; `told` knows from the trail when attempts began."""
+    kept: Mapping[str, Any] = job.envelope or {}
+    options: Mapping[str, Any] = kept.get("options") or {}
+    state = words.state(job, now)
+    found: dict[str, Any] = {
+        **(kept.get("fields") or {}),
+        "specversion": VERSION,
+        "id": kept.get("alias") or str(job.id),
+        "type": job.type,
+        "queue": job.queue,
+        "args": job.payload if isinstance(job.payload, list) else [job.payload],
+        "meta": job.meta,
+        "priority": URGENT - job.priority,
+        "state": state,
+        "attempt": words.attempt(job),
+        "max_attempts": job.max_attempts,
+        "retry": shown_policy(options.get("retry") or options.get("retry_policy"), job.max_attempts, job.retry),
+        "created_at": (made := instant(job.created_at)),
+    }
+    if options:
+        found["options"] = options
+    for name, value in (("schema", kept.get("schema")), ("unique", options.get("unique")), ("tags", job.tags)):
+        if value:
+            found[name] = value
+    if job.timeout is not None:
+        found["timeout_ms"] = round(job.timeout / MILLISECOND)
+    if job.run_id is not None:
+        found["workflow_id"] = str(job.run_id)
+    if job.result is not None and state == words.COMPLETED:
+        found["result"] = job.result
+    found |= _times(job, state, kept, made)
+    if job.errors:
+        found |= _errors(job, state)
+    return found | _begun(told, state) if told is not None else found
+
+
+def _begun(told: ToldJob, state: str) -> dict[str, Any]:
+    """What only the trail knows."""
+    found: dict[str, Any] = {}
+    if told.number is not None and state == words.CANCELLED:
+        found["attempt"] = told.number
+    if told.started_at is not None:
+        found["started_at"] = instant(told.started_at)
+    return found
+
+
+def error(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """What went wrong with an attempt."""
+    type_ = str(entry.get("type") or "handler_error")
+    at = entry.get("at")
+    found = {
+        "code": entry.get("code") or words.ERROR_TYPES.get(type_, "handler_error"),
+        "type": words.ERROR_TYPES.get(type_, type_),
+        "message": entry.get("message") or "",
+        "attempt": entry.get("attempt"),
+    }
+    if isinstance(at, str):
+        moment = instant(datetime.fromisoformat(at))
+        found |= {"occurred_at": moment, "timestamp": moment}
+    return found | {name: entry[name] for name in ("retryable", "details") if entry.get(name) is not None}
+
+
+def _times(job: Job, state: str, kept: Mapping[str, Any], made: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    scheduled = kept.get("scheduled_at")
+    if state == words.SCHEDULED or scheduled:
+        found["scheduled_at"] = scheduled or instant(job.run_at)
+    if state not in (words.SCHEDULED, words.PENDING):
+        found["enqueued_at"] = max(made, scheduled or "")
+    if job.expires_at is not None or kept.get("expires_at"):
+        found["expires_at"] = kept.get("expires_at") or instant(job.expires_at or job.created_at)
+    return found | _end(job, state)
+
+
+def _end(job: Job, state: str) -> dict[str, str]:
+    """The time at which it came to where it is."""
+    if state in words.WAITING:
+        return {}
+    at = instant(job.updated_at)
+    match state:
+        case words.ACTIVE:
+            until = {"visibility_deadline": instant(job.lease_until)} if job.lease_until else {}
+            return {"started_at": at, **until}
+        case words.COMPLETED:
+            return {"completed_at": at}
+        case words.CANCELLED:
+            return {"cancelled_at": at}
+        case words.DISCARDED if job.status != "failed" or _last_type(job) == "Expired":
+            return {"discarded_at": instant(job.expires_at) if job.expires_at else at}
+        case words.DISCARDED:
+            return {"completed_at": at, "discarded_at": at}
+        case words.RETRYABLE:
+            return {"next_attempt_at": instant(job.run_at)}
+        case _:
+            return {}
+
+
+def _errors(job: Job, state: str) -> dict[str, Any]:
+    found: dict[str, Any] = {"errors": [error(entry) for entry in job.errors]}
+    if state != words.COMPLETED:
+        found["error"] = found["errors"][-1]
+    delay = job.errors[-1].get("retry_delay_ms")
+    if delay is not None and state != words.DISCARDED:
+        found["retry_delay_ms"] = delay
+    return found
+
+
+def _last_type(job: Job) -> str | None:
+    return job.errors[-1].get("type") if job.errors else None

@@ -1,0 +1,101 @@
+"""Queues: what lies in them, and a switch for each."""
+
+from datetime import datetime
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from windlass.core.job import DEFAULT_QUEUE
+from windlass.core.payload import OWN_QUEUE
+from windlass.engine import claims, queue_bounds, queues
+from windlass.engine.unit import Unit
+from windlass.web.ojs import asking, given
+from windlass.web.ojs.answers import answer, instant
+from windlass.web.ojs.paging import pagination
+
+MOST = 1000
+HOURLY = ("completed_last_hour", "failed_last_hour")
+
+
+async def list_(request: Request) -> Response:
+    limit, offset = given.page(request)
+    unit = await given.unit(request)
+    found = {each.row.name: each.row for each in (await queues.list_(unit, limit=MOST)).queues}
+    names = sorted(({DEFAULT_QUEUE} | found.keys()) - {OWN_QUEUE})
+    listed: list[dict[str, Any]] = []
+    for name in names[offset : offset + limit]:
+        row = found.get(name)
+        depth = (row.due, row.leased, row.scheduled) if row else (0, 0, 0)
+        listed.append({
+            "name": name, **_status(bool(row and row.paused)), "available": depth[0], "active": depth[1],
+            "scheduled": depth[2], "depth": depth[0] + depth[2],
+        })  # fmt: skip
+    return answer(request, {"queues": listed, "pagination": pagination(len(listed), len(names), limit, offset)})
+
+
+async def get(request: Request) -> Response:
+    found = await _shown(await given.unit(request), _name(request))
+    return answer(request, {"queue": found["queue"]})
+
+
+async def stats(request: Request) -> Response:
+    return answer(request, await _shown(await given.unit(request), _name(request)))
+
+
+async def pause(request: Request) -> Response:
+    unit, name = await given.unit(request), _name(request)
+    await queues.pause(unit, name)
+    return await _switched(request, unit, name)
+
+
+async def resume(request: Request) -> Response:
+    unit, name = await given.unit(request), _name(request)
+    await queues.resume(unit, name)
+    return await _switched(request, unit, name)
+
+
+async def _switched(request: Request, unit: Unit, name: str) -> Response:
+    row = (await queues.get(unit, name)).row
+    at: datetime | None = row.paused_at if row.paused else row.resumed_at
+    moment = {"paused_at" if row.paused else "resumed_at": instant(at or await claims.moment(unit))}
+    return answer(request, {"queue": {"name": name, **_status(row.paused), **moment}, **_status(row.paused), **moment})
+
+
+async def _shown(unit: Unit, name: str) -> dict[str, Any]:
+    standing, queue = await claims.standing(unit, name), await queues.get(unit, name)
+    counts = {word: count for word, count in standing.items() if word not in HOURLY}
+    status = _status(queue.row.paused)
+    depth = sum(standing[word] for word in ("available", "scheduled", "retryable"))
+    bound = (await queue_bounds.get(unit, name)).max_depth
+    numbers = {word: standing[word] for word in ("available", "active", "scheduled", "retryable", "discarded", *HOURLY)}
+    return {
+        "queue": {"name": name, **status, **counts, "depth": depth},
+        **status,
+        "stats": {
+            "queue": name,
+            "depth": depth,
+            **({"max_depth": bound} if bound else {}),
+            **numbers,
+            "throughput_per_second": round(queue.rate, 3),
+        },
+        "computed_at": instant(await claims.moment(unit)),
+    }
+
+
+def _status(paused: bool) -> dict[str, Any]:
+    return {"status": "paused" if paused else "active", "paused": paused}
+
+
+def _name(request: Request) -> str:
+    return asking.queue_name(request.path_params["name"], field="queue")
+
+
+ROUTES = [
+    Route("/queues", list_, methods=["GET"]),
+    Route("/queues/{name}", get, methods=["GET"]),
+    Route("/queues/{name}/stats", stats, methods=["GET"]),
+    Route("/queues/{name}/pause", pause, methods=["POST"]),
+    Route("/queues/{name}/resume", resume, methods=["POST"]),
+]

@@ -1,0 +1,84 @@
+"""Workflows: create, look, cancel."""
+
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from windlass.engine import claims, composition_retries, compositions
+from windlass.engine.unit import Unit
+from windlass.errors import Conflict, Duplicate, InvalidWorkflow, NotFound
+from windlass.web.ojs import bodies, composed, given
+from windlass.web.ojs.answers import answer, created
+from windlass.web.ojs.composing import Reader, needs_clock
+from windlass.web.ojs.errors import CONFLICT, DUPLICATE, NOT_FOUND, Refusal
+
+
+async def create(request: Request) -> Response:
+    """Create a workflow, which begins at once."""
+    body = await bodies.object_(request, limit=compositions.INPUT_LIMIT)
+    unit = await given.unit(request)
+    try:
+        if "retry_of" in body:
+            root = await _again(unit, body)
+        else:
+            now = await claims.moment(unit) if needs_clock(body) else datetime.now(UTC)
+            reader = Reader(now, lambda spec: compositions.given(unit, spec))
+            root = await compositions.create(unit, reader.read(body))
+    except Duplicate as error:
+        raise Refusal(DUPLICATE, str(error)) from None
+    view = await compositions.view(unit, str(root))
+    id_ = composed.id_of(view.node)
+    return answer(request, {"workflow": composed.shown(view)}, status=201, headers=created("workflows", id_))
+
+
+async def get(request: Request) -> Response:
+    unit, id_ = await given.unit(request), request.path_params["id"]
+    try:
+        view = await compositions.view(unit, id_)
+    except NotFound:
+        raise _unknown(id_) from None
+    return answer(request, {"workflow": composed.shown(view)})
+
+
+async def cancel(request: Request) -> Response:
+    """What waits is cancelled at once; jobs that are worked on may finish."""
+    unit, id_ = await given.unit(request), request.path_params["id"]
+    try:
+        await compositions.cancel(unit, id_)
+    except NotFound:
+        raise _unknown(id_) from None
+    except Conflict as error:
+        state = composed.STATES[(await compositions.view(unit, id_)).node.state]
+        over = f"Workflow {id_} is already in terminal state '{state}'"
+        raise Refusal(CONFLICT, over if state in composed.TERMINAL else str(error)) from None
+    return answer(request, {"workflow": composed.cancelled(await compositions.view(unit, id_))})
+
+
+async def _again(unit: Unit, body: dict[str, Any]) -> UUID:
+    """Another try at a workflow that ended; nothing else is to be said about it."""
+    wrong = [(f"$.{name}", "it does not go with retry_of") for name in body if name not in ("retry_of", "id")]
+    for name in ("retry_of", "id"):
+        value = body.get(name)
+        if (name in body) and not (isinstance(value, str) and 0 < len(value) <= compositions.MAX_ID):
+            wrong.append((f"$.{name}", f"{name} must be a text"))
+    if wrong:
+        raise InvalidWorkflow(wrong)
+    try:
+        return await composition_retries.retry(unit, body["retry_of"], as_=body.get("id"))
+    except NotFound:
+        raise _unknown(body["retry_of"]) from None
+
+
+def _unknown(id_: str) -> Refusal:
+    return Refusal(NOT_FOUND, f"Workflow {id_[: compositions.MAX_ID]} not found")
+
+
+ROUTES = [
+    Route("/workflows", create, methods=["POST"]),
+    Route("/workflows/{id}", get, methods=["GET"]),
+    Route("/workflows/{id}", cancel, methods=["DELETE"]),
+]

@@ -1,0 +1,67 @@
+"""kill -9 of the process that tells subscribers: each event reaches the receiver, and is enqueued once."""
+
+import json
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tests.chaos.harness import Crew, Inbox, dice, eventually
+from tests.effects.server import Received, Talk, reply, serving
+from windlass import Windlass
+from windlass.core import webhook
+from windlass.engine import subscriptions
+from windlass.settings import Settings
+
+JOBS, KILLS = 300, 1
+HASTEN = "update workflow.workflow_run set run_at = now() where queue = 'windlass' and status = 'pending' and not due"
+
+
+async def test_each_event_is_delivered_though_the_teller_is_killed(inbox: Inbox, tmp_path: Path) -> None:
+    with dice() as rng:
+
+        async def moody(_: Received, talk: Talk) -> None:
+            await talk.send(reply(503) if rng.random() < 0.1 else reply(200))
+
+        async with serving(moody) as server:
+            secret = await subscribe(inbox, server.url)
+            environ = {"WINDLASS_HTTP_ALLOW": "127.0.0.1/32"}
+            with Crew(inbox.url, tmp_path, environ=environ) as crew:
+                # The first dies between reading and committing, the others wherever they are.
+                teller = crew.start("ann", lease=1, concurrency=10, prefix="%", fault="feed.enqueued:2")
+                ids = await inbox.submit("chaos.noop.v1", JOBS)
+                assert await teller.ended(within=30) != 0
+                for _ in range(KILLS):
+                    seen = len(server.received)
+                    teller = crew.start("ann", lease=1, concurrency=10, prefix="%")
+
+                    async def further(seen: int = seen) -> bool:
+                        return len(server.received) > seen + rng.randrange(JOBS // 2)
+
+                    await eventually(further, "some were delivered", within=30, every=0.01)
+                    teller.kill()
+                crew.start("ann", lease=1, concurrency=10, prefix="%")
+
+                async def told() -> bool:
+                    await inbox.execute(HASTEN)
+                    found = await inbox.value(
+                        "select count(*) from workflow.workflow_run where queue = 'windlass' and status = 'succeeded'"
+                    )
+                    return bool(found == 2 * JOBS)
+
+                await eventually(told, "all deliveries had succeeded", within=60, every=0.2)
+                crew.assert_calm()
+        subjects = Counter[tuple[str, str]]()
+        for received in server.received:
+            event = json.loads(received.body)
+            assert received.headers["webhook-id"] == event["id"]
+            assert webhook.objection(secret, received.headers, received.body, datetime.now(UTC)) is None
+        for event in {json.dumps(json.loads(one.body), sort_keys=True) for one in server.received}:
+            subjects[json.loads(event)["subject"], json.loads(event)["type"]] += 1
+        # Every event came, and under one id only: what came twice was the same delivery.
+        assert subjects == Counter({(str(id_), type_): 1 for id_ in ids for type_ in ("job.enqueued", "job.completed")})
+
+
+async def subscribe(inbox: Inbox, url: str) -> str:
+    async with Windlass(inbox.url, settings=Settings(notify=False)) as app:
+        wish = {"url": url, "events": ["job.enqueued", "job.completed"]}
+        return (await subscriptions.create(await app.open(), wish))[1]

@@ -1,0 +1,219 @@
+"""The client and the OpenAPI document say the same: every operation can be reached, and nothing that is not there is
+asked for or expected."""
+
+import dataclasses
+import inspect
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+
+import windlass.client
+from tests.web.serving import resolved
+from tests.web.test_api_openapi import DOCUMENT, METHODS
+from windlass.client import AsyncClient, Client
+from windlass.client.calls import NOTHING, PREFIX, Call
+from windlass.client.operation import Group, conversation, listing, operation, streaming
+from windlass.client.reading import name_on_the_wire
+from windlass.client.runs import got
+
+REFERENCE = (Path(__file__).parents[2] / "docs" / "reference" / "client.md").read_text("utf-8")
+# What the client has no method for, and why.
+LEFT_OUT = {
+    "POST /api/v1/workflows/{ref}/trigger": "seed 001's way to start; `start` says the same and more",
+    "GET /api/v1/workflows/{ref}/runs": "`runs.list(workflow=...)`",
+}
+NESTED = "/api/v1/workflows/{ref}/runs/{run_id}"  # every run has a second address, for people who have the workflow
+GROUPS: dict[str, Any] = {
+    name: group for name, group in vars(Client("http://127.0.0.1")).items() if isinstance(group, Group)
+} | {"": Client("http://127.0.0.1")}
+Described = operation[Any, Any] | listing[Any, Any] | streaming[Any]
+
+
+def described() -> Iterator[tuple[str, Any]]:
+    for prefix, group in GROUPS.items():
+        for kind in type(group).__mro__:
+            for name, found in vars(kind).items():
+                if isinstance(found, operation | listing | streaming):
+                    yield f"{prefix}.{name}".lstrip("."), found
+
+
+OPERATIONS = dict(described())
+
+
+def call_of(found: Any) -> Call[Any]:
+    """The call with every argument given."""
+    hints = get_type_hints(found.make)
+    arguments = {
+        name: example(name, str(hints[name])) for name in inspect.signature(found.make).parameters if name != "self"
+    }
+    call = found.make(None, **arguments)
+    assert isinstance(call, Call)
+    return call
+
+
+def example(name: str, hint: str) -> Any:
+    if "definition" in name or name == "jobs":
+        return [{"type": "a"}] if name in ("jobs", "definitions") else {"name": "a"}
+    for mark, value in EXAMPLES.items():
+        if mark in hint:
+            return value
+    raise AssertionError(f"no example for {name}: {hint}")
+
+
+EXAMPLES: dict[str, Any] = {
+    "Mapping": {"a": "b"},
+    "Sequence": ["a"],
+    "datetime.datetime": datetime(2030, 1, 1, tzinfo=UTC),
+    "float": 1.5,
+    "bool": True,
+    "int": 1,
+    "str": "a",
+    "Any": {"a": 1},
+}
+CALLS = {name: call_of(found) for name, found in OPERATIONS.items()}
+
+
+def operation_of(call: Call[Any]) -> dict[str, Any]:
+    found = DOCUMENT["paths"].get(PREFIX + call.path, {}).get(call.method.lower())
+    assert found is not None, f"{call.method} {call.path} is not in the document"
+    return dict(found)
+
+
+def test_every_operation_can_be_reached_or_is_left_out_for_a_reason() -> None:
+    reached = {f"{call.method} {PREFIX}{call.path}" for call in CALLS.values()}
+    there = {
+        f"{method.upper()} {path}"
+        for path, operations in DOCUMENT["paths"].items()
+        for method in operations
+        if method in METHODS and path.startswith(PREFIX) and not path.startswith(NESTED)
+    }
+    assert there - reached == set(LEFT_OUT)
+    assert reached - there == set()
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_what_a_call_says_is_known_there(name: str) -> None:
+    call = CALLS[name]
+    found = operation_of(call)
+    parameters = {(one["in"], one["name"].lower()) for one in found.get("parameters", ())}
+    assert {("query", key.lower()) for key in call.query} <= parameters
+    assert {("header", key.lower()) for key in call.headers} <= parameters
+    left_out = {key for place, key in parameters if place == "query"} - set(call.query)
+    assert left_out <= {"format"} | ({"after", "limit", "tail"} if "format" in call.query else set())
+    assert set(re.findall(r"{(\w+)}", call.path)) == set(call.values)
+    if isinstance(OPERATIONS[name], listing):
+        cursor = OPERATIONS[name].cursor
+        assert ("query", cursor) in parameters or "next" not in listed(found) or not call.query
+    assert (call.body is not NOTHING) == ("requestBody" in found)
+    if call.body is not NOTHING:
+        [content] = found["requestBody"]["content"].values()
+        schema = resolved(DOCUMENT, content["schema"])
+        assert set(call.body) <= set(schema["properties"])
+
+
+@pytest.mark.parametrize("name", [name for name, call in CALLS.items() if call.kind is not None])
+def test_what_comes_back_has_the_fields_it_is_said_to_have(name: str) -> None:
+    call = CALLS[name]
+    schema = answer(operation_of(call))
+    assert call.kind is not None
+    compare(call.kind, resolved(DOCUMENT, schema["items"]) if call.many else schema)
+
+
+def compare(kind: Any, schema: dict[str, Any]) -> None:
+    """All fields, and those of the fields."""
+    fields = {name_on_the_wire(field.name): field for field in dataclasses.fields(kind)}
+    choices = [resolved(DOCUMENT, one) for one in schema.get("anyOf", (schema,))]
+    known: dict[str, Any] = {}
+    for one in choices:
+        known |= one["properties"]
+    optional = {"id", "workflow", "version", "inserted_at", "expires_at", "task_counts", "labels"}  # of a started run
+    optional |= {"idempotency_key", "parent_run_id", "retried", "input", "cursor"}
+    assert set(fields) <= set(known), kind
+    assert set(known) - set(fields) <= (optional if kind.__name__ == "StartedRun" else set()), kind
+    hints = get_type_hints(kind)
+    for name, field in fields.items():
+        for part in parts(hints[field.name]):
+            compare(part, inner(known[name]))
+
+
+def parts(hint: Any) -> Iterator[Any]:
+    if dataclasses.is_dataclass(hint):
+        yield hint
+    for part in getattr(hint, "__args__", ()):
+        yield from parts(part)
+
+
+def inner(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of an object, through lists, mappings and null."""
+    schema = resolved(DOCUMENT, schema)
+    if "items" in schema:
+        return inner(schema["items"])
+    if isinstance(schema.get("additionalProperties"), dict):
+        return inner(schema["additionalProperties"])
+    for choice in schema.get("anyOf", ()):
+        if choice.get("type") != "null":
+            return inner(choice)
+    return schema
+
+
+def answer(found: dict[str, Any]) -> dict[str, Any]:
+    told = [one for status, one in found["responses"].items() if status < "300" and "content" in one]
+    schema = resolved(DOCUMENT, told[0]["content"]["application/json"]["schema"])
+    if "anyOf" in schema:
+        return {"anyOf": [data(resolved(DOCUMENT, one)) for one in schema["anyOf"]]}
+    return data(schema)
+
+
+def data(schema: dict[str, Any]) -> dict[str, Any]:
+    return resolved(DOCUMENT, schema["properties"]["data"])
+
+
+def listed(found: dict[str, Any]) -> dict[str, Any]:
+    schema = resolved(DOCUMENT, found["responses"]["200"]["content"]["application/json"]["schema"])
+    return dict(schema["properties"])
+
+
+def test_both_clients_have_the_same_groups_and_operations() -> None:
+    other = AsyncClient("http://127.0.0.1")
+    assert {type(group) for group in GROUPS.values() if not isinstance(group, Client)} == {
+        type(group) for group in vars(other).values() if isinstance(group, Group)
+    }
+
+
+def test_values_cannot_reach_beyond_their_place_in_a_path() -> None:
+    call = got("../workflows?x=1#y")
+    assert call.address == "/api/v1/runs/..%2Fworkflows%3Fx%3D1%23y"
+
+
+def test_the_client_needs_neither_the_server_nor_the_database() -> None:
+    script = "import sys, windlass.client; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True)
+    assert {"asyncpg", "fastapi", "pydantic", "starlette", "uvicorn"} & set(found.stdout.split()) == set()
+
+
+def test_every_operation_says_what_it_does_where_its_name_does_not() -> None:
+    silent = {name for name, found in OPERATIONS.items() if not found.__doc__}
+    assert {name.rpartition(".")[2] for name in silent} <= {"get", "cancel", "enable", "pause", "resume"}
+
+
+def test_conversations_are_for_what_takes_several_requests() -> None:
+    kinds = [kind for group in GROUPS.values() for kind in vars(type(group)).values()]
+    assert [kind.make.__name__ for kind in kinds if isinstance(kind, conversation)] == ["wait"]
+
+
+@pytest.mark.parametrize("name", windlass.client.__all__)
+def test_every_public_name_is_in_the_reference(name: str) -> None:
+    assert re.search(rf"`{name}\b", REFERENCE)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_every_operation_is_in_the_reference(name: str) -> None:
+    group, _, own = name.rpartition(".")
+    [line] = [line for line in REFERENCE.splitlines() if f"`client.{group or own}" in line and line.startswith("| `")]
+    assert re.search(rf"\b{own}\b", line)

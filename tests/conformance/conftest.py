@@ -1,0 +1,23 @@
+"""A server of the Open Job Spec whose clock stands still until it is moved: one a module, empty for each test."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+
+import pytest_asyncio
+
+from tests.conformance.talking import Talk, talking
+from windlass.testing import Clock, Databases
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def served(databases: Databases) -> AsyncIterator[Talk]:
+    async with databases.fresh() as url, talking(url, Clock(), test_mode=True) as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def talk(served: Talk) -> Talk:
+    assert served.clock is not None
+    served.clock.set(datetime.now(UTC))
+    await served.ask("POST", "/admin/reset", {})
+    return served

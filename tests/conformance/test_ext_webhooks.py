@@ -1,0 +1,57 @@
+"""Webhook subscriptions over the face; what is delivered is in tests/engine/test_subscriptions.py."""
+
+import json
+from datetime import UTC, datetime
+from uuid import uuid4
+
+from tests.conformance.extending import extended
+from tests.effects.server import reply, says, serving
+from tests.runtime.shop import app_for
+from windlass import Windlass
+from windlass.core import webhook
+from windlass.engine import subscriptions
+from windlass.testing import run_until_idle
+
+PATH = "/webhooks/subscriptions"
+
+
+async def test_subscriptions_are_made_read_changed_and_deleted(app: Windlass) -> None:
+    wish = {"url": "https://example.com/hook", "events": ["job.completed"], "metadata": {"owner": "ops"}}
+    async with extended(app) as client:
+        made = (await client.post(PATH, wish, 201))["subscription"]
+        assert made["url"] == wish["url"]
+        assert made["events"] == ["job.completed"]
+        assert made["active"] is True
+        assert made["secret"].startswith("whsec_")
+        one = f"{PATH}/{made['id']}"
+        for shown in ((await client.get(one))["subscription"], (await client.get(PATH))["subscriptions"][0]):
+            assert "secret" not in shown
+            assert shown["metadata"] == {"owner": "ops"}
+        body = {"active": False, "events": ["job.*"], "filter": {"queues": ["q"]}}
+        changed = (await client.call("PATCH", one, body)).json()["subscription"]
+        assert (changed["active"], changed["events"], changed["filter"]) == (False, ["job.*"], {"queues": ["q"]})
+        again = (await client.post(f"{one}/rotate-secret"))["secret"]
+        assert again != made["secret"]
+        await client.post(PATH, {"url": "nonsense", "events": ["*"]}, 400)
+        await client.post(PATH, {"url": "https://example.com"}, 400)
+        await client.call("DELETE", one)
+        for method in ("GET", "DELETE"):
+            await client.call(method, one, status=404)
+        await client.get(f"{PATH}/{uuid4()}", 404)
+        assert (await client.get(PATH))["subscriptions"] == []
+
+
+async def test_what_a_worker_of_any_language_does_is_told(database: str) -> None:
+    async with app_for(database) as app, extended(app) as client, serving(says(reply(200, b"ok"))) as receiver:
+        made = await client.post(PATH, {"url": receiver.url, "events": ["job.completed"]}, 201)
+        tested = await client.post(f"{PATH}/{made['id']}/test")
+        assert (tested["success"], tested["status_code"], tested["response_body"]) == (True, 200, "ok")
+        id_ = (await client.push("email.send", {"to": "x"}))["id"]
+        await client.fetch()
+        await client.post("/workers/ack", {"job_id": id_})
+        await subscriptions.feed(await app.open())
+        await run_until_idle(app)
+        told = [json.loads(received.body) for received in receiver.received]
+        assert [(event["type"], event["subject"]) for event in told[1:]] == [("job.completed", id_)]
+        for received in receiver.received:
+            assert webhook.objection(made["secret"], received.headers, received.body, datetime.now(UTC)) is None

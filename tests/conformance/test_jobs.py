@@ -1,0 +1,166 @@
+"""Jobs: the envelope and its refusals, the eight states, cancel and activate."""
+
+from typing import Any
+
+import pytest
+
+from tests.conformance.talking import Talk
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+OLD = "019461a8-1a2b-7c3d-8e4f-5a6b7c8d9e0f"
+WRONG: list[dict[str, Any]] = [
+        {"type": "Email.Send"}, {"type": ""}, {"type": None}, {"type": "a." * 200}, {"args": {}}, {"args": None},
+        {"id": ""}, {"id": "550e8400-e29b-41d4-a716-446655440000"}, {"id": OLD.upper()}, {"meta": []}, {"schema": 1},
+        {"options": []}, {"options": {"queue": "Nope!"}}, {"options": {"queue": "windlass"}},
+        {"options": {"priority": 101}}, {"options": {"priority": True}}, {"options": {"timeout_ms": 0}},
+        {"options": {"scheduled_at": "2030-01-01T00:00:00"}}, {"options": {"scheduled_at": "+5"}},
+        {"options": {"expires_at": "soon"}}, {"options": {"tags": "a"}}, {"options": {"pending": 1}},
+        {"options": {"unique": {"keys": ["meta"]}}}, {"options": {"unique": {"states": ["gone"]}}},
+        {"options": {"unique": {"on_conflict": "shout"}}}, {"options": {"unique": {"period": "1h"}}},
+        {"options": {"rate_limit": {}}}, {"options": {"rate_limit": {"max_per_second": 0}}},
+]  # fmt: skip
+
+
+async def test_a_job_comes_back_as_it_was_asked_for_with_what_the_server_adds(talk: Talk) -> None:
+    asked = {
+        "type": "report.make-pdf",
+        "args": [3.14, None, {"deep": [1, [2]]}, "ü"],
+        "meta": {"trace_id": "abc"},
+        "schema": "urn:report",
+        "x_custom": {"kept": True},
+        "state": "completed",
+        "options": {"queue": "reports", "priority": 7, "timeout_ms": 60000, "tags": ["a"], "metadata": {"k": 1}},
+    }
+    made = (await talk.ask("POST", "/jobs", asked, 201))["job"]
+    wanted = {"queue": "reports", "priority": 7, "state": "available", "attempt": 0, "max_attempts": 3, "tags": ["a"]}
+    for found in (made, await talk.get(made)):
+        assert {name: found[name] for name in wanted} == wanted
+        assert [found[name] for name in ("args", "meta", "schema", "x_custom")] == [
+            asked[name] for name in ("args", "meta", "schema", "x_custom")
+        ]
+        assert found["timeout_ms"] == 60000
+        assert found["options"]["metadata"] == {"k": 1}
+        assert found["enqueued_at"] == found["created_at"]
+        assert not found.keys() & {"started_at", "completed_at", "error", "errors", "result", "scheduled_at"}
+    [handed_out] = await talk.fetch("reports")
+    assert handed_out["x_custom"] == {"kept": True}
+    assert (handed_out["state"], handed_out["attempt"]) == ("active", 1)
+    assert handed_out["started_at"]
+
+
+async def test_what_makes_no_sense_is_refused_and_nothing_is_written(talk: Talk) -> None:
+    for change in WRONG:
+        body = {name: value for name, value in {"type": "a.b", "args": [], **change}.items() if value is not None}
+        await talk.refused("POST", "/jobs", body, 400, "invalid_request")
+        both = {"jobs": [{"type": "ok", "args": []}, body]}
+        assert "jobs[1]" in (await talk.refused("POST", "/jobs/batch", both, 400, "invalid_request"))["message"]
+    assert await talk.fetch() == []
+
+
+async def test_wrong_retry_policies_are_unprocessable(talk: Talk) -> None:
+    for policy, field in (
+        ({"max_attempts": -1}, "max_attempts"),
+        ({"backoff_coefficient": 0.5}, "backoff_coefficient"),
+        ({"initial_interval": "1s"}, "initial_interval"),
+        ({"jitter": "yes"}, "jitter"),
+        ({"on_exhaustion": "shout"}, "on_exhaustion"),
+        ({"max_interval": "PT0.1S"}, "max_interval"),
+    ):
+        body = {"type": "a.b", "args": [], "options": {"retry": policy}}
+        error = await talk.refused("POST", "/jobs", body, 422, "invalid_request")
+        assert error["type"] == "validation_error"
+        assert field in error["message"]
+
+
+async def test_bodies_that_cannot_be_read_are_refused(talk: Talk) -> None:
+    for content, kind, status, code in (
+        (b"", "application/json", 400, "invalid_payload"),
+        (b"{", "application/json", 400, "invalid_payload"),
+        (b"[]", "application/openjobspec+json; charset=utf-8", 400, "invalid_payload"),
+        (b'{"a": 1}', "text/plain", 400, "invalid_request"),
+        (b'{"type": "a.b", "args": ["' + b"x" * 1_100_000 + b'"]}', "application/json", 413, "payload_too_large"),
+    ):
+        answer = await talk.http.post("/ojs/v1/jobs", content=content, headers={"content-type": kind})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+        assert answer.headers["content-type"] == "application/openjobspec+json"
+    answer = await talk.http.post("/ojs/v1/jobs", json={}, headers={"ojs-version": "2.0"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "unsupported")
+    await talk.refused("GET", "/nowhere", None, 404, "not_found")
+    await talk.refused("PUT", "/jobs", {}, 405, "method_not_allowed")
+    assert (await talk.http.request("ASSERT", "/ojs/v1/jobs")).status_code >= 400
+
+
+async def test_a_client_that_accepts_only_plain_json_gets_that_name_for_it(talk: Talk) -> None:
+    headers = {"accept": "application/json", "x-request-id": "my-request"}
+    answer = await talk.http.get("/ojs/manifest", headers=headers)
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["x-request-id"] == "my-request"
+    assert answer.json()["conformance_level"] == 4
+
+
+async def test_an_id_is_taken_once(talk: Talk) -> None:
+    body = {"type": "a.b", "args": [], "id": OLD}
+    assert (await talk.ask("POST", "/jobs", body, 201))["job"]["id"] == OLD
+    error = await talk.refused("POST", "/jobs", body, 409, "duplicate")
+    assert error["details"]["existing_job_id"] == OLD
+
+
+async def test_a_job_is_cancelled_from_every_live_state_and_only_once(talk: Talk) -> None:
+    waiting, later = await talk.push(), await talk.push(scheduled_at="+PT1H")
+    held, active = await talk.push(pending=True), await talk.push(queue="busy")
+    await talk.fetch("busy")
+    for job, before in ((waiting, "available"), (later, "scheduled"), (held, "pending"), (active, "active")):
+        found = (await talk.ask("DELETE", f"/jobs/{job['id']}"))["job"]
+        assert (found["state"], found["previous_state"]) == ("cancelled", before)
+        assert "cancelled_at" in found
+        assert "completed_at" not in found
+        await talk.refused("DELETE", f"/jobs/{job['id']}", None, 409, "conflict")
+    assert (await talk.get(active))["attempt"] == 1
+    assert (await talk.ack(active, status=409))["error"]["code"] == "conflict"
+    await talk.refused("DELETE", f"/jobs/{OLD}", None, 404, "not_found")
+
+
+async def test_a_held_job_waits_until_it_is_activated(talk: Talk) -> None:
+    job = await talk.push(pending=True)
+    assert job["state"] == "pending"
+    await talk.pass_time(days=400)
+    assert await talk.fetch() == []
+    found = (await talk.ask("POST", f"/jobs/{job['id']}/activate"))["job"]
+    assert found["state"] == "available"
+    assert found["activated_at"]
+    await talk.refused("POST", f"/jobs/{job['id']}/activate", None, 409, "conflict")
+    assert (await talk.one())["id"] == job["id"]
+
+
+async def test_a_job_is_scheduled_until_its_time_and_late_ones_are_never_begun(talk: Talk) -> None:
+    soon, past = await talk.push(scheduled_at="+PT5S"), await talk.push(delay_until="2020-01-01T00:00:00Z")
+    short, long = await talk.push(expires_at="+PT2S"), await talk.push(expires_at="2099-12-31T23:59:59Z")
+    assert [job["state"] for job in (soon, past, short, long)] == ["scheduled", "available", "available", "available"]
+    assert long["expires_at"] == "2099-12-31T23:59:59Z"
+    assert talk.clock is not None
+    await talk.pass_time(seconds=3)
+    late = await talk.get(short)
+    assert late["state"] == "discarded"
+    assert "completed_at" not in late
+    assert [job["id"] for job in await talk.fetch(count=10)] == [past["id"], long["id"]]
+    await talk.pass_time(seconds=3)
+    assert await talk.state(soon) == "available"
+    assert (await talk.one())["id"] == soon["id"]
+
+
+async def test_a_batch_is_recorded_whole_and_in_order(talk: Talk) -> None:
+    listed = [{"type": f"a.t{n % 7}", "args": [n]} for n in range(250)]
+    found = await talk.ask("POST", "/jobs/batch", {"jobs": listed}, 201)
+    assert found["count"] == 250
+    assert [job["args"] for job in found["jobs"]] == [[n] for n in range(250)]
+    assert [job["args"][0] for job in await talk.fetch(count=250)] == [*range(250)]
+    refused: list[dict[str, Any]] = [{"jobs": []}, {"jobs": {}}, {}]
+    for wrong in refused:
+        await talk.refused("POST", "/jobs/batch", wrong, 400, "invalid_request")
+
+
+async def test_a_conformance_suite_starts_from_nothing(talk: Talk) -> None:
+    job = await talk.push()
+    assert await talk.ask("POST", "/admin/reset", {}) == {"reset": True}
+    await talk.refused("GET", f"/jobs/{job['id']}", None, 404, "not_found")

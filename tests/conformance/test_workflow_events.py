@@ -1,0 +1,156 @@
+"""The ten events of workflows, each once and in order; and one inbox for all faces."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from tests.conformance.flows import Flows, flowing, job
+from windlass import Context, Windlass
+from windlass.engine import strays
+from windlass.testing import run_until_idle
+
+
+@pytest.fixture
+async def flows(app: Windlass) -> AsyncIterator[Flows]:
+    async with flowing(app) as opened:
+        yield opened
+
+
+async def test_all_ten_events_come_in_order(flows: Flows) -> None:
+    chain = await flows.create(type="chain", name="c", steps=[job("c.a"), job("c.b"), job("c.c")])
+    first = await flows.one("c.a")
+    await flows.ack(first)
+    await flows.nack(await flows.one("c.b"))
+    batch = await flows.create(type="batch", jobs=[job("b.a"), job("b.b")], callbacks={"on_complete": job("b.done")})
+    good, bad = await flows.fetch()
+    await flows.ack(good)
+    await flows.nack(bad)
+    callback = await flows.one("b.done")
+    await flows.ack(callback)
+    group = await flows.create(type="group", jobs=[job("g.a")])
+    await flows.cancel(group["id"])
+    events = await flows.events()
+    told = [(event["workflow_id"], event["type"].removeprefix("workflow.")) for event in events]
+    assert told == [
+        (chain["id"], "created"),
+        (chain["id"], "started"),
+        (chain["id"], "step_completed"),
+        (chain["id"], "step_failed"),
+        (chain["id"], "failed"),
+        (batch["id"], "created"),
+        (batch["id"], "started"),
+        (batch["id"], "job_completed"),
+        (batch["id"], "job_failed"),
+        (batch["id"], "callback_fired"),
+        (batch["id"], "completed"),
+        (group["id"], "created"),
+        (group["id"], "cancelled"),
+    ]
+    ended = events[2]
+    assert (ended["event"], ended["workflow_type"], ended["workflow_name"]) == ("workflow.step_completed", "chain", "c")
+    data = ended["data"]
+    assert (data["step_index"], data["step_type"], data["job_id"], data["remaining_steps"]) == (
+        0,
+        "c.a",
+        first["id"],
+        2,
+    )
+    assert data["duration_ms"] >= 0
+    assert events[3]["data"]["error"]["message"] == "boom"
+    assert events[9]["data"]["callback"] == "on_complete"
+    assert events[9]["data"]["job_id"] == callback["id"]
+
+
+async def test_events_of_what_is_inside_come_before_those_of_what_is_around_it(flows: Flows) -> None:
+    made = await flows.create(type="chain", id="outer", steps=[{"type": "group", "id": "inner", "jobs": [job("g.a")]}])
+    await flows.ack(await flows.one("g.a"))
+    assert await flows.state(made["id"]) == "completed"
+    told = [(event["workflow_id"], event["type"].removeprefix("workflow.")) for event in await flows.events()]
+    assert told == [
+        ("outer", "created"),
+        ("inner", "created"),
+        ("outer", "started"),
+        ("inner", "started"),
+        ("inner", "job_completed"),
+        ("inner", "completed"),
+        ("outer", "step_completed"),
+        ("outer", "completed"),
+    ]
+
+
+async def test_our_own_worker_executes_jobs_of_workflows(app: Windlass, flows: Flows) -> None:
+    seen: list[Any] = []
+
+    @app.job("t.first")
+    async def first(payload: Any) -> Any:
+        return {"got": payload}
+
+    @app.job("t.second")
+    async def second(ctx: Context, payload: Any) -> Any:
+        seen.append((ctx.workflow_id, ctx.parent_results, payload))
+        return 2
+
+    made = await flows.create(type="chain", id="wf_ours", steps=[job("t.first", 1), job("t.second", "x")])
+    await run_until_idle(app)
+    assert seen == [("wf_ours", {"0": {"got": [1]}}, ["x"])]
+    assert (await flows.get(made["id"]))["state"] == "completed"
+
+
+async def test_a_worker_over_http_executes_steps_of_any_workflow(app: Windlass, flows: Flows) -> None:
+    workflow = app.workflow("pair")
+    one = workflow.step("one", "x.one", input={"n": 1})
+    workflow.step("two", "x.two", input={"of": one["n"]})
+    run = await app.start("pair")
+    got = await flows.one("x.one")
+    assert (got["args"], got["workflow_id"]) == ([{"n": 1}], str(run.id))
+    assert "parent_results" not in got
+    await flows.ack(got, {"n": 7})
+    await flows.ack(await flows.one("x.two"), "end")
+    assert (await run.wait(timeout=10)) is not None
+
+
+async def test_a_dead_letter_of_a_failed_workflow_changes_nothing_for_it(flows: Flows) -> None:
+    options = {"retry": {"max_attempts": 1, "on_exhaustion": "dead_letter"}}
+    made = await flows.create(type="chain", steps=[job("d.a", options=options), job("d.b")])
+    dead = await flows.one("d.a")
+    await flows.nack(dead, {"code": "handler_error", "message": "no"})
+    assert await flows.state(made["id"]) == "failed"
+    again = await flows.http.post(f"/dead-letter/{dead['id']}/retry")
+    assert (again.status_code, again.json()["job"]["state"]) == (200, "available")
+    await flows.ack(await flows.one("d.a"), "now")
+    after = await flows.get(made["id"])
+    assert (after["state"], [step["state"] for step in after["steps"]]) == ("failed", ["failed", "cancelled"])
+    assert not await flows.fetch()
+
+
+async def test_workflows_are_runs_everywhere_and_their_shapes_are_hidden(flows: Flows) -> None:
+    made = await flows.create(type="chain", name="seen", steps=[job("v.a"), {"type": "group", "jobs": [job("v.b")]}])
+    await flows.ack(await flows.one("v.a"), 1)
+    await flows.nack(await flows.one("v.b"))
+    api = str(flows.http.base_url).replace("/ojs/v1/", "/api/v1")
+    listed = (await flows.http.get(f"{api}/runs")).json()["data"]
+    assert {run["status"] for run in listed} == {"failed"}
+    assert {str(run["id"]) for run in listed} >= {made["id"]}
+    for path in ("", "/explain", "/timeline", "/tasks", "/graph"):
+        answer = await flows.http.get(f"{api}/runs/{made['id']}{path}")
+        assert answer.status_code == 200, answer.text
+    [run] = [run for run in listed if run["id"] == made["id"]]
+    assert run["labels"] == {"name": "seen"}
+    shape = await flows.http.get(f"{api}/workflows/{run['workflow']}")
+    assert shape.status_code == 200, shape.text
+    assert (await flows.http.get(f"{api}/workflows")).json()["data"] == []
+    again = await flows.http.post(f"{api}/runs/{made['id']}/retry")
+    assert again.status_code == 409
+    assert "retry_of" in again.text
+
+
+async def test_a_workflow_that_takes_too_long_has_failed(app: Windlass, flows: Flows) -> None:
+    made = await flows.create(type="chain", timeout_ms=1, steps=[job("s.a"), job("s.b")])
+    unit = await app.open()
+    while not await strays.expire(unit):
+        pass
+    late = await flows.get(made["id"])
+    assert (late["state"], late["metadata"]["timed_out"]) == ("failed", True)
+    assert [step["state"] for step in late["steps"]] == ["cancelled", "cancelled"]
+    assert not await flows.fetch()

@@ -1,0 +1,205 @@
+"""What outlives an attempt: saved states, and the results of finished steps."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from windlass import Conflict, Context, Invalid, NotFound, Windlass
+from windlass.core.retry import Backoff, Retry
+from windlass.core.submission import JobSpec
+from windlass.engine import checkpoints, jobs, upkeep
+from windlass.engine.unit import Unit
+from windlass.errors import LeaseLost
+from windlass.testing import Clock, run_until_idle
+
+AT_ONCE = Retry(kind=Backoff.CONSTANT, base=0)
+
+
+async def test_each_save_replaces_the_one_before_and_counts(app: Windlass) -> None:
+    unit = await app.open()
+    job = await app.submit("a.b.v1")
+    with pytest.raises(NotFound):
+        await checkpoints.get(unit, job)
+    assert (await checkpoints.save(unit, job, {"page": 1})).sequence == 1
+    assert (await checkpoints.save(unit, job, [1, None, "x"])).sequence == 2
+    found = await checkpoints.get(unit, job)
+    assert (found.state, found.sequence) == ([1, None, "x"], 2)
+    assert list(await checkpoints.of_jobs(unit, [job, uuid4()])) == [job]
+    await checkpoints.remove(unit, job)
+    await checkpoints.remove(unit, job)
+    assert (await checkpoints.save(unit, job, None)).sequence == 1
+
+
+async def test_only_a_live_job_of_this_org_has_a_checkpoint_to_save(app: Windlass) -> None:
+    unit = await app.open()
+    job = await app.submit("a.b.v1")
+    await checkpoints.save(unit, job, 1)
+    for who, id_ in ((unit.acting_for("other", actor="x"), job), (unit, uuid4())):
+        for ask in (checkpoints.get(who, id_), checkpoints.remove(who, id_), checkpoints.save(who, id_, 1)):
+            with pytest.raises(NotFound):
+                await ask
+    with pytest.raises(Invalid, match="state"):
+        await checkpoints.save(unit, job, "x" * 1_048_577)
+    await app.cancel(job)
+    with pytest.raises(Conflict, match="cancelled"):
+        await checkpoints.save(unit, job, 2)
+    assert (await checkpoints.get(unit, job)).state == 1
+
+
+class Flaky:
+    """A handler of three steps that fails behind one of them until it is told otherwise."""
+
+    def __init__(self, app: Windlass, *, max_attempts: int = 3) -> None:
+        self.calls: list[str] = []
+        self.fails_behind: str | None = "two"
+        app.job("flaky.v1", max_attempts=max_attempts, retry=AT_ONCE)(self.handle)
+
+    async def handle(self, ctx: Context, payload: Any) -> Any:
+        given = []
+        for name in ("one", "two", "three"):
+            given.append(await ctx.step(name, self.do, name, n=payload["n"]))
+            if name == self.fails_behind:
+                raise RuntimeError(f"broke behind {name}")
+        return given
+
+    async def do(self, name: str, *, n: int) -> tuple[str, int]:
+        self.calls.append(name)
+        return name, n
+
+
+async def test_a_finished_step_is_not_done_again_by_the_next_attempt(app: Windlass) -> None:
+    work = Flaky(app)
+    job = await app.submit("flaky.v1", {"n": 1})
+    await run_until_idle(app)
+    found = await app.get(job)
+    assert (found.status, found.attempt, work.calls) == ("failed", 3, ["one", "two"])
+    assert (await checkpoints.get(await app.open(), job)).state == {"steps": {"one": ["one", 1], "two": ["two", 1]}}
+    work.fails_behind = None
+    await app.retry(job)  # a person starts it over: what was done stays done
+    await run_until_idle(app)
+    assert (await app.get(job)).result == [["one", 1], ["two", 1], ["three", 1]]
+    assert work.calls == ["one", "two", "three"]
+
+
+async def test_whoever_wants_a_fresh_start_removes_the_checkpoint(app: Windlass) -> None:
+    work = Flaky(app, max_attempts=1)
+    job = await app.submit("flaky.v1", {"n": 1})
+    await run_until_idle(app)
+    work.fails_behind = None
+    await checkpoints.remove(await app.open(), job)
+    await app.retry(job)
+    await run_until_idle(app)
+    assert work.calls == ["one", "two", "one", "two", "three"]
+
+
+async def test_steps_of_another_payload_or_of_an_execution_that_succeeded_do_not_count(
+    app: Windlass, conn: Any
+) -> None:
+    work = Flaky(app, max_attempts=1)
+    job = await app.submit("flaky.v1", {"n": 1})
+    await run_until_idle(app)
+    work.fails_behind = None
+    await conn.execute("update workflow.workflow_run set payload = '{\"n\": 2}'")
+    await app.retry(job)
+    await run_until_idle(app)
+    assert (await app.get(job)).result == [["one", 2], ["two", 2], ["three", 2]]
+    # As a run does with a step that it does again.
+    await conn.execute("update workflow.workflow_run set status = 'pending', epoch = epoch + 1, attempt = 0")
+    work.calls.clear()
+    await run_until_idle(app)
+    assert work.calls == ["one", "two", "three"]
+
+
+async def test_plain_functions_and_lambdas_are_steps_too_and_steps_may_run_side_by_side(app: Windlass) -> None:
+    @app.job("mixed.v1")
+    async def mixed(ctx: Context) -> Any:
+        async def later(n: int) -> int:
+            await asyncio.sleep(0)
+            return n
+
+        first = await ctx.step("plain", lambda: {"n": (1, 2)})
+        rest = await asyncio.gather(*(ctx.step(f"page-{n}", later, n) for n in range(20)))
+        return [first, await ctx.step("wrapped", lambda: later(7)), sum(rest)]
+
+    job = await app.submit("mixed.v1")
+    await run_until_idle(app)
+    # What the handler sees the first time is what it would read again: a tuple is a list.
+    assert (await app.get(job)).result == [{"n": [1, 2]}, 7, 190]
+
+
+async def test_handlers_that_are_plain_functions_have_steps_and_progress(app: Windlass) -> None:
+    calls: list[str] = []
+
+    @app.job("sync.v1", retry=AT_ONCE)
+    def work(ctx: Context) -> Any:
+        given = ctx.step_sync("one", lambda: calls.append("one"))
+        ctx.progress(0.5)
+        if ctx.attempt == 1:
+            raise RuntimeError("again")
+        return given, ctx.step_sync("two", len, "abc")
+
+    job = await app.submit("sync.v1")
+    await run_until_idle(app)
+    assert ((await app.get(job)).result, calls) == ([None, 3], ["one"])
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "told"),
+    [
+        ("same", lambda: 1, "'same' was called already in this attempt"),
+        ("", lambda: 1, "step is empty"),
+        ("odd", object, "what step 'odd' gave cannot be recorded: result is not JSON"),
+        ("nul", lambda: "\x00", "'nul' gave cannot be recorded: result contains a NUL"),
+    ],
+    ids=["same", "empty", "odd", "nul"],
+)
+async def test_a_mistake_in_a_step_fails_the_job_at_once(app: Windlass, name: str, function: Any, told: str) -> None:
+    @app.job("wrong.v1")
+    async def wrong(ctx: Context) -> None:
+        await ctx.step("same", lambda: 1)
+        await ctx.step(name, function)
+
+    job = await app.submit("wrong.v1")
+    await run_until_idle(app)
+    found = await app.get(job)
+    assert (found.status, found.attempt) == ("failed", 1)
+    assert told in (found.last_error or "")
+
+
+async def test_a_zombie_may_not_record_a_step(app: Windlass, conn: Any) -> None:
+    unit = await app.open()
+    job = await app.submit("a.b.v1")
+    claim = "update workflow.workflow_run set status = 'leased', leased_by = $1, claim_no = claim_no + 1"
+    await conn.execute(claim, "first")
+    await checkpoints.save_step(unit, job, fence=1, name="one", result=1)
+    await conn.execute(claim, "second")
+    with pytest.raises(LeaseLost):
+        await checkpoints.save_step(unit, job, fence=1, name="two", result=1)
+    await checkpoints.save_step(unit, job, fence=2, name="two", result=2)
+    assert await checkpoints.steps(unit, job) == {"one": 1, "two": 2}
+    await app.cancel(job)
+    with pytest.raises(LeaseLost):
+        await checkpoints.save_step(unit, job, fence=2, name="three", result=3)
+
+
+async def test_what_was_saved_goes_with_its_job(unit: Unit, clock: Clock, conn: Any) -> None:
+    [job] = await jobs.submit(unit, [JobSpec(type="a.b.v1")])
+    await checkpoints.save(unit, job, 1)
+    await jobs.cancel(unit, job)
+    clock.move(timedelta(days=2))
+    assert await upkeep.prune(unit, age=timedelta(days=1)) == 1
+    assert await conn.fetchval("select count(*) from windlass.checkpoint") == 0
+
+
+def test_a_handler_under_test_records_nothing() -> None:
+    """A context that no worker made runs the steps and forgets them."""
+    ctx = Context(UUID(int=1), "a.b.v1", 1, 3, "default", 100, 1, datetime.now(UTC), {}, lambda _: None)
+
+    async def both() -> Any:
+        await ctx.progress(0.3, "a third")
+        return await ctx.step("one", lambda: 1), ctx.step_sync("two", lambda: (2,))
+
+    assert asyncio.run(both()) == (1, [2])

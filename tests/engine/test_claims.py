@@ -1,0 +1,121 @@
+"""Jobs for workers that speak HTTP, at the engine: many processes at once, and our own worker beside them."""
+
+import asyncio
+from collections import Counter
+from datetime import timedelta
+from uuid import UUID
+
+from windlass import Windlass, WorkerOptions
+from windlass.core.limit import Limit
+from windlass.core.outcome import Failed, Released, Succeeded
+from windlass.core.retry import Retry
+from windlass.core.submission import JobSpec
+from windlass.core.unique import OnConflict, Unique
+from windlass.engine import claims, jobs, pushes, reports, work
+from windlass.engine.claims import Job, Wish
+from windlass.engine.reports import Told
+from windlass.engine.unit import Unit
+from windlass.errors import Conflict, Duplicate, NotFound
+from windlass.settings import Settings
+from windlass.store.pool import DatabaseOptions
+from windlass.testing import Clock
+
+SPEC = JobSpec(type="a.b.v1", payload=[1])
+
+
+def a_wish(count: int = 10, worker: str = "w") -> Wish:
+    return Wish(queues=["default"], count=count, worker=worker)
+
+
+async def test_two_processes_share_the_jobs_and_none_comes_back_empty_handed_while_there_are_some(
+    unit: Unit, database: str
+) -> None:
+    other = await Unit.open(DatabaseOptions(url=database))
+    await jobs.submit(unit, [SPEC] * 200)
+    taken: list[UUID] = []
+
+    async def take(which: Unit, worker: str) -> None:
+        while found := (await claims.fetch(which, [a_wish(10, worker)]))[0]:
+            taken.extend(job.id for job in found)
+
+    await asyncio.gather(take(unit, "a"), take(other, "b"), take(unit, "c"), take(other, "d"))
+    assert len(taken) == len(set(taken)) == 200
+    await other.close()
+
+
+async def test_unique_jobs_of_two_processes_meet(unit: Unit, database: str) -> None:
+    other = await Unit.open(DatabaseOptions(url=database))
+    spec = JobSpec(type="a.b.v1", unique=Unique(key="k", on_conflict=OnConflict.REJECT))
+
+    async def push(which: Unit) -> bool:
+        try:
+            return bool(await pushes.push(which, [spec]))
+        except Duplicate:
+            return False
+
+    won = await asyncio.gather(*(push(which) for which in [unit, other] * 8))
+    assert sum(won) == 1
+    await other.close()
+
+
+async def test_a_batch_of_reports_is_one_transaction_and_each_is_judged_for_itself(unit: Unit) -> None:
+    ids = await jobs.submit(unit, [JobSpec(type="a.b.v1", retry=Retry(dead_letter=True), max_attempts=1)] * 5)
+    await claims.fetch(unit, [a_wish(5)])
+    nothing = UUID(int=1)
+    answers = await reports.record(
+        unit,
+        [
+            Told(ids[0], Succeeded('{"a": 1}')),
+            Told(ids[1], Failed({"type": "E", "message": "m"}), worker="w"),
+            Told(ids[2], Released(), worker="w"),
+            Told(ids[3], Succeeded(), worker="other"),
+            Told(ids[4], Succeeded(), fence=99),
+            Told(nothing, Succeeded()),
+            Told(ids[0], Succeeded("2")),
+        ],
+    )
+    assert [type(answer) for answer in answers] == [Job, Job, Job, Conflict, Conflict, NotFound, Conflict]
+    found = [await jobs.get(unit, id_) for id_ in ids]
+    assert [job.status for job in found] == ["succeeded", "failed", "pending", "leased", "leased"]
+    assert found[0].result == {"a": 1}
+    dead, total = await claims.dead_letters(unit, queue=None, limit=10, offset=0)
+    assert ([job.id for job in dead], total) == ([ids[1]], 1)
+
+
+async def test_a_report_that_cannot_be_stored_fails_alone(unit: Unit) -> None:
+    ids = await jobs.submit(unit, [SPEC] * 8)
+    await claims.fetch(unit, [a_wish(8)])
+    told = [Told(id_, Succeeded("{" if n == 3 else "1")) for n, id_ in enumerate(ids)]
+    answers = await reports.record(unit, told)
+    assert Counter(type(answer).__name__ for answer in answers) == {"Job": 7, "Invalid": 1}
+    assert (await jobs.get(unit, ids[3])).status == "leased"
+
+
+async def test_our_own_claims_leave_late_and_limited_jobs_alone(unit: Unit, clock: Clock) -> None:
+    clock.move(timedelta())
+    now = await claims.moment(unit)
+    late = JobSpec(type="a.b.v1", expires_at=now + timedelta(seconds=1))
+    limited = JobSpec(type="a.b.v1", limit=Limit(key="x", rate=1.0))
+    await pushes.push(unit, [late, *[limited] * 3, SPEC])
+    clock.move(timedelta(seconds=2))
+    lanes = [(lane, 10) for lane in await work.look(unit, ["default"])]
+    wish = work.Turn(worker="w", lease=timedelta(seconds=30), lanes=lanes, count=10)
+    claimed, _ = await work.turn(unit, wish)
+    assert len(claimed) == 2  # one of the three, and the plain one
+
+
+async def test_our_own_worker_executes_what_others_push_and_sees_to_time_limits_itself(database: str) -> None:
+    async with Windlass(database, settings=Settings()) as app:
+        seen: list[object] = []
+        stop = asyncio.Event()
+
+        @app.job("email.send")
+        async def send(payload: list[object]) -> None:
+            seen.append(payload)
+            stop.set()
+
+        unit = await app.open()
+        [pushed] = await pushes.push(unit, [JobSpec(type="email.send", payload=["a"], timeout=timedelta(seconds=30))])
+        await app.work(WorkerOptions(), stop=stop)
+        assert seen == [["a"]]
+        assert (await app.get(pushed.job.id)).status == "succeeded"

@@ -1,0 +1,141 @@
+"""Chains, groups and batches: what the engine makes of them, played in slow motion."""
+
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from tests.engine.playing import Fails, Player, events_of, state, tick
+from windlass.core.ids import of_name
+from windlass.core.primitives import Composition, Part
+from windlass.core.workflow import Primitive
+from windlass.engine import compositions, workflows
+from windlass.engine.compositions import View
+from windlass.engine.unit import Unit
+from windlass.errors import Conflict, Duplicate, NotFound
+
+
+@pytest.fixture
+async def player(unit: Unit) -> Player:
+    return await Player.hello(unit)
+
+
+def job(type_: str, *args: Any, **more: Any) -> Part:
+    return Part(type=type_, given={"payload": list(args), **more.pop("given", {})}, **more)
+
+
+def chain(*parts: Part | Composition, **more: Any) -> Composition:
+    return Composition(kind=Primitive.CHAIN, parts=parts, **more)
+
+
+def group(*parts: Part | Composition, **more: Any) -> Composition:
+    return Composition(kind=Primitive.GROUP, parts=parts, **more)
+
+
+def batch(
+    *parts: Part | Composition, on: tuple[str, ...] = ("complete", "success", "failure"), **more: Any
+) -> Composition:
+    callbacks = {f"on_{word}": job(f"batch.{word}") for word in on}
+    return Composition(kind=Primitive.BATCH, parts=parts, callbacks=callbacks, **more)
+
+
+async def look(unit: Unit, run: UUID) -> View:
+    return await compositions.view(unit, str(run))
+
+
+async def test_a_chain_enqueues_one_step_at_a_time(unit: Unit, player: Player) -> None:
+    run = await compositions.create(unit, chain(job("a.b", 1), job("a.c", 2), name="pair"))
+    first = await player.take_one("step-0")
+    assert (first.payload, first.type) == ("[1]", "a.b")
+    assert not await player.take()
+    await player.end(first, {"x": 1})
+    second = await player.take_one("step-1")
+    await player.end(second, 2)
+    view = await look(unit, run)
+    assert await state(unit, run) == "completed"
+    assert (view.letters, view.counts.completed, view.counts.jobs, view.node.name) == ("ss", 2, 2, "pair")
+
+
+async def test_a_failed_step_ends_a_chain(unit: Unit, player: Player) -> None:
+    run = await compositions.create(unit, chain(job("a.a"), job("a.b"), job("a.c")))
+    await player.play({"step-1": Fails(for_good=True)})
+    view = await look(unit, run)
+    assert (await state(unit, run), view.letters) == ("failed", "sfk")
+    assert [bad.step for bad in view.bad] == [1]
+    assert view.counts.failed == 1
+
+
+@pytest.mark.parametrize(
+    ("endings", "called", "ends"),
+    [
+        ({}, {"on_complete", "on_success"}, "completed"),
+        ({"job-1": Fails(for_good=True)}, {"on_complete", "on_failure"}, "completed"),
+        ({"on_complete": Fails(for_good=True)}, {"on_complete", "on_success"}, "failed"),
+        ({"job-0": Fails(for_good=True), "on_failure": Fails(for_good=True)}, {"on_complete", "on_failure"}, "failed"),
+    ],
+    ids=["all succeed", "one fails", "a callback fails", "both fail"],
+)
+async def test_a_batch_is_judged_by_its_callbacks(
+    unit: Unit, player: Player, endings: dict[str, Any], called: set[str], ends: str
+) -> None:
+    run = await compositions.create(unit, batch(job("a.b"), job("a.b"), job("a.b")))
+    await player.play(endings)
+    assert {name for name in player.seen if name.startswith("on_")} == called
+    assert await state(unit, run) == ends
+    assert sum(name.startswith("on_") for name in player.seen) == len(called)
+
+
+async def test_what_is_inside_begins_at_once_and_tells_what_is_around_it(unit: Unit, player: Player) -> None:
+    inner = chain(job("in.a"), job("in.b"))
+    run = await compositions.create(unit, chain(group(inner, job("g.b")), job("last")))
+    jobs = await player.take()  # nobody ticked
+    assert {one.type for one in jobs} == {"in.a", "g.b"}
+    await player.play()
+    for one in jobs:
+        await player.end(one, one.type)
+    await player.play()
+    assert await state(unit, run) == "completed"
+    view = await look(unit, run)
+    assert view.counts.completed == view.counts.jobs == 4
+    assert await events_of(unit, run) == ["running", "started", "completed"]
+
+
+async def test_ids_of_clients_are_kept(unit: Unit) -> None:
+    own = str(uuid4())
+    run = await compositions.create(
+        unit, chain(group(job("x"), id="wf_in"), job("y", given={"id": str(of_name("job_1"))}), id="wf_out")
+    )
+    assert await compositions.create(unit, chain(job("x"), id=own)) == UUID(own)
+    assert (await compositions.view(unit, "wf_out")).node.run_id == run
+    assert (await compositions.view(unit, "wf_in")).node.parent_id == run
+    for taken in ("wf_out", "wf_in", own):
+        with pytest.raises(Duplicate):
+            await compositions.create(unit, group(job("x"), id=taken))
+    with pytest.raises(Duplicate):
+        await compositions.create(unit, group(job("x", given={"id": str(of_name("job_1"))})))
+    with pytest.raises(NotFound):
+        await compositions.view(unit, "wf_other")
+    await compositions.cancel(unit, "wf_out")
+    assert (await compositions.view(unit, "wf_in")).node.state == "cancelled"
+    with pytest.raises(Conflict):
+        await compositions.cancel(unit, "wf_out")
+
+
+async def test_shapes_are_shared_and_hidden(unit: Unit) -> None:
+    runs = [await compositions.create(unit, batch(job("a.b", n), name=f"batch {n}")) for n in range(3)]
+    views = [await look(unit, run) for run in runs]
+    assert len({view.node.version_id for view in views}) == 1
+    assert not (await workflows.list_(unit)).workflows
+
+
+async def test_eight_levels(unit: Unit, player: Player) -> None:
+    inner = chain(job("leaf", 8))
+    for _ in range(7):
+        inner = chain(inner)
+    run = await compositions.create(unit, inner)
+    [leaf] = await player.take()
+    assert leaf.payload == "[8]"
+    await player.end(leaf, "deep")
+    while await tick(unit):
+        pass
+    assert await state(unit, run) == "completed"

@@ -1,0 +1,122 @@
+"""Dead letters: jobs that failed for good, in groups by what is wrong with them, and groups steered at once."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.engine.playing import Fails, Player, begin, node, state
+from windlass.core.submission import JobSpec
+from windlass.engine import dead_letters, jobs
+from windlass.engine.dead_letters import Wanted
+from windlass.engine.unit import Unit
+from windlass.errors import Invalid
+
+Client = Any
+SPEC = JobSpec(type="a.b.v1", max_attempts=1)
+
+# What is told, and what it has in common with its like.
+KINDS = [
+    ("boom", "boom"),
+    ("  boom \n at line 7", "boom"),
+    ("", "no error was told"),
+    (None, "no error was told"),
+    ("no order 17 of 3.5", "no order <n> of <n>"),
+    ("job 01890A5D-ac96-774b-bcce-b302099a8057 is gone", "job <id> is gone"),
+    ("KeyError: 'user_19'", "KeyError: <text>"),
+    ('cannot open "/tmp/x 1" for `me`', "cannot open <text> for <text>"),
+    ("it's late, isn't it", "it's late, isn't it"),
+    ("connect to ('10.0.0.7', 5432) failed", "connect to (<text>, <n>) failed"),
+    ("object deadbeef01 is missing", "object <id> is missing"),
+    ("POST https://x.example/orders/12 answered 503", "POST https://x.example/orders/<n> answered 503"),
+    ("status 404 for 17", "status 404 for <n>"),
+    ("HTTP 500: no", "HTTP 500: no"),
+    ("lease lost: pod-ab-cd fell silent", "lease lost: <id> fell silent"),
+    ("x" * 5000, "x" * 300),
+]
+
+
+async def test_an_error_is_told_without_what_differs_from_time_to_time(conn: Client) -> None:
+    for error, kind in KINDS:
+        assert await conn.fetchval("select windlass.error_kind($1, null)", error) == kind
+
+
+async def test_the_type_counts_if_it_is_that_of_the_error(conn: Client) -> None:
+    told = '[{"type": "KeyError", "message": "old"}, {"type": "ValueError", "message": "boom"}]'
+    assert await conn.fetchval("select windlass.error_kind('boom', $1)", told) == "ValueError: boom"
+    assert await conn.fetchval("select windlass.error_kind('by plain SQL', $1)", told) == "by plain SQL"
+
+
+async def failed(unit: Unit, *messages: str, **fields: Any) -> list[Any]:
+    """Jobs that failed for these reasons, in this order."""
+    player = await Player.hello(unit)
+    ids = []
+    for message in messages:
+        ids += await jobs.submit(unit, [replace(SPEC, **fields)])
+        [job] = await player.take()
+        await player.end(job, Fails(message))
+    return ids
+
+
+async def test_groups_have_a_count_an_example_and_both_ends(unit: Unit) -> None:
+    a = await failed(unit, "no order 1", "no order 2")
+    b = await failed(unit, "no order 3", type="a.c.v1")
+    c = await failed(unit, "timed out", "no order 4")
+    page = await dead_letters.groups(unit, limit=2)
+    rest = await dead_letters.groups(unit, Wanted(before=page.next), limit=2)
+    told = [(group.type, group.error, group.count, group.example_id) for group in page.groups + rest.groups]
+    assert told == [
+        ("a.b.v1", "ValueError: no order <n>", 3, c[1]),
+        ("a.b.v1", "ValueError: timed out", 1, c[0]),
+        ("a.c.v1", "ValueError: no order <n>", 1, b[0]),
+    ]
+    assert rest.next is None
+    orders = page.groups[0]
+    assert (orders.queue, orders.of_run, orders.example) == ("default", False, "no order 4")
+    assert orders.first_at == (await jobs.get(unit, a[0])).updated_at < orders.last_at
+    listed = await dead_letters.list_(unit, Wanted(type=orders.type, queue=orders.queue, error=orders.error))
+    assert [job.id for job in listed.jobs] == [c[1], a[1], a[0]]
+    assert [group.type for group in (await dead_letters.groups(unit, Wanted(type="a.c.%"))).groups] == ["a.c.v1"]
+    assert (await dead_letters.groups(unit, Wanted(queue="sql"))).groups == []
+
+
+async def test_a_group_is_retried_a_batch_at_a_time_and_leaves_the_dead_letters(unit: Unit) -> None:
+    ids = await failed(unit, *(f"no order {n}" for n in range(5)), "other")
+    wanted = Wanted(type="a.b.v1", queue="default", error="ValueError: no order <n>")
+    assert await dead_letters.matching(unit, wanted) == 5
+    first = await dead_letters.retry(unit, wanted, limit=3)
+    rest = await dead_letters.retry(unit, replace(wanted, before=first.next), limit=3)
+    assert (first.jobs, first.left, first.runs) == (ids[4:1:-1], 2, [])
+    assert (rest.jobs, rest.left, rest.next) == (ids[1::-1], 0, None)
+    assert {(await jobs.get(unit, id_)).status for id_ in ids[:5]} == {"pending"}
+    assert [group.error for group in (await dead_letters.groups(unit)).groups] == ["ValueError: other"]
+    assert await dead_letters.retry(unit, wanted) == dead_letters.Steered([], [], 0, None)
+
+
+async def test_dropped_ones_are_gone_and_what_plain_sql_failed_is_among_them(unit: Unit, conn: Client) -> None:
+    await failed(unit, "no order 1")
+    await conn.execute("""insert into workflow.workflow_run (type, payload, status, last_error)
+      values ('a.b.v1', '{}', 'failed', 'no order 2')""")
+    assert [group.queue for group in (await dead_letters.groups(unit)).groups] == ["sql", "default"]
+    done = await dead_letters.drop(unit, Wanted(type="a.%"))
+    assert (len(done.jobs), done.left) == (2, 0)
+    assert (await dead_letters.groups(unit)).groups == []
+
+
+async def test_steps_are_retried_by_their_runs_and_are_not_dropped(unit: Unit) -> None:
+    run = await begin(unit, node("a", max_attempts=1))
+    player = await Player.hello(unit)
+    await player.play({"a": Fails("no order 1", for_good=True)})
+    handled = await begin(unit, node("a", max_attempts=1), node("b", "a:failure"), name="handles")
+    await player.play({"a": Fails("no order 2", for_good=True)})
+    assert (await state(unit, run), await state(unit, handled)) == ("failed", "completed")
+    [group] = (await dead_letters.groups(unit)).groups
+    assert (group.of_run, group.count) == (True, 2)
+    assert (await dead_letters.drop(unit, Wanted(error=group.error))).jobs == []
+    with pytest.raises(Invalid, match="go with their runs"):
+        await dead_letters.drop(unit, Wanted(of_runs=True))
+    done = await dead_letters.retry(unit, Wanted(error=group.error))
+    assert (done.jobs, done.runs) == ([], [run])
+    await player.play()
+    assert await state(unit, run) == "completed"
+    assert [group.count for group in (await dead_letters.groups(unit)).groups] == [1]

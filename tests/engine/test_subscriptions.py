@@ -1,0 +1,318 @@
+"""Subscribers are told of events: signed, once, from the moment they subscribed."""
+
+import asyncio
+import hmac
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from tests.effects.server import Received, Server, Talk, reply, serving
+from tests.runtime.shop import app_for
+from windlass import Conflict, Context, Invalid, NotFound, Windlass
+from windlass.core import webhook
+from windlass.core.happening import Happening
+from windlass.core.retry import Backoff, Retry
+from windlass.core.subscription import Interest, Target, headers
+from windlass.engine import subscriptions
+from windlass.testing import run_until_idle
+
+AT_ONCE = Retry(kind=Backoff.CONSTANT, base=0)
+
+
+@pytest.fixture
+async def app(database: str) -> AsyncIterator[Windlass]:
+    async with app_for(database) as made:
+
+        @made.job("order.ship.v1", retry=AT_ONCE, max_attempts=2)
+        async def ship(ctx: Context, n: int = 0, fails: int = 0) -> int:
+            if ctx.attempt <= fails:
+                raise RuntimeError("no stamps")
+            return n
+
+        yield made
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Server]:
+    async with serving(takes) as server:
+        yield server
+
+
+async def takes(_: Received, talk: Talk) -> None:
+    await talk.send(reply(200, b"thanks"))
+
+
+def events(server: Server) -> list[str]:
+    return [json.loads(received.body)["type"] for received in server.received]
+
+
+async def subscribed(app: Windlass, url: str, *names: str, **wish: Any) -> tuple[UUID, str]:
+    made, secret = await subscriptions.create(await app.open(), {"url": url, "events": list(names), **wish})
+    return made.id, secret
+
+
+async def told(app: Windlass) -> None:
+    """Everything is worked off, read from the trail, and delivered or to be tried again."""
+    unit = await app.open()
+    await run_until_idle(app)
+    while (await subscriptions.feed(unit)).deliveries or await due(app):
+        await run_until_idle(app)
+
+
+async def due(app: Windlass) -> bool:
+    waiting = (await app.list(queue="windlass", statuses=["pending"])).jobs
+    return any(job.run_at <= job.updated_at for job in waiting)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "covered"),
+    [
+        (["job.completed"], True),
+        (["job.*"], True),
+        (["*"], True),
+        (["workflow.*", "job.failed"], False),
+        (["job"], False),
+    ],
+    ids=str,
+)
+def test_names_of_events_may_end_with_a_star(wanted: list[str], covered: bool) -> None:
+    happening = Happening("evt_1", "job.completed", "x", datetime.now(UTC), "default", {"queue": "q", "job_type": "t"})
+    assert Interest(wanted).covers(happening) is covered
+    assert Interest(wanted, queues=["q"], types=["t"]).covers(happening) is covered
+    assert not Interest(wanted, queues=["other"]).covers(happening)
+    assert not Interest(wanted, types=["other"]).covers(happening)
+
+
+def test_a_delivery_is_signed_with_every_secret_in_force() -> None:
+    now = datetime.now(UTC)
+    made = headers(
+        Target("http://x", ["secret one", "whsec_c2VjcmV0"], now), id_="evt_1", event="e", subscription="s", body=b"{}"
+    )
+    given = {name.lower(): value for name, value in made.items()}
+    for secret in ("secret one", "whsec_c2VjcmV0"):
+        assert webhook.objection(secret, given, b"{}", now) is None
+        signed = hmac.digest(secret.encode(), f"{given['x-ojs-timestamp']}.".encode() + b"{}", "sha256").hex()
+        assert f"sha256={signed}" in given["x-ojs-signature"].split(",")
+    assert webhook.objection("another", given, b"{}", now) is not None
+
+
+async def test_each_event_from_then_on_is_told_once_and_signed(app: Windlass, receiver: Server, conn: Any) -> None:
+    before = await app.submit("order.ship.v1", {"n": 1})
+    await run_until_idle(app)
+    id_, secret = await subscribed(app, receiver.url, "job.*")
+    other, _ = await subscribed(app, receiver.url + "/failures", "job.discarded", "workflow.failed")
+    job = await app.submit("order.ship.v1", {"n": 2, "fails": 1})
+    lost = await app.submit("order.ship.v1", {"n": 3, "fails": 9})
+    await told(app)
+    mine = [received for received in receiver.received if received.target == "/"]
+    found = [json.loads(received.body) for received in mine]
+    assert str(before) not in {event["subject"] for event in found}
+    of_job = {event["id"]: event["type"] for event in found if event["subject"] == str(job)}
+    assert sorted(of_job.values()) == sorted(
+        ["job.enqueued", "job.started", "job.failed", "job.retrying", "job.started", "job.completed"]
+    )
+    assert len({event["id"] for event in found}) == len(found), "an event was told twice"
+    [dead] = [received for received in receiver.received if received.target == "/failures"]
+    event = json.loads(dead.body)
+    assert (event["type"], event["subject"]) == ("job.discarded", str(lost))
+    assert event["data"]["job_type"] == "order.ship.v1"
+    assert event["data"]["error"] == {"message": "no stamps"}
+    for received in mine:
+        assert webhook.objection(secret, received.headers, received.body, datetime.now(UTC)) is None
+        assert received.headers["webhook-id"] == json.loads(received.body)["id"]
+        assert received.headers["content-type"] == "application/json"
+        assert received.headers["x-ojs-subscription-id"] == str(id_)
+    # Of our own deliveries nobody is told: it would never end.
+    assert await conn.fetchval("select count(*) from workflow.workflow_run where queue = 'windlass'") == len(found) + 1
+    assert other != id_
+
+
+async def test_runs_are_told_of_as_workflows(app: Windlass, receiver: Server) -> None:
+    await subscribed(app, receiver.url, "workflow.*")
+    await app.deploy({"name": "w", "tasks": {"one": {"job": "order.ship.v1", "input": {"n": 1}}}})
+    run = await app.start("w")
+    await told(app)
+    assert events(receiver)[-1] == "workflow.completed"
+    assert {json.loads(received.body)["subject"] for received in receiver.received} == {str(run.id)}
+
+
+async def test_a_receiver_that_fails_twice_gets_the_same_event_a_third_time(app: Windlass, conn: Any) -> None:
+    answers = iter([reply(503), reply(500), reply(200)])
+
+    async def fails_twice(_: Received, talk: Talk) -> None:
+        await talk.send(next(answers))
+
+    async with serving(fails_twice) as server:
+        id_, secret = await subscribed(app, server.url, "job.enqueued")
+        await app.submit("order.ship.v1")
+        await told(app)
+        for attempt in (1, 2):
+            waits = await conn.fetchval(
+                "select run_at - updated_at from workflow.workflow_run where queue = 'windlass' and status = 'pending'"
+            )
+            assert timedelta(seconds=4) < waits < timedelta(seconds=30) * attempt
+            await conn.execute("update workflow.workflow_run set run_at = windlass.now() where queue = 'windlass'")
+            await run_until_idle(app)
+        assert len(server.received) == 3
+        assert len({received.headers["webhook-id"] for received in server.received}) == 1
+        for received in server.received:
+            assert webhook.objection(secret, received.headers, received.body, datetime.now(UTC)) is None
+        assert (await subscriptions.get(await app.open(), id_)).active
+
+
+async def test_a_secret_is_told_once_and_after_a_rotation_both_sign_for_a_while(
+    app: Windlass, receiver: Server, conn: Any
+) -> None:
+    unit = await app.open()
+    id_, first = await subscribed(app, receiver.url, "job.enqueued", secret="a secret of their own")
+    assert first == "a secret of their own"
+    _, second = await subscriptions.rotate(unit, id_)
+    assert second.startswith("whsec_")
+    assert "secret" not in repr(await subscriptions.get(unit, id_))
+    _, third = await subscriptions.rotate(unit, id_)
+    assert len({first, second, third}) == 3
+    await app.submit("order.ship.v1")
+    await told(app)
+    await conn.execute("update windlass.subscription set rotated_at = rotated_at - interval '25 hours'")
+    await app.submit("order.ship.v1")
+    await told(app)
+
+    def good(secret: str) -> list[bool]:
+        now = datetime.now(UTC)
+        return [webhook.objection(secret, one.headers, one.body, now) is None for one in receiver.received]
+
+    assert (good(first), good(second), good(third)) == ([False] * 2, [True, False], [True] * 2)
+
+
+async def test_who_says_gone_and_who_refuses_again_and_again_is_switched_off(app: Windlass, conn: Any) -> None:
+    unit = await app.open()
+
+    async def refuses(received: Received, talk: Talk) -> None:
+        await talk.send(reply(410 if received.target == "/gone" else 404))
+
+    async with serving(refuses) as server:
+        gone, _ = await subscribed(app, f"{server.url}/gone", "job.enqueued")
+        deaf, _ = await subscribed(app, f"{server.url}/deaf", "job.enqueued")
+        await conn.execute("update windlass.subscription set failures = $1", subscriptions.MOST_GIVEN_UP - 2)
+        await app.submit("order.ship.v1")
+        await told(app)
+        assert [(await subscriptions.get(unit, one)).active for one in (gone, deaf)] == [False, True]
+        await app.submit("order.ship.v1")
+        await told(app)
+        found = await subscriptions.get(unit, deaf)
+        assert (found.active, found.off_reason) == (False, "50 deliveries in a row were given up")
+        await app.submit("order.ship.v1")
+        await told(app)
+        assert len(server.received) == 3
+        found = await subscriptions.change(unit, deaf, {"active": True})
+        assert (found.active, found.off_reason) == (True, None)
+        await app.submit("order.ship.v1")
+        await told(app)
+        assert len(server.received) == 4, "what happened while it was off is not told"
+
+
+async def test_what_waits_for_a_subscription_that_is_gone_is_not_delivered(
+    app: Windlass, receiver: Server, conn: Any
+) -> None:
+    unit = await app.open()
+    id_, _ = await subscribed(app, receiver.url, "job.enqueued")
+    await app.submit("order.ship.v1")
+    assert (await subscriptions.feed(unit)).deliveries == 1
+    await subscriptions.remove(unit, id_)
+    await run_until_idle(app)
+    assert receiver.received == []
+    assert await conn.fetchval("select status from workflow.workflow_run where queue = 'windlass'") == "cancelled"
+    with pytest.raises(NotFound):
+        await subscriptions.remove(unit, id_)
+
+
+async def test_ten_readers_at_once_make_one_delivery_of_an_event(app: Windlass, receiver: Server, conn: Any) -> None:
+    unit = await app.open()
+    await subscribed(app, receiver.url, "job.enqueued")
+    async with conn.transaction():  # began before, commits after: its event is read late, not lost
+        await conn.execute("select windlass.submit('order.ship.v1', queue => 'default')")
+        await app.submit_many([{"type": "order.ship.v1"}] * 300)
+        fed = await asyncio.gather(*(subscriptions.feed(unit, batch=100) for _ in range(10)))
+        assert 0 < sum(one.deliveries for one in fed) <= 300
+    while (await subscriptions.feed(unit, batch=100)).more:
+        pass
+    events_ = "select payload -> 'event' ->> 'subject' from workflow.workflow_run where queue = 'windlass'"
+    found = [row[0] for row in await conn.fetch(events_)]
+    assert len(found) == len(set(found)) == 301
+
+
+async def test_a_place_of_another_cluster_is_given_up(app: Windlass, receiver: Server, conn: Any) -> None:
+    """As after a restore into a new server, which counts its transactions from the beginning."""
+    unit = await app.open()
+    await subscribed(app, receiver.url, "job.enqueued")
+    await conn.execute("update windlass.bookmark set place = '99999999+0'")
+    assert (await subscriptions.feed(unit)).lines == 0
+    await app.submit("order.ship.v1")
+    assert (await subscriptions.feed(unit)).deliveries == 1
+
+
+async def test_orgs_do_not_hear_of_each_other(app: Windlass, receiver: Server) -> None:
+    unit = await app.open()
+    other = unit.acting_for("other", actor="x")
+    made, _ = await subscriptions.create(other, {"url": receiver.url, "events": ["*"]})
+    await app.submit("order.ship.v1")
+    await told(app)
+    assert receiver.received == []
+    assert (await subscriptions.list_(unit)) == ([], 0)
+    assert (await subscriptions.list_(other)) == ([made], 1)
+    for ask in (subscriptions.get, subscriptions.remove, subscriptions.rotate):
+        with pytest.raises(NotFound):
+            await ask(unit, made.id)
+
+
+async def test_a_wish_that_makes_no_sense_names_the_field(app: Windlass) -> None:
+    unit, good = await app.open(), {"url": "https://example.com", "events": ["*"]}
+    wishes: list[tuple[dict[str, Any], str]] = [
+        ({"events": ["*"]}, "url"),
+        ({**good, "url": "ftp://example.com"}, "url"),
+        ({**good, "url": "http://u:p@example.com"}, "url"),
+        ({"url": "https://example.com"}, "events"),
+        ({**good, "events": []}, "events"),
+        ({**good, "events": ["Job Completed"]}, "events"),
+        ({**good, "secret": "short"}, "secret"),
+        ({**good, "active": "yes"}, "active"),
+        ({**good, "filter": {"queues": "q"}}, "filter.queues"),
+        ({**good, "metadata": []}, "metadata"),
+    ]
+    for wish, field in wishes:
+        with pytest.raises(Invalid) as caught:
+            await subscriptions.create(unit, wish)
+        assert caught.value.field == field, wish
+
+
+async def test_addresses_inside_are_refused_unless_they_are_allowed(database: str, receiver: Server, conn: Any) -> None:
+    """A name proves nothing: the address is checked when it is connected to."""
+    async with Windlass(database) as careful:
+        await subscribed(careful, receiver.url, "job.enqueued")
+        await careful.submit("x.y.v1")
+        await subscriptions.feed(await careful.open())
+        await run_until_idle(careful)
+    assert receiver.received == []
+    assert "loopback" in await conn.fetchval("select last_error from workflow.workflow_run where queue = 'windlass'")
+
+
+async def test_a_test_event_is_sent_at_once_and_says_what_came_back(app: Windlass, receiver: Server) -> None:
+    id_, secret = await subscribed(app, receiver.url, "job.completed")
+    answer = await app.ping_subscription(id_)
+    assert (answer["success"], answer["status_code"], answer["response_body"]) == (True, 200, "thanks")
+    [received] = receiver.received
+    assert json.loads(received.body)["type"] == "webhook.test"
+    assert webhook.objection(secret, received.headers, received.body, datetime.now(UTC)) is None
+    with pytest.raises(NotFound):
+        await app.ping_subscription(uuid4())
+
+
+async def test_there_is_a_limit(app: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscriptions, "MOST", 1)
+    await subscribed(app, "https://example.com", "*")
+    with pytest.raises(Conflict):
+        await subscribed(app, "https://example.com", "*")

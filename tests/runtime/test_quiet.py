@@ -1,0 +1,39 @@
+"""An operator tells a worker to go quiet."""
+
+from datetime import timedelta
+
+from tests.runtime.conftest import Working, eventually
+from windlass import Windlass
+from windlass.engine import workers
+
+
+async def test_a_quiet_worker_claims_nothing_until_it_is_let_go(app: Windlass, working: Working) -> None:
+    unit = await app.open()
+
+    @app.job("a.b.v1")
+    async def nothing() -> None: ...
+
+    async def state() -> str:
+        return (await workers.get(unit, "w"))[0].state
+
+    async with working(app, id="w", lease=timedelta(seconds=1)):
+
+        async def known() -> bool:
+            return bool(await workers.list_(unit))
+
+        await eventually(known)
+        await workers.direct(unit, "w", "quiet")
+
+        async def is_quiet() -> bool:
+            return await state() == "draining"
+
+        await eventually(is_quiet)
+        job = await app.submit("a.b.v1")
+        await workers.direct(unit, "w", None)
+
+        async def done() -> bool:
+            return (await app.get(job)).status == "succeeded" and await state() == "running"
+
+        await eventually(done)
+        events = [event.event_type for event in await app.events(job)]
+        assert events == ["created", "leased", "succeeded"]

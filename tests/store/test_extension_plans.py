@@ -1,0 +1,59 @@
+"""What the extensions ask of a long history is answered from indexes, and costs what it counts."""
+
+import json
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+
+from tests.store.test_plans import cost, nodes
+from windlass.store.pool import BEGIN_POOLED
+from windlass.store.queries import sql
+
+MANY, CAP = 5_000, 200
+JOB = UUID(int=7)
+FILLS = [
+    """insert into workflow.workflow_run (id, type, payload, queue, status, meta, claim_no, leased_by)
+       select lpad(to_hex(n), 32, '0')::uuid, 'done.x.v1', '{}', 'default', 'succeeded',
+              jsonb_build_object('tenant_id', 't' || n % 20), 1, null from generate_series(1, $1) n""",
+    """insert into workflow.workflow_run (type, payload, queue)
+       select 'x.v' || n % 5, '{}', 'q' from generate_series(1, $1) n""",
+    """insert into workflow.workflow_run (type, payload, queue, run_at, due)
+       select 'x.v1', '{}', 'q', now() + interval '1 day', false from generate_series(1, $1) n""",
+    """insert into windlass.checkpoint (job_id, name, state, input)
+       select lpad(to_hex(n), 32, '0')::uuid, 'step', '1', md5('{}') from generate_series(1, $1) n""",
+    "insert into windlass.progress (job_id, fraction) select job_id, 0.5 from windlass.checkpoint where $1 > 0",
+    """insert into workflow.workflow_event (workflow_id, event_type)
+       select lpad(to_hex(n), 32, '0')::uuid, 'succeeded' from generate_series(1, $1) n""",
+]
+ASKED: dict[str, tuple[str, str, tuple[Any, ...], int]] = {
+    "finished steps": ("checkpoints", "steps", (JOB,), 20),
+    "a checkpoint": ("checkpoints", "get", (JOB,), 20),
+    "checkpoints of fetched jobs": ("checkpoints", "of_jobs", ([JOB, UUID(int=8)],), 20),
+    "a step is saved": ("checkpoints", "save_step", (JOB, 1, "x", "1"), 20),
+    "progress": ("progress", "get", (JOB,), 20),
+    "progress is reported": ("progress", "report", ([JOB], [1], [0.1], [None], [None]), 20),
+    "how full a queue is": ("queues", "depth", ("q", CAP), 20 * CAP),
+    "ends of the last minute": ("queues", "ends", (CAP,), 3 * CAP),
+    "tenants": ("tenants", "list", ("default", 1000), 100),
+    "jobs of a tenant": ("tenants", "counts", ("default", "t1", CAP), 3 * CAP),
+    "a target": ("subscriptions", "target", (JOB, timedelta(hours=24)), 20),
+    "where the reader is": ("subscriptions", "place", (), 20),
+}
+
+
+async def test_the_cost_follows_what_is_asked_not_the_history(conn: "asyncpg.Connection[Any]") -> None:
+    await conn.execute("set session_replication_role = replica")
+    for fill in FILLS:
+        await conn.execute(fill, MANY)
+    await conn.execute("vacuum analyze")
+    for name, (noun, query, arguments, bound) in ASKED.items():
+        await conn.execute(BEGIN_POOLED)
+        [plan] = json.loads(await conn.fetchval(f"explain (analyze, format json) {sql(noun, query)}", *arguments))
+        await conn.execute("rollback")
+        scans = [node for node in nodes(plan["Plan"]) if "Scan" in node["Node Type"] and "Relation Name" in node]
+        told = [(scan["Node Type"], scan["Relation Name"], scan.get("Index Name"), cost(scan)) for scan in scans]
+        assert sum(map(cost, scans)) <= bound, (name, told)
+        small = {"subscription", "bookmark"}
+        assert not [scan for scan in told if scan[0] == "Seq Scan" and scan[1] not in small], (name, told)

@@ -1,0 +1,44 @@
+"""Secrets in definitions are used, never shown; whoever sends back what it was shown keeps them."""
+
+from typing import Any
+
+import pytest
+
+from windlass.core.definition import parse
+from windlass.core.definition_secret import HIDDEN, has_hidden, hidden, revealed, secrets
+from windlass.core.difference import difference
+from windlass.errors import InvalidWorkflow
+
+
+def waiting(secret: str | None, **more: Any) -> dict[str, Any]:
+    hook = {"timeout": "1h"} | ({} if secret is None else {"secret": secret})
+    return {"name": "pay", "tasks": [{"name": "paid", "wait_for_webhook": hook, **more}]}
+
+
+def document(secret: str | None) -> dict[str, Any]:
+    return parse(waiting(secret)).to_document()
+
+
+def test_what_people_see_has_no_secret() -> None:
+    shown = hidden(document("opensesame"))
+    assert "opensesame" not in str(shown)
+    assert shown["tasks"][0]["wait_for_webhook"] == {"timeout": "1h", "secret": HIDDEN}
+    assert hidden(document(None)) == document(None)
+
+
+def test_what_was_shown_means_the_secret_that_is_there() -> None:
+    kept = document("opensesame")
+    back = parse(hidden(kept))
+    assert has_hidden(back)
+    assert revealed(back, secrets(kept)) == parse(kept)
+    with pytest.raises(InvalidWorkflow, match=r"tasks\.paid\.wait_for_webhook\.secret.*give one"):
+        revealed(back, {})
+
+
+def test_a_difference_says_that_it_changed_and_not_how() -> None:
+    told = "\n".join(difference(document("opensesame"), document("swordfish")))
+    assert "another" in told
+    assert "opensesame" not in told
+    assert "swordfish" not in told
+    assert difference(document("opensesame"), document("opensesame")) == []
+    assert any("secret" in line for line in difference(document(None), document("swordfish")))

@@ -1,0 +1,44 @@
+"""Natural batches: alone at once, together while one is under way, and an error only for whom it concerns."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from windlass.runtime.gathering import Gathering
+
+
+async def test_what_comes_while_a_batch_is_under_way_goes_together() -> None:
+    batches: list[list[int]] = []
+    gate = asyncio.Event()
+
+    async def serve(asked: Sequence[int]) -> list[int | Exception]:
+        batches.append([*asked])
+        await gate.wait()
+        return [ValueError(str(n)) if n == 3 else n * 10 for n in asked]
+
+    gathering = Gathering[int, int](serve, most=3)
+    first = asyncio.create_task(gathering.ask(0))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    rest = [asyncio.create_task(gathering.ask(n)) for n in range(1, 6)]
+    await asyncio.sleep(0)
+    rest[4].cancel()  # whoever asked goes away
+    gate.set()
+    assert await first == 0
+    assert [await task for task in (rest[0], rest[1], rest[3])] == [10, 20, 40]
+    with pytest.raises(ValueError, match="3"):
+        await rest[2]
+    assert batches == [[0], [1, 2, 3], [4, 5]]
+
+
+async def test_a_batch_that_fails_fails_for_all_of_it_and_the_next_goes_on() -> None:
+    async def serve(asked: Sequence[int]) -> list[int | Exception]:
+        if 1 in asked:
+            raise OSError("gone")
+        return [*asked]
+
+    gathering = Gathering[int, int](serve)
+    with pytest.raises(OSError, match="gone"):
+        await gathering.ask(1)
+    assert await gathering.ask(2) == 2

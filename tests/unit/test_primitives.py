@@ -1,0 +1,145 @@
+"""Compositions of jobs become workflows: who waits for whom, what is shared, what is kept by another try."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.unit.reference import World, results
+
+from windlass.core.definition import checked, parse
+from windlass.core.ids import of_name
+from windlass.core.plan import Plan
+from windlass.core.primitives import CALLBACKS, Composition, Part, kept, read, sources
+from windlass.core.run import RunMove, changed
+from windlass.core.step import Condition
+from windlass.core.verdict import verdict
+from windlass.core.workflow import Primitive
+from windlass.errors import InvalidWorkflow
+
+
+def job(type_: str = "a.b", **more: Any) -> Part:
+    return Part(type=type_, **more)
+
+
+def chain(*parts: Part | Composition, **more: Any) -> Composition:
+    return Composition(kind=Primitive.CHAIN, parts=parts, **more)
+
+
+def batch(count: int, *callbacks: str) -> Composition:
+    called = {word: job(f"cb.{word.replace('_', '-')}") for word in callbacks or CALLBACKS}
+    return Composition(kind=Primitive.BATCH, parts=tuple(job() for _ in range(count)), callbacks=called)
+
+
+def played(composition: Composition, **endings: str) -> tuple[str, RunMove]:
+    """The letters of all steps, and the verdict, by the second opinion on what a run must come to."""
+    steps = composition.workflow.steps
+    bad = "f" in endings.values()
+    truths = {step.name: bad for step in steps if step.condition == "failure()"}
+    world = World({step.name: [endings.get(step.name, "s")] for step in steps}, truths, {})
+    found = results(steps, world)
+    letters = "".join(found[step.name] for step in steps)
+    return letters, verdict(Plan(steps), letters)
+
+
+def test_a_chain_is_success_edges() -> None:
+    assert played(chain(job(), job(), job())) == ("sss", RunMove.COMPLETE)
+    assert played(chain(job(), job(), job()), **{"step-1": "f"}) == ("sfk", RunMove.FAIL)
+
+
+def test_a_group_has_no_edges_and_fails_if_one_did() -> None:
+    group = Composition(kind=Primitive.GROUP, parts=(job(), job(), job()))
+    assert not any(step.edges for step in group.workflow.steps)
+    assert played(group, **{"job-1": "f"}) == ("sfs", RunMove.FAIL)
+
+
+@pytest.mark.parametrize("endings", [{}, {"job-0": "f"}], ids=["all succeed", "one fails"])
+def test_a_batch_is_judged_by_its_callbacks(endings: dict[str, str]) -> None:
+    found, judged = played(batch(2), **endings)
+    assert judged is RunMove.COMPLETE
+    called = dict(zip(CALLBACKS, found[2:], strict=True))
+    assert called == {
+        "on_complete": "s",
+        "on_success": "k" if endings else "s",
+        "on_failure": "s" if endings else "k",
+    }
+    for word, letter in called.items():
+        if letter == "s":
+            assert played(batch(2), **endings, **{word: "f"})[1] is RunMove.FAIL
+
+
+def test_the_shape_is_shared_and_everything_else_is_input() -> None:
+    one = chain(job(given={"payload": [1], "id": "x"}), name="one", id="wf_1")
+    other = chain(job(given={"payload": [2]}), name="other")
+    assert one.workflow == other.workflow
+    assert one.workflow.name != chain(job("a.c")).workflow.name
+    assert one.workflow.name != chain(job(queue="q")).workflow.name
+    assert (one.input, other.input) == (
+        {"name": "one", "parts": [{"payload": [1], "id": "x"}]},
+        {"name": "other", "parts": [{"payload": [2]}]},
+    )
+
+
+def test_what_is_inside_is_a_workflow_of_its_own_and_counts() -> None:
+    inner = batch(2, "on_success")
+    outer = chain(job(), inner, job())
+    assert (outer.levels, outer.jobs, len(inner.workflow.steps)) == (2, 4, 3)
+    assert outer.input["parts"][1] == inner.input
+    document = outer.workflow.to_document()["tasks"][1]
+    assert (document["workflow"], document["input"]) == (inner.workflow.name, "{{input.parts[1]}}")
+
+
+def test_a_stored_shape_is_read_back_and_nobody_else_may_write_one() -> None:
+    for composition in (chain(job(), batch(3)), batch(2, "on_failure")):
+        document = json.loads(json.dumps(composition.workflow.to_document()))
+        assert parse(document) == replace(composition.workflow, primitive=None)
+        assert read({**document, "primitive": composition.kind.value}) == composition.workflow
+        with pytest.raises(InvalidWorkflow):
+            parse({**document, "primitive": "chain"})
+
+
+def test_after_a_step_that_may_be_skipped_the_next_asks_whether_anything_failed() -> None:
+    flow = chain(job(), job(condition="tasks.step-0.body.ok"), job(), job())
+    checked(flow.workflow)
+    first, second, third, fourth = flow.workflow.steps
+    assert [step.condition for step in (first, second, third, fourth)] == [
+        None, "tasks.step-0.body.ok", "!failure()", "!failure()",
+    ]  # fmt: skip
+    assert third.edges[0].condition is Condition.COMPLETE
+
+
+def test_results_come_from_all_before_and_to_callbacks_from_all_jobs() -> None:
+    assert sources(chain(job(), job(), job()).workflow, 2) == [0, 1]
+    assert [sources(batch(3).workflow, n) for n in range(5)] == [[], [], [], [0, 1, 2], [0, 1, 2]]
+    parts = tuple(
+        job(label=name, needs=needs) for name, needs in (("a", ()), ("b", ("a",)), ("c", ("b",)), ("d", ("a",)))
+    )
+    graph = Composition(kind=Primitive.DAG, parts=parts)
+    assert [sources(graph.workflow, n) for n in range(4)] == [[], [0], [0, 1], [0]]
+
+
+@pytest.mark.parametrize(
+    ("composition", "letters", "again"),
+    [
+        (chain(job(), job(), job()), "sfk", "s.."),
+        (chain(job(), job(condition="true"), job(), job()), "sksf", "sks."),
+        (batch(2), "sfskk", "s...."),
+        (batch(2), "sssfk", "sss.k"),
+        (Composition(kind=Primitive.GROUP, parts=(job(), job(), job())), "sfc", "s.."),
+    ],
+    ids=["chain", "skipped", "batch", "callback", "group"],
+)
+def test_another_try_keeps_what_went_well(composition: Composition, letters: str, again: str) -> None:
+    assert kept(composition.workflow, letters) == again
+
+
+def test_changed_letters_are_found_in_any_stretch() -> None:
+    before = "a" * 200
+    for n in (0, 63, 64, 199):
+        assert list(changed(before, before[:n] + "s" + before[n + 1 :])) == [n]
+    assert list(changed(before, before)) == []
+
+
+def test_a_name_always_stands_for_the_same_id() -> None:
+    assert of_name("job_1") == of_name("job_1") != of_name("job_2")
+    assert of_name("job_1").version == 8

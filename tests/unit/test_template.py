@@ -1,0 +1,37 @@
+"""A job written down for a schedule is the same job when it is read again."""
+
+from datetime import UTC, datetime, timedelta
+
+from windlass.core.limit import Limit
+from windlass.core.retry import Backoff, Retry
+from windlass.core.submission import JobSpec
+from windlass.core.template import Template
+from windlass.core.unique import OnConflict, Unique
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+FULL = JobSpec(
+    type="a.b",
+    payload=[1, None],
+    queue="q",
+    priority=90,
+    delay=timedelta(seconds=5),
+    max_attempts=7,
+    retry=Retry(Backoff.LINEAR, base=2.0, both_ways=True, non_retryable=("A.*",), dead_letter=True),
+    timeout=timedelta(milliseconds=1500),
+    tags=["x"],
+    meta={"m": 1},
+    visibility=timedelta(minutes=1),
+    unique=Unique(key="k", on_conflict=OnConflict.IGNORE, standings=frozenset({"due"}), period=timedelta(hours=1)),
+    limit=Limit(key="l", rate=1.5, period=timedelta(minutes=1), concurrency=2),
+    envelope={"fields": {"x": 1}},
+)
+
+
+def test_everything_survives() -> None:
+    for template in (Template(FULL, timedelta(seconds=30)), Template(JobSpec(type="a.b", payload=[]))):
+        assert Template.from_json(template.to_json()) == template
+
+
+def test_lifetimes_count_from_the_tick() -> None:
+    assert Template(FULL, timedelta(seconds=30)).job(NOW).expires_at == NOW + timedelta(seconds=30)
+    assert Template(FULL).job(NOW) == FULL

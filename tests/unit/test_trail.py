@@ -1,0 +1,61 @@
+"""Places in the trail: what a reader had, whatever the order of commits was."""
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from windlass.core.trail import Cursor, Snapshot, places
+from windlass.errors import Invalid
+
+
+@dataclass(frozen=True)
+class Line:
+    xid: int
+    id: int
+    of_job: bool = False
+
+
+SNAPSHOTS = st.builds(
+    lambda xmax, back: Snapshot(xmax, frozenset(xmax - one for one in back if one <= xmax)),
+    st.integers(100, 2**60),
+    st.sets(st.integers(1, 99), max_size=20),
+)
+
+
+def test_a_snapshot_sees_what_was_committed() -> None:
+    found = Snapshot.parse("7:10:7,9")
+    assert [xid for xid in range(12) if found.sees(xid)] == [0, 1, 2, 3, 4, 5, 6, 8]
+    assert Snapshot.parse("10:10:") == Snapshot(10)
+    assert found.below(9) == Snapshot(9, frozenset({7}))
+
+
+@given(SNAPSHOTS, SNAPSHOTS, st.integers(0, 2**60))
+def test_who_covers_another_sees_all_that_it_sees(one: Snapshot, other: Snapshot, xid: int) -> None:
+    assert not (one.covers(other) and other.sees(xid)) or one.sees(xid)
+    assert one.covers(one)
+
+
+@given(SNAPSHOTS, SNAPSHOTS, st.integers(0, 2**63 - 1), st.integers(0, 2**63 - 1))
+def test_places_can_be_written_down(upto: Snapshot, before: Snapshot, run_line: int, job_line: int) -> None:
+    for cursor in (Cursor(upto), Cursor(upto, before, run_line, job_line)):
+        assert Cursor.parse(str(cursor)) == cursor
+
+
+@pytest.mark.parametrize("text", ["", "x", "1", "1+1;1+1", "1+1;1+1;x;1", "3+1,4", "1+1;1+1;1;1;1", "9" * 12_001])
+def test_what_is_no_place_is_refused(text: str) -> None:
+    with pytest.raises(Invalid, match="no place in this stream"):
+        Cursor.parse(text)
+
+
+@given(st.data())
+def test_after_each_line_the_reader_has_that_one_and_those_before_it(data: st.DataObject) -> None:
+    base, upto = Snapshot(10, frozenset({7, 8})), Snapshot(14, frozenset({12}))
+    kinds = st.tuples(st.sampled_from([7, 8, 10, 11, 13]), st.booleans())
+    drawn = data.draw(st.lists(kinds, max_size=12))
+    lines = [Line(xid, n, of_job) for n, (xid, of_job) in enumerate(drawn, 1)]
+    for had, cursor in enumerate(places(lines, Cursor(base), upto), 1):
+        assert [cursor.has(line) for line in lines] == [n < had for n in range(len(lines))]
+        assert cursor.has(Line(9, 999))
+        assert not cursor.has(Line(12, 0))

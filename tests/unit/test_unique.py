@@ -1,0 +1,31 @@
+"""Fingerprints: the same for the same values, and only for those."""
+
+from typing import Any
+
+import pytest
+
+from windlass.core.unique import chosen, fingerprint
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ({"args": [1, {"a": 1, "b": 2}]}, {"args": [1, {"b": 2, "a": 1}]}, True),
+        ({"args": ["\u00e9"]}, {"args": ["e\u0301"]}, True),
+        ({"args": [1.0]}, {"args": [1]}, True),
+        ({"args": [True]}, {"args": [1]}, False),
+        ({"args": ["1"]}, {"args": [1]}, False),
+        ({"args": [[1], 2]}, {"args": [1, [2]]}, False),
+        ({"args": [None]}, {"args": []}, False),
+        ({"type": "ab", "queue": "c"}, {"type": "a", "queue": "bc"}, False),
+    ],
+    ids=["order", "NFC", "number", "truth", "text", "nesting", "null", "border"],
+)
+def test_a_fingerprint_is_of_values_not_of_spellings(one: dict[str, Any], other: dict[str, Any], same: bool) -> None:
+    assert (fingerprint(one) == fingerprint(other)) is same
+
+
+def test_some_keys_are_chosen_from_objects_wherever_they_are() -> None:
+    assert chosen({"id": 1, "at": 2}, ["id", "gone"]) == {"id": 1}
+    assert chosen([{"id": 1, "at": 2}, 3, {"id": 4}], ["id"]) == [{"id": 1}, {"id": 4}]
+    assert chosen("text", ["id"]) == "text"
