@@ -1,0 +1,89 @@
+"""A server with the stage on it, and a browser to look at it: Debian's Chromium, driven by Playwright.
+
+Without Chromium these tests are skipped and say so; where CI is set that is an error. All of them share one server, one
+browser and one event loop; each has a context of its own, in which nothing may go wrong unseen.
+"""
+
+import os
+import shutil
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
+
+from tests.browser import stage
+from tests.e2e.cli_process import Cli
+from windlass.testing import Databases
+from windlass.web.dashboard.routes import STATIC
+
+ROOT = Path(__file__).parents[2]
+PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
+ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--force-color-profile=srgb"]
+PATIENCE = 15_000  # milliseconds; a deadline, not a pause
+
+
+class Stage(NamedTuple):
+    url: str
+    runs: dict[str, list[str]]  # by workflow
+    jobs: dict[str, list[str]]  # by type
+    database: str = ""
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    found = next(filter(None, map(shutil.which, PROGRAMS)), None)
+    lacking = None if found else "Chromium is not installed: apt-get install chromium"
+    if not (STATIC / "index.html").exists():
+        lacking = "the dashboard is not built: make ui"
+    if lacking and os.environ.get("CI"):
+        pytest.fail(lacking)
+    if lacking:
+        pytest.skip(lacking)
+    assert found
+    return found
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def on_stage(chromium: str, databases: Databases) -> AsyncIterator[Stage]:
+    async with (
+        databases.fresh() as database,
+        Cli(ROOT, database).running("up", "tests.browser.stage:app", "--port", "0") as server,
+    ):
+        url = (await server.line("http ")).split()[1]
+        await server.line("serves")
+        yield Stage(url, stage.set_up(url), stage.submit(url), database)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser(chromium: str) -> AsyncIterator[Browser]:
+    async with async_playwright() as playwright:
+        opened = await playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
+        yield opened
+        await opened.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def page(browser: Browser, on_stage: Stage, complaints: list[str]) -> AsyncIterator[Page]:
+    context = await browser.new_context(base_url=on_stage.url, viewport={"width": 1280, "height": 800})
+    context.set_default_timeout(PATIENCE)
+    opened = await context.new_page()
+
+    def heard(message: ConsoleMessage) -> None:
+        if message.type == "error":
+            complaints.append(message.text)
+
+    opened.on("console", heard)
+    opened.on("pageerror", lambda error: complaints.append(str(error)))
+    yield opened
+    await context.close()
+
+
+@pytest.fixture
+def complaints() -> Iterator[list[str]]:
+    """What went wrong in the page; a test that expects something takes it out."""
+    heard: list[str] = []
+    yield heard
+    assert heard == []

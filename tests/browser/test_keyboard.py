@@ -1,0 +1,63 @@
+"""Without a mouse: every view has its letters, dialogs keep and give back the focus, menus close, content is near."""
+
+import re
+
+import pytest
+from playwright.async_api import Page, expect
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+LETTERS = {
+    "o": "/$",
+    "w": "/workflows$",
+    "r": "/runs$",
+    "s": "/schedules$",
+    "j": "/jobs$",
+    "q": "/queues$",
+    "k": "/workers$",
+    "d": "/dead-letters$",
+}
+
+
+async def test_every_view_has_its_letters_and_the_help_names_them(page: Page) -> None:
+    await page.goto("/workflows")
+    await expect(page.locator("h1")).to_be_visible()
+    for letter, place in LETTERS.items():
+        await page.keyboard.press("g")
+        await page.keyboard.press(letter)
+        await expect(page).to_have_url(re.compile(place))
+        await expect(page.locator(".side [aria-current=page]")).to_have_count(1)
+    await page.keyboard.press("?")
+    await expect(page.get_by_role("dialog", name="Keyboard").locator("dt")).to_have_count(len(LETTERS) + 3)
+
+
+async def test_a_dialog_keeps_the_focus_and_gives_it_back(page: Page) -> None:
+    await page.goto("/schedules/report")
+    opener = page.get_by_role("button", name="Pause…")
+    await opener.focus()
+    await page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog")
+    await expect(dialog).to_be_visible()
+    for _ in range(8):
+        await page.keyboard.press("Tab")
+        assert await page.evaluate(
+            "() => document.activeElement === document.body || !!document.activeElement.closest('dialog')"
+        )
+    await page.keyboard.press("Escape")
+    await expect(dialog).to_have_count(0)
+    await expect(opener).to_be_focused()
+
+
+async def test_the_first_key_leads_past_the_menu_and_menus_close_by_escape(page: Page) -> None:
+    await page.goto("/queues")
+    await expect(page.locator("tbody tr").first).to_be_visible()
+    await page.keyboard.press("Tab")
+    await expect(page.get_by_role("link", name="skip to content")).to_be_focused()
+    await page.keyboard.press("Enter")
+    await page.keyboard.press("Tab")
+    menu = page.locator(".view-head").get_by_role("button", name="Copy")
+    await expect(menu).to_be_focused()
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("button", name="As curl")).to_be_visible()
+    await page.keyboard.press("Escape")
+    await expect(page.get_by_role("button", name="As curl")).to_have_count(0)

@@ -1,0 +1,38 @@
+"""A server that is killed is shown as such; when it is back the page catches up by itself with what it missed."""
+
+import pytest
+from playwright.async_api import Browser, expect
+
+from tests.browser.conftest import PATIENCE, ROOT
+from tests.browser.stage import ORDER, ask
+from tests.e2e.cli_process import Cli
+from windlass.testing import Databases
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+async def test_a_killed_server_is_shown_and_what_happened_meanwhile_is_caught_up_with(
+    browser: Browser, databases: Databases
+) -> None:
+    async with databases.fresh() as database:
+        cli = Cli(ROOT, database)
+        async with cli.running("up", "tests.browser.stage:app", "--port", "0") as server:
+            url = (await server.line("http ")).split()[1]
+            await server.line("serves")
+            ask(url, "/workflows", ORDER)
+            run = ask(url, "/workflows/order/runs", {"input": {"order": "K-1", "card": "visa", "count": 1}})["run_id"]
+            page = await browser.new_page(base_url=url)
+            page.set_default_timeout(PATIENCE)
+            await page.goto(f"/runs/{run}")
+            carrier = page.locator(".react-flow__node[data-id=carrier] .task")
+            await expect(carrier).to_have_attribute("data-status", "waiting", timeout=PATIENCE)
+            await expect(page.locator(".pulse")).to_have_text("live")
+            server.process.kill()
+            await expect(page.locator(".pulse")).to_have_text("no connection", timeout=PATIENCE)
+            await expect(carrier).to_have_attribute("data-status", "waiting")  # what is known stays in sight
+        assert (await cli("runs", "cancel", run)).code == 0  # while nobody serves
+        async with cli.running("up", "tests.browser.stage:app", "--port", url.rsplit(":", 1)[1]) as server:
+            await server.line("serves")
+            await expect(page.locator(".pulse")).to_have_text("live", timeout=PATIENCE)
+            await expect(page.locator(".run-head .state").first).to_have_text("cancelled", timeout=PATIENCE)
+            await page.context.close()

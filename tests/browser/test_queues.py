@@ -1,0 +1,32 @@
+"""Queues in a browser: how deep they are, and a switch for each that is seen to work."""
+
+import re
+
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.browser.conftest import Stage
+from tests.browser.stage import ask
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+async def test_a_queue_tells_its_depth_and_grows_before_ones_eyes(page: Page, on_stage: Stage) -> None:
+    await page.goto("/queues")
+    cells = page.locator("tbody tr", has_text="attic").locator("td.num")
+    await expect(cells.nth(0)).to_have_text("1")
+    await expect(cells.nth(3)).to_have_text(re.compile(r"\d"))
+    ask(on_stage.url, "/jobs", {"type": "shop.note.v1", "queue": "attic"})
+    ask(on_stage.url, "/jobs", {"type": "shop.note.v1", "queue": "attic", "delay": "1h"})
+    await expect(cells.nth(0)).to_have_text("2")
+    await expect(cells.nth(2)).to_have_text("1")
+
+
+async def test_a_paused_queue_says_so_and_goes_on_when_it_is_resumed(page: Page, on_stage: Stage) -> None:
+    await page.goto("/queues")
+    row = page.locator("tbody tr", has_text="attic")
+    await row.get_by_role("button", name="pause attic").click()
+    await expect(row.locator(".state")).to_have_text("paused")
+    assert ask(on_stage.url, "/queues/attic")["paused"]
+    await row.get_by_role("button", name="resume attic").click()
+    await expect(row.locator(".state")).to_have_text("enabled")

@@ -1,0 +1,117 @@
+/** The frame around every view: menu, search, whether what is shown is alive, light and dark, the keyboard. */
+import { Component, Suspense, useEffect, useRef, useState, type ReactNode } from "react";
+import { Link, Route, Switch, useLocation } from "wouter";
+import { useRefused } from "./api/client";
+import { KeyForm } from "./parts/KeyForm";
+import { Empty, Trouble } from "./parts/Feedback";
+import { Help, useKeyboard } from "./parts/keyboard";
+import { Pulse } from "./parts/Pulse";
+import { ThemeButton } from "./parts/theme";
+import { MENU, VIEWS } from "./views";
+
+export function App() {
+  const [help, setHelp] = useState(false);
+  const search = useRef<HTMLInputElement>(null);
+  const [place] = useLocation();
+  useKeyboard({ help: () => setHelp(true), search: () => search.current?.focus() });
+  const refused = useRefused();
+  return (
+    <>
+      <a className="jump" href="#main">
+        skip to content
+      </a>
+      <header className="top">
+        <Link href="/" className="brand">
+          <svg viewBox="0 0 32 32" aria-hidden>
+            <circle cx="16" cy="16" r="6.5" />
+            <path d="M16 3v6.5M16 22.5V29M3 16h6.5M22.5 16H29M7 7l4.4 4.4M20.6 20.6L25 25M25 7l-4.4 4.4M11.4 20.6L7 25" />
+          </svg>
+          Windlass
+        </Link>
+        <Search field={search} />
+        <Pulse />
+        <ThemeButton />
+        <button type="button" className="icon-button" onClick={() => setHelp(true)} aria-label="Keyboard shortcuts" title="Keyboard shortcuts (?)">
+          ?
+        </button>
+      </header>
+      <nav className="side" aria-label="Views">
+        {MENU.map((view) => (
+          <Link key={view.path} href={view.path} aria-current={isAt(place, view.path) ? "page" : undefined}>
+            {view.title}
+          </Link>
+        ))}
+      </nav>
+      <main id="main" tabIndex={-1}>
+        {refused ? (
+          <KeyForm />
+        ) : (
+          <Boundary key={place.split("/").slice(0, 3).join("/")}>
+            <Suspense fallback={<div className="loading">loading</div>}>
+              <Views />
+            </Suspense>
+          </Boundary>
+        )}
+      </main>
+      {help && <Help onClose={() => setHelp(false)} />}
+    </>
+  );
+}
+
+function Views() {
+  return (
+    <Switch>
+      {VIEWS.map(({ path, Component, title }) => (
+        <Route key={path} path={path}>
+          {(params) => (
+            <Titled title={title} detail={Object.values(params)[0]}>
+              <Component params={params as Record<string, string | undefined>} />
+            </Titled>
+          )}
+        </Route>
+      ))}
+      <Route>
+        <Empty title="There is nothing here">The address may be mistyped. The menu has all there is.</Empty>
+      </Route>
+    </Switch>
+  );
+}
+
+function Titled({ title, detail, children }: { title: string; detail: string | undefined; children: ReactNode }) {
+  useEffect(() => {
+    document.title = `${detail ? `${decodeURIComponent(detail)} · ` : ""}${title} · Windlass`;
+  }, [title, detail]);
+  return <>{children}</>;
+}
+
+function Search({ field }: { field: React.RefObject<HTMLInputElement | null> }) {
+  const [, go] = useLocation();
+  const look = (event: React.FormEvent) => {
+    event.preventDefault();
+    const text = field.current?.value.trim() ?? "";
+    if (!text) return;
+    go(/^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$/i.test(text) ? `/runs/${text}` : `/runs?text=${encodeURIComponent(text)}`);
+    field.current?.blur();
+  };
+  return (
+    <form className="search" role="search" onSubmit={look}>
+      <input ref={field} type="search" placeholder="Find runs: id, workflow, label" aria-label="Find runs" />
+      <kbd aria-hidden>/</kbd>
+    </form>
+  );
+}
+
+function isAt(place: string, path: string): boolean {
+  return path === "/" ? place === "/" : place === path || place.startsWith(`${path}/`);
+}
+
+/** A view that breaks does not take the others with it. */
+class Boundary extends Component<{ children: ReactNode }, { error: unknown }> {
+  override state = { error: null as unknown };
+  static getDerivedStateFromError(error: unknown) {
+    return { error };
+  }
+  override render() {
+    return this.state.error ? <Trouble error={this.state.error} /> : this.props.children;
+  }
+}

@@ -1,0 +1,98 @@
+/** Asks the server. Types come from its OpenAPI document; a refusal becomes a `Problem` that can be shown as it is. */
+import createClient from "openapi-fetch";
+import { useSyncExternalStore } from "react";
+import type { components, paths } from "./schema";
+
+export type Schemas = components["schemas"];
+export type Run = Schemas["Run"];
+export type RunDetail = Schemas["RunDetail"];
+export type Task = Schemas["Task"];
+export type Graph = Schemas["Graph"];
+export type Span = Schemas["Span"];
+export type RunState = Schemas["RunState"];
+export type TaskStatus = Schemas["TaskStatus"];
+
+export class Problem extends Error {
+  constructor(
+    readonly status: number,
+    readonly title: string,
+    detail: string,
+    readonly errors: { field: string; message: string }[] = [],
+  ) {
+    super(detail);
+  }
+}
+
+const KEY = "windlass.key";
+const listeners = new Set<() => void>();
+let refused = false; // the server wants a key, and ours is none of its
+
+/** The key of a server that has keys; it stays in this browser. */
+export const key = {
+  get: () => localStorage.getItem(KEY) ?? "",
+  set(value: string) {
+    localStorage.setItem(KEY, value);
+    told(false);
+  },
+};
+
+export function useRefused(): boolean {
+  return useSyncExternalStore(
+    (listen) => (listeners.add(listen), () => listeners.delete(listen)),
+    () => refused,
+  );
+}
+
+function told(no: boolean) {
+  if (refused === no) return;
+  refused = no;
+  listeners.forEach((listen) => listen());
+}
+
+/** Headers that every question carries. */
+export function credentials(): Record<string, string> {
+  return key.get() ? { "x-api-key": key.get() } : {};
+}
+
+export const api = createClient<paths, "application/json">({ baseUrl: location.origin });
+api.use({
+  onRequest({ request }) {
+    for (const [name, value] of Object.entries(credentials())) request.headers.set(name, value);
+    return request;
+  },
+  async onResponse({ response }) {
+    if (response.status === 401) told(true);
+    if (response.ok) return;
+    throw await problem(response);
+  },
+  onError() {
+    throw new Problem(0, "No answer", "the server does not answer: is it running?");
+  },
+});
+
+export async function problem(response: Response): Promise<Problem> {
+  try {
+    const told = await response.json();
+    return new Problem(response.status, told.title ?? "Error", told.detail ?? response.statusText, told.errors ?? []);
+  } catch {
+    return new Problem(response.status, response.statusText || "Error", `the server answered ${response.status}`);
+  }
+}
+
+/** What a good answer carries. */
+export async function data<T>(answer: Promise<{ data?: { data: T } }>): Promise<T> {
+  const found = await answer;
+  if (found.data === undefined) throw new Problem(0, "Empty", "the server answered nothing");
+  return found.data.data;
+}
+
+/** A page of a list. */
+export async function page<T>(answer: Promise<{ data?: { data: T[]; next?: string | null } }>): Promise<Page<T>> {
+  const found = await answer;
+  return { rows: found.data?.data ?? [], next: found.data?.next ?? null };
+}
+
+export interface Page<T> {
+  rows: T[];
+  next: string | null;
+}

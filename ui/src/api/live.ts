@@ -1,0 +1,148 @@
+/**
+ * Life: one stream at a time for what is on the screen. A lost stream is opened again where it ended (Last-Event-ID), so
+ * nothing is missed; after each opening the views ask once more. Where a server has no stream for us, they ask now and then.
+ */
+import { useQueryClient, type QueryKey } from "@tanstack/react-query";
+import { useEffect, useRef, useSyncExternalStore } from "react";
+import { credentials } from "./client";
+import { Parser, type Message } from "./sse";
+
+export type Pulse = "connecting" | "live" | "asking" | "lost";
+
+const FIRST_WAIT = 500;
+const LONGEST_WAIT = 10_000;
+const ASK_EVERY = 3_000;
+const SILENCE = 45_000; // the server says something every 15 s
+const listeners = new Set<() => void>();
+let pulse: Pulse = "connecting";
+
+export function usePulse(): Pulse {
+  return useSyncExternalStore(
+    (listen) => (listeners.add(listen), () => listeners.delete(listen)),
+    () => pulse,
+  );
+}
+
+function told(now: Pulse) {
+  if (now === pulse) return;
+  pulse = now;
+  listeners.forEach((listen) => listen());
+}
+
+/** Follows a stream until the signal; `heard` gets each message, `opened` is called when life begins (again). */
+export async function follow(
+  path: string,
+  signal: AbortSignal,
+  on: { heard: (message: Message) => void; opened: () => void; absent: () => void },
+): Promise<void> {
+  let last = "";
+  let wait = FIRST_WAIT;
+  while (!signal.aborted) {
+    await visible(signal);
+    if (signal.aborted) return;
+    const silence = new AbortController();
+    let alarm = setTimeout(() => silence.abort(), SILENCE);
+    const hide = () => document.hidden && silence.abort();
+    const lose = () => silence.abort();
+    document.addEventListener("visibilitychange", hide);
+    window.addEventListener("offline", lose);
+    try {
+      const headers = { accept: "text/event-stream", ...credentials(), ...(last ? { "last-event-id": last } : {}) };
+      const answer = await fetch(path, { headers, signal: AbortSignal.any([signal, silence.signal]), cache: "no-store" });
+      if ([404, 405, 429].includes(answer.status)) return on.absent(); // 429: the server has all the streams it can bear
+      if (answer.status === 204) return;
+      if (!answer.ok || !answer.body) throw new Error(String(answer.status));
+      told("live");
+      on.opened();
+      const parser = new Parser();
+      const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+      for (;;) {
+        const { done, value } = await reader.read();
+        if (done) break;
+        wait = FIRST_WAIT;
+        clearTimeout(alarm);
+        alarm = setTimeout(() => silence.abort(), SILENCE);
+        const messages = parser.feed(value);
+        last = parser.last || last;
+        for (const message of messages) {
+          if (message.event === "end") return;
+          on.heard(message);
+        }
+      }
+    } catch {
+      if (signal.aborted) return;
+      if (document.hidden) continue;
+      told("lost");
+    } finally {
+      clearTimeout(alarm);
+      document.removeEventListener("visibilitychange", hide);
+      window.removeEventListener("offline", lose);
+    }
+    await pause(wait * (0.75 + Math.random() / 2), signal);
+    wait = Math.min(wait * 2, LONGEST_WAIT);
+  }
+}
+
+/**
+ * Keeps what is shown fresh: on every message (at most once in `every` ms) the queries that begin with one of `keys` are
+ * asked again. `heard` may put news into place at once, before the answer is there; false: it was about something else.
+ */
+export function useLive(path: string | null, keys: QueryKey[], heard?: (message: Message) => boolean | void, every = 700): void {
+  const client = useQueryClient();
+  const latest = useRef({ keys, heard });
+  latest.current = { keys, heard };
+  useEffect(() => {
+    if (path === null) return;
+    const stop = new AbortController();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let asked = 0;
+    const refresh = () => {
+      timer = undefined;
+      asked = Date.now();
+      for (const queryKey of latest.current.keys) void client.invalidateQueries({ queryKey });
+    };
+    const soon = () => {
+      timer ??= setTimeout(refresh, Math.max(0, every - (Date.now() - asked)));
+    };
+    const absent = () => {
+      told("asking");
+      const clock = setInterval(soon, ASK_EVERY);
+      stop.signal.addEventListener("abort", () => clearInterval(clock));
+    };
+    const on = {
+      heard: (message: Message) => {
+        if (latest.current.heard?.(message) !== false) soon();
+      },
+      opened: soon,
+      absent,
+    };
+    void follow(path, stop.signal, on).then(() => stop.signal.aborted || soon());
+    return () => {
+      stop.abort();
+      clearTimeout(timer);
+    };
+  }, [path, client, every]);
+}
+
+/** Browsers have few connections for a server, and every tab wants one: those that nobody sees let go of theirs. */
+function visible(signal: AbortSignal): Promise<void> {
+  return new Promise((go) => {
+    const look = () => {
+      if (document.hidden && !signal.aborted) return;
+      document.removeEventListener("visibilitychange", look);
+      go();
+    };
+    document.addEventListener("visibilitychange", look);
+    signal.addEventListener("abort", look, { once: true });
+    look();
+  });
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((go) => {
+    const timer = setTimeout(go, ms);
+    const now = () => (clearTimeout(timer), go());
+    signal.addEventListener("abort", now, { once: true });
+    window.addEventListener("online", now, { once: true });
+  });
+}

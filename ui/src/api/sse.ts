@@ -1,0 +1,40 @@
+/** Server-sent events over fetch: EventSource cannot send a key. Parses only what the format has. */
+export interface Message {
+  id: string;
+  event: string;
+  data: string;
+}
+
+/** Takes text as it comes and gives whole messages. */
+export class Parser {
+  #rest = "";
+  last = ""; // where to go on; it moves without messages, too
+  #event = "";
+  #data: string[] = [];
+  retry: number | null = null;
+
+  feed(text: string): Message[] {
+    const lines = (this.#rest + text).split(/\r\n|\n|\r(?!$)/);
+    this.#rest = lines.pop() ?? "";
+    const found: Message[] = [];
+    for (const line of lines) {
+      if (line === "") {
+        if (this.#data.length) found.push({ id: this.last, event: this.#event || "message", data: this.#data.join("\n") });
+        this.#event = "";
+        this.#data = [];
+      } else this.#field(line);
+    }
+    return found;
+  }
+
+  #field(line: string) {
+    const colon = line.indexOf(":");
+    if (colon === 0) return; // a comment keeps the line open
+    const name = colon < 0 ? line : line.slice(0, colon);
+    const value = colon < 0 ? "" : line.slice(colon + 1).replace(/^ /, "");
+    if (name === "data") this.#data.push(value);
+    else if (name === "event") this.#event = value;
+    else if (name === "id") this.last = value;
+    else if (name === "retry" && /^\d+$/.test(value)) this.retry = Number(value);
+  }
+}

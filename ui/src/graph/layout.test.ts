@@ -1,0 +1,37 @@
+import { describe, expect, it } from "vitest";
+import type { Graph } from "../api/client";
+import { fit, layout, type Box } from "./layout";
+
+/** Rows of ten, each task needs two of the row above; every seventh is fanned out. */
+function lattice(tasks: number): Graph {
+  const node = (n: number): Graph["tasks"][number] => ({ name: `s${n}`, type: "job", does: "", remarks: [], fan_out: n % 7 === 0, final: false, join: "all", child: null });
+  const edges = Array.from({ length: tasks }, (_, n) => [n - 10, n - 9].filter((above) => above >= 0).map((above) => ({ from: `s${above}`, to: `s${n}`, on: "success" as const })));
+  return { workflow: "lattice", tasks: Array.from({ length: tasks }, (_, n) => node(n)), edges: edges.flat() };
+}
+
+const overlap = (one: Box, other: Box) =>
+  one.x < other.x + other.width && other.x < one.x + one.width && one.y < other.y + other.height && other.y < one.y + one.height;
+
+describe("a layout", () => {
+  it.each([1, 9, 40, 300])("of %i tasks has no two that overlap, in either direction", (count) => {
+    const graph = lattice(count);
+    for (const direction of ["LR", "TB"] as const) {
+      const boxes = [...layout(graph, direction).values()];
+      expect(boxes).toHaveLength(count);
+      const bad = boxes.flatMap((one, n) => boxes.slice(n + 1).filter((other) => overlap(one, other)));
+      expect(bad).toEqual([]);
+      expect(Math.min(...boxes.flatMap((box) => [box.x, box.y]))).toBeGreaterThanOrEqual(0);
+    }
+  }, 30_000);
+
+  it("is made once for a definition", () => {
+    const graph = lattice(30);
+    expect(layout(graph, "LR")).toBe(layout(graph, "LR"));
+  });
+
+  it("lies down on a wide canvas and stands on a tall one", () => {
+    const chain: Graph = { ...lattice(3), edges: [{ from: "s0", to: "s1", on: "success" }, { from: "s1", to: "s2", on: "success" }] };
+    expect(fit(chain, 1200, 120)).toBe("LR");
+    expect(fit(chain, 300, 900)).toBe("TB");
+  });
+});

@@ -1,0 +1,23 @@
+import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { StrictMode } from "react";
+import { createRoot } from "react-dom/client";
+import { App } from "./App";
+import { Problem } from "./api/client";
+import { applyTheme } from "./parts/theme";
+import { fetchViews } from "./views";
+import "./style/index.css";
+
+applyTheme();
+window.addEventListener("load", fetchViews);
+
+/** What the server refuses it will refuse again; what it did not answer may be asked once more. */
+const retry = (count: number, error: Error) => count < 2 && (!(error instanceof Problem) || error.status >= 500);
+const client = new QueryClient({ defaultOptions: { queries: { retry, staleTime: 1000, refetchOnWindowFocus: true } } });
+
+createRoot(document.getElementById("root")!).render(
+  <StrictMode>
+    <QueryClientProvider client={client}>
+      <App />
+    </QueryClientProvider>
+  </StrictMode>,
+);

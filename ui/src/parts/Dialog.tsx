@@ -1,0 +1,40 @@
+/** The browser's own dialog: focus is kept inside, Escape closes it. */
+import { useEffect, useRef, type ReactNode } from "react";
+
+interface Props {
+  title: string;
+  onClose: () => void;
+  children: ReactNode;
+  wide?: boolean;
+}
+
+export function Dialog({ title, onClose, children, wide = false }: Props) {
+  const ref = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    const dialog = ref.current;
+    if (dialog && !dialog.open) dialog.showModal();
+    return () => dialog?.close();
+  }, []);
+  return (
+    <dialog
+      ref={ref}
+      className={wide ? "wide" : undefined}
+      aria-label={title}
+      onClose={onClose}
+      onCancel={onClose}
+      onMouseDown={(event) => event.target === ref.current && onClose()}
+    >
+      <div className="dialog-body">
+        <header>
+          <h2>{title}</h2>
+          <button type="button" className="icon-button" onClick={onClose} aria-label="Close">
+            <svg viewBox="0 0 16 16" className="icon" aria-hidden>
+              <path d="M4 4l8 8M12 4l-8 8" />
+            </svg>
+          </button>
+        </header>
+        {children}
+      </div>
+    </dialog>
+  );
+}

@@ -1,0 +1,51 @@
+/** A place for text with a grammar. It says what is wrong while one types; Tab leaves it, as it does everywhere. */
+import { useId } from "react";
+
+export interface Mistake {
+  message: string;
+  line?: number | undefined;
+}
+
+interface Props {
+  label: string;
+  value: string;
+  onChange: (text: string) => void;
+  mistake?: Mistake | null;
+  rows?: number;
+}
+
+export function Editor({ label, value, onChange, mistake = null, rows = 12 }: Props) {
+  const id = useId();
+  return (
+    <div className="editor">
+      <label htmlFor={id}>{label}</label>
+      <textarea
+        id={id}
+        value={value}
+        rows={rows}
+        spellCheck={false}
+        autoCapitalize="off"
+        autoComplete="off"
+        aria-invalid={mistake !== null}
+        aria-describedby={`${id}-told`}
+        onChange={(event) => onChange(event.target.value)}
+      />
+      <p id={`${id}-told`} className="mistake" role="status">
+        {mistake && (mistake.line ? `line ${mistake.line}: ${mistake.message}` : mistake.message)}
+      </p>
+    </div>
+  );
+}
+
+/** The value of a JSON text, or what is wrong with it and where. */
+export function parseJson(text: string): { value: unknown; mistake: null } | { value: undefined; mistake: Mistake } {
+  if (text.trim() === "") return { value: undefined, mistake: { message: "it is empty: {} is the least there can be" } };
+  try {
+    return { value: JSON.parse(text), mistake: null };
+  } catch (error) {
+    const message = (error as Error).message.replace(/^JSON\.parse: /, "");
+    const place = /position (\d+)/.exec(message)?.[1];
+    const line = place === undefined ? text.split("\n").length : text.slice(0, Number(place)).split("\n").length;
+    return { value: undefined, mistake: { message: message.replace(/ \(line.*\)$/, ""), line } };
+  }
+}

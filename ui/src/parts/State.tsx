@@ -1,0 +1,72 @@
+/** A state is told three times: by a colour, an icon and a word. */
+import type { ReactNode } from "react";
+
+type Look = { tone: string; word: string; icon: ReactNode };
+
+const dot = <circle cx="8" cy="8" r="3.2" fill="currentColor" stroke="none" />;
+const ring = <circle cx="8" cy="8" r="5.2" strokeDasharray="2.2 2.2" />;
+const check = <path d="M3.5 8.5l3 3 6-6.5" />;
+const cross = <path d="M4.5 4.5l7 7M11.5 4.5l-7 7" />;
+const arc = <path d="M8 2.8a5.2 5.2 0 1 1-5.2 5.2" />;
+const clock = <path d="M8 2.8a5.2 5.2 0 1 0 .01 0M8 5v3.2l2.2 1.4" />;
+const moon = <path d="M12.6 9.6A5.2 5.2 0 1 1 6.4 3.4a4.2 4.2 0 0 0 6.2 6.2z" />;
+const ear = <path d="M3 6.5a5 5 0 0 1 10 0M5.2 8.5a2.8 2.8 0 0 1 5.6 0M8 9.5v3.7" />;
+const skip = <path d="M3.5 4l4.5 4-4.5 4M8.5 4L13 8l-4.5 4" />;
+const bar = <path d="M4 8h8" />;
+const again = <path d="M12.8 6.2A5.2 5.2 0 1 0 13 9.4M13 3v3.4H9.6" />;
+
+const LOOKS: Record<string, Look> = {
+  pending: { tone: "idle", word: "pending", icon: ring },
+  queued: { tone: "idle", word: "queued", icon: ring },
+  available: { tone: "idle", word: "available", icon: ring },
+  running: { tone: "busy", word: "running", icon: arc },
+  leased: { tone: "busy", word: "leased", icon: arc },
+  sleeping: { tone: "rest", word: "sleeping", icon: moon },
+  waiting: { tone: "wait", word: "waiting", icon: ear },
+  scheduled: { tone: "rest", word: "for later", icon: clock },
+  backoff: { tone: "wait", word: "backing off", icon: again },
+  completed: { tone: "good", word: "completed", icon: check },
+  success: { tone: "good", word: "success", icon: check },
+  succeeded: { tone: "good", word: "succeeded", icon: check },
+  failed: { tone: "bad", word: "failed", icon: cross },
+  timeout: { tone: "bad", word: "timed out", icon: clock },
+  template_error: { tone: "bad", word: "template error", icon: cross },
+  skipped: { tone: "off", word: "skipped", icon: skip },
+  cancelled: { tone: "off", word: "cancelled", icon: bar },
+  enabled: { tone: "good", word: "enabled", icon: dot },
+  disabled: { tone: "off", word: "disabled", icon: bar },
+  up: { tone: "good", word: "up", icon: dot },
+  draining: { tone: "wait", word: "draining", icon: arc },
+  stopped: { tone: "off", word: "stopped", icon: bar },
+  silent: { tone: "bad", word: "silent", icon: moon },
+  created: { tone: "idle", word: "created", icon: dot },
+  started: { tone: "busy", word: "started", icon: skip },
+  heartbeat: { tone: "off", word: "heartbeat", icon: dot },
+  retried: { tone: "wait", word: "retried", icon: again },
+  paused: { tone: "wait", word: "paused", icon: bar },
+};
+const UNKNOWN: Look = { tone: "idle", word: "unknown", icon: dot };
+
+export function look(state: string): Look {
+  return LOOKS[state] ?? { ...UNKNOWN, word: state.replaceAll("_", " ") };
+}
+
+export function StateIcon({ state, label }: { state: string; label?: string }) {
+  const { tone, icon, word } = look(state);
+  const spoken = label === undefined ? { "aria-hidden": true } : { role: "img", "aria-label": label || word };
+  return (
+    <svg className={`state-icon tone-${tone}`} data-state={state} viewBox="0 0 16 16" {...spoken}>
+      {icon}
+    </svg>
+  );
+}
+
+export function State({ state }: { state: string }) {
+  const { tone, word } = look(state);
+  return (
+    <span className={`state tone-${tone}`} data-state={state}>
+      <StateIcon state={state} />
+      {word}
+    </span>
+  );
+}

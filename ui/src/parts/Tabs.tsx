@@ -1,0 +1,19 @@
+/** Tabs whose choice is part of the address. */
+import { Link } from "wouter";
+
+export interface Tab {
+  name: string; // in the address; the first one has none
+  title: string;
+}
+
+export function Tabs({ base, tabs, chosen, label }: { base: string; tabs: Tab[]; chosen: string; label: string }) {
+  return (
+    <nav className="tabs" aria-label={label}>
+      {tabs.map((tab, n) => (
+        <Link key={tab.name} href={n === 0 ? base : `${base}/${tab.name}`} aria-current={tab.name === chosen ? "page" : undefined}>
+          {tab.title}
+        </Link>
+      ))}
+    </nav>
+  );
+}

@@ -1,0 +1,55 @@
+/** The keyboard: `/` to search, `g` and a letter to go somewhere, `?` for help. Silent while somebody types. */
+import { useEffect } from "react";
+import { useLocation } from "wouter";
+import { MENU } from "../views";
+import { Dialog } from "./Dialog";
+
+const PATIENCE = 1500; // after g
+
+export function useKeyboard(on: { help: () => void; search: () => void }) {
+  const [, go] = useLocation();
+  useEffect(() => {
+    let since = 0;
+    const pressed = (event: KeyboardEvent) => {
+      const target = event.target as HTMLElement;
+      if (event.ctrlKey || event.metaKey || event.altKey || target.closest("input, textarea, select, dialog, [contenteditable]")) return;
+      const goes = event.timeStamp - since < PATIENCE ? MENU.find((view) => view.letter === event.key) : undefined;
+      since = event.key === "g" ? event.timeStamp : 0;
+      if (goes) go(goes.path);
+      else if (event.key === "/") on.search();
+      else if (event.key === "?") on.help();
+      else return;
+      event.preventDefault();
+    };
+    document.addEventListener("keydown", pressed);
+    return () => document.removeEventListener("keydown", pressed);
+  });
+}
+
+export function Help({ onClose }: { onClose: () => void }) {
+  const keys: [string[], string][] = [
+    [["/"], "find runs"],
+    ...MENU.map((view): [string[], string] => [["g", view.letter ?? ""], view.title]),
+    [["Esc"], "close what is open"],
+    [["?"], "this help"],
+  ];
+  return (
+    <Dialog title="Keyboard" onClose={onClose}>
+      <dl className="keys">
+        {keys.map(([strokes, meaning]) => (
+          <div key={meaning}>
+            <dt>
+              {strokes.map((stroke) => (
+                <kbd key={stroke}>{stroke}</kbd>
+              ))}
+            </dt>
+            <dd>{meaning}</dd>
+          </div>
+        ))}
+      </dl>
+      <p className="dim">
+        Everything here can be done from a terminal, too: <code>windlass --help</code>; and over HTTP: <a href="/docs">the API</a>.
+      </p>
+    </Dialog>
+  );
+}

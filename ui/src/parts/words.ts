@@ -1,0 +1,65 @@
+/** How things are said: times, spans, numbers. One clock for all: the browser's, told in the reader's own way. */
+const UNITS: [number, string][] = [
+  [86_400_000, "d"],
+  [3_600_000, "h"],
+  [60_000, "m"],
+  [1000, "s"],
+];
+
+/** 450 ms, 3.2 s, 4m 10s, 2h 5m, 3d 4h. */
+export function span(ms: number | null | undefined): string {
+  if (ms === null || ms === undefined) return "–";
+  if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
+  if (ms < 60_000) return `${(ms / 1000).toFixed(ms < 10_000 ? 1 : 0)} s`;
+  const at = UNITS.findIndex(([size]) => ms >= size);
+  const [size, unit] = UNITS[at]!;
+  const [small, name] = UNITS[at + 1]!;
+  const rest = Math.floor((ms % size) / small);
+  return `${Math.floor(ms / size)}${unit}${rest ? ` ${rest}${name}` : ""}`;
+}
+
+export function between(from: string | null | undefined, to: string | null | undefined, now: number): number | null {
+  if (!from) return null;
+  return Math.max(0, (to ? Date.parse(to) : now) - Date.parse(from));
+}
+
+/** "3 min ago", "in 2 h". */
+export function relative(when: string, now: number): string {
+  const ms = Date.parse(when) - now;
+  const size = Math.abs(ms);
+  if (size < 5000) return "now";
+  const [unit, name] = UNITS.find(([unit]) => size >= unit) ?? [1000, "s"];
+  const count = `${Math.floor(size / unit)} ${name === "m" ? "min" : name}`;
+  return ms < 0 ? `${count} ago` : `in ${count}`;
+}
+
+export function exact(when: string): string {
+  return new Date(when).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
+}
+
+/** To the millisecond, on the reader's own clock. */
+export function clock(when: string): string {
+  return new Date(when).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3, hour12: false });
+}
+
+export function percent(share: number): string {
+  return share > 0.995 && share < 1 ? "> 99 %" : `${Math.round(share * 100)} %`;
+}
+
+export function count(n: number): string {
+  return n.toLocaleString("en");
+}
+
+/** The end of an id tells runs apart, its beginning is the time. */
+export function short(id: string): string {
+  return id.length > 12 ? `…${id.slice(-8)}` : id;
+}
+
+export function plural(n: number, one: string, many = `${one}s`): string {
+  return `${count(n)} ${n === 1 ? one : many}`;
+}
+
+/** As a shell takes it for one word. */
+export function quoted(text: string): string {
+  return /^[\w./:@=+-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
+}

@@ -1,0 +1,48 @@
+/** The views, in the order of the menu. A view is a folder in views/ and a line here; each is loaded when first opened. */
+import { lazy, type ComponentType, type LazyExoticComponent } from "react";
+
+export interface View {
+  path: string; // a pattern of wouter; its parameters are the props `params` of the component
+  title: string;
+  letter?: string; // `g` and this letter go there; a view without one is not in the menu
+  Component: LazyExoticComponent<ComponentType<{ params: Record<string, string | undefined> }>>;
+}
+
+const overview = () => import("./views/overview/Overview");
+const workflows = () => import("./views/workflows/Workflows");
+const runs = () => import("./views/runs/Runs");
+const schedules = () => import("./views/schedules/Schedules");
+const jobs = () => import("./views/jobs/Jobs");
+const queues = () => import("./views/queues/Queues");
+const workers = () => import("./views/workers/Workers");
+const deadLetters = () => import("./views/dead-letters/DeadLetters");
+const workflow = () => import("./views/workflow/Workflow");
+const run = () => import("./views/run/Run");
+const schedule = () => import("./views/schedules/Schedule");
+const job = () => import("./views/job/Job");
+const worker = () => import("./views/workers/Worker");
+const LOADS = [overview, workflows, runs, schedules, jobs, queues, workers, deadLetters, workflow, run, schedule, job, worker];
+
+export const VIEWS: View[] = [
+  { path: "/", title: "Overview", letter: "o", Component: lazy(overview) },
+  { path: "/workflows", title: "Workflows", letter: "w", Component: lazy(workflows) },
+  { path: "/runs", title: "Runs", letter: "r", Component: lazy(runs) },
+  { path: "/schedules", title: "Schedules", letter: "s", Component: lazy(schedules) },
+  { path: "/jobs", title: "Jobs", letter: "j", Component: lazy(jobs) },
+  { path: "/queues", title: "Queues", letter: "q", Component: lazy(queues) },
+  { path: "/workers", title: "Workers", letter: "k", Component: lazy(workers) },
+  { path: "/dead-letters", title: "Dead letters", letter: "d", Component: lazy(deadLetters) },
+  { path: "/workflows/:name/:tab?", title: "Workflow", Component: lazy(workflow) },
+  { path: "/runs/:id/:tab?", title: "Run", Component: lazy(run) },
+  { path: "/schedules/:name", title: "Schedule", Component: lazy(schedule) },
+  { path: "/jobs/:id", title: "Job", Component: lazy(job) },
+  { path: "/workers/:id", title: "Worker", Component: lazy(worker) },
+];
+
+/** The rest is fetched when there is time: a server that goes away must not take the way to a view with it. */
+export function fetchViews(): void {
+  const later = window.requestIdleCallback ?? ((call: () => void) => setTimeout(call, 1000));
+  later(() => void Promise.allSettled(LOADS.map((load) => load())));
+}
+
+export const MENU = VIEWS.filter((view) => view.letter !== undefined);

@@ -1,0 +1,111 @@
+/** Jobs that failed for good, by what is wrong with them. A group opens: its jobs, one by one. */
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { Link, useSearchParams } from "wouter";
+import { api, page } from "../../api/client";
+import { useLive } from "../../api/live";
+import { Copy } from "../../parts/Copy";
+import { Empty, Found } from "../../parts/Feedback";
+import { Menu } from "../../parts/Menu";
+import { Ago } from "../../parts/Time";
+import { count } from "../../parts/words";
+import { path, read, type Group } from "./group";
+import { OneGroup } from "./OneGroup";
+import { Buttons, Steering, type Plan } from "./Steer";
+
+export default function DeadLetters() {
+  const [params] = useSearchParams();
+  const chosen = read(params);
+  useLive("/api/v1/stream?kind=job&kind=task&kind=run", [["dead-letters"]], undefined, 1500);
+  return chosen ? <OneGroup key={params.toString()} group={chosen} /> : <Groups />;
+}
+
+function Groups() {
+  const [plan, setPlan] = useState<Plan | null>(null);
+  const groups = useInfiniteQuery({
+    queryKey: ["dead-letters", "groups"],
+    initialPageParam: null as string | null,
+    queryFn: ({ pageParam }) => page(api.GET("/api/v1/dead-letters", { params: { query: { limit: 50, ...(pageParam ? { before: Number(pageParam) } : {}) } } })),
+    getNextPageParam: (last) => last.next,
+  });
+  const rows = groups.data?.pages.flatMap((each) => each.rows) ?? [];
+  return (
+    <section className="view">
+      <div className="view-head">
+        <h1>Dead letters</h1>
+        <div className="actions">
+          <Menu label="Copy">
+            <Copy text={location.href}>Link to this list</Copy>
+            <Copy text="windlass dead-letters list">As a command</Copy>
+            <Copy text={`curl '${location.origin}/api/v1/dead-letters'`}>As curl</Copy>
+          </Menu>
+        </div>
+      </div>
+      <Found query={groups}>
+        {() =>
+          rows.length === 0 ? (
+            <Empty title="No job failed for good" commands={["windlass dead-letters list"]}>
+              A job whose attempts are used up comes here, together with those that failed for the same reason: look at them, retry them when the cause is gone, or drop them.
+            </Empty>
+          ) : (
+            <div className="table" tabIndex={0} role="region" aria-label="Groups of dead letters">
+              <table>
+                <thead>
+                  <tr>
+                    <th className="num">Jobs</th>
+                    <th>Error</th>
+                    <th className="wide-only">Queue</th>
+                    <th>Last</th>
+                    <th>
+                      <span className="hidden">Actions</span>
+                    </th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {rows.map((group) => (
+                    <Row key={path(group)} group={group} ask={setPlan} />
+                  ))}
+                </tbody>
+              </table>
+            </div>
+          )
+        }
+      </Found>
+      {groups.hasNextPage && (
+        <button type="button" className="more" onClick={() => void groups.fetchNextPage()}>
+          Show more
+        </button>
+      )}
+      {plan && <Steering plan={plan} onClose={() => setPlan(null)} />}
+    </section>
+  );
+}
+
+function Row({ group, ask }: { group: Group; ask: (plan: Plan) => void }) {
+  return (
+    <tr>
+      <td className="num">
+        <strong>
+          {count(group.count)}
+          {group.capped && "+"}
+        </strong>
+      </td>
+      <td>
+        <Link href={path(group)} className="broken-name">
+          {group.error}
+        </Link>
+        <div className="dim">
+          <code>{group.type}</code>
+          {group.of_runs && <span className="tag">tasks of runs</span>}
+        </div>
+      </td>
+      <td className="wide-only">{group.queue}</td>
+      <td>
+        <Ago when={group.last_at} />
+      </td>
+      <td>
+        <Buttons group={group} ask={ask} />
+      </td>
+    </tr>
+  );
+}

@@ -1,0 +1,62 @@
+/** Retry or drop a whole group, counted and confirmed. Tasks go with their runs: they cannot be dropped. */
+import { useQueryClient } from "@tanstack/react-query";
+import { api, data } from "../../api/client";
+import { Batches, type Part } from "../../parts/Batches";
+import { Copy } from "../../parts/Copy";
+import { Menu } from "../../parts/Menu";
+import { command, curl, which, type Named } from "./group";
+
+export interface Plan {
+  group: Named;
+  act: "retry" | "drop";
+}
+
+export function Buttons({ group, ask }: { group: Named; ask: (plan: Plan) => void }) {
+  return (
+    <div className="actions row-actions">
+      <button type="button" onClick={() => ask({ group, act: "retry" })}>
+        Retry…
+      </button>
+      {!group.of_runs && (
+        <button type="button" className="danger" onClick={() => ask({ group, act: "drop" })}>
+          Drop…
+        </button>
+      )}
+      <Menu label="Copy">
+        <Copy text={command(group, "retry")}>Command that retries them</Copy>
+        <Copy text={curl(group, "retry")}>curl that retries them</Copy>
+        {!group.of_runs && <Copy text={command(group, "drop")}>Command that drops them</Copy>}
+        {!group.of_runs && <Copy text={curl(group, "drop")}>curl that drops them</Copy>}
+      </Menu>
+    </div>
+  );
+}
+
+/** The dialog belongs to the page, not to the row: that may be gone before the last word is said. */
+export function Steering({ plan, onClose }: { plan: Plan; onClose: () => void }) {
+  const { group, act } = plan;
+  const client = useQueryClient();
+  const send = ({ before, ...part }: Part) => {
+    const body = { ...which(group), ...part, ...(before ? { before: Number(before) } : {}) };
+    return act === "drop" ? data(api.POST("/api/v1/dead-letters/drop", { body })) : data(api.POST("/api/v1/dead-letters/retry", { body }));
+  };
+  const words = act === "drop" ? { verb: "Drop", past: "dropped" } : { verb: "Retry", past: "retried" };
+  return (
+    <Batches
+      title={`${words.verb} all of this group`}
+      question={QUESTIONS[act === "drop" ? "drop" : group.of_runs ? "runs" : "retry"]}
+      noun={group.of_runs ? "task" : "job"}
+      {...words}
+      danger={act === "drop"}
+      send={send}
+      then={() => void client.invalidateQueries({ queryKey: ["dead-letters"] })}
+      onClose={onClose}
+    />
+  );
+}
+
+const QUESTIONS = {
+  drop: "They are hidden and never done:",
+  retry: "They start over, their attempts counted afresh:",
+  runs: "Their runs are retried; runs that go on, or came to terms with the failure, are left as they are. Failed for this reason:",
+};

@@ -1,0 +1,55 @@
+/** Cancel a job, or start it over. A task is retried with its run. */
+import { useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { Link } from "wouter";
+import { api, data } from "../../api/client";
+import { Confirm } from "../../parts/Confirm";
+import { UNDER_WAY, type JobDetail } from "./queries";
+
+export function Actions({ job }: { job: JobDetail }) {
+  const client = useQueryClient();
+  const [open, setOpen] = useState<"cancel" | "retry" | null>(null);
+  const [reason, setReason] = useState("");
+  const path = { params: { path: { job_id: job.id } } };
+  const asked = { onDone: () => void client.invalidateQueries({ queryKey: ["job", job.id] }), onClose: () => setOpen(null) };
+  const ended = job.status === "failed" || job.status === "cancelled";
+  return (
+    <>
+      {UNDER_WAY.has(job.status) && (
+        <button type="button" className="danger" onClick={() => setOpen("cancel")}>
+          Cancel…
+        </button>
+      )}
+      {ended && !job.run_id && (
+        <button type="button" className="primary" onClick={() => setOpen("retry")}>
+          Retry…
+        </button>
+      )}
+      {ended && job.run_id && (
+        <Link className="button" href={`/runs/${job.run_id}`}>
+          Retry with its run
+        </Link>
+      )}
+      {open === "cancel" && (
+        <Confirm
+          title="Cancel this job"
+          verb="Cancel the job"
+          keep="Let it be"
+          danger
+          act={() => data(api.POST("/api/v1/jobs/{job_id}/cancel", { ...path, body: reason.trim() ? { reason: reason.trim() } : {} }))}
+          {...asked}
+        >
+          <p>It ends at once, and who holds it is told to stop.</p>
+          <label className="field">
+            Why <input type="text" value={reason} placeholder="for those who look later" onChange={(event) => setReason(event.target.value)} />
+          </label>
+        </Confirm>
+      )}
+      {open === "retry" && (
+        <Confirm title="Retry this job" verb="Retry the job" act={() => data(api.POST("/api/v1/jobs/{job_id}/retry", path))} {...asked}>
+          <p>It starts over with the same payload; its attempts are counted afresh.</p>
+        </Confirm>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,39 @@
+/** What the page of a job asks for, and when it asks again. */
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { api, data, page, type Schemas } from "../../api/client";
+import { useLive } from "../../api/live";
+
+export type JobDetail = Schemas["JobDetail"];
+export type JobEvent = Schemas["JobEvent"];
+
+export const UNDER_WAY = new Set(["pending", "leased"]);
+const AGAIN = 2000; // progress and logs are told by no stream
+
+export function useJob(id: string) {
+  useLive("/api/v1/stream?kind=job&kind=task", [["job", id]], ({ data }) => (JSON.parse(data) as { job_id?: string }).job_id === id);
+  return useQuery({
+    queryKey: ["job", id],
+    queryFn: () => data(api.GET("/api/v1/jobs/{job_id}", { params: { path: { job_id: id } } })),
+    refetchInterval: ({ state }) => (state.data?.status === "leased" ? AGAIN : false),
+  });
+}
+
+export function useEvents(id: string) {
+  return useInfiniteQuery({
+    queryKey: ["job", id, "events"],
+    initialPageParam: 0,
+    queryFn: ({ pageParam }) => page(api.GET("/api/v1/jobs/{job_id}/events", { params: { path: { job_id: id }, query: { after: pageParam, limit: 200 } } })),
+    getNextPageParam: (last) => (last.next === null ? undefined : Number(last.next)),
+  });
+}
+
+/** All lines that the handler wrote, as far as a page goes. */
+export function useLogs(id: string, live: boolean) {
+  return useQuery({ queryKey: ["job", id, "logs"], queryFn: () => lines(id, null), refetchInterval: live ? AGAIN : false });
+}
+
+export const LINES = 1000;
+
+export async function lines(id: string, after: string | null) {
+  return page(api.GET("/api/v1/jobs/{job_id}/logs", { params: { path: { job_id: id }, query: { limit: LINES, ...(after ? { after } : {}) } } }));
+}

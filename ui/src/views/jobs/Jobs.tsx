@@ -1,0 +1,64 @@
+/** Jobs, newest first, by id, type, queue, status, tag or run. */
+import { keepPreviousData, useInfiniteQuery } from "@tanstack/react-query";
+import { api, page } from "../../api/client";
+import { useLive } from "../../api/live";
+import { Copy } from "../../parts/Copy";
+import { Empty, Found, Trouble } from "../../parts/Feedback";
+import { Menu } from "../../parts/Menu";
+import { FilterBar } from "./FilterBar";
+import { address, command, query, useFilters, write } from "./filters";
+import { JobTable } from "./JobTable";
+
+const PAGE = 50;
+
+export default function Jobs() {
+  const [filters, change] = useFilters();
+  useLive("/api/v1/stream?kind=job&kind=task", [["jobs"]], undefined, 1000);
+  const asked = write(filters).toString();
+  const jobs = useInfiniteQuery({
+    queryKey: ["jobs", asked],
+    initialPageParam: null as string | null,
+    queryFn: ({ pageParam }) => page(api.GET("/api/v1/jobs", { params: { query: { ...query(filters), limit: PAGE, ...(pageParam ? { before: Number(pageParam) } : {}) } } })),
+    getNextPageParam: (last) => last.next,
+    placeholderData: keepPreviousData,
+  });
+  const rows = jobs.data?.pages.flatMap((each) => each.rows) ?? [];
+  return (
+    <section className="view">
+      <div className="view-head">
+        <h1>Jobs</h1>
+        <div className="actions">
+          <Menu label="Copy">
+            <Copy text={location.href}>Link to this list</Copy>
+            <Copy text={command(filters)}>As a command</Copy>
+            <Copy text={`curl '${address(filters)}'`}>As curl</Copy>
+          </Menu>
+        </div>
+      </div>
+      <FilterBar filters={filters} change={change} />
+      {jobs.error && jobs.data && <Trouble error={jobs.error} />}
+      <Found query={jobs}>
+        {() =>
+          rows.length === 0 ? (
+            asked ? (
+              <Empty title="No job matches">Take a filter away. A type may be a pattern: billing.% finds all that begin so.</Empty>
+            ) : (
+              <Empty title="No jobs yet" commands={["windlass submit content.thumbnail.v1 '{\"id\": 7}'", "windlass worker MODULE:APP"]}>
+                A job is one unit of work, recorded first and done later. Submit one from a terminal, over HTTP, from Python or by plain SQL:
+              </Empty>
+            )
+          ) : (
+            <>
+              <JobTable jobs={rows} />
+              {jobs.hasNextPage && (
+                <button type="button" className="more" disabled={jobs.isFetchingNextPage} onClick={() => void jobs.fetchNextPage()}>
+                  {jobs.isFetchingNextPage ? "loading" : "Show more"}
+                </button>
+              )}
+            </>
+          )
+        }
+      </Found>
+    </section>
+  );
+}

@@ -1,0 +1,79 @@
+/** Which jobs a list shows: kept in the address, told to the server in its own words. */
+import { useCallback } from "react";
+import { useSearchParams } from "wouter";
+import { quoted } from "../../parts/words";
+
+export interface Filters {
+  status: string[];
+  type: string;
+  queue: string;
+  tag: string;
+  run: string;
+}
+
+export const STATES = ["pending", "leased", "succeeded", "failed", "cancelled"] as const;
+const NAMES = ["type", "queue", "tag", "run"] as const;
+export const NONE: Filters = { status: [], type: "", queue: "", tag: "", run: "" };
+const ID = /^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$/i;
+
+export function read(from: URLSearchParams): Filters {
+  const named = Object.fromEntries(NAMES.map((name) => [name, from.get(name) ?? ""]));
+  return { ...NONE, ...named, status: from.getAll("status") };
+}
+
+export function write(filters: Filters): URLSearchParams {
+  const to = new URLSearchParams(filters.status.map((state) => ["status", state]));
+  for (const name of NAMES) if (filters[name]) to.set(name, filters[name]);
+  return to;
+}
+
+/** The filters as the list takes them. */
+export function query(filters: Filters) {
+  const { status, type, queue, tag, run } = filters;
+  return {
+    ...(status.length ? { status } : {}),
+    ...(type ? { type: pattern(type) } : {}),
+    ...(queue ? { queue } : {}),
+    ...(tag ? { tag } : {}),
+    ...(ID.test(run) ? { run } : {}),
+  };
+}
+
+/** People type a part of a name; who writes % means a pattern. */
+export function pattern(type: string): string {
+  return type.includes("%") ? type : `%${exactly(type)}%`;
+}
+
+/** A pattern that only this text matches. */
+export function exactly(text: string): string {
+  return text.replaceAll(/[\\%_]/g, "\\$&");
+}
+
+export function isId(text: string): boolean {
+  return ID.test(text.trim());
+}
+
+/** As `windlass jobs` would be asked. */
+export function command(filters: Filters): string {
+  const words = ["windlass jobs list", ...filters.status.map((state) => `--status ${state}`)];
+  if (filters.type) words.push(`--type ${quoted(pattern(filters.type))}`);
+  if (filters.queue) words.push(`--queue ${quoted(filters.queue)}`);
+  if (filters.tag) words.push(`--tag ${quoted(filters.tag)}`);
+  return words.join(" ");
+}
+
+/** As `curl` would be. */
+export function address(filters: Filters): string {
+  const asked = new URLSearchParams();
+  for (const [name, value] of Object.entries(query(filters))) for (const each of [value].flat()) asked.append(name, each);
+  return `${location.origin}/api/v1/jobs${asked.size ? `?${asked}` : ""}`;
+}
+
+export function useFilters(): [Filters, (change: Partial<Filters>) => void] {
+  const [params, setParams] = useSearchParams();
+  const change = useCallback(
+    (part: Partial<Filters>) => setParams(write({ ...read(new URLSearchParams(location.search)), ...part }), { replace: true }),
+    [setParams],
+  );
+  return [read(params), change];
+}

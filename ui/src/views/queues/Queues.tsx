@@ -1,0 +1,134 @@
+/** Queues: how much lies in them, how long the first one in line has waited, how fast it goes; pause and resume. */
+import { useInfiniteQuery, useMutation, useQueryClient } from "@tanstack/react-query";
+import { Link } from "wouter";
+import { api, data, page, type Schemas } from "../../api/client";
+import { useLive } from "../../api/live";
+import { Copy } from "../../parts/Copy";
+import { Empty, Found, Trouble } from "../../parts/Feedback";
+import { Menu } from "../../parts/Menu";
+import { State } from "../../parts/State";
+import { Ago, Grown } from "../../parts/Time";
+import { count, quoted } from "../../parts/words";
+
+type Queue = Schemas["Queue"];
+
+const AGAIN = 10_000; // a rate falls while nothing happens: no stream tells of that
+
+export default function Queues() {
+  useLive("/api/v1/stream?kind=job&kind=task", [["queues"]], undefined, 1000);
+  const queues = useInfiniteQuery({
+    queryKey: ["queues"],
+    initialPageParam: "",
+    queryFn: ({ pageParam }) => page(api.GET("/api/v1/queues", { params: { query: { limit: 100, after: pageParam } } })),
+    getNextPageParam: (last) => last.next ?? undefined,
+    refetchInterval: ({ state }) => (state.data?.pages.some((each) => each.rows.some((queue) => queue.ended_per_second > 0 || queue.scheduled > 0)) ? AGAIN : false),
+  });
+  const rows = queues.data?.pages.flatMap((each) => each.rows) ?? [];
+  return (
+    <section className="view">
+      <div className="view-head">
+        <h1>Queues</h1>
+        <div className="actions">
+          <Menu label="Copy">
+            <Copy text={location.href}>Link to this list</Copy>
+            <Copy text="windlass queues list">As a command</Copy>
+            <Copy text={`curl '${location.origin}/api/v1/queues'`}>As curl</Copy>
+          </Menu>
+        </div>
+      </div>
+      <Found query={queues}>
+        {() =>
+          rows.length === 0 ? (
+            <Empty title="Every queue is empty" commands={["windlass submit content.thumbnail.v1 '{\"id\": 7}' --queue default"]}>
+              A queue is there as soon as a job lies in it, and workers serve it by its name. Try one:
+            </Empty>
+          ) : (
+            <div className="table" tabIndex={0} role="region" aria-label="Queues">
+              <table>
+                <thead>
+                  <tr>
+                    <th>Queue</th>
+                    <th>State</th>
+                    <th className="num">Due</th>
+                    <th className="num">At work</th>
+                    <th className="num">For later</th>
+                    <th className="num">Oldest waits</th>
+                    <th className="num">Ended / s</th>
+                    <th>
+                      <span className="hidden">Actions</span>
+                    </th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {rows.map((queue) => (
+                    <Row key={queue.name} queue={queue} since={queues.dataUpdatedAt} />
+                  ))}
+                </tbody>
+              </table>
+            </div>
+          )
+        }
+      </Found>
+      {queues.hasNextPage && (
+        <button type="button" className="more" onClick={() => void queues.fetchNextPage()}>
+          Show more
+        </button>
+      )}
+    </section>
+  );
+}
+
+function Row({ queue, since }: { queue: Queue; since: number }) {
+  const client = useQueryClient();
+  const path = { params: { path: { name: queue.name } } };
+  const turn = useMutation({
+    mutationFn: () => (queue.paused ? data(api.POST("/api/v1/queues/{name}/resume", path)) : data(api.POST("/api/v1/queues/{name}/pause", path))),
+    onSuccess: () => client.invalidateQueries({ queryKey: ["queues"] }),
+  });
+  const verb = queue.paused ? "resume" : "pause";
+  return (
+    <tr>
+      <td>
+        <Link href={`/jobs?queue=${encodeURIComponent(queue.name)}`}>
+          <strong>{queue.name}</strong>
+        </Link>
+      </td>
+      <td>
+        <State state={queue.paused ? "paused" : "enabled"} />
+        {queue.paused && (
+          <span className="dim">
+            {" "}
+            <Ago when={queue.paused_at} />
+          </span>
+        )}
+        {turn.error && <Trouble error={turn.error} />}
+      </td>
+      <td className="num">
+        {count(queue.due)}
+        {queue.capped && "+"}
+      </td>
+      <td className="num">{count(queue.leased)}</td>
+      <td className="num">{count(queue.scheduled)}</td>
+      <td className="num">
+        <Grown seconds={queue.oldest_seconds} since={since} />
+      </td>
+      <td className="num">{rate(queue.ended_per_second)}</td>
+      <td>
+        <div className="actions row-actions">
+          <button type="button" disabled={turn.isPending} onClick={() => turn.mutate()} aria-label={`${verb} ${queue.name}`}>
+            {queue.paused ? "Resume" : "Pause"}
+          </button>
+          <Menu label="Copy">
+            <Copy text={`windlass queues ${verb} ${quoted(queue.name)}`}>Command to {verb} it</Copy>
+            <Copy text={`curl -X POST ${location.origin}/api/v1/queues/${encodeURIComponent(queue.name)}/${verb}`}>curl to {verb} it</Copy>
+          </Menu>
+        </div>
+      </td>
+    </tr>
+  );
+}
+
+export function rate(perSecond: number): string {
+  if (perSecond === 0) return "–";
+  return perSecond < 0.1 ? "< 0.1" : perSecond < 100 ? perSecond.toFixed(1) : count(Math.round(perSecond));
+}

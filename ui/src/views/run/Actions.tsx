@@ -1,0 +1,127 @@
+/** Cancel, retry, rerun from a task with another input, start another like this one. */
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { Link } from "wouter";
+import { api, data, type RunDetail } from "../../api/client";
+import { Dialog } from "../../parts/Dialog";
+import { Editor, parseJson } from "../../parts/Editor";
+import { Trouble } from "../../parts/Feedback";
+import { LIVE } from "./queries";
+
+export function Actions({ run }: { run: RunDetail }) {
+  const [open, setOpen] = useState<"cancel" | "rerun" | null>(null);
+  const retry = useSteer(run.id, () => data(api.POST("/api/v1/runs/{run_id}/retry", { params: { path: { run_id: run.id } } })));
+  const close = () => setOpen(null);
+  const bad = run.status === "failed" || run.status === "timeout";
+  return (
+    <>
+      {LIVE.has(run.status) && (
+        <button type="button" className="danger" onClick={() => setOpen("cancel")}>
+          Cancel…
+        </button>
+      )}
+      {bad && (
+        <button type="button" className="primary" disabled={retry.isPending} onClick={() => retry.mutate()}>
+          Retry
+        </button>
+      )}
+      {!LIVE.has(run.status) && run.status !== "cancelled" && (
+        <button type="button" onClick={() => setOpen("rerun")}>
+          Rerun…
+        </button>
+      )}
+      <Link className="button" href={`/workflows/${run.workflow}/trigger?like=${run.id}`}>
+        Start like this
+      </Link>
+      {retry.error && (
+        <Dialog title="It was not retried" onClose={() => retry.reset()}>
+          <Trouble error={retry.error} />
+        </Dialog>
+      )}
+      {open === "cancel" && <Cancel run={run} onClose={close} />}
+      {open === "rerun" && <Rerun run={run} onClose={close} />}
+    </>
+  );
+}
+
+function Cancel({ run, onClose }: { run: RunDetail; onClose: () => void }) {
+  const [reason, setReason] = useState("");
+  const body = reason.trim() ? { reason: reason.trim() } : {};
+  const cancel = useSteer(run.id, () => data(api.POST("/api/v1/runs/{run_id}/cancel", { params: { path: { run_id: run.id } }, body })), onClose);
+  return (
+    <Dialog title="Cancel this run" onClose={onClose}>
+      <p>What waits ends at once; who works for it is asked to stop. A cancelled run never goes on.</p>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          cancel.mutate();
+        }}
+      >
+        <label className="field">
+          Why <input type="text" value={reason} placeholder="for those who look later" onChange={(event) => setReason(event.target.value)} />
+        </label>
+        {cancel.error && <Trouble error={cancel.error} />}
+        <div className="actions">
+          <button type="button" onClick={onClose}>
+            Let it run
+          </button>
+          <button type="submit" className="danger" disabled={cancel.isPending}>
+            Cancel the run
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+function Rerun({ run, onClose }: { run: RunDetail; onClose: () => void }) {
+  const names = Object.keys(run.tasks);
+  const worst = names.find((name) => ["failed", "timeout", "template_error"].includes(run.tasks[name]!.status)) ?? names[0] ?? "";
+  const [from, setFrom] = useState(worst);
+  const before = JSON.stringify(run.input, null, 2);
+  const [text, setText] = useState(before);
+  const { value, mistake } = parseJson(text);
+  const body = text === before ? { from } : { from, input: value };
+  const rerun = useSteer(run.id, () => data(api.POST("/api/v1/runs/{run_id}/rerun", { params: { path: { run_id: run.id } }, body: body as never })), onClose);
+  return (
+    <Dialog title="Rerun from a task" onClose={onClose} wide>
+      <p>The task and everything after it is done again; what came before is kept.</p>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          rerun.mutate();
+        }}
+      >
+        <label className="field">
+          From
+          <select value={from} onChange={(event) => setFrom(event.target.value)}>
+            {names.map((name) => (
+              <option key={name}>{name}</option>
+            ))}
+          </select>
+        </label>
+        <Editor label="Input of the run" value={text} onChange={setText} mistake={mistake} />
+        {rerun.error && <Trouble error={rerun.error} />}
+        <div className="actions">
+          <button type="button" onClick={onClose}>
+            Close
+          </button>
+          <button type="submit" className="primary" disabled={rerun.isPending || mistake !== null}>
+            {text === before ? "Rerun" : "Rerun with this input"}
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+function useSteer(id: string, act: () => Promise<unknown>, done?: () => void) {
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: act,
+    onSuccess: () => {
+      void client.invalidateQueries({ queryKey: ["run", id] });
+      done?.();
+    },
+  });
+}

@@ -1,0 +1,70 @@
+/** What a run is, in two lines, and what can be done about it. */
+import { Link } from "wouter";
+import type { RunDetail } from "../../api/client";
+import { Copy } from "../../parts/Copy";
+import { Menu } from "../../parts/Menu";
+import { State } from "../../parts/State";
+import { Ago, Took } from "../../parts/Time";
+import { Actions } from "./Actions";
+
+export function Header({ run }: { run: RunDetail }) {
+  const curl = `curl ${location.origin}/api/v1/runs/${run.id}`;
+  const children = Object.entries(run.tasks).filter(([, task]) => task.child_run_id);
+  return (
+    <header className="run-head">
+      <div className="view-head">
+        <h1>
+          <Link href={`/workflows/${run.workflow}`}>{run.workflow}</Link> <span className="dim">v{run.version}</span>
+        </h1>
+        <State state={run.status} />
+        <div className="actions">
+          <Menu label="Copy">
+            <Copy text={run.id}>Id</Copy>
+            <Copy text={location.href}>Link</Copy>
+            <Copy text={`windlass runs show ${run.id}`}>As a command</Copy>
+            <Copy text={`windlass explain ${run.id}`}>Command that explains it</Copy>
+            <Copy text={curl}>As curl</Copy>
+          </Menu>
+          <Actions run={run} />
+        </div>
+      </div>
+      <dl className="facts">
+        <Fact name="Run">
+          <span className="mono">{run.id}</span> <Copy text={run.id} label="Copy the id" />
+        </Fact>
+        <Fact name="Started">
+          <Ago when={run.started_at ?? run.inserted_at} />
+        </Fact>
+        <Fact name="Duration">
+          <Took from={run.started_at} to={run.finished_at} />
+        </Fact>
+        {run.retried > 0 && <Fact name="Begun">{run.retried + 1} times</Fact>}
+        {run.parent_run_id && (
+          <Fact name="Part of">
+            <Link href={`/runs/${run.parent_run_id}`}>its parent run</Link>
+          </Fact>
+        )}
+        {children.map(([name, task]) => (
+          <Fact key={name} name="Below">
+            <Link href={`/runs/${task.child_run_id}`}>run of {name}</Link>
+          </Fact>
+        ))}
+        {Object.entries(run.labels).map(([key, value]) => (
+          <Fact key={key} name={key}>
+            <Link href={`/runs?label=${encodeURIComponent(`${key}=${value}`)}`}>{value}</Link>
+          </Fact>
+        ))}
+        {run.reason && <Fact name="Because">{run.reason}</Fact>}
+      </dl>
+    </header>
+  );
+}
+
+function Fact({ name, children }: { name: string; children: React.ReactNode }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
+}

@@ -1,0 +1,42 @@
+/** What the handlers of a task logged: the last lines, followed while it runs. */
+import { useQuery } from "@tanstack/react-query";
+import { useEffect, useState } from "react";
+import { api, credentials, page, type Schemas } from "../../api/client";
+import { follow } from "../../api/live";
+import { keep, LogBox } from "../../parts/LogBox";
+
+type Line = Schemas["LogLine"];
+
+const TAIL = 1000;
+
+export function Logs({ run, name, live }: { run: string; name: string; live: boolean }) {
+  return <LogBox lines={useLines(run, name, live)} live={live} label={`Logs of ${name}`} most={TAIL} download={() => void download(run, name)} />;
+}
+
+/** The last lines; while the task runs they come as they are written. */
+function useLines(run: string, name: string, live: boolean): Line[] | undefined {
+  const path = { run_id: run, task: name };
+  const [followed, setFollowed] = useState<Line[] | undefined>();
+  const kept = useQuery({
+    queryKey: ["logs", run, name, live],
+    enabled: !live,
+    queryFn: async () => (await page(api.GET("/api/v1/runs/{run_id}/tasks/{task}/logs", { params: { path, query: { tail: TAIL } } }))).rows,
+  });
+  useEffect(() => {
+    if (!live) return;
+    const stop = new AbortController();
+    const address = `/api/v1/runs/${run}/tasks/${encodeURIComponent(name)}/logs/stream?tail=${TAIL}`;
+    const heard = ({ event, data }: { event: string; data: string }) => {
+      if (event === "line") setFollowed((old) => [...(old ?? []), JSON.parse(data) as Line].slice(-TAIL));
+    };
+    const opened = () => setFollowed((old) => old ?? []);
+    void follow(address, stop.signal, { heard, opened, absent: opened });
+    return () => stop.abort();
+  }, [run, name, live]);
+  return kept.data ?? followed;
+}
+
+async function download(run: string, name: string) {
+  const answer = await fetch(`/api/v1/runs/${run}/tasks/${encodeURIComponent(name)}/logs?format=text`, { headers: credentials() });
+  keep(await answer.blob(), /filename="([^"]+)"/.exec(answer.headers.get("content-disposition") ?? "")?.[1] ?? `${name}.log`);
+}

@@ -1,0 +1,148 @@
+/** All there is to know about one task of a run: why, when, attempts, input and output, logs, its instances or its child. */
+import { useQuery } from "@tanstack/react-query";
+import { useEffect } from "react";
+import { Link } from "wouter";
+import { api, data, page, type RunDetail, type Task } from "../../api/client";
+import { GraphView } from "../../graph/GraphView";
+import { Command } from "../../parts/Copy";
+import { Found } from "../../parts/Feedback";
+import { Json } from "../../parts/Json";
+import { State } from "../../parts/State";
+import { Ago, Took } from "../../parts/Time";
+import { Attempts } from "./Attempts";
+import { Given } from "./Given";
+import { Instances } from "./Instances";
+import { Logs } from "./Logs";
+import { useGraph, useRun, useRunLife } from "./queries";
+
+const BEGUN = new Set(["success", "failed", "timeout", "running", "cancelled"]);
+
+export function Panel({ run, name, task, onClose }: { run: RunDetail; name: string; task: Task; onClose: () => void }) {
+  useEffect(() => {
+    const leave = (event: KeyboardEvent) => event.key === "Escape" && !document.querySelector("dialog[open]") && onClose();
+    document.addEventListener("keydown", leave);
+    return () => document.removeEventListener("keydown", leave);
+  }, [onClose]);
+  const hasJobs = task.type === "job" || task.type === "http" || task.type === "command";
+  return (
+    <aside className="panel" aria-label={`Task ${name}`}>
+      <header className="view-head">
+        <h2>{name}</h2>
+        <State state={task.status} />
+        <button type="button" className="icon-button" onClick={onClose} aria-label="Close the panel">
+          <svg viewBox="0 0 16 16" className="icon" aria-hidden>
+            <path d="M4 4l8 8M12 4l-8 8" />
+          </svg>
+        </button>
+      </header>
+      <dl className="facts">
+        <Line name="Kind">{task.type.replaceAll("_", " ")}</Line>
+        {task.started_at && (
+          <Line name="Started">
+            <Ago when={task.started_at} />
+          </Line>
+        )}
+        {task.started_at && (
+          <Line name="Took">
+            <Took from={task.started_at} to={task.finished_at} />
+          </Line>
+        )}
+        {task.attempt ? (
+          <Line name="Attempt">
+            {task.attempt} of {task.max_attempts}
+          </Line>
+        ) : null}
+        {task.status_code ? <Line name="Answer">{task.status_code}</Line> : null}
+        {task.wake_at && (
+          <Line name={task.status === "waiting" ? "Gives up" : "Wakes"}>
+            <Ago when={task.wake_at} />
+          </Line>
+        )}
+        {task.worker && <Line name="Worker">{task.worker}</Line>}
+      </dl>
+      {task.reason && <p className="reason">{task.reason}</p>}
+      {task.error && !hasJobs && <pre className="error">{task.error}</pre>}
+      {task.type === "wait_for_webhook" && <Callback run={run} name={name} waits={task.status === "waiting" || task.status === "pending"} />}
+      {task.child_run_id && <Child id={task.child_run_id} />}
+      {hasJobs && task.instances && <Instances run={run.id} name={name} task={task} />}
+      {hasJobs && !task.instances && BEGUN.has(task.status) && <Single run={run} name={name} task={task} />}
+      {!hasJobs && task.status === "success" && task.type !== "sleep" && <Output run={run.id} name={name} />}
+      {hasJobs && BEGUN.has(task.status) && <Logs run={run.id} name={name} live={task.status === "running"} />}
+    </aside>
+  );
+}
+
+/** The one job of a task: its attempts, what it was given, what it gave. */
+function Single({ run, name, task }: { run: RunDetail; name: string; task: Task }) {
+  const jobs = useQuery({
+    queryKey: ["run", run.id, "instances", name, "first", task.status],
+    queryFn: () => page(api.GET("/api/v1/runs/{run_id}/tasks/{task}/instances", { params: { path: { run_id: run.id, task: name }, query: { limit: 1 } } })),
+  });
+  const job = jobs.data?.rows[0];
+  return (
+    <>
+      {job && job.errors.length > 0 && <Attempts errors={job.errors} />}
+      {job && job.errors.length === 0 && job.error && <pre className="error">{job.error}</pre>}
+      {task.status === "success" && <Output run={run.id} name={name} />}
+      {job && <Given id={job.job_id} />}
+    </>
+  );
+}
+
+function Output({ run, name }: { run: string; name: string }) {
+  const output = useQuery({
+    queryKey: ["run", run, "output", name],
+    queryFn: () => data(api.GET("/api/v1/runs/{run_id}/tasks/{task}/output", { params: { path: { run_id: run, task: name } } })),
+  });
+  return (
+    <section>
+      <h3>Output</h3>
+      <Found query={output}>{(value) => <Json value={value ?? null} label="output" />}</Found>
+    </section>
+  );
+}
+
+function Callback({ run, name, waits }: { run: RunDetail; name: string; waits: boolean }) {
+  const callback = useQuery({
+    queryKey: ["callback", run.id, name],
+    staleTime: Infinity,
+    enabled: waits,
+    queryFn: () => data(api.GET("/api/v1/runs/{run_id}/tasks/{task}/callback", { params: { path: { run_id: run.id, task: name } } })),
+  });
+  if (!waits) return null;
+  return (
+    <section>
+      <h3>Where it waits to be called</h3>
+      <Found query={callback}>{({ url }) => <Command text={`curl -X POST -H 'content-type: application/json' -d '{}' ${url}`} />}</Found>
+    </section>
+  );
+}
+
+/** The run below, in place. */
+function Child({ id }: { id: string }) {
+  const run = useRun(id);
+  const graph = useGraph(id);
+  useRunLife(id, run.data);
+  return (
+    <section>
+      <h3>The run below</h3>
+      <Found query={run}>
+        {(found) => (
+          <>
+            <State state={found.status} /> <Link href={`/runs/${id}`}>{found.workflow}</Link>
+            <Found query={graph}>{(shape) => <GraphView graph={shape} tasks={found.tasks} small />}</Found>
+          </>
+        )}
+      </Found>
+    </section>
+  );
+}
+
+function Line({ name, children }: { name: string; children: React.ReactNode }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
+}

@@ -1,0 +1,120 @@
+/** What runs by the clock: workflows, and jobs that plain SQL scheduled; when they ran last, when they come next. */
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { Link } from "wouter";
+import { api, page, type Schemas } from "../../api/client";
+import { useLive } from "../../api/live";
+import { Copy } from "../../parts/Copy";
+import { Empty, Found } from "../../parts/Feedback";
+import { Menu } from "../../parts/Menu";
+import { State } from "../../parts/State";
+import { Ago } from "../../parts/Time";
+import { Actions } from "./Actions";
+import { OfSql } from "./OfSql";
+
+export type Schedule = Schemas["Schedule"];
+
+export default function Schedules() {
+  useLive("/api/v1/stream?kind=run&kind=job", [["schedules"]], undefined, 2000);
+  const schedules = useInfiniteQuery({
+    queryKey: ["schedules", "list"],
+    initialPageParam: "",
+    queryFn: ({ pageParam }) => page(api.GET("/api/v1/schedules", { params: { query: { limit: 100, after: pageParam } } })),
+    getNextPageParam: (last) => last.next ?? undefined,
+  });
+  const rows = schedules.data?.pages.flatMap((each) => each.rows) ?? [];
+  return (
+    <section className="view">
+      <div className="view-head">
+        <h1>Schedules</h1>
+        <div className="actions">
+          <Menu label="Copy">
+            <Copy text={location.href}>Link to this list</Copy>
+            <Copy text="windlass schedules list">As a command</Copy>
+            <Copy text={`curl '${location.origin}/api/v1/schedules'`}>As curl</Copy>
+          </Menu>
+        </div>
+      </div>
+      <Found query={schedules}>
+        {() =>
+          rows.length === 0 ? (
+            <Empty title="Nothing runs by the clock" commands={['trigger: { cron: "0 6 * * *", timezone: Europe/Berlin }']}>
+              A line in the definition of a workflow makes it start by itself; write one with <Link href="/workflows/new/edit">New workflow</Link>:
+            </Empty>
+          ) : (
+            <div className="table" tabIndex={0} role="region" aria-label="Schedules">
+              <table>
+                <thead>
+                  <tr>
+                    <th>Starts</th>
+                    <th>Times</th>
+                    <th>Next</th>
+                    <th>Last</th>
+                    <th className="wide-only">Overlap</th>
+                    <th>State</th>
+                    <th>
+                      <span className="hidden">Actions</span>
+                    </th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {rows.map((schedule) => (
+                    <Row key={schedule.id} schedule={schedule} />
+                  ))}
+                </tbody>
+              </table>
+            </div>
+          )
+        }
+      </Found>
+      {schedules.hasNextPage && (
+        <button type="button" className="more" onClick={() => void schedules.fetchNextPage()}>
+          Show more
+        </button>
+      )}
+    </section>
+  );
+}
+
+function Row({ schedule }: { schedule: Schedule }) {
+  const ofRun = schedule.starts === "run";
+  return (
+    <tr>
+      <td>
+        {ofRun ? (
+          <Link href={`/schedules/${schedule.name}`}>
+            <strong>{schedule.name}</strong>
+          </Link>
+        ) : (
+          <code>{schedule.name}</code>
+        )}
+        <div className="dim">{ofRun ? "a run" : "a job"}</div>
+      </td>
+      <td>
+        <code>{schedule.cron}</code>
+        <div className="dim">{schedule.timezone}</div>
+      </td>
+      <td>
+        <Ago when={schedule.next_run_at} />
+      </td>
+      <td>
+        {schedule.last_run_id ? (
+          <Link href={`/runs/${schedule.last_run_id}`}>
+            <Ago when={schedule.last_run_at} />
+          </Link>
+        ) : (
+          <Ago when={schedule.last_run_at} />
+        )}
+      </td>
+      <td className="wide-only">{schedule.overlap ?? <span className="dim">–</span>}</td>
+      <td>
+        <State state={stateOf(schedule)} />
+        {schedule.paused_reason && <div className="dim clip told-short">{schedule.paused_reason}</div>}
+      </td>
+      <td>{ofRun ? <Actions schedule={schedule} /> : <OfSql schedule={schedule} />}</td>
+    </tr>
+  );
+}
+
+export function stateOf(schedule: Pick<Schedule, "paused" | "enabled">): string {
+  return schedule.paused ? "paused" : schedule.enabled ? "enabled" : "disabled";
+}

@@ -1,0 +1,107 @@
+/** What people see and do, in components: state in three ways, one text behind form and JSON, news put into place. */
+import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { cleanup, fireEvent, render, screen } from "@testing-library/react";
+import { afterEach, describe, expect, it } from "vitest";
+import type { RunDetail, Schemas } from "../api/client";
+import { parseJson } from "../parts/Editor";
+import { State } from "../parts/State";
+import { relative, span } from "../parts/words";
+import { query, read, which, write } from "./runs/filters";
+import { patched } from "./run/queries";
+import { ticks } from "./run/Timeline";
+import { inputs, Trigger } from "./workflow/Trigger";
+
+afterEach(cleanup);
+
+describe("a state", () => {
+  it("is told by a colour, an icon and a word", () => {
+    render(<State state="timeout" />);
+    const shown = screen.getByText("timed out");
+    expect(shown.className).toContain("tone-bad");
+    expect(shown.querySelector("svg")).not.toBeNull();
+  });
+
+  it("that nobody knows is shown as it is", () => {
+    render(<State state="brand_new" />);
+    expect(screen.getByText("brand new")).toBeDefined();
+  });
+});
+
+describe("the trigger form", () => {
+  const tasks = { charge: { job: "a", input: { card: "{{trigger.body.card}}" } }, send: { if: "input.count > 1", job: "b" } };
+  const workflow = { name: "order", enabled: true, tasks } as unknown as Schemas["WorkflowDetail"];
+
+  it("asks for what the templates take, and shares one text with the JSON", () => {
+    render(
+      <QueryClientProvider client={new QueryClient()}>
+        <Trigger workflow={workflow} />
+      </QueryClientProvider>,
+    );
+    const json = screen.getByLabelText<HTMLTextAreaElement>("Input as JSON");
+    fireEvent.change(screen.getByLabelText("card"), { target: { value: "visa" } });
+    fireEvent.change(screen.getByLabelText("count"), { target: { value: "12" } });
+    expect(JSON.parse(json.value)).toEqual({ card: "visa", count: 12 });
+
+    fireEvent.change(json, { target: { value: '{"card": "amex", "gift": true}' } });
+    expect(screen.getByLabelText<HTMLInputElement>("card").value).toBe("amex");
+    expect(screen.getByLabelText<HTMLInputElement>("gift").checked).toBe(true);
+
+    fireEvent.change(json, { target: { value: '{"card": ' } });
+    expect(screen.getByText<HTMLButtonElement>("Start a run").disabled).toBe(true);
+    expect(screen.queryByLabelText("card")).toBeNull();
+  });
+
+  it("finds the names in templates and expressions", () => {
+    expect(inputs(tasks)).toEqual(["card", "count"]);
+  });
+});
+
+describe("filters", () => {
+  const text = "status=failed&status=timeout&label=team%3Dshop&workflow=order&text=a1&since=1h&retrying=true";
+
+  it("go into the address and come back", () => {
+    expect(write(read(new URLSearchParams(text))).toString()).toBe(text);
+  });
+
+  it("are told to the list and to the bulk operations in their own words", () => {
+    const filters = read(new URLSearchParams(text));
+    const now = Date.parse("2030-01-01T12:00:00Z");
+    const inserted_after = "2030-01-01T11:00:00.000Z";
+    expect(query(filters, now)).toEqual({ status: ["failed", "timeout"], label: ["team=shop"], workflow: "order", text: "a1", retrying: true, inserted_after });
+    expect(which(filters, now)).toEqual({ status: ["failed", "timeout"], labels: { team: "shop" }, workflow: "order", text: "a1", retrying: true, inserted_after });
+    expect(which(read(new URLSearchParams()), now)).toEqual({ all: true });
+  });
+});
+
+describe("news of a run", () => {
+  const run = { status: "running", tasks: { a: { status: "running" }, b: { status: "pending" } } } as unknown as RunDetail;
+
+  it("recolours its task and leaves the others as they are", () => {
+    const next = patched(run, { event: "success", run_status: "completed", task: "a", status: "success" });
+    expect([next.status, next.tasks["a"]?.status]).toEqual(["completed", "success"]);
+    expect(next.tasks["b"]).toBe(run.tasks["b"]);
+  });
+
+  it("about a task that is not there changes nothing", () => {
+    expect(patched(run, { event: "success", task: "z", status: "success" })).toBe(run);
+  });
+});
+
+describe("words", () => {
+  it("tell spans as people do", () => {
+    expect([0, 450, 3200, 42_000, 250_000, 7_500_000, 273_600_000, null].map((ms) => span(ms))).toEqual(["0 ms", "450 ms", "3.2 s", "42 s", "4m 10s", "2h 5m", "3d 4h", "–"]);
+    expect(relative("2030-01-01T12:00:00Z", Date.parse("2030-01-01T12:03:10Z"))).toBe("3 min ago");
+    expect(relative("2030-01-01T14:00:00Z", Date.parse("2030-01-01T12:00:00Z"))).toBe("in 2 h");
+  });
+
+  it("mark a scale with few round numbers", () => {
+    for (const whole of [3, 90, 2200, 61_000, 5_400_000, 9e9]) expect(ticks(whole).length).toBeLessThanOrEqual(8);
+    expect(ticks(2200)).toEqual([0, 500, 1000, 1500, 2000]);
+  });
+
+  it("say where a JSON text is wrong", () => {
+    expect(parseJson('{"a": 1}')).toEqual({ value: { a: 1 }, mistake: null });
+    expect(parseJson('{\n  "a": 1,\n}').mistake?.line).toBe(3);
+    expect(parseJson(" ").mistake?.message).toContain("empty");
+  });
+});

@@ -1,0 +1,123 @@
+/** Starts a run. Fields and JSON are two views of one text: whatever is changed in one is seen in the other. */
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { useEffect, useMemo, useState } from "react";
+import { useLocation, useSearchParams } from "wouter";
+import { api, data, type Schemas } from "../../api/client";
+import { Command } from "../../parts/Copy";
+import { Editor, parseJson } from "../../parts/Editor";
+import { Trouble } from "../../parts/Feedback";
+
+export function Trigger({ workflow }: { workflow: Schemas["WorkflowDetail"] }) {
+  const [, go] = useLocation();
+  const [search] = useSearchParams();
+  const like = search.get("like");
+  const asked = useMemo(() => inputs(workflow.tasks), [workflow.tasks]);
+  const [text, setText] = useState(() => pretty(Object.fromEntries(asked.map((name) => [name, ""]))));
+  const [labels, setLabels] = useState("");
+  const [key, setKey] = useState("");
+  const past = useQuery({
+    queryKey: ["run", like],
+    enabled: like !== null,
+    queryFn: () => data(api.GET("/api/v1/runs/{run_id}", { params: { path: { run_id: like! } } })),
+  });
+  useEffect(() => {
+    if (!past.data) return;
+    setText(pretty(past.data.input));
+    setLabels(Object.entries(past.data.labels).map(([name, value]) => `${name}=${value}`).join(", "));
+  }, [past.data?.id]); // eslint-disable-line react-hooks/exhaustive-deps
+  const { value, mistake } = parseJson(text);
+  const start = useMutation({
+    mutationFn: () =>
+      data(
+        api.POST("/api/v1/workflows/{ref}/runs", {
+          params: { path: { ref: workflow.name } },
+          body: { input: value as never, labels: pairs(labels), ...(key.trim() ? { idempotency_key: key.trim() } : {}) } as never,
+        }),
+      ),
+    onSuccess: (started) => go(`/runs/${(started as { run_id: string }).run_id}`),
+  });
+  const fields = isObject(value) ? [...new Set([...asked, ...Object.keys(value)])] : [];
+  return (
+    <form
+      className="two"
+      onSubmit={(event) => {
+        event.preventDefault();
+        start.mutate();
+      }}
+    >
+      <section>
+        <h2>Input</h2>
+        {like && past.data && <p className="dim">As run {like.slice(-8)} had it.</p>}
+        {fields.map((name) => (
+          <Field key={name} name={name} value={isObject(value) ? value[name] : undefined} change={(next) => setText(pretty({ ...(value as object), [name]: next }))} />
+        ))}
+        {fields.length === 0 && !mistake && <p className="dim">Its tasks ask for nothing in particular. Whatever stands in the JSON is their input.</p>}
+        {mistake && <p className="dim">The fields come back when the JSON is right again.</p>}
+        <h2>More</h2>
+        <label className="field">
+          Labels <input type="text" value={labels} placeholder="team=shop, area=orders" onChange={(event) => setLabels(event.target.value)} />
+        </label>
+        <label className="field">
+          Idempotency key <input type="text" value={key} placeholder="a known key starts nothing new" onChange={(event) => setKey(event.target.value)} />
+        </label>
+      </section>
+      <section>
+        <Editor label="Input as JSON" value={text} onChange={setText} mistake={mistake} rows={14} />
+        {!workflow.enabled && <p className="reason">The workflow is disabled: new runs are refused.</p>}
+        {start.error && <Trouble error={start.error} />}
+        <div className="actions">
+          <button type="submit" className="primary" disabled={mistake !== null || start.isPending}>
+            Start a run
+          </button>
+        </div>
+        {!mistake && <Command text={`windlass run ${workflow.name} --input '${JSON.stringify(value).replaceAll("'", "'\\''")}'`} />}
+      </section>
+    </form>
+  );
+}
+
+function Field({ name, value, change }: { name: string; value: unknown; change: (value: unknown) => void }) {
+  if (typeof value === "boolean")
+    return (
+      <label className="field">
+        {name} <input type="checkbox" checked={value} onChange={(event) => change(event.target.checked)} />
+      </label>
+    );
+  if (typeof value === "number")
+    return (
+      <label className="field">
+        {name} <input type="number" step="any" value={value} onChange={(event) => change(event.target.value === "" ? "" : Number(event.target.value))} />
+      </label>
+    );
+  const plain = typeof value === "string" || value === undefined || value === null;
+  return (
+    <label className="field">
+      {name} <input type="text" disabled={!plain} value={plain ? (value ?? "") : JSON.stringify(value)} onChange={(event) => change(typed(event.target.value))} />
+    </label>
+  );
+}
+
+/** What looks like a number or a truth value is one; who means the text writes it into the JSON. */
+function typed(text: string): unknown {
+  if (text === "true" || text === "false") return text === "true";
+  return /^-?(0|[1-9]\d{0,14})(\.\d+)?$/.test(text) ? Number(text) : text;
+}
+
+/** The names that the tasks take from the input: what stands in their templates. */
+export function inputs(tasks: Record<string, unknown>): string[] {
+  const found = JSON.stringify(tasks).matchAll(/\b(?:trigger\.body|input)\.([A-Za-z_][\w-]*)/g);
+  return [...new Set([...found].map((match) => match[1]!))];
+}
+
+export function pairs(text: string): Record<string, string> {
+  const parts = text.split(",").map((each) => each.trim()).filter((each) => each.includes("="));
+  return Object.fromEntries(parts.map((each) => [each.slice(0, each.indexOf("=")), each.slice(each.indexOf("=") + 1)]));
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function pretty(value: unknown): string {
+  return JSON.stringify(value ?? {}, null, 2);
+}
