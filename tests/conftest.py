@@ -7,12 +7,17 @@ from typing import Any
 
 import asyncpg
 import pytest
+from hypothesis import HealthCheck, settings
 
 from windlass import Windlass
 from windlass.engine.unit import Unit
 from windlass.settings import Settings
 from windlass.store.pool import DatabaseOptions
 from windlass.testing import Clock, Databases, embedded_server
+
+# How fast the machine is today says nothing about the code.
+settings.register_profile("windlass", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("windlass")
 
 
 @pytest.fixture(scope="session")
