@@ -33,6 +33,7 @@ from windlass.runtime.deliveries import delivery_handler, ping
 from windlass.runtime.handle import Run
 from windlass.runtime.live import Live
 from windlass.runtime.portal import Door
+from windlass.runtime.starting import Starting
 from windlass.runtime.supervisor import Supervisor
 from windlass.runtime.switchboard import Switchboard
 from windlass.runtime.waiters import Waiters
@@ -74,6 +75,7 @@ class Windlass(Catalogue, Switchboard):
         self._opening: asyncio.Lock | None = None
         self._door = Door(self._twin)
         self._waiters: Waiters | None = None
+        self._starting: Starting | None = None
         self._live: Live | None = None
         self._builders: dict[str, WorkflowBuilder] = {}
         self._published: set[str] = set()  # builders whose workflow is in this database by now
@@ -94,6 +96,7 @@ class Windlass(Catalogue, Switchboard):
                     options, org=self._org, public_url=self.settings.public_url or DEFAULT_PUBLIC_URL
                 )
                 self._waiters, self._live = Waiters(self._unit), Live(self._unit)
+                self._starting = Starting(self._unit)
             return self._unit
 
     async def close(self) -> None:
@@ -103,6 +106,7 @@ class Windlass(Catalogue, Switchboard):
         if self._waiters is not None:
             await self._waiters.close()
             self._waiters = None
+        self._starting = None
         self._published.clear()
         await self._http.close()
         if self._unit is not None:
@@ -264,6 +268,8 @@ class Windlass(Catalogue, Switchboard):
         """Start many runs of a workflow, all or none."""
         unit = await self.open()
         await self.publish()
+        if connection is None and len(specs) == 1 and self._starting is not None:
+            return [self._run(unit, await self._starting.start(workflow, specs[0]))]
         return [self._run(unit, id_) for id_ in await starts.start(unit, workflow, specs, connection=connection)]
 
     async def live(self) -> Live:

@@ -1,9 +1,12 @@
 """Workflows by the one object a user holds: deploy, preview, look, switch, delete."""
 
+import asyncio
+
 import pytest
 
 from windlass import InvalidWorkflow, NotFound, Windlass
 from windlass.core.definition import parse
+from windlass.runtime.handle import Run
 
 NAP = {"name": "nap", "tasks": {"a": {"sleep": "5s"}}}
 
@@ -63,3 +66,18 @@ async def test_a_run_gives_its_account_its_explanation_and_its_lines(app: Windla
     assert account.steps[0].wakes_at is not None
     assert told.now[0].startswith("a: it sleeps until ")
     assert await run.lines() == []
+
+
+async def test_runs_asked_for_at_the_same_time_begin_together_and_one_that_is_refused_fails_alone(
+    app: Windlass,
+) -> None:
+    for name in ("red", "blue"):
+        app.workflow(name).step("only", "colour.v1")
+    asked = [app.start(("red", "blue")[n % 2], {"n": n}, idempotency_key=f"k{n % 30}") for n in range(60)]
+    refused = [app.start("red", labels={"": "no name"}), app.start("green")]
+    answers = await asyncio.gather(*asked, *refused, return_exceptions=True)
+    runs = [answer for answer in answers if isinstance(answer, Run)]
+    assert [type(answer).__name__ for answer in answers[60:]] == ["Invalid", "NotFound"]
+    assert [run.id for run in runs[:30]] == [run.id for run in runs[30:]]  # each key once
+    rows = [(await run.view()).row for run in runs[:30]]
+    assert [(row.workflow, row.input["n"] % 30) for row in rows] == [(("red", "blue")[n % 2], n) for n in range(30)]

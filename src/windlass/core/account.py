@@ -9,6 +9,8 @@ from typing import Any
 from uuid import UUID
 
 from windlass.core.job import JobState
+from windlass.core.origin import Origin, OriginKind
+from windlass.core.rounds import Round
 from windlass.core.run import OPEN, WORDS, Fan, Letter, RunState
 from windlass.core.step import SleepAction, Step
 from windlass.core.workflow import Workflow
@@ -55,6 +57,8 @@ class BelowAccount:
     live: int
     id: UUID
     state: RunState
+    done: int = 0  # of its steps, so many have ended
+    total: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +117,9 @@ class Account:
     labels: Mapping[str, str] = field(default_factory=dict)
     idempotency_key: str | None = None
     parent_id: UUID | None = None
+    trigger: Origin = Origin(OriginKind.API)
     round: int = 0
+    rounds: tuple[Round, ...] = ()
     steps: tuple[StepAccount, ...] = ()
     reason: str | None = None  # why it was cancelled or ended early
     actor: str | None = None  # who did that

@@ -50,6 +50,10 @@ def key(id_: UUID, tick: datetime) -> str:
     return f"schedule/{id_}/{moment(tick)}"
 
 
+def is_key(key: str | None) -> bool:
+    return key is not None and key.startswith("schedule/")
+
+
 def moment(tick: datetime) -> str:
     return tick.astimezone(UTC).isoformat().replace("+00:00", "Z")
 

@@ -11,10 +11,13 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from windlass.core.account import Account, StepAccount
+from windlass.core.rounds import Round
 from windlass.core.run import Letter
 from windlass.core.step import HookAction, SleepAction
 
 REOPENED = "reopened"
+HANDED_BACK = "handed back"
+BAD = frozenset({Letter.FAILED, Letter.TIMED_OUT})
 
 
 class SpanKind(StrEnum):
@@ -46,6 +49,7 @@ class Span:
     attempt: int | None
     began_at: datetime
     ended_at: datetime | None = None
+    failed: bool = False  # what was begun came to nothing
 
 
 def timeline(account: Account, moves: Iterable[Move]) -> list[Span]:
@@ -60,6 +64,12 @@ def timeline(account: Account, moves: Iterable[Move]) -> list[Span]:
     ]
 
 
+def during(spans: Iterable[Span], round_: Round) -> list[Span]:
+    """Those that began in a round."""
+    until = round_.left_at
+    return [span for span in spans if round_.began_at <= span.began_at and (until is None or span.began_at < until)]
+
+
 def _whole(number: int, step: StepAccount) -> Iterator[Span]:
     began = step.began_at
     action = step.step.action
@@ -71,7 +81,7 @@ def _whole(number: int, step: StepAccount) -> Iterator[Span]:
         return
     kinds = {SleepAction: SpanKind.SLEEPING, HookAction: SpanKind.WAITING}
     ended = None if step.letter is Letter.ACTIVE else step.ended_at or began
-    yield Span(number, kinds.get(type(action), SpanKind.RUNNING), None, began, ended)
+    yield Span(number, kinds.get(type(action), SpanKind.RUNNING), None, began, ended, step.letter in BAD)
 
 
 def _worked(trail: Sequence[Move], now: datetime) -> Iterator[Span]:
@@ -83,12 +93,18 @@ def _worked(trail: Sequence[Move], now: datetime) -> Iterator[Span]:
                 yield Span(move.step, SpanKind.QUEUED, attempt, move.at, until)
             case "leased" | "started":
                 attempt = move.attempt or attempt
-                yield Span(move.step, SpanKind.RUNNING, attempt, move.at, until)
+                yield Span(move.step, SpanKind.RUNNING, attempt, move.at, until, _came_to_nothing(following))
             case "retried":
                 attempt = 1 if move.reason == REOPENED else attempt + 1
                 yield from _again(move, attempt, until, now)
             case _:
                 pass  # it has ended
+
+
+def _came_to_nothing(following: Move | None) -> bool:
+    if following is None or following.word != "retried":
+        return following is not None and following.word == "failed"
+    return following.reason not in (REOPENED, HANDED_BACK)
 
 
 def _again(move: Move, attempt: int, until: datetime | None, now: datetime) -> Iterator[Span]:

@@ -8,12 +8,14 @@ from uuid import UUID
 from windlass.core.account import Account, BelowAccount, JobAccount, Served, StepAccount
 from windlass.core.explanation import Explanation, explain
 from windlass.core.job import JobState
+from windlass.core.origin import Origin, OriginKind
+from windlass.core.rounds import AGAIN, Round
 from windlass.core.run import OPEN, WORDS, Fan, Letter, RunState
 from windlass.core.step import ChildAction, HttpAction
 from windlass.core.workflow import Workflow
 from windlass.effects.handlers import like
 from windlass.engine.doctor import RUNTIME
-from windlass.engine.runs import known, step_number
+from windlass.engine.runs import known, rounds_of, step_number
 from windlass.engine.unit import Unit
 from windlass.engine.workers import ALIVE_WITHIN
 from windlass.errors import Invalid
@@ -25,7 +27,6 @@ from windlass.store.rows import WorkerRow
 from windlass.store.runs import RunEvent, RunRow
 
 __all__ = ["Place", "RunLine", "account", "explained", "lines", "moment"]
-AGAIN = frozenset({"retried", "rerun"})
 LINES_LIMIT = 10_000
 BEGINNING = Place(datetime(1, 1, 1, tzinfo=UTC), UUID(int=0), 0, 0)
 
@@ -45,6 +46,7 @@ async def account(unit: Unit, id_: UUID, *, answers: bool = False) -> Account:
             steps=[_told(step, n, trail) for n, step in enumerate(steps)],
             trail=trail,
             now=await runs.moment(conn),
+            rounds=await rounds_of(conn, row),
             running=await store.running_beside(conn, id_) if row.state is RunState.PENDING else 0,
         )
 
@@ -89,6 +91,7 @@ def _account(
     steps: Sequence[StepAccount],
     trail: Sequence[RunEvent],
     now: datetime,
+    rounds: tuple[Round, ...],
     running: int,
 ) -> Account:
     why = _last(trail, None, row.state.value)
@@ -108,7 +111,9 @@ def _account(
         labels=row.labels,
         idempotency_key=row.idempotency_key,
         parent_id=row.parent_id,
+        trigger=row.trigger or Origin(OriginKind.API),
         round=row.round,
+        rounds=rounds,
         steps=tuple(steps),
         reason=why.reason if why else None,
         actor=why.actor if why else None,
@@ -162,7 +167,15 @@ def _step(
     below: store.Below | None,
 ) -> StepAccount:
     if below is not None:
-        told = BelowAccount(count=below.many, live=below.live, id=below.id, state=RunState(below.state))
+        done = sum(letter not in OPEN for letter in below.letters)
+        told = BelowAccount(
+            count=below.many,
+            live=below.live,
+            id=below.id,
+            state=RunState(below.state),
+            done=done,
+            total=len(below.letters),
+        )
         return replace(bare, below=told, began_at=below.began_at, ended_at=below.ended_at)
     if first is None:
         return bare

@@ -10,7 +10,9 @@ from windlass.core import ids
 from windlass.core.document import encode
 from windlass.core.event import CancelAsked, Event, RerunAsked, RetryAsked
 from windlass.core.reason import Reason
+from windlass.core.rounds import Round, of_number, rounds
 from windlass.core.run import RUN_EDGES, WORDS, Letter, RunMove, RunState
+from windlass.core.step import Step
 from windlass.core.workflow import Workflow
 from windlass.engine import outputs
 from windlass.engine.outputs import TooMany
@@ -103,14 +105,20 @@ async def view(unit: Unit, id_: UUID) -> RunView:
         return RunView(row, workflow, await store.events(conn, id_), await steps.jobs(conn, id_))
 
 
-async def events(unit: Unit, id_: UUID, *, after: int = 0, limit: int = 100) -> list[tuple[str | None, RunEvent]]:
-    """(step, event): a page of a run's trail, oldest first."""
+async def events(
+    unit: Unit, id_: UUID, *, attempt: int | None = None, after: int = 0, limit: int = 100
+) -> list[tuple[Step | None, RunEvent]]:
+    """(step, event): a page of a run's trail, oldest first; all of it, or that of one of its rounds."""
     _check_limit(limit)
     async with unit.begin() as conn:
         row = await known(conn, unit, id_)
         workflow = (await unit.definitions.of(conn, [row.version_id]))[row.version_id]
-        found = await store.events(conn, id_, after=after, limit=limit)
-    return [(None if event.step is None else workflow.steps[event.step].name, event) for event in found]
+        before = None
+        if attempt is not None:
+            asked = of_number(await rounds_of(conn, row), attempt)
+            after, before = max(after, asked.first - 1), asked.following
+        found = await store.events(conn, id_, after=after, before=before, limit=limit)
+    return [(None if event.step is None else workflow.steps[event.step], event) for event in found]
 
 
 async def output(unit: Unit, id_: UUID) -> Any:
@@ -282,6 +290,11 @@ async def known(conn: Connection, unit: Unit, id_: UUID) -> RunRow:
     if row is None:
         raise NotFound("run", id_)
     return row
+
+
+async def rounds_of(conn: Connection, row: RunRow) -> tuple[Round, ...]:
+    lines = await store.turns(conn, row.id) if row.round else []
+    return rounds(lines, state=row.state, began_at=row.created_at, ended_at=row.finished_at)
 
 
 async def _number(conn: Connection, unit: Unit, row: RunRow, step: str) -> int:

@@ -3,7 +3,8 @@
 from uuid import UUID
 
 from windlass.core.account import Account
-from windlass.core.timeline import Span, timeline
+from windlass.core.rounds import of_number
+from windlass.core.timeline import Span, during, timeline
 from windlass.engine import accounts
 from windlass.engine.unit import Unit
 from windlass.store import timelines as store
@@ -11,9 +12,12 @@ from windlass.store import timelines as store
 MOST_MOVES = 20_000  # of the jobs of one run; what came after is not drawn
 
 
-async def of_run(unit: Unit, id_: UUID) -> tuple[Account, list[Span]]:
+async def of_run(unit: Unit, id_: UUID, *, attempt: int | None = None) -> tuple[Account, list[Span]]:
+    """Of all its rounds, or of one of them."""
     account = await accounts.account(unit, id_)
+    asked = None if attempt is None else of_number(account.rounds, attempt)
     plain = [n for n, step in enumerate(account.steps) if step.fan is None and step.job is not None]
     async with unit.once() as conn:
         moves = await store.moves(conn, id_, plain, limit=MOST_MOVES) if plain else []
-    return account, timeline(account, moves)
+    spans = timeline(account, moves)
+    return account, spans if asked is None else during(spans, asked)

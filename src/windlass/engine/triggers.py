@@ -14,6 +14,7 @@ from windlass.core.definition_names import workflow_name_mistake
 from windlass.core.document import encode
 from windlass.core.event import CancelAsked
 from windlass.core.incoming import parse_body
+from windlass.core.origin import SCHEDULED_FOR
 from windlass.core.reason import Reason
 from windlass.core.schedule import Schedule
 from windlass.core.workflow import Overlap, WebhookTrigger
@@ -32,7 +33,6 @@ from windlass.store.triggers import HeldSchedule, NextDue, ScheduleRow
 
 __all__ = ["Backfill", "NextDue", "Page", "ScheduleRow"]
 ACTOR = "scheduler"
-SCHEDULED_FOR = "windlass-scheduled-for"  # the trigger header that names the tick
 REPLACED = "the next tick of its schedule replaced it"
 MAX_REASON = 1024
 MAX_TOKEN = 128

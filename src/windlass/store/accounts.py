@@ -36,6 +36,7 @@ class Below(NamedTuple):
     ended_at: datetime | None
     id: UUID
     state: str
+    letters: str
 
 
 class Place(NamedTuple):

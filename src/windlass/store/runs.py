@@ -12,6 +12,8 @@ from uuid import UUID
 import asyncpg
 
 from windlass.core.document import decode
+from windlass.core.origin import Origin, origin
+from windlass.core.rounds import Line
 from windlass.core.run import RunState
 from windlass.core.trail import Cursor, Snapshot
 from windlass.store.pool import Connection
@@ -81,7 +83,8 @@ class RunRow:
     version_id: int
     fans: dict[str, Any]
     workflow_id: UUID
-    # What happens from here on is news to whoever has this; only of a run by itself.
+    # The rest is told only of a run by itself: what it came from, and from where on what happens is news to its reader.
+    trigger: Origin | None = None
     cursor: str | None = field(default=None, compare=False)
 
 
@@ -251,8 +254,14 @@ async def find(conn: Connection, wanted: RunFilter) -> list[UUID]:
     return [row[0] for row in await conn.fetch(_SQL[name], *wanted.more_arguments)]
 
 
-async def events(conn: Connection, id_: UUID, *, after: int = 0, limit: int = 10_000) -> list[RunEvent]:
-    return [RunEvent(*row) for row in await conn.fetch(_SQL["events"], id_, limit, after)]
+async def events(
+    conn: Connection, id_: UUID, *, after: int = 0, before: int | None = None, limit: int = 10_000
+) -> list[RunEvent]:
+    return [RunEvent(*row) for row in await conn.fetch(_SQL["events"], id_, limit, after, before)]
+
+
+async def turns(conn: Connection, id_: UUID) -> list[Line]:
+    return [Line(*row) for row in await conn.fetch(_SQL["turns"], id_)]
 
 
 async def prune(conn: Connection, *, age: timedelta, batch: int) -> int:
@@ -279,5 +288,15 @@ def _run(row: asyncpg.Record) -> RunRow:
         version_id=row["version_id"],
         fans=decode(row["fans"]) or {},
         workflow_id=row["workflow_id"],
+        trigger=_origin(row) if "hidden" in row else None,
         cursor=str(Cursor(Snapshot.parse(row["snapshot"]))) if "snapshot" in row else None,
+    )
+
+
+def _origin(row: asyncpg.Record) -> Origin:
+    return origin(
+        key=row["idempotency_key"],
+        headers=decode(row["trigger_headers"]),
+        parent_id=row["parent_id"],
+        composed=row["hidden"],
     )

@@ -43,8 +43,8 @@ select s.step, c.* from unnest($2::int[]) as s(step)
  cross join lateral (
    select count(*) as count, count(*) filter (where state in ('pending', 'running')) as live, min(created_at) as began_at,
           max(finished_at) as ended_at, (array_agg(id order by worth, parent_item))[1] as id,
-          (array_agg(state order by worth, parent_item))[1] as state
-     from (select distinct on (r.parent_item) r.id, r.state, r.parent_item, r.created_at, r.finished_at,
+          (array_agg(state order by worth, parent_item))[1] as state, (array_agg(steps order by worth, parent_item))[1] as steps
+     from (select distinct on (r.parent_item) r.id, r.state, r.steps, r.parent_item, r.created_at, r.finished_at,
                   case when r.state = 'completed' then 2 when r.state in ('pending', 'running') then 1 else 0 end as worth
              from windlass.run r where r.parent_id = $1 and r.parent_step = s.step
             order by r.parent_item, r.parent_round desc limit 10000) as latest) as c

@@ -160,7 +160,7 @@ update windlass.run r set input = coalesce($2::jsonb, input), expires_at = windl
 
 -- name: get
 -- One run, whole, and the moment at which it was read.
-select r.*, w.name as workflow, v.number as version, pg_current_snapshot()::text as snapshot from windlass.run r
+select r.*, w.name as workflow, w.hidden, v.number as version, pg_current_snapshot()::text as snapshot from windlass.run r
   join windlass.version v on v.id = r.version_id join windlass.workflow w on w.id = r.workflow_id
  where r.id = $1 and r.org = $2
 
@@ -318,8 +318,13 @@ select run.id from unnest($3::text[]) as s(state) cross join lateral (
  order by run.id desc limit $6
 
 -- name: events
--- A run's trail, oldest first, after a line of it.
-select id, step, word, code, reason, actor, created_at from windlass.event where run_id = $1 and id > $3 order by id limit $2
+-- A run's trail, oldest first, after a line of it and before another.
+select id, step, word, code, reason, actor, created_at from windlass.event
+ where run_id = $1 and id > $3 and ($4::bigint is null or id < $4) order by id limit $2
+
+-- name: turns
+-- What became of a run as a whole, oldest first.
+select id, word, created_at from windlass.event where run_id = $1 and step is null order by id
 
 -- name: prune
 -- Remove a batch of runs that ended before the cutoff, with everything that hangs on them. A run below another goes after it:
