@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from windlass.core.job import EDGES, Claimed, JobMove, Report, Setback, Success
-from windlass.engine import upkeep, work
+from windlass.engine import claims, upkeep, work
 from windlass.engine.unit import Unit
 from windlass.engine.work import Lane, Turn
 from windlass.store import jobs
@@ -53,7 +53,7 @@ class Actor:
 
     async def act(self, times: int) -> None:
         acts = [self.turn, self.turn, self.turn, self.heartbeat, self.cancel, self.expire]
-        acts += [self.reopen, self.foreign, self.lapse, self.arrive]
+        acts += [self.reopen, self.foreign, self.lapse, self.arrive, self.outlive]
         for _ in range(times):
             await self.dice.choice(acts)()
 
@@ -86,6 +86,13 @@ class Actor:
 
     async def expire(self) -> None:
         await upkeep.release_expired(self.unit, batch=5)
+
+    async def outlive(self) -> None:
+        """Some that were not begun in time are not begun at all."""
+        async with self.unit.begin() as conn:
+            await conn.execute("""update workflow.workflow_run set expires_at = now() where id = any(array(
+              select id from workflow.workflow_run where status = 'pending' order by id limit 1 for update))""")
+        await claims.expire(self.unit, batch=5)
 
     async def cancel(self) -> None:
         async with self.unit.begin() as conn:

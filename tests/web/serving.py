@@ -15,6 +15,7 @@ from windlass.web.server import listen, serving
 
 API = "/api/v1"
 Document = dict[str, Any]
+_documents: list[Document] = []  # one for all tests: it is made of the code, and takes longer than most of them
 
 
 @contextlib.asynccontextmanager
@@ -27,7 +28,9 @@ async def served(app: Windlass, *, keys: tuple[str, ...] = (), **options: Any) -
         serving(asgi.build(app, guard), listener),
         httpx.AsyncClient(base_url=listener.url, headers=headers, timeout=30) as http,
     ):
-        document = (await http.get("/openapi.json")).json()
+        if not _documents:
+            _documents.append((await http.get("/openapi.json")).json())
+        [document] = _documents
 
         async def conforms(answer: httpx.Response) -> None:
             await answer.aread()

@@ -21,7 +21,9 @@ def app() -> Windlass:
     return Windlass("postgresql://nowhere.invalid/none", settings=Settings())
 
 
-async def answers(app: Windlass, *, keys: tuple[str, ...], headers: dict[str, str], **options: Any) -> dict[str, int]:
+async def answers(
+    app: Windlass, *, keys: tuple[str, ...], headers: dict[str, str], leave_out: str = "", **options: Any
+) -> dict[str, int]:
     """The status of each route, for a request with these headers."""
     listener = listen("127.0.0.1", 0, keys=keys)
     web = asgi.build(app, GuardOptions(host=listener.host, keys=keys))
@@ -31,12 +33,12 @@ async def answers(app: Windlass, *, keys: tuple[str, ...], headers: dict[str, st
         found = {}
         for path, operations in document["paths"].items():
             for method in operations:
-                if path.startswith(API):
+                if path.startswith(API) and method != leave_out:
                     url = path.replace("{", "").replace("}", "")
                     answer = await http.request(method, url, headers=headers, **options)
                     assert "x-request-id" in answer.headers
                     found[f"{method} {path}"] = answer.status_code
-    assert len(found) > 40
+    assert len(found) > 30
     return found
 
 
@@ -57,5 +59,8 @@ async def test_pages_of_other_origins_may_not_use_it(app: Windlass, keys: tuple[
 
 
 async def test_bodies_are_json(app: Windlass) -> None:
-    found = await answers(app, keys=(), headers={"content-type": "text/plain"}, content=b"{}")
-    assert {status for name, status in found.items() if not name.startswith("get ")} == {415}
+    text = {"content-type": "text/plain"}
+    found = await answers(
+        app, keys=(), headers=text, leave_out="get", content=b"{}"
+    )  # a body of a GET is not looked at
+    assert set(found.values()) == {415}
