@@ -26,10 +26,11 @@ check: setup  ## Format, lint, types, layers, unit tests
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/pytest -q -n 2 tests/unit
 
-# The first part waits for Postgres most of the time; the second needs the machine for itself.
+# The first part waits for Postgres and for processes most of the time; a file stays with one process, for what it sets up
+# once may be large. The second needs the machine for itself.
 test: check ui ui-test  ## Everything, from nothing
-	$(BIN)/pytest -q -n 2 --ignore tests/unit --ignore tests/chaos --ignore tests/e2e
-	$(BIN)/pytest -q tests/e2e tests/chaos
+	$(BIN)/pytest -q -n 2 --dist loadfile --ignore tests/unit --ignore tests/chaos --ignore tests/browser
+	$(BIN)/pytest -q tests/chaos tests/browser
 
 soak: setup  ## Long trials: kills and restarts under load
 	$(BIN)/pytest -q -m soak --timeout 1800
@@ -51,8 +52,9 @@ ui: setup  ## Build the dashboard into the package
 ui-test: setup  ## Types and components of the dashboard
 	$(BIN)/python hatch_build.py test
 
-screenshots: ui  ## A picture of every view, in docs/images
-	$(BIN)/python -m tests.browser.screenshots docs/images
+screenshots: ui  ## A picture of every view in build/screenshots, one of them for the README
+	$(BIN)/python -m tests.browser.screenshots build/screenshots
+	mkdir -p docs/images && cp build/screenshots/run.png docs/images/run.png
 
 docs: setup  ## Rewrite the reference of HTTP operations
 	$(BIN)/python -m windlass.web.reference > docs.tmp && mv docs.tmp docs/reference/http-operations.md

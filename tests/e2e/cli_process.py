@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-PATIENCE = 20.0  # a deadline, not a pause
+PATIENCE = 60  # for one command; with two at a time on a busy machine each takes its time
 
 
 @dataclass(frozen=True)
