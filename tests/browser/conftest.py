@@ -4,9 +4,11 @@ Without Chromium these tests are skipped and say so; where CI is set that is an 
 browser and one event loop; each has a context of its own, in which nothing may go wrong unseen.
 """
 
+import asyncio
 import os
 import shutil
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +17,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
 
 from tests.browser import stage
-from tests.e2e.cli_process import Cli
+from tests.e2e.cli_process import Cli, Running
 from windlass.testing import Databases
 from windlass.web.dashboard.routes import STATIC
 
@@ -54,7 +56,25 @@ async def on_stage(chromium: str, databases: Databases) -> AsyncIterator[Stage]:
     ):
         url = (await server.line("http ")).split()[1]
         await server.line("serves")
-        yield Stage(url, stage.set_up(url), stage.submit(url), database)
+        async with drained(server):
+            yield Stage(url, stage.set_up(url), stage.submit(url), database)
+
+
+@asynccontextmanager
+async def drained(server: Running) -> AsyncIterator[None]:
+    """Its lines are taken and dropped: a pipe that nobody reads fills up, and then the server stands still."""
+
+    async def take() -> None:
+        assert server.process.stdout is not None
+        while await server.process.stdout.readline():
+            pass
+
+    taking = asyncio.create_task(take())
+    try:
+        yield
+    finally:
+        taking.cancel()
+        await asyncio.gather(taking, return_exceptions=True)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

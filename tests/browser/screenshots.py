@@ -10,7 +10,7 @@ from pathlib import Path
 from playwright.async_api import Browser, async_playwright, expect
 
 from tests.browser import stage
-from tests.browser.conftest import ARGUMENTS, PROGRAMS, ROOT, Stage
+from tests.browser.conftest import ARGUMENTS, PROGRAMS, ROOT, Stage, drained
 from tests.browser.test_views import VIEWS, path_of
 from tests.e2e.cli_process import Cli
 
@@ -34,7 +34,8 @@ async def main(folder: Path) -> None:
             url = (await server.line("http ")).split()[1]
             await server.line("serves")
             browser = await playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
-            await _take_all(browser, Stage(url, stage.set_up(url), stage.submit(url)), folder)
+            async with drained(server):
+                await _take_all(browser, Stage(url, stage.set_up(url), stage.submit(url)), folder)
             await browser.close()
             server.signal()
 

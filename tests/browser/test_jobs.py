@@ -29,8 +29,8 @@ async def test_jobs_are_found_by_status_type_queue_and_tag_and_the_address_keeps
     await expect(rows.filter(has_text="no such address: 'nobody-1'")).to_have_count(1)
     await expect(page.get_by_label("Tag")).to_have_value("newsletter")
     await page.get_by_role("button", name="clear").click()
-    await page.get_by_label("Id or type").fill(on_stage.jobs["shop.label.v1"][0])
-    await expect(page.locator("h1")).to_have_text("shop.label.v1")
+    await page.get_by_label("Id or type").fill(on_stage.jobs["shop.scan.v1"][0])
+    await expect(page.locator("h1")).to_have_text("shop.scan.v1")
 
 
 async def test_a_task_leads_to_its_run_and_a_run_to_its_jobs(page: Page, on_stage: Stage) -> None:
@@ -42,6 +42,20 @@ async def test_a_task_leads_to_its_run_and_a_run_to_its_jobs(page: Page, on_stag
     await expect(page.get_by_label("Logs of the job")).to_contain_text("the bank refused")
     await page.get_by_role("link", name="charge").click()
     await expect(page).to_have_url(re.compile(f"/runs/{run}.*task=charge"))
+
+
+async def test_the_search_of_every_page_knows_the_ids_of_jobs(
+    page: Page, on_stage: Stage, complaints: list[str]
+) -> None:
+    await page.goto("/workflows")
+    await expect(page.locator("h1")).to_be_visible()
+    await page.keyboard.press("d")  # without a g before it a letter is nothing
+    await page.keyboard.press("/")
+    await page.keyboard.type(on_stage.jobs["shop.scan.v1"][0])
+    await page.keyboard.press("Enter")
+    await expect(page.locator("h1")).to_have_text("shop.scan.v1")
+    assert all("404" in each for each in complaints)  # it is no run
+    complaints.clear()
 
 
 async def test_a_job_at_work_tells_how_far_it_is_and_is_cancelled(page: Page, on_stage: Stage) -> None:
@@ -66,8 +80,3 @@ async def test_a_failed_job_starts_over_and_fails_again_before_ones_eyes(page: P
     await expect(page.locator(".facts")).to_contain_text("started over ×1")
     events = page.get_by_role("region", name="Events")
     await expect(events.locator(".state", has_text="failed")).to_have_count(2)
-    ask(
-        on_stage.url,
-        "/dead-letters/drop",
-        {"type": "shop.label.v1", "error": "TimeoutError: the printer did not answer within <n> s"},
-    )

@@ -1,11 +1,16 @@
 """A server that is killed is shown as such; when it is back the page catches up by itself with what it missed."""
 
+from uuid import UUID
+
 import pytest
 from playwright.async_api import Browser, expect
 
 from tests.browser.conftest import PATIENCE, ROOT
 from tests.browser.stage import ORDER, ask
 from tests.e2e.cli_process import Cli
+from windlass import Windlass
+from windlass.engine import runs
+from windlass.settings import Settings
 from windlass.testing import Databases
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -30,7 +35,8 @@ async def test_a_killed_server_is_shown_and_what_happened_meanwhile_is_caught_up
             server.process.kill()
             await expect(page.locator(".pulse")).to_have_text("no connection", timeout=PATIENCE)
             await expect(carrier).to_have_attribute("data-status", "waiting")  # what is known stays in sight
-        assert (await cli("runs", "cancel", run)).code == 0  # while nobody serves
+        async with Windlass(database, settings=Settings()) as app:  # while nobody serves
+            await runs.cancel(await app.open(), UUID(run))
         async with cli.running("up", "tests.browser.stage:app", "--port", url.rsplit(":", 1)[1]) as server:
             await server.line("serves")
             await expect(page.locator(".pulse")).to_have_text("live", timeout=PATIENCE)

@@ -7,6 +7,7 @@ from playwright.async_api import Page, expect
 
 from tests.browser.conftest import Stage
 from tests.browser.looking import expect_accessible, expect_drawn, expect_no_sideways
+from tests.browser.stage import ask
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -34,18 +35,29 @@ VIEWS = {
     "job-failed": ("/jobs/{mail}", "Failed attempts"),
     "queues": ("/queues", "attic"),
     "workers": ("/workers", "up"),
+    "worker": ("/workers/{worker}", "At work on"),
     "dead-letters": ("/dead-letters", "LookupError"),
     "dead-letters-group": (
         "/dead-letters?type=shop.mail.v1&queue=default&error=LookupError%3A+no+such+address%3A+%3Ctext%3E&of_runs=false",
         "nobody-2",
     ),
 }
-DARK = ("overview", "runs", "run-panel", "run-timeline", "workflow-edit")  # between them they have every colour
+DARK = (
+    "overview",
+    "runs",
+    "run-panel",
+    "run-timeline",
+    "workflow-edit",
+    "job",
+    "job-failed",
+    "dead-letters",
+)  # between them they have every colour
 
 
 def path_of(view: str, stage: Stage) -> str:
     jobs = {"scan": stage.jobs["shop.scan.v1"][0], "mail": stage.jobs["shop.mail.v1"][0]}
-    return VIEWS[view][0].format(order=stage.runs["order"][0], report=stage.runs["report"][2], **jobs)
+    runs = {"order": stage.runs["order"][0], "report": stage.runs["report"][2]}
+    return VIEWS[view][0].format(worker=ask(stage.url, "/workers")[0]["id"], **runs, **jobs)
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -96,6 +108,7 @@ async def test_thousands_of_instances_are_one_node_and_come_in_pages(page: Page,
 
 async def test_the_keyboard_goes_everywhere(page: Page) -> None:
     await page.goto("/")
+    await expect(page.locator("h1")).to_be_visible()
     await page.keyboard.press("g")
     await page.keyboard.press("w")
     await expect(page).to_have_url(re.compile("/workflows$"))

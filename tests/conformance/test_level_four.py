@@ -90,6 +90,14 @@ async def test_a_batch_keeps_to_uniqueness_too(talk: Talk) -> None:
     assert len(await talk.fetch(count=10)) == 2
 
 
+async def test_a_batch_with_an_id_that_exists_leaves_nothing_behind(talk: Talk) -> None:
+    made = await talk.push("a.b", 1)
+    batch = {"jobs": [{"type": "a.c", "args": []}, {"type": "a.c", "args": [], "id": made["id"]}]}
+    error = await talk.refused("POST", "/jobs/batch", batch, 409, "duplicate")
+    assert error["details"]["existing_job_id"] == made["id"]
+    assert [job["type"] for job in await talk.fetch(count=100)] == ["a.b"]
+
+
 async def test_a_limit_spreads_delivery_and_never_refuses_a_job(talk: Talk) -> None:
     for n in range(5):
         await talk.push("a.b", n, rate_limit={"max_per_second": 1})

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-PATIENCE = 60  # for one command; with two at a time on a busy machine each takes its time
+PATIENCE = 60.0  # a deadline, not a pause
 
 
 @dataclass(frozen=True)

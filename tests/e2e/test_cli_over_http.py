@@ -68,6 +68,7 @@ async def steered(far: Far, id_: str, failed: str, slow: str) -> None:
     assert "The failure of load was handled by alarm." in explained.out
     assert sorted(line.rpartition(" ")[2] for line in logs.out.splitlines()) == ["0", "1", "2", "3"]
     assert [step["state"] for step in json.loads(shown.out)["steps"]] == ["succeeded", "failed", "skipped", "succeeded"]
+    assert json.loads(shown.out)["trigger"] == {"kind": "api", "scheduled_for": None, "parent_id": None}
     assert (cancelled.out, retried.out) == (f"cancelled {slow}\n", f"retried {failed}\n")
     assert {job["type"] for job in json.loads(jobs.out)["jobs"]} == {"orders.load.v1"}
     assert len(workers.out.splitlines()) == 2

@@ -120,6 +120,7 @@ async def test_a_failed_run_is_told_retried_and_rerun(cli: Cli, worker: Running)
     assert failed.err.endswith(f"hint: windlass explain {id_} tells what happened to each step\n")
     shown, refused = await asyncio.gather(cli("runs", "show", id_), cli("runs", "cancel", id_))
     [row] = [line for line in shown.out.splitlines() if line.startswith("load ")]
+    assert ["trigger", "api"] in [line.split() for line in shown.out.splitlines()]
     assert row.split()[1:3] == ["failed", "1/1"]
     assert row.endswith("order 2 is broken")
     assert refused.err == f"error: run {id_} is failed and cannot be cancelled: only pending and running runs can be\n"

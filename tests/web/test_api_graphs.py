@@ -1,11 +1,13 @@
 """What pictures are drawn from, over real HTTP: graphs, timelines, callback addresses, previews."""
 
+from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.engine.playing import Player
+from tests.engine.playing import Fails, Player
 from tests.web.serving import data, fields, problem, served
 from windlass import Windlass
+from windlass.testing.clock import Clock
 
 ORDER: dict[str, Any] = {
     "name": "order",
@@ -96,3 +98,81 @@ async def test_a_preview_checks_and_publishes_nothing(app: Windlass) -> None:
     assert other["lines"][0].startswith("@@")
     assert other["warnings"] == ["task next runs workflow nobody, which is not deployed"]
     assert other["graph"]["edges"] == [{"from": "find", "to": "next", "on": "success"}]
+
+
+async def test_each_attempt_at_a_run_has_its_own_trail_and_times(database: str, clock: Clock) -> None:
+    tasks = {
+        "rest": {"sleep": "1h"},
+        "load": {"job": "load", "max_attempts": 1},
+        "tell": {"needs": ["load"], "job": "a"},
+        "each": {"parallel": 3, "job": "each", "max_attempts": 1},
+        "below": {"workflow": "inner"},
+    }
+    async with Windlass(database, clock=clock.now) as app, served(app) as http:
+        inner = {"deep": {"job": "deep", "max_attempts": 1}}
+        await http.post("/workflows", json={"name": "inner", "tasks": inner})
+        await http.post("/workflows", json={"name": "etl", "tasks": tasks})
+        run = data(await http.post("/workflows/etl/runs", json={}), 201)["run_id"]
+        player = await Player.hello(await app.open())
+        await player.play(dict.fromkeys(("load", "each", "deep"), Fails("no disk")))
+        clock.move(timedelta(hours=2))
+        await player.play()
+        alone = data(await http.get(f"/runs/{run}"))["attempts"]
+        data(await http.post(f"/runs/{run}/retry"))
+        await player.play()
+        told = data(await http.get(f"/runs/{run}"))["attempts"]
+        trail = data(await http.get(f"/runs/{run}/events"))
+        events = [data(await http.get(f"/runs/{run}/events", params={"attempt": n})) for n in (1, 2)]
+        page = (await http.get(f"/runs/{run}/events", params={"attempt": 1, "limit": 1})).json()
+        rest = data(await http.get(f"/runs/{run}/events", params={"attempt": 1, "after": page["next"]}))
+        spans = [data(await http.get(f"/runs/{run}/timeline", params={"attempt": n})) for n in (1, 2)]
+        for path in ("events", "timeline"):
+            assert fields(await http.get(f"/runs/{run}/{path}", params={"attempt": 3})) == ["attempt"]
+            assert fields(await http.get(f"/runs/{run}/{path}", params={"attempt": 0})) == ["attempt"]
+    assert [(one["attempt"], one["status"]) for one in alone] == [(1, "failed")]
+    assert [(one["attempt"], one["status"]) for one in told] == [(1, "failed"), (2, "completed")]
+    assert told[0]["began_at"] < told[0]["ended_at"] <= told[1]["began_at"] <= told[1]["ended_at"]
+    assert events[0] + events[1] == trail
+    assert page["data"] + rest == events[0]
+    assert [[one["event"] for one in half if one["task"] is None] for half in events] == [
+        ["running", "failed"],
+        ["retried", "running", "completed"],
+    ]
+    assert [(one["task"], one["kind"], one["failed"]) for one in spans[0]] == [
+        ("rest", "sleeping", False),
+        ("load", "queued", False),
+        ("load", "running", True),
+        ("each", "running", True),
+        ("below", "running", True),
+    ]
+    assert [(one["task"], one["attempt"], one["failed"]) for one in spans[1]] == [
+        ("load", 1, False),
+        ("load", 1, False),
+        ("tell", 1, False),
+        ("tell", 1, False),
+        ("each", None, False),
+        ("below", None, False),
+    ]
+
+
+async def test_a_run_below_is_told_with_its_progress(app: Windlass) -> None:
+    below = {
+        "name": "below",
+        "tasks": {"a": {"job": "a"}, "b": {"needs": ["a"], "if": "always()", "wait_for_webhook": True}},
+    }
+    async with served(app) as http:
+        await http.post("/workflows", json=below)
+        await http.post("/workflows", json={"name": "above", "tasks": {"sub": {"workflow": "below"}}})
+        run = data(await http.post("/workflows/above/runs", json={}), 201)["run_id"]
+        player = await Player.hello(await app.open())
+        await player.play()
+        task = data(await http.get(f"/runs/{run}"))["tasks"]["sub"]
+        child = data(await http.get(f"/runs/{task['child_run_id']}"))
+        events = data(await http.get(f"/runs/{child['id']}/events"))
+        await http.post(f"/runs/{child['id']}/cancel", json={})
+        await player.play()
+        ended = data(await http.get(f"/runs/{run}"))["tasks"]["sub"]["child"]
+    assert task["child"] == {"run_id": child["id"], "status": "running", "done": 1, "total": 2}
+    assert ended == {"run_id": child["id"], "status": "cancelled", "done": 2, "total": 2}
+    assert child["trigger"] == {"kind": "parent", "scheduled_for": None, "parent_id": run}
+    assert [one["event"] for one in events if one["task"] == "b"] == ["waiting"]  # as the stream has it

@@ -4,6 +4,7 @@ import asyncio
 import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 import httpx
@@ -283,3 +284,31 @@ async def test_a_run_below_another_is_told_with_both(app: Windlass) -> None:
         task = data(await http.get(f"/runs/{run}"))["tasks"]["sub"]
         child = data(await http.get(f"/runs/{task['child_run_id']}"))
     assert (task["type"], child["parent_run_id"], child["workflow"]) == ("workflow", run, "one")
+
+
+async def test_a_run_says_what_it_came_from(app: Windlass) -> None:
+    tick = "2030-01-01T06:00:00Z"
+    timed = {"name": "timed", "trigger": {"cron": "0 6 * * *"}, "tasks": ONE["tasks"]}
+    hooked = {"name": "hooked", "trigger": "webhook", "tasks": ONE["tasks"]}
+    async with served(app) as http, httpx.AsyncClient() as jobs:
+        await http.post("/workflows", json=ONE)
+        await http.post("/workflows", json=timed)
+        address = data(await http.post("/workflows", json=hooked), 201)["webhook_url"]
+        backfill = {"from": "2020-01-01T00:00:00Z", "to": "2020-01-02T00:00:00Z"}
+        data(await http.post("/schedules/timed/backfill", json=backfill))
+        server = http.base_url.copy_with(path="/")
+        headers = {"windlass-scheduled-for": tick, "idempotency-key": "schedule/1"}  # a sender cannot pretend
+        called = await http.post(str(server.join(urlsplit(address).path)), json={}, headers=headers)
+        shape = {"type": "chain", "steps": [{"type": "a.b", "args": []}, {"type": "a.c", "args": []}]}
+        composed = await jobs.post(str(server.join("/ojs/v1/workflows")), json=shape)
+        runs = {
+            "api": await start(http, idempotency_key=f"schedule/1/{tick}"),
+            "cron": data(await http.get("/runs", params={"workflow": "timed"}))[0]["id"],
+            "webhook": called.json()["data"]["run_id"],
+            "ojs": composed.json()["workflow"]["id"],
+        }
+        found = {kind: data(await http.get(f"/runs/{id_}"))["trigger"] for kind, id_ in runs.items()}
+    assert {kind: trigger["kind"] for kind, trigger in found.items()} == {kind: kind for kind in runs}
+    assert {kind: trigger["scheduled_for"] for kind, trigger in found.items() if trigger["scheduled_for"]} == {
+        "cron": "2020-01-01T06:00:00Z"
+    }

@@ -1,12 +1,13 @@
 /** The frame around every view: menu, search, whether what is shown is alive, light and dark, the keyboard. */
 import { Component, Suspense, useEffect, useRef, useState, type ReactNode } from "react";
 import { Link, Route, Switch, useLocation } from "wouter";
-import { useRefused } from "./api/client";
+import { api, Problem, useRefused } from "./api/client";
 import { KeyForm } from "./parts/KeyForm";
 import { Empty, Trouble } from "./parts/Feedback";
 import { Help, useKeyboard } from "./parts/keyboard";
 import { Pulse } from "./parts/Pulse";
 import { ThemeButton } from "./parts/theme";
+import { isId } from "./parts/words";
 import { MENU, VIEWS } from "./views";
 
 export function App() {
@@ -14,6 +15,9 @@ export function App() {
   const search = useRef<HTMLInputElement>(null);
   const [place] = useLocation();
   useKeyboard({ help: () => setHelp(true), search: () => search.current?.focus() });
+  useEffect(() => {
+    document.querySelector(".side [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" }); // on a phone the menu scrolls
+  }, [place]);
   const refused = useRefused();
   return (
     <>
@@ -86,19 +90,29 @@ function Titled({ title, detail, children }: { title: string; detail: string | u
 
 function Search({ field }: { field: React.RefObject<HTMLInputElement | null> }) {
   const [, go] = useLocation();
-  const look = (event: React.FormEvent) => {
+  const look = async (event: React.FormEvent) => {
     event.preventDefault();
     const text = field.current?.value.trim() ?? "";
     if (!text) return;
-    go(/^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$/i.test(text) ? `/runs/${text}` : `/runs?text=${encodeURIComponent(text)}`);
     field.current?.blur();
+    go(isId(text) ? `/${await nounOf(text)}/${text}` : `/runs?text=${encodeURIComponent(text)}`);
   };
   return (
-    <form className="search" role="search" onSubmit={look}>
-      <input ref={field} type="search" placeholder="Find runs: id, workflow, label" aria-label="Find runs" />
+    <form className="search" role="search" onSubmit={(event) => void look(event)}>
+      <input ref={field} type="search" placeholder="Find runs: id, workflow, label; jobs: id" aria-label="Find runs and jobs" />
       <kbd aria-hidden>/</kbd>
     </form>
   );
+}
+
+/** Ids do not tell what they belong to: what is no run is a job. */
+async function nounOf(id: string): Promise<string> {
+  try {
+    await api.GET("/api/v1/runs/{run_id}", { params: { path: { run_id: id } } });
+  } catch (error) {
+    if (error instanceof Problem && error.status === 404) return "jobs";
+  }
+  return "runs";
 }
 
 function isAt(place: string, path: string): boolean {

@@ -83,7 +83,8 @@ class RemoteRun:
         ]
         fields = _fields(run)
         head = {name: fields.pop(name) for name in ("id", "workflow", "version", "state", "letters")}
-        return {**head, "input": run.input, **fields, "output": await self._output()}, events
+        came = {"trigger": asdict(run.trigger)} if run.trigger else {}
+        return {**head, "input": run.input, **fields, **came, "output": await self._output()}, events
 
     async def lines(
         self, *, step: str | None, index: int | None, attempt: int | None, follow: bool

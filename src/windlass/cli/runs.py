@@ -78,7 +78,8 @@ def show(id_: Id, json: Json = False) -> None:
         show_json({**fields, "steps": [{**step.more, **_step_fields(step)} for step in seen.steps], "events": events})
         return
     shown = {name: value for name, value in fields.items() if name not in HIDDEN}
-    show_fields({**shown, "duration": _time(seen.took), "rounds": row["round"] + 1})
+    told = {"trigger": _origin(row["trigger"])} if row.get("trigger") else {}
+    show_fields({**shown, **told, "duration": _time(seen.took), "rounds": row["round"] + 1})
     say("\nsteps", "bold")
     show_table(STEP_COLUMNS, map(_step, seen.steps))
     say("\nevents", "bold")
@@ -164,6 +165,12 @@ def _row(run: dict[str, Any]) -> list[object]:
     progress = "/".join(map(str, counts))
     names = [run["id"], run["workflow"], run["version"], run["state"].value, progress, run["created_at"]]
     return [*names, _time(run["duration"])]
+
+
+def _origin(trigger: Row) -> str:
+    """cron, for its tick; parent, and which run; else the kind says all."""
+    more = trigger["scheduled_for"] or trigger["parent_id"]
+    return f"{trigger['kind']} {cell(more)}" if more else str(trigger["kind"])
 
 
 def _step(step: SeenStep) -> list[object]:

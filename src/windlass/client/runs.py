@@ -69,9 +69,11 @@ class Runs(Group[W]):
         return Call("GET", f"{RUN}/output", lambda answer: answer["data"], {"run_id": run_id})
 
     @upwards
-    def events(self, run_id: str, *, after: int | None = None, limit: int | None = None) -> Call[Page[RunEvent]]:
-        """The trail, oldest first."""
-        return page(RunEvent, f"{RUN}/events", {"run_id": run_id}, after=after, limit=limit)
+    def events(
+        self, run_id: str, *, attempt: int | None = None, after: int | None = None, limit: int | None = None
+    ) -> Call[Page[RunEvent]]:
+        """The trail, oldest first; of a run that was retried or rerun, all of it or that of one attempt."""
+        return page(RunEvent, f"{RUN}/events", {"run_id": run_id}, attempt=attempt, after=after, limit=limit)
 
     @operation
     def explain(self, run_id: str) -> Call[Explanation]:
@@ -112,9 +114,9 @@ class Runs(Group[W]):
         return one(Graph, "GET", f"{RUN}/graph", {"run_id": run_id})
 
     @upwards
-    def timeline(self, run_id: str) -> Call[Page[Span]]:
-        """When its tasks were queued, running, in backoff, sleeping or waiting."""
-        return page(Span, f"{RUN}/timeline", {"run_id": run_id})
+    def timeline(self, run_id: str, *, attempt: int | None = None) -> Call[Page[Span]]:
+        """When its tasks were queued, running, in backoff, sleeping or waiting; in all attempts or in one."""
+        return page(Span, f"{RUN}/timeline", {"run_id": run_id}, attempt=attempt)
 
     @streaming
     def stream(self, run_id: str, *, after: str | None = None) -> Call[None]:

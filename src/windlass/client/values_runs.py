@@ -18,6 +18,16 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Child:
+    """The run below a task: so many of its tasks have ended, of all."""
+
+    run_id: str
+    status: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """What became of a task."""
 
@@ -36,6 +46,7 @@ class Task:
     wake_at: datetime | None = None
     worker: str | None = None
     child_run_id: str | None = None
+    child: Child | None = None
     instances: Counts | None = None
 
 
@@ -82,6 +93,25 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Trigger:
+    """What a run came from."""
+
+    kind: str  # api, cron, webhook, parent or ojs
+    scheduled_for: datetime | None = None
+    parent_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """A run is begun once, and once more with each retry and rerun."""
+
+    attempt: int
+    status: str
+    began_at: datetime
+    ended_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunDetail(Run):
     """A run with what became of each task."""
 
@@ -89,6 +119,8 @@ class RunDetail(Run):
     input: Any
     reason: str | None
     cursor: str | None  # where a stream goes on after this look
+    trigger: Trigger
+    attempts: list[Attempt]
     tasks: dict[str, Task]
 
     @property
@@ -173,3 +205,4 @@ class Span:
     attempt: int | None
     began_at: datetime
     ended_at: datetime | None
+    failed: bool = False  # what was begun came to nothing

@@ -13,7 +13,7 @@ from enum import StrEnum
 from windlass.core.account import Account, StepAccount
 from windlass.core.rounds import Round
 from windlass.core.run import Letter
-from windlass.core.step import HookAction, SleepAction
+from windlass.core.step import ChildAction, HookAction, SleepAction, Step
 
 REOPENED = "reopened"
 HANDED_BACK = "handed back"
@@ -64,10 +64,27 @@ def timeline(account: Account, moves: Iterable[Move]) -> list[Span]:
     ]
 
 
-def during(spans: Iterable[Span], round_: Round) -> list[Span]:
-    """Those that began in a round."""
+def is_several(step: Step) -> bool:
+    """Its work is that of many jobs, or of other runs."""
+    return step.fan_out is not None or isinstance(step.action, ChildAction)
+
+
+def during(account: Account, round_: Round, moves: Iterable[Move], together: Iterable[Span]) -> list[Span]:
+    """Of one round. What is several at a time may have been done in part before: `together` is what was done then."""
     until = round_.left_at
-    return [span for span in spans if round_.began_at <= span.began_at and (until is None or span.began_at < until)]
+    alone = [
+        span
+        for span in timeline(account, moves)
+        if round_.began_at <= span.began_at
+        and (until is None or span.began_at < until)
+        and not is_several(account.steps[span.step].step)
+    ]
+    return sorted([*alone, *(_still(account, span, until) for span in together)], key=lambda span: span.step)
+
+
+def _still(account: Account, span: Span, until: datetime | None) -> Span:
+    goes_on = until is None and account.steps[span.step].letter is Letter.ACTIVE
+    return replace(span, ended_at=None) if goes_on else span
 
 
 def _whole(number: int, step: StepAccount) -> Iterator[Span]:
@@ -90,6 +107,7 @@ def _worked(trail: Sequence[Move], now: datetime) -> Iterator[Span]:
         until = following.at if following is not None else None
         match move.word:
             case "created":
+                attempt = 1
                 yield Span(move.step, SpanKind.QUEUED, attempt, move.at, until)
             case "leased" | "started":
                 attempt = move.attempt or attempt

@@ -19,7 +19,7 @@ from windlass.store import events as event_store
 from windlass.store import jobs as store
 from windlass.store.events import LinePlace
 from windlass.store.jobs import Filter
-from windlass.store.pool import UNSTORABLE, Connection, translated
+from windlass.store.pool import TAKEN, UNSTORABLE, Connection, translated
 from windlass.store.rows import FAR, Event, Job, LogLine
 
 __all__ = ["Event", "Job", "LinePlace", "LogLine", "Page", "Recorded"]
@@ -214,12 +214,13 @@ async def insert(conn: Connection, unit: Unit, rows: Sequence[store.NewRow]) -> 
         return await store.insert(conn, rows, org=unit.org, actor=unit.actor)
     except UNSTORABLE as error:
         raise Invalid(f"Postgres cannot store this: {error}") from None
+    except TAKEN as error:
+        id_ = next((row[0] for row in rows if str(row[0]) in str(error.detail)), None)
+        raise Duplicate(f"there is a job {id_} already", existing=id_) from None
 
 
 async def _insert(conn: Connection, unit: Unit, rows: Sequence[store.NewRow]) -> Recorded:
     born = await insert(conn, unit, rows)
-    if taken := [row[0] for row in rows if row[0] not in born and row[10] is None]:
-        raise Duplicate(f"there is a job {taken[0]} already", existing=taken[0])
     keys = [row[10] for row in rows if row[0] not in born]
     known = await store.find_keys(conn, keys) if keys else {}
     if gone := [key for key in keys if key not in known]:

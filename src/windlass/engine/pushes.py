@@ -117,8 +117,6 @@ def _in_place_of(kept: Kept, spec: JobSpec) -> JobSpec:
 
 async def _insert(conn: Connection, unit: Unit, rows: Sequence[NewRow], specs: Sequence[JobSpec]) -> list[Pushed]:
     born = await jobs.insert(conn, unit, rows)
-    if missing := [row[0] for row in rows if row[0] not in born]:
-        raise Duplicate(f"there is a job {missing[0]} already", existing=missing[0])
     return [Pushed(_job(row, spec, born[row[0]])) for row, spec in zip(rows, specs, strict=True)]
 
 

@@ -4,7 +4,7 @@ from uuid import UUID
 
 from windlass.core.account import Account
 from windlass.core.rounds import of_number
-from windlass.core.timeline import Span, during, timeline
+from windlass.core.timeline import Span, during, is_several, timeline
 from windlass.engine import accounts
 from windlass.engine.unit import Unit
 from windlass.store import timelines as store
@@ -16,8 +16,11 @@ async def of_run(unit: Unit, id_: UUID, *, attempt: int | None = None) -> tuple[
     """Of all its rounds, or of one of them."""
     account = await accounts.account(unit, id_)
     asked = None if attempt is None else of_number(account.rounds, attempt)
-    plain = [n for n, step in enumerate(account.steps) if step.fan is None and step.job is not None]
-    async with unit.once() as conn:
+    several = [n for n, step in enumerate(account.steps) if is_several(step.step)]
+    plain = [n for n in range(len(account.steps)) if n not in several]
+    async with unit.begin() as conn:
         moves = await store.moves(conn, id_, plain, limit=MOST_MOVES) if plain else []
-    spans = timeline(account, moves)
-    return account, spans if asked is None else during(spans, asked)
+        if asked is None or len(account.rounds) == 1:
+            return account, timeline(account, moves)
+        together = await store.together(conn, id_, several, asked) if several else []
+    return account, during(account, asked, moves, together)

@@ -44,6 +44,7 @@ GONE = (
 )
 MISCOUNTED = "arguments for this query"  # a defect of ours, though the driver files it with lost connections
 
+TAKEN = asyncpg.UniqueViolationError  # somebody has the id that was given
 # Postgres or the driver cannot store what we said; saying it again will not help.
 UNSTORABLE = (asyncpg.DataError, asyncpg.exceptions.ProgramLimitExceededError, UnicodeEncodeError)
 

@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from datetime import timedelta
 from uuid import UUID
 
-from windlass.core.timeline import Move
+from windlass.core.rounds import Round
+from windlass.core.timeline import Move, Span, SpanKind
 from windlass.store.pool import Connection
 from windlass.store.queries import sql
 
 _MOVES = sql("timelines", "moves")
+_TOGETHER = sql("timelines", "together")
 
 
 async def moves(conn: Connection, run: UUID, steps: Sequence[int], *, limit: int) -> list[Move]:
@@ -17,3 +19,9 @@ async def moves(conn: Connection, run: UUID, steps: Sequence[int], *, limit: int
         Move(step, word, attempt, at, reason, None if delay is None else timedelta(seconds=delay))
         for step, word, attempt, at, reason, delay in rows
     ]
+
+
+async def together(conn: Connection, run: UUID, steps: Sequence[int], round_: Round) -> list[Span]:
+    """One span for all copies of a step, and for the runs below it; those below are found by themselves."""
+    rows = await conn.fetch(_TOGETHER, run, list(steps), round_.began_at, round_.left_at, round_.number - 1)
+    return [Span(step, SpanKind.RUNNING, None, began, ended, failed) for step, began, ended, failed in rows]

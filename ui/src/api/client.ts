@@ -9,6 +9,7 @@ export type RunDetail = Schemas["RunDetail"];
 export type Task = Schemas["Task"];
 export type Graph = Schemas["Graph"];
 export type Span = Schemas["Span"];
+export type Attempt = Schemas["Attempt"];
 export type RunState = Schemas["RunState"];
 export type TaskStatus = Schemas["TaskStatus"];
 

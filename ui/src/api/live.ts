@@ -10,7 +10,7 @@ import { Parser, type Message } from "./sse";
 export type Pulse = "connecting" | "live" | "asking" | "lost";
 
 const FIRST_WAIT = 500;
-const LONGEST_WAIT = 10_000;
+const LONGEST_WAIT = 5_000;
 const ASK_EVERY = 3_000;
 const SILENCE = 45_000; // the server says something every 15 s
 const listeners = new Set<() => void>();

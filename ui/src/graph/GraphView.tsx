@@ -130,7 +130,7 @@ function sameTask(one: Task | null, other: Task | null): boolean {
     one.status === other.status &&
     one.attempt === other.attempt &&
     one.duration_ms === other.duration_ms &&
-    JSON.stringify(one.instances) === JSON.stringify(other.instances)
+    JSON.stringify([one.instances, one.child]) === JSON.stringify([other.instances, other.child])
   );
 }
 

@@ -41,7 +41,7 @@ export const TaskNode = memo(function TaskNode({ data }: NodeProps<TaskNodeType>
           <span className="task-does">{task.does}</span>
         )}
       </div>
-      {task.fan_out && <Progress task={task} found={found} />}
+      {task.fan_out ? <Progress task={task} found={found} /> : task.child && <Below task={task} child={found?.child} />}
       <Handle type="source" position={direction === "LR" ? Position.Right : Position.Bottom} isConnectable={false} />
     </div>
   );
@@ -51,6 +51,23 @@ export const TaskNode = memo(function TaskNode({ data }: NodeProps<TaskNodeType>
 function Length({ found }: { found: Task }) {
   if (found.started_at && !found.finished_at && !ENDED.has(found.status)) return <Took from={found.started_at} to={null} />;
   return <span className="num">{found.duration_ms === null || found.duration_ms === undefined ? "" : span(found.duration_ms)}</span>;
+}
+
+/** The run below: how far it is. */
+function Below({ task, child }: { task: Graph["tasks"][number]; child: Task["child"] }) {
+  if (!child) return <div className="task-fan">runs {task.child}</div>;
+  const { tone, word } = look(child.status);
+  return (
+    <div className="task-fan" title={`${task.child}: ${word}, ${child.done} of ${child.total} tasks have ended`} data-child={child.status}>
+      <StateIcon state={child.status} />
+      <span className="bar" aria-hidden>
+        <i className={`tone-${tone}`} style={{ width: `${child.total ? (100 * child.done) / child.total : 100}%` }} />
+      </span>
+      <span className="num">
+        {child.done}/{child.total}
+      </span>
+    </div>
+  );
 }
 
 function Progress({ task, found }: { task: Graph["tasks"][number]; found: Task | null }) {

@@ -62,7 +62,7 @@ function laidOut(graph: Graph, direction: Direction): Map<string, Box> {
   const dense = graph.tasks.length > MANY;
   drawing.setGraph({ rankdir: direction, nodesep: dense ? 14 : 26, ranksep: GAP, ranker: dense ? "tight-tree" : "network-simplex", marginx: 12, marginy: 12 });
   drawing.setDefaultEdgeLabel(() => ({}));
-  for (const task of graph.tasks) drawing.setNode(task.name, { width: WIDTH, height: task.fan_out ? FAN_HEIGHT : HEIGHT });
+  for (const task of graph.tasks) drawing.setNode(task.name, { width: WIDTH, height: task.fan_out || task.child ? FAN_HEIGHT : HEIGHT });
   graph.edges.forEach((edge, n) => drawing.setEdge(edge.from, edge.to, {}, String(n)));
   dagre.layout(drawing);
   const boxes = new Map<string, Box>();

@@ -1,5 +1,5 @@
-/** The browser's own dialog: focus is kept inside, Escape closes it. */
-import { useEffect, useRef, type ReactNode } from "react";
+/** The browser's own dialog: focus is kept inside and goes back where it was, Escape closes it. */
+import { useLayoutEffect, useRef, type ReactNode } from "react";
 
 interface Props {
   title: string;
@@ -10,7 +10,8 @@ interface Props {
 
 export function Dialog({ title, onClose, children, wide = false }: Props) {
   const ref = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
+    // closed while it is still in the page: then the focus goes back to where it was
     const dialog = ref.current;
     if (dialog && !dialog.open) dialog.showModal();
     return () => dialog?.close();

@@ -6,11 +6,11 @@ export interface Tab {
   title: string;
 }
 
-export function Tabs({ base, tabs, chosen, label }: { base: string; tabs: Tab[]; chosen: string; label: string }) {
+export function Tabs({ base, tabs, chosen, label, query = "" }: { base: string; tabs: Tab[]; chosen: string; label: string; query?: string }) {
   return (
     <nav className="tabs" aria-label={label}>
       {tabs.map((tab, n) => (
-        <Link key={tab.name} href={n === 0 ? base : `${base}/${tab.name}`} aria-current={tab.name === chosen ? "page" : undefined}>
+        <Link key={tab.name} href={`${n === 0 ? base : `${base}/${tab.name}`}${query}`} aria-current={tab.name === chosen ? "page" : undefined}>
           {tab.title}
         </Link>
       ))}

@@ -1,5 +1,5 @@
 /** The keyboard: `/` to search, `g` and a letter to go somewhere, `?` for help. Silent while somebody types. */
-import { useEffect } from "react";
+import { useEffect, useRef } from "react";
 import { useLocation } from "wouter";
 import { MENU } from "../views";
 import { Dialog } from "./Dialog";
@@ -8,13 +8,13 @@ const PATIENCE = 1500; // after g
 
 export function useKeyboard(on: { help: () => void; search: () => void }) {
   const [, go] = useLocation();
+  const since = useRef(-Infinity); // when g was pressed
   useEffect(() => {
-    let since = 0;
     const pressed = (event: KeyboardEvent) => {
       const target = event.target as HTMLElement;
       if (event.ctrlKey || event.metaKey || event.altKey || target.closest("input, textarea, select, dialog, [contenteditable]")) return;
-      const goes = event.timeStamp - since < PATIENCE ? MENU.find((view) => view.letter === event.key) : undefined;
-      since = event.key === "g" ? event.timeStamp : 0;
+      const goes = event.timeStamp - since.current < PATIENCE ? MENU.find((view) => view.letter === event.key) : undefined;
+      since.current = event.key === "g" ? event.timeStamp : -Infinity;
       if (goes) go(goes.path);
       else if (event.key === "/") on.search();
       else if (event.key === "?") on.help();
@@ -28,7 +28,7 @@ export function useKeyboard(on: { help: () => void; search: () => void }) {
 
 export function Help({ onClose }: { onClose: () => void }) {
   const keys: [string[], string][] = [
-    [["/"], "find runs"],
+    [["/"], "find runs and jobs"],
     ...MENU.map((view): [string[], string] => [["g", view.letter ?? ""], view.title]),
     [["Esc"], "close what is open"],
     [["?"], "this help"],

@@ -2,13 +2,13 @@
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { cleanup, fireEvent, render, screen } from "@testing-library/react";
 import { afterEach, describe, expect, it } from "vitest";
-import type { RunDetail, Schemas } from "../api/client";
+import type { Attempt, RunDetail, Schemas, Span } from "../api/client";
 import { parseJson } from "../parts/Editor";
 import { State } from "../parts/State";
 import { relative, span } from "../parts/words";
 import { query, read, which, write } from "./runs/filters";
-import { patched } from "./run/queries";
-import { ticks } from "./run/Timeline";
+import { patched, pick, within } from "./run/queries";
+import { became, ticks } from "./run/Timeline";
 import { inputs, Trigger } from "./workflow/Trigger";
 
 afterEach(cleanup);
@@ -84,6 +84,31 @@ describe("news of a run", () => {
 
   it("about a task that is not there changes nothing", () => {
     expect(patched(run, { event: "success", task: "z", status: "success" })).toBe(run);
+  });
+});
+
+describe("an attempt at a run", () => {
+  const attempts = [
+    { attempt: 1, status: "failed", began_at: "2030-01-01T12:00:00Z", ended_at: "2030-01-01T12:01:00Z" },
+    { attempt: 2, status: "completed", began_at: "2030-01-01T13:00:00Z", ended_at: "2030-01-01T13:01:00Z" },
+  ] as Attempt[];
+
+  it("has what happened from its beginning to that of the next one", () => {
+    const moments = ["2030-01-01T12:00:30Z", "2030-01-01T13:00:00Z"];
+    expect(["1", "2", null].map((asked) => moments.map((at) => within(pick(attempts, asked), at)))).toEqual([
+      [true, false],
+      [false, true],
+      [true, true],
+    ]);
+  });
+
+  it("can be picked only where there are several, and only if there is such a one", () => {
+    expect([pick(attempts.slice(0, 1), "1"), pick(attempts, "3"), pick(attempts, "x")]).toEqual([null, null, null]);
+  });
+
+  it("tells what became of a task by the last thing that it did", () => {
+    const span = { kind: "running", ended_at: "2030-01-01T12:00:30Z", failed: false } as Span;
+    expect([became([]), became([{ ...span, failed: true }, span]), became([span, { ...span, failed: true }])]).toEqual([undefined, "success", "failed"]);
   });
 });
 

@@ -6,3 +6,14 @@ select j.step, e.event_type, e.attempt, e.created_at, e.data ->> 'reason', (e.da
   from workflow.workflow_run j join workflow.workflow_event e on e.workflow_id = j.id
  where j.run_id = $1 and j.step = any($2::int[]) and e.event_type <> 'heartbeat'
  order by e.id limit $3
+
+-- name: together
+-- What the copies of these steps did between two moments, and the runs below them that a round started: one line a step.
+select j.step, min(e.created_at), max(e.created_at), bool_or(e.event_type = 'failed')
+  from workflow.workflow_run j join workflow.workflow_event e on e.workflow_id = j.id
+ where j.run_id = $1 and j.step = any($2::int[]) and e.event_type <> 'heartbeat'
+   and e.created_at >= $3 and ($4::timestamptz is null or e.created_at < $4)
+ group by j.step
+union all
+select r.parent_step, min(r.created_at), coalesce(max(r.finished_at), min(r.created_at)), bool_or(r.state in ('failed', 'timeout'))
+  from windlass.run r where r.parent_id = $1 and r.parent_round = $5 group by r.parent_step

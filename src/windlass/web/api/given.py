@@ -5,12 +5,13 @@ from collections.abc import Iterator
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import Depends, Path, Request
+from fastapi import Depends, Path, Query, Request
 
 from windlass.app import Windlass
 from windlass.engine import runs, workflows
 from windlass.engine.unit import Unit
 from windlass.errors import Invalid, NotFound
+from windlass.web.api.paging import MAX_INT
 
 MAX_SHOWN = 100
 
@@ -51,6 +52,9 @@ async def _run_id(run_id: RunText) -> UUID:
 
 
 RunId = Annotated[UUID, Depends(_run_id)]
+RunAttempt = Annotated[
+    int | None, Query(ge=1, le=MAX_INT, description="Of a run that was retried or rerun: only this attempt of it.")
+]
 
 
 async def belongs(unit: Open, ref: Ref, run_id: RunId) -> None:

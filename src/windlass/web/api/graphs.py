@@ -15,7 +15,7 @@ from windlass.core.step import Condition, Join, Step
 from windlass.core.timeline import SpanKind
 from windlass.core.workflow import Workflow
 from windlass.engine import hooks, runs, timelines, workflows
-from windlass.web.api.given import Name, Open, RunId, naming_a_task
+from windlass.web.api.given import Name, Open, RunAttempt, RunId, naming_a_task
 from windlass.web.api.paging import MAX_INT
 from windlass.web.api.schemas import Data, Listing, Shown, told
 from windlass.web.api.tasks import TaskName
@@ -66,6 +66,7 @@ class Span(Shown):
     attempt: int | None
     began_at: datetime
     ended_at: datetime | None
+    failed: bool = Field(description="What was begun came to nothing.")
 
 
 class Callback(Shown):
@@ -86,14 +87,21 @@ async def graph_of_run(unit: Open, run_id: RunId) -> Data[Graph]:
     return Data[Graph](data=graph_of(await runs.definition(unit, run_id)))
 
 
-@router.get("/timeline", summary="See when the tasks of a run did what", responses=told(404))
-async def timeline(unit: Open, run_id: RunId) -> Listing[Span]:
+@router.get("/timeline", summary="See when the tasks of a run did what", responses=told(404, 422))
+async def timeline(unit: Open, run_id: RunId, attempt: RunAttempt = None) -> Listing[Span]:
     """In the order of the definition: queued, running, backoff, sleeping, waiting; a fanned-out task as one span."""
-    account, found = await timelines.of_run(unit, run_id)
+    account, found = await timelines.of_run(unit, run_id, attempt=attempt)
     names = [step.step.name for step in account.steps]
     spans = [
-        Span(task=names[s.step], kind=s.kind, attempt=s.attempt, began_at=s.began_at, ended_at=s.ended_at)
-        for s in found
+        Span(
+            task=names[span.step],
+            kind=span.kind,
+            attempt=span.attempt,
+            began_at=span.began_at,
+            ended_at=span.ended_at,
+            failed=span.failed,
+        )
+        for span in found
     ]
     return Listing[Span](data=spans)
 

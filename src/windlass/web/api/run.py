@@ -9,7 +9,7 @@ from windlass.core.document import PAYLOAD_LIMIT
 from windlass.engine import accounts, runs
 from windlass.web.api import bodies
 from windlass.web.api import schemas_runs as schemas
-from windlass.web.api.given import Open, RunId, naming_a_task
+from windlass.web.api.given import Open, RunAttempt, RunId, naming_a_task
 from windlass.web.api.outputs import plain
 from windlass.web.api.paging import MAX_BIGINT, MAX_INT, Limit
 from windlass.web.api.schemas import Data, Listing, told
@@ -41,13 +41,14 @@ async def get(unit: Open, run_id: RunId) -> Data[RunDetail]:
 async def events(
     unit: Open,
     run_id: RunId,
+    attempt: RunAttempt = None,
     after: Annotated[int, Query(ge=0, le=MAX_BIGINT, description="Go on after this event.")] = 0,
     limit: Limit = 100,
 ) -> Listing[Event]:
     """The trail, oldest first: what the run and its tasks became, and why."""
-    found = await runs.events(unit, run_id, after=after, limit=limit)
+    found = await runs.events(unit, run_id, attempt=attempt, after=after, limit=limit)
     next_ = str(found[-1][1].id) if len(found) == limit else None
-    return Listing[Event](data=[schemas.event(name, row) for name, row in found], next=next_)
+    return Listing[Event](data=[schemas.event(step, row) for step, row in found], next=next_)
 
 
 @router.get("/{run_id}/explain", summary="Explain a run", responses=told(404))

@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from windlass.core.run import WORDS, Fan, Letter
+from windlass.core.run import Fan, Letter
 from windlass.engine.live import Batch, Told
 from windlass.web.api import words
 from windlass.web.api.schemas_tasks import counts
@@ -77,10 +77,8 @@ def _of_job(told: Told) -> dict[str, Any]:
 
 def _word(told: Told) -> str:
     line = told.line
-    if not line.of_job and told.step is not None and line.word == WORDS[Letter.ACTIVE]:
-        return words.task_status(Letter.ACTIVE, told.step.action)
     if not line.of_job:
-        return words.event_word(line.word, of_task=line.step is not None, code=line.code)
+        return words.event_word(line.word, told.step.action if told.step is not None else None, line.code)
     if line.word == "retried" and line.data.get("reason") == REOPENED:
         return words.HAPPENINGS["created"]
     return words.HAPPENINGS[line.word]

@@ -7,7 +7,9 @@ from pydantic import ConfigDict, Field
 
 from windlass.core.account import Account
 from windlass.core.explanation import Explanation as Told
+from windlass.core.origin import Origin, OriginKind
 from windlass.core.run import Letter, RunState
+from windlass.core.step import Step
 from windlass.engine.run_batches import MOST_COUNTED, Steered
 from windlass.engine.runs import RunEvent, RunRow
 from windlass.web.api import words
@@ -35,6 +37,13 @@ LINE: dict[str, Any] = {
     "idempotency_key": None,
     "parent_run_id": None,
     "retried": 0,
+}
+TRIGGER: dict[str, Any] = {"kind": "api", "scheduled_for": None, "parent_id": None}
+FIRST: dict[str, Any] = {
+    "attempt": 1,
+    "status": "completed",
+    "began_at": "2026-02-22T10:05:00Z",
+    "ended_at": "2026-02-22T10:05:03Z",
 }
 CHARGE: dict[str, Any] = {
     "status": "success",
@@ -82,6 +91,24 @@ class Run(Shown):
     retried: int = Field(description="How often it was retried or rerun.")
 
 
+class Trigger(Shown):
+    """What a run came from: a request for it (`api`), the clock, a call of its workflow's address, another run, or the
+    Open Job Spec."""
+
+    kind: OriginKind
+    scheduled_for: datetime | None = Field(default=None, description="The tick, if it was the clock.")
+    parent_id: str | None = Field(default=None, description="The run above, if it was another run.")
+
+
+class Attempt(Shown):
+    """A run is begun once, and once more with each retry and rerun. No end: it goes on."""
+
+    attempt: int
+    status: RunState
+    began_at: datetime
+    ended_at: datetime | None
+
+
 class RunDetail(Run):
     """A run with what became of each task."""
 
@@ -90,7 +117,7 @@ class RunDetail(Run):
             "examples": [
                 LINE
                 | {"duration_ms": 3000, "input": {"order_id": 123}, "reason": None, "cursor": "7312+0"}
-                | {"tasks": {"charge": CHARGE}}
+                | {"trigger": TRIGGER, "attempts": [FIRST], "tasks": {"charge": CHARGE}}
             ]
         }
     )
@@ -99,6 +126,8 @@ class RunDetail(Run):
     input: Any
     reason: str | None = Field(description="Why it was cancelled or ended early.")
     cursor: str | None = Field(default=None, description="What happens from here on: `/stream?after=` this.")
+    trigger: Trigger
+    attempts: list[Attempt] = Field(description="The first one first; `?attempt=` asks for the events of one.")
     tasks: dict[str, Task] = Field(description="By name, in the order of the definition.")
 
 
@@ -197,11 +226,11 @@ def waited(account: Account, output: Any) -> WaitedRun:
     return WaitedRun(**_detail(account), run_id=str(account.id), output=output)
 
 
-def event(name: str | None, row: RunEvent) -> Event:
+def event(step: Step | None, row: RunEvent) -> Event:
     return Event(
         id=str(row.id),
-        task=name,
-        event=words.event_word(row.word, of_task=name is not None, code=row.code),
+        task=step.name if step else None,
+        event=words.event_word(row.word, step.action if step else None, row.code),
         code=row.code,
         reason=row.reason,
         actor=row.actor,
@@ -247,8 +276,18 @@ def _detail(account: Account) -> dict[str, Any]:
         "input": account.input,
         "reason": account.reason,
         "cursor": account.cursor,
+        "trigger": _trigger(account.trigger),
+        "attempts": [
+            Attempt(attempt=one.number, status=one.state, began_at=one.began_at, ended_at=one.ended_at)
+            for one in account.rounds
+        ],
         "tasks": {step.step.name: task(step, account.now) for step in account.steps},
     }
+
+
+def _trigger(told: Origin) -> Trigger:
+    above = str(told.parent_id) if told.parent_id else None
+    return Trigger(kind=told.kind, scheduled_for=told.scheduled_for, parent_id=above)
 
 
 def _counts(letters: str) -> dict[str, int]:

@@ -5,9 +5,9 @@ from typing import Any
 
 from pydantic import ConfigDict, Field
 
-from windlass.core.account import StepAccount
+from windlass.core.account import BelowAccount, StepAccount
 from windlass.core.remark import remark
-from windlass.core.run import OPEN, Fan, Letter
+from windlass.core.run import OPEN, Fan, Letter, RunState
 from windlass.core.step import HookAction, SleepAction
 from windlass.engine.accounts import RunLine
 from windlass.engine.runs import Instance as InstanceRow
@@ -25,6 +25,15 @@ class Counts(Shown):
     success: int
     failed: int
     cancelled: int
+
+
+class Child(Shown):
+    """A run below: so many of its tasks have ended, of all."""
+
+    run_id: str
+    status: RunState
+    done: int
+    total: int
 
 
 class Task(Shown):
@@ -45,6 +54,7 @@ class Task(Shown):
     wake_at: datetime | None = Field(default=None, description="When it will go on, or stop waiting.")
     worker: str | None = None
     child_run_id: str | None = Field(default=None, description="The run it started that is most worth a look.")
+    child: Child | None = Field(default=None, description="How that run stands.")
     instances: Counts | None = Field(default=None, description="Of a fanned-out task.")
 
 
@@ -170,8 +180,13 @@ def _fields(step: StepAccount, now: datetime) -> dict[str, Any]:
         "wake_at": step.wakes_at,
         "worker": job.worker if job else None,
         "child_run_id": str(step.below.id) if step.below else None,
+        "child": _child(step.below) if step.below else None,
         "instances": counts(step.fan) if step.fan else None,
     }
+
+
+def _child(below: BelowAccount) -> Child:
+    return Child(run_id=str(below.id), status=below.state, done=below.done, total=below.total)
 
 
 def _began(step: StepAccount) -> datetime | None:

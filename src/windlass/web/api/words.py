@@ -88,7 +88,7 @@ HAPPENINGS: Mapping[str, str] = {
 }
 
 _ACTIVE: Mapping[type[Action], TaskStatus] = {SleepAction: TaskStatus.SLEEPING, HookAction: TaskStatus.WAITING}
-_EVENTS: Mapping[str, str] = {WORDS[letter]: word.value for letter, word in LETTERS.items()}
+_LETTERS: Mapping[str, Letter] = {word: letter for letter, word in WORDS.items()}
 
 
 def run_states(words: Iterable[str]) -> list[str]:
@@ -126,10 +126,7 @@ def task_status(letter: Letter, action: Action, code: str | None = None) -> Task
     return LETTERS[letter]
 
 
-def event_word(word: str, *, of_task: bool, code: str | None = None) -> str:
-    """What a line of the trail says: a status of the run or of a task, or what was done to the run."""
-    if not of_task:
-        return word
-    if word == WORDS[Letter.FAILED] and code == NEVER_BEGAN:
-        return TaskStatus.TEMPLATE_ERROR
-    return _EVENTS.get(word, word)
+def event_word(word: str, action: Action | None, code: str | None = None) -> str:
+    """What a line of the trail says: a status of a task, by what it does; or, of the run itself, what became of it."""
+    letter = None if action is None else _LETTERS.get(word)
+    return word if action is None or letter is None else task_status(letter, action, code).value

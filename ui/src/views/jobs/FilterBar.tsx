@@ -2,7 +2,8 @@
 import { useLocation } from "wouter";
 import { look, StateIcon } from "../../parts/State";
 import { Typed } from "../../parts/Typed";
-import { isId, NONE, STATES, write, type Filters } from "./filters";
+import { isId } from "../../parts/words";
+import { NONE, STATES, write, type Filters } from "./filters";
 
 export function FilterBar({ filters, change }: { filters: Filters; change: (part: Partial<Filters>) => void }) {
   const [, go] = useLocation();

@@ -1,7 +1,7 @@
 /** Which jobs a list shows: kept in the address, told to the server in its own words. */
 import { useCallback } from "react";
 import { useSearchParams } from "wouter";
-import { quoted } from "../../parts/words";
+import { isId, quoted } from "../../parts/words";
 
 export interface Filters {
   status: string[];
@@ -14,7 +14,6 @@ export interface Filters {
 export const STATES = ["pending", "leased", "succeeded", "failed", "cancelled"] as const;
 const NAMES = ["type", "queue", "tag", "run"] as const;
 export const NONE: Filters = { status: [], type: "", queue: "", tag: "", run: "" };
-const ID = /^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$/i;
 
 export function read(from: URLSearchParams): Filters {
   const named = Object.fromEntries(NAMES.map((name) => [name, from.get(name) ?? ""]));
@@ -35,7 +34,7 @@ export function query(filters: Filters) {
     ...(type ? { type: pattern(type) } : {}),
     ...(queue ? { queue } : {}),
     ...(tag ? { tag } : {}),
-    ...(ID.test(run) ? { run } : {}),
+    ...(isId(run) ? { run } : {}),
   };
 }
 
@@ -47,10 +46,6 @@ export function pattern(type: string): string {
 /** A pattern that only this text matches. */
 export function exactly(text: string): string {
   return text.replaceAll(/[\\%_]/g, "\\$&");
-}
-
-export function isId(text: string): boolean {
-  return ID.test(text.trim());
 }
 
 /** As `windlass jobs` would be asked. */

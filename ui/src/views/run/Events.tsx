@@ -4,12 +4,14 @@ import { api, data, page } from "../../api/client";
 import { Found } from "../../parts/Feedback";
 import { State } from "../../parts/State";
 import { clock, exact } from "../../parts/words";
+import type { Picked } from "./queries";
 
-export function Events({ id, live }: { id: string; live: boolean }) {
+export function Events({ id, picked, live }: { id: string; picked: Picked | null; live: boolean }) {
+  const attempt = picked?.number ?? null;
   const events = useInfiniteQuery({
-    queryKey: ["run", id, "events"],
+    queryKey: ["run", id, "events", attempt],
     initialPageParam: 0,
-    queryFn: ({ pageParam }) => page(api.GET("/api/v1/runs/{run_id}/events", { params: { path: { run_id: id }, query: { after: pageParam, limit: 200 } } })),
+    queryFn: ({ pageParam }) => page(api.GET("/api/v1/runs/{run_id}/events", { params: { path: { run_id: id }, query: { attempt, after: pageParam, limit: 200 } } })),
     getNextPageParam: (last) => (last.next === null ? undefined : Number(last.next)),
   });
   const why = useQuery({
@@ -19,7 +21,7 @@ export function Events({ id, live }: { id: string; live: boolean }) {
   const rows = events.data?.pages.flatMap((each) => each.rows) ?? [];
   return (
     <>
-      {why.data && [...why.data.run, ...(live ? why.data.now : [])].length > 0 && (
+      {why.data && !picked?.until && [...why.data.run, ...(live ? why.data.now : [])].length > 0 && (
         <div className="told">
           {[...why.data.run, ...(live ? why.data.now : [])].map((sentence) => (
             <p key={sentence}>{sentence}</p>

@@ -3,11 +3,13 @@ import { Link } from "wouter";
 import type { RunDetail } from "../../api/client";
 import { Copy } from "../../parts/Copy";
 import { Menu } from "../../parts/Menu";
-import { State } from "../../parts/State";
+import { look, State } from "../../parts/State";
 import { Ago, Took } from "../../parts/Time";
+import { exact } from "../../parts/words";
 import { Actions } from "./Actions";
+import type { Picked } from "./queries";
 
-export function Header({ run }: { run: RunDetail }) {
+export function Header({ run, picked, onPick }: { run: RunDetail; picked: Picked | null; onPick: (attempt: string | null) => void }) {
   const curl = `curl ${location.origin}/api/v1/runs/${run.id}`;
   const children = Object.entries(run.tasks).filter(([, task]) => task.child_run_id);
   return (
@@ -38,10 +40,19 @@ export function Header({ run }: { run: RunDetail }) {
         <Fact name="Duration">
           <Took from={run.started_at} to={run.finished_at} />
         </Fact>
-        {run.retried > 0 && <Fact name="Begun">{run.retried + 1} times</Fact>}
-        {run.parent_run_id && (
-          <Fact name="Part of">
-            <Link href={`/runs/${run.parent_run_id}`}>its parent run</Link>
+        <Fact name="Trigger">
+          <Origin run={run} />
+        </Fact>
+        {run.attempts.length > 1 && (
+          <Fact name="Attempt">
+            <select aria-label="Attempt" value={picked?.number ?? ""} onChange={(event) => onPick(event.target.value || null)}>
+              <option value="">all {run.attempts.length}</option>
+              {run.attempts.map((each) => (
+                <option key={each.attempt} value={each.attempt}>
+                  {each.attempt}: {look(each.status).word}
+                </option>
+              ))}
+            </select>
           </Fact>
         )}
         {children.map(([name, task]) => (
@@ -58,6 +69,19 @@ export function Header({ run }: { run: RunDetail }) {
       </dl>
     </header>
   );
+}
+
+/** What it came from. */
+function Origin({ run }: { run: RunDetail }) {
+  const { kind, scheduled_for: tick, parent_id: parent } = run.trigger;
+  if (parent) return <Link href={`/runs/${parent}`}>its parent run</Link>;
+  if (tick)
+    return (
+      <>
+        <Link href={`/schedules/${run.workflow}`}>cron</Link>, for <time dateTime={tick}>{exact(tick)}</time>
+      </>
+    );
+  return { api: "API", webhook: "webhook", ojs: "Open Job Spec" }[kind as string] ?? kind;
 }
 
 function Fact({ name, children }: { name: string; children: React.ReactNode }) {

@@ -4,13 +4,15 @@ import { useEffect, useState } from "react";
 import { api, credentials, page, type Schemas } from "../../api/client";
 import { follow } from "../../api/live";
 import { keep, LogBox } from "../../parts/LogBox";
+import { within, type Picked } from "./queries";
 
 type Line = Schemas["LogLine"];
 
 const TAIL = 1000;
 
-export function Logs({ run, name, live }: { run: string; name: string; live: boolean }) {
-  return <LogBox lines={useLines(run, name, live)} live={live} label={`Logs of ${name}`} most={TAIL} download={() => void download(run, name)} />;
+export function Logs({ run, name, live, picked }: { run: string; name: string; live: boolean; picked: Picked | null }) {
+  const lines = useLines(run, name, live);
+  return <LogBox lines={picked ? lines?.filter((line) => within(picked, line.at)) : lines} live={live} label={`Logs of ${name}`} most={TAIL} download={() => void download(run, name)} />;
 }
 
 /** The last lines; while the task runs they come as they are written. */

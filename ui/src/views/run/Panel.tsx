@@ -1,7 +1,7 @@
 /** All there is to know about one task of a run: why, when, attempts, input and output, logs, its instances or its child. */
 import { useQuery } from "@tanstack/react-query";
 import { useEffect } from "react";
-import { Link } from "wouter";
+import { Link, useLocation } from "wouter";
 import { api, data, page, type RunDetail, type Task } from "../../api/client";
 import { GraphView } from "../../graph/GraphView";
 import { Command } from "../../parts/Copy";
@@ -13,11 +13,11 @@ import { Attempts } from "./Attempts";
 import { Given } from "./Given";
 import { Instances } from "./Instances";
 import { Logs } from "./Logs";
-import { useGraph, useRun, useRunLife } from "./queries";
+import { useGraph, useRun, useRunLife, within, type Picked } from "./queries";
 
 const BEGUN = new Set(["success", "failed", "timeout", "running", "cancelled"]);
 
-export function Panel({ run, name, task, onClose }: { run: RunDetail; name: string; task: Task; onClose: () => void }) {
+export function Panel({ run, picked, name, task, onClose }: { run: RunDetail; picked: Picked | null; name: string; task: Task; onClose: () => void }) {
   useEffect(() => {
     const leave = (event: KeyboardEvent) => event.key === "Escape" && !document.querySelector("dialog[open]") && onClose();
     document.addEventListener("keydown", leave);
@@ -60,28 +60,30 @@ export function Panel({ run, name, task, onClose }: { run: RunDetail; name: stri
         )}
         {task.worker && <Line name="Worker">{task.worker}</Line>}
       </dl>
+      {picked && hasJobs && !task.instances && <p className="dim">Failed attempts and logs: those of attempt {picked.number} at the run.{picked.until && " The rest is as it is now."}</p>}
       {task.reason && <p className="reason">{task.reason}</p>}
       {task.error && !hasJobs && <pre className="error">{task.error}</pre>}
       {task.type === "wait_for_webhook" && <Callback run={run} name={name} waits={task.status === "waiting" || task.status === "pending"} />}
       {task.child_run_id && <Child id={task.child_run_id} />}
       {hasJobs && task.instances && <Instances run={run.id} name={name} task={task} />}
-      {hasJobs && !task.instances && BEGUN.has(task.status) && <Single run={run} name={name} task={task} />}
+      {hasJobs && !task.instances && BEGUN.has(task.status) && <Single run={run} picked={picked} name={name} task={task} />}
       {!hasJobs && task.status === "success" && task.type !== "sleep" && <Output run={run.id} name={name} />}
-      {hasJobs && BEGUN.has(task.status) && <Logs run={run.id} name={name} live={task.status === "running"} />}
+      {hasJobs && BEGUN.has(task.status) && <Logs run={run.id} name={name} live={task.status === "running"} picked={picked} />}
     </aside>
   );
 }
 
 /** The one job of a task: its attempts, what it was given, what it gave. */
-function Single({ run, name, task }: { run: RunDetail; name: string; task: Task }) {
+function Single({ run, picked, name, task }: { run: RunDetail; picked: Picked | null; name: string; task: Task }) {
   const jobs = useQuery({
     queryKey: ["run", run.id, "instances", name, "first", task.status],
     queryFn: () => page(api.GET("/api/v1/runs/{run_id}/tasks/{task}/instances", { params: { path: { run_id: run.id, task: name }, query: { limit: 1 } } })),
   });
   const job = jobs.data?.rows[0];
+  const errors = job?.errors.filter((error) => within(picked, error["at"] as string | undefined)) ?? [];
   return (
     <>
-      {job && job.errors.length > 0 && <Attempts errors={job.errors} />}
+      {errors.length > 0 && <Attempts errors={errors} />}
       {job && job.errors.length === 0 && job.error && <pre className="error">{job.error}</pre>}
       {task.status === "success" && <Output run={run.id} name={name} />}
       {job && <Given id={job.job_id} />}
@@ -122,6 +124,7 @@ function Callback({ run, name, waits }: { run: RunDetail; name: string; waits: b
 function Child({ id }: { id: string }) {
   const run = useRun(id);
   const graph = useGraph(id);
+  const [, go] = useLocation();
   useRunLife(id, run.data);
   return (
     <section>
@@ -130,7 +133,7 @@ function Child({ id }: { id: string }) {
         {(found) => (
           <>
             <State state={found.status} /> <Link href={`/runs/${id}`}>{found.workflow}</Link>
-            <Found query={graph}>{(shape) => <GraphView graph={shape} tasks={found.tasks} small />}</Found>
+            <Found query={graph}>{(shape) => <GraphView graph={shape} tasks={found.tasks} onChoose={(task) => go(`/runs/${id}?task=${encodeURIComponent(task)}`)} small />}</Found>
           </>
         )}
       </Found>

@@ -9,7 +9,7 @@ import { Events } from "./Events";
 import { Header } from "./Header";
 import { InOut } from "./InOut";
 import { Panel } from "./Panel";
-import { useGraph, useRun, useRunLife } from "./queries";
+import { pick, useChildren, useGraph, useRun, useRunLife } from "./queries";
 import { Timeline } from "./Timeline";
 
 const TABS = [
@@ -30,20 +30,29 @@ function Whole({ run, tab, phases }: { run: RunDetail; tab: string; phases: Reco
   const [search] = useSearchParams();
   const [place, go] = useLocation();
   const chosen = search.get("task");
-  const choose = (task: string | null) => go(task === null ? place : `${place}?task=${encodeURIComponent(task)}`, { replace: true });
+  const picked = pick(run.attempts, search.get("attempt"));
+  const address = (task: string | null, attempt: string | null) => {
+    const kept = new URLSearchParams({ ...(task === null ? {} : { task }), ...(attempt === null ? {} : { attempt }) }).toString();
+    return kept && `?${kept}`;
+  };
+  const number = picked === null ? null : String(picked.number);
+  const choose = (task: string | null) => go(place + address(task, number), { replace: true });
   const tasks = useMemo(() => shown(run.tasks, phases), [run.tasks, phases]);
   return (
     <section className="view run-view">
-      <Header run={run} />
-      <Tabs base={`/runs/${run.id}`} tabs={TABS} chosen={tab} label="Views of the run" />
+      <Header run={run} picked={picked} onPick={(attempt) => go(place + address(chosen, attempt), { replace: true })} />
+      <Tabs base={`/runs/${run.id}`} tabs={TABS} chosen={tab} label="Views of the run" query={address(null, number)} />
+      {picked?.until && (tab === "graph" || tab === "data") && (
+        <p className="told">This is how the run stands now. What attempt {picked.number} did is told by the timeline and the events.</p>
+      )}
       <div className={`split${chosen && run.tasks[chosen] ? " open" : ""}`}>
         <div className="split-main">
           {tab === "graph" && <RunGraph run={run} tasks={tasks} chosen={chosen} choose={choose} />}
-          {tab === "timeline" && <Timeline run={run} chosen={chosen} choose={choose} />}
-          {tab === "events" && <Events id={run.id} live={run.finished_at === null} />}
+          {tab === "timeline" && <Timeline run={run} picked={picked} chosen={chosen} choose={choose} />}
+          {tab === "events" && <Events id={run.id} picked={picked} live={run.finished_at === null} />}
           {tab === "data" && <InOut run={run} />}
         </div>
-        {chosen && run.tasks[chosen] && <Panel run={run} name={chosen} task={tasks[chosen]!} onClose={() => choose(null)} />}
+        {chosen && run.tasks[chosen] && <Panel run={run} picked={picked} name={chosen} task={tasks[chosen]!} onClose={() => choose(null)} />}
       </div>
     </section>
   );
@@ -51,6 +60,7 @@ function Whole({ run, tab, phases }: { run: RunDetail; tab: string; phases: Reco
 
 function RunGraph({ run, tasks, chosen, choose }: { run: RunDetail; tasks: Record<string, Task>; chosen: string | null; choose: (task: string) => void }) {
   const graph = useGraph(run.id);
+  useChildren(run, graph.data);
   return <Found query={graph}>{(found) => <GraphView graph={found} tasks={tasks} chosen={chosen} onChoose={choose} />}</Found>;
 }
 

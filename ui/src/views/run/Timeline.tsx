@@ -6,7 +6,7 @@ import { grouped } from "../../parts/grouped";
 import { look, StateIcon } from "../../parts/State";
 import { useNow } from "../../parts/Time";
 import { span } from "../../parts/words";
-import { LIVE, useTimeline } from "./queries";
+import { LIVE, useTimeline, type Picked } from "./queries";
 
 const KINDS = ["queued", "running", "backoff", "sleeping", "waiting"];
 const SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21_600, 43_200, 86_400, 604_800];
@@ -14,21 +14,23 @@ const NICE = [1, 2, 5, 10, 20, 50, 100, 200, 500, ...SECONDS.map((each) => each 
 
 interface Props {
   run: RunDetail;
+  picked: Picked | null;
   chosen: string | null;
   choose: (task: string) => void;
 }
 
-export function Timeline({ run, chosen, choose }: Props) {
-  const timeline = useTimeline(run.id);
-  return <Found query={timeline}>{({ rows }) => <Gantt run={run} spans={rows} chosen={chosen} choose={choose} />}</Found>;
+export function Timeline(props: Props) {
+  const timeline = useTimeline(props.run.id, props.picked?.number ?? null);
+  return <Found query={timeline}>{({ rows }) => <Gantt {...props} spans={rows} />}</Found>;
 }
 
-function Gantt({ run, spans, chosen, choose }: Props & { spans: Span[] }) {
+function Gantt({ run, picked, spans, chosen, choose }: Props & { spans: Span[] }) {
   const now = useNow();
-  const live = LIVE.has(run.status);
-  const start = Date.parse(run.started_at ?? run.inserted_at);
+  const whose = picked?.attempt ?? { status: run.status, began_at: run.started_at ?? run.inserted_at, ended_at: run.finished_at };
+  const live = LIVE.has(whose.status);
+  const start = Date.parse(whose.began_at);
   const ends = spans.map((each) => (each.ended_at ? Date.parse(each.ended_at) : now));
-  const end = Math.max(live ? now : Date.parse(run.finished_at ?? run.inserted_at), ...ends, start + 1);
+  const end = Math.max(live ? now : Date.parse(whose.ended_at ?? whose.began_at), ...ends, start + 1);
   const whole = end - start;
   const byTask = useMemo(() => grouped(spans, (each) => each.task), [spans]);
   const place = (from: number, to: number) => ({ left: `${(100 * (from - start)) / whole}%`, width: `${(100 * (to - from)) / whole}%` });
@@ -59,11 +61,12 @@ function Gantt({ run, spans, chosen, choose }: Props & { spans: Span[] }) {
       <ol>
         {Object.entries(run.tasks).map(([name, task]) => {
           const own = byTask.get(name) ?? [];
+          const status = picked?.until ? became(own) : task.status;
           const told = own.map((each) => `${look(each.kind).word}${each.attempt ? ` (attempt ${each.attempt})` : ""} ${span((each.ended_at ? Date.parse(each.ended_at) : now) - Date.parse(each.began_at))}`).join(", ");
           return (
             <li key={name} className={`gantt-row${chosen === name ? " chosen" : ""}`}>
-              <button type="button" className="gantt-name" onClick={() => choose(name)} aria-label={`${name}: ${look(task.status).word}. ${told}`}>
-                <StateIcon state={task.status} />
+              <button type="button" className="gantt-name" onClick={() => choose(name)} aria-label={`${name}: ${status ? look(status).word : "not touched"}. ${told}`}>
+                {status && <StateIcon state={status} />}
                 <span>{name}</span>
                 {task.instances && <span className="dim num">×{task.instances.count}</span>}
               </button>
@@ -71,17 +74,16 @@ function Gantt({ run, spans, chosen, choose }: Props & { spans: Span[] }) {
                 {own.map((each, n) => {
                   const from = Date.parse(each.began_at);
                   const to = each.ended_at ? Date.parse(each.ended_at) : end;
-                  const bad = each.kind === "running" && (own[n + 1]?.kind === "backoff" || (n === own.length - 1 && look(task.status).tone === "bad"));
                   return (
                     <i
                       key={n}
-                      className={`seg kind-${each.kind}${bad ? " bad" : ""}${each.ended_at ? "" : " open"}`}
+                      className={`seg kind-${each.kind}${each.failed ? " bad" : ""}${each.ended_at ? "" : " open"}`}
                       style={place(from, to)}
                       title={`${name}: ${look(each.kind).word}${each.attempt ? `, attempt ${each.attempt}` : ""}, ${span(to - from)}, from +${span(from - start)}`}
                     />
                   );
                 })}
-                {own.length === 0 && task.status === "skipped" && <span className="lane-note">{task.reason ?? "skipped"}</span>}
+                {own.length === 0 && status === "skipped" && <span className="lane-note">{task.reason ?? "skipped"}</span>}
               </div>
             </li>
           );
@@ -89,6 +91,12 @@ function Gantt({ run, spans, chosen, choose }: Props & { spans: Span[] }) {
       </ol>
     </div>
   );
+}
+
+/** What became of a task in an attempt that is over; undefined: nothing. */
+export function became(own: Span[]): string | undefined {
+  const last = own.at(-1);
+  return last && (last.failed ? "failed" : last.kind === "running" || last.ended_at ? "success" : "cancelled");
 }
 
 export function ticks(whole: number): number[] {

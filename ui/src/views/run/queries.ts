@@ -1,7 +1,7 @@
 /** What the pages of a run ask for, and how news from its stream is put into place before the next answer comes. */
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import { api, data, page, type RunDetail, type Task, type TaskStatus } from "../../api/client";
+import { api, data, page, type Attempt, type Graph, type RunDetail, type Task, type TaskStatus } from "../../api/client";
 import { useLive } from "../../api/live";
 
 export const LIVE = new Set(["pending", "running"]);
@@ -22,12 +22,31 @@ export function useGraph(id: string) {
   });
 }
 
-export function useTimeline(id: string, enabled = true) {
+export function useTimeline(id: string, attempt: number | null) {
   return useQuery({
-    queryKey: ["run", id, "timeline"],
-    enabled,
-    queryFn: () => page(api.GET("/api/v1/runs/{run_id}/timeline", { params: { path: { run_id: id } } })),
+    queryKey: ["run", id, "timeline", attempt],
+    queryFn: () => page(api.GET("/api/v1/runs/{run_id}/timeline", { params: { path: { run_id: id }, query: { attempt } } })),
   });
+}
+
+/** One of several attempts at a run: what was between these two moments belongs to it. */
+export interface Picked {
+  number: number;
+  from: string;
+  until: string | null; // null: it is the last one
+  attempt: Attempt;
+}
+
+export function pick(attempts: Attempt[], asked: string | null): Picked | null {
+  const attempt = attempts.length > 1 ? attempts.find((each) => String(each.attempt) === asked) : undefined;
+  if (attempt === undefined) return null;
+  return { number: attempt.attempt, from: attempt.began_at, until: attempts[attempt.attempt]?.began_at ?? null, attempt };
+}
+
+export function within(picked: Picked | null, at: string | undefined): boolean {
+  if (picked === null || at === undefined) return true;
+  const moment = Date.parse(at);
+  return moment >= Date.parse(picked.from) && (picked.until === null || moment < Date.parse(picked.until));
 }
 
 interface News {
@@ -60,6 +79,18 @@ export function useRunLife(id: string, run: RunDetail | undefined): Record<strin
     return true;
   });
   return phases;
+}
+
+/** Runs below are not in the stream of the run above: while one is under way, news of it makes the page ask again. */
+export function useChildren(run: RunDetail, graph: Graph | undefined): void {
+  const live = graph?.tasks.filter((task) => LIVE.has(run.tasks[task.name]?.child?.status ?? "")) ?? [];
+  const ids = new Set(live.map((task) => run.tasks[task.name]!.child!.run_id));
+  const [workflow, ...others] = new Set(live.map((task) => task.child));
+  const only = workflow && others.length === 0 ? `&workflow=${encodeURIComponent(workflow)}` : "";
+  useLive(live.length > 0 ? `/api/v1/stream?kind=run&kind=task${only}` : null, [["run", run.id]], ({ event, data }) => {
+    if (event !== "task" && event !== "run") return false;
+    return ids.has((JSON.parse(data) as News).run_id ?? "");
+  });
 }
 
 export function patched(run: RunDetail, news: News): RunDetail {

@@ -41,7 +41,10 @@ export function Backfill({ name, onDone, onClose }: { name: string; onDone: () =
           From <input type="datetime-local" required value={from} onChange={(event) => setFrom(event.target.value)} />
         </label>
         <label className="field">
-          Before <input type="datetime-local" value={to} onChange={(event) => setTo(event.target.value)} aria-description="now, if it is left empty" />
+          <span>
+            Before <span className="dim">(or now)</span>
+          </span>
+          <input type="datetime-local" value={to} onChange={(event) => setTo(event.target.value)} />
         </label>
         <label className="field">
           Ticks at most <input type="number" min={1} max={MOST} value={limit} onChange={(event) => setLimit(event.target.valueAsNumber || 0)} />
