@@ -40,7 +40,7 @@ async def manifest(request: Request) -> Response:
                 "name": "windlass",
                 "version": __version__,
                 "language": "python",
-                "homepage": "https://pypi.org/project/windlass/",
+                "homepage": "/docs",  # of this server
             },
             "conformance_level": 4,
             "protocols": ["http"],
