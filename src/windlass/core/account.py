@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from windlass.core.job import JobState
-from windlass.core.origin import Origin, OriginKind
+from windlass.core.origin import BY_API, Origin
 from windlass.core.rounds import Round
 from windlass.core.run import OPEN, WORDS, Fan, Letter, RunState
 from windlass.core.step import SleepAction, Step
@@ -117,7 +117,7 @@ class Account:
     labels: Mapping[str, str] = field(default_factory=dict)
     idempotency_key: str | None = None
     parent_id: UUID | None = None
-    trigger: Origin = Origin(OriginKind.API)
+    trigger: Origin = BY_API
     round: int = 0
     rounds: tuple[Round, ...] = ()
     steps: tuple[StepAccount, ...] = ()

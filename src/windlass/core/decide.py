@@ -222,32 +222,38 @@ class _Board:
         """Begin or skip a waiting step if its edges say so by now."""
         if self._letter(step) != Letter.WAITING or step in self._asked:
             return
+        if self._plan.any_join[step]:
+            self._consider_any(step)
+        else:
+            self._consider_every(step)
+
+    def _consider_every(self, step: int) -> None:
+        """Each parent must have ended. Of a fan-in the last mostly ends last: the look at all the others is saved."""
         edges = self._plan.parents[step]
-        if edges and self._letter(edges[-1][0]) in OPEN and not self._plan.any_join[step]:
-            return  # of a fan-in the last mostly ends last: no need to look at all the others each time
-        eager = self._plan.any_join[step] and self._plan.steps[step].condition is None
-        met = wanting = 0
+        if edges and self._letter(edges[-1][0]) in OPEN:
+            return
         missed: tuple[int, Condition] | None = None
         for parent, condition in edges:
             letter = self._letter(parent)
-            if letter in MEETS[condition]:
-                met += 1
-                if eager:
-                    break
-            elif letter in OPEN:
-                wanting += 1
-                if not self._plan.any_join[step]:
-                    return
-            elif missed is None:
+            if letter in OPEN:
+                return
+            if missed is None and letter not in MEETS[condition]:
                 missed = (parent, condition)
-        if self._plan.any_join[step]:
-            self._consider_any(step, met=met, wanting=wanting, eager=eager)
-        elif missed is None:
+        if missed is None:
             self._begin_step(step)
         else:
             self._skip_unmet(step, *missed)
 
-    def _consider_any(self, step: int, *, met: int, wanting: int, eager: bool) -> None:
+    def _consider_any(self, step: int) -> None:
+        """One met edge will do; an `if` is judged when all parents ended."""
+        eager = self._plan.steps[step].condition is None
+        met = wanting = False
+        for parent, condition in self._plan.parents[step]:
+            letter = self._letter(parent)
+            met = met or letter in MEETS[condition]
+            wanting = wanting or letter in OPEN
+            if met and eager:
+                break
         if met and (eager or not wanting):
             self._begin_step(step)
         elif not met and not wanting:

@@ -27,6 +27,9 @@ class Origin:
     parent_id: UUID | None = None  # the run above
 
 
+BY_API = Origin(OriginKind.API)
+
+
 def origin(
     *, key: str | None, headers: Mapping[str, str] | None, parent_id: UUID | None = None, composed: bool = False
 ) -> Origin:
@@ -36,7 +39,7 @@ def origin(
     if composed:
         return Origin(OriginKind.OJS)
     if headers is None:
-        return Origin(OriginKind.API)
+        return BY_API
     if schedule.is_key(key) and SCHEDULED_FOR in headers:  # anybody can send such a header, and give such a key
         return Origin(OriginKind.CRON, scheduled_for=datetime.fromisoformat(headers[SCHEDULED_FOR]))
     return Origin(OriginKind.WEBHOOK)
