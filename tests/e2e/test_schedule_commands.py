@@ -60,11 +60,12 @@ async def test_schedules_are_listed_paused_resumed_and_previewed(cli: Cli, conn:
     )
     paused = await cli("schedules", "pause", "orders", "nobody", "--reason", "stock-taking")
     assert (paused.code, paused.out, paused.err) == (1, "paused orders\n", "error: no workflow nobody\n")
-    listed, as_json, preview, resumed = await asyncio.gather(
+    listed, as_json, preview, resumed, ran = await asyncio.gather(
         cli("schedules", "list"),
         cli("schedules", "list", "--json"),
         cli("schedules", "preview", "orders", "--count", "3", "--json"),
         cli("schedules", "resume", "hourly"),
+        cli("schedules", "run", "orders"),
     )
     rows = [line.split() for line in listed.out.splitlines()]
     assert rows[0] == ["NAME", "STARTS", "CRON", "TIMEZONE", "NEXT", "LAST", "STATE"]
@@ -76,6 +77,7 @@ async def test_schedules_are_listed_paused_resumed_and_previewed(cli: Cli, conn:
     assert [row["type"] for row in told["jobs"]] == ["report.daily.v1"]
     assert len(json.loads(preview.out)) == 3
     assert resumed.out == "resumed hourly\n"
+    assert await conn.fetchval("select count(*) from windlass.run where id = $1::text::uuid", ran.out.strip()) == 1
 
 
 async def test_a_backfill_tells_its_runs_and_is_safe_to_repeat(cli: Cli, conn: "asyncpg.Connection[Any]") -> None:

@@ -135,6 +135,9 @@ class Direct(DirectQueues):
     async def pause_schedule(self, name: str, *, reason: str | None) -> None:
         await triggers.pause(await self._app.open(), name, reason=reason)
 
+    async def run_schedule(self, name: str) -> str:
+        return str(await self._app.run_schedule(name))
+
     async def resume_schedule(self, name: str) -> None:
         await triggers.resume(await self._app.open(), name)
 

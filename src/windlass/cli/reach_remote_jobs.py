@@ -74,6 +74,9 @@ class RemoteJobs(RemoteQueues):
     async def pause_schedule(self, name: str, *, reason: str | None) -> None:
         await self._client.schedules.pause(name, reason=reason)
 
+    async def run_schedule(self, name: str) -> str:
+        return (await self._client.schedules.run(name)).run_id
+
     async def resume_schedule(self, name: str) -> None:
         await self._client.schedules.resume(name)
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from windlass.cli.each import each
-from windlass.cli.output import Json, note, show_json, show_table
+from windlass.cli.output import Json, note, say, show_json, show_table
 from windlass.cli.running import reach
 from windlass.engine.starts import MAX_BATCH
 from windlass.engine.workflows import PAGE_LIMIT
@@ -48,6 +48,15 @@ def pause(
 def resume(names: Names, json: Json = False) -> None:
     """Go on with the next time; those of the pause are not made up for."""
     each(names, "resumed", lambda app, name: app.resume_schedule(name), key="name", json=json)
+
+
+def run(name: Name, json: Json = False) -> None:
+    """Start a run now, with the input of the schedule; its ticks stay as they are."""
+    id_ = reach(lambda app: app.run_schedule(name))
+    if json:
+        show_json({"run": id_})
+    else:
+        say(id_)
 
 
 def preview(

@@ -8,7 +8,6 @@ import { Copy } from "../../parts/Copy";
 import { Dialog } from "../../parts/Dialog";
 import { Trouble } from "../../parts/Feedback";
 import { Menu } from "../../parts/Menu";
-import { quoted } from "../../parts/words";
 import { Backfill } from "./Backfill";
 import type { Schedule } from "./Schedules";
 
@@ -48,7 +47,7 @@ export function Actions({ schedule }: { schedule: Schedule }) {
       <Menu label="Copy">
         <Copy text={`windlass schedules ${verb} ${name}`}>Command to {verb} it</Copy>
         <Copy text={`${post} ${url}/${verb}`}>curl to {verb} it</Copy>
-        <Copy text={`windlass run ${name} --input ${quoted(JSON.stringify(schedule.input))}`}>Command that runs it now</Copy>
+        <Copy text={`windlass schedules run ${name}`}>Command that runs it now</Copy>
         <Copy text={`curl -X POST ${url}/run`}>curl that runs it now</Copy>
         <Copy text={`windlass schedules preview ${name}`}>Command that looks ahead</Copy>
       </Menu>
