@@ -1,5 +1,6 @@
 """A real server for a test, and a client that holds every answer to the OpenAPI document."""
 
+import asyncio
 import contextlib
 import re
 from collections.abc import AsyncIterator
@@ -15,7 +16,7 @@ from windlass.web.server import listen, serving
 
 API = "/api/v1"
 Document = dict[str, Any]
-_documents: list[Document] = []  # one for all tests: it is made of the code, and takes longer than most of them
+_documents: list[Document] = []
 
 
 @contextlib.asynccontextmanager
@@ -28,9 +29,7 @@ async def served(app: Windlass, *, keys: tuple[str, ...] = (), **options: Any) -
         serving(asgi.build(app, guard), listener),
         httpx.AsyncClient(base_url=listener.url, headers=headers, timeout=30) as http,
     ):
-        if not _documents:
-            _documents.append((await http.get("/openapi.json")).json())
-        [document] = _documents
+        document = _document(app)
 
         async def conforms(answer: httpx.Response) -> None:
             await answer.aread()
@@ -39,6 +38,13 @@ async def served(app: Windlass, *, keys: tuple[str, ...] = (), **options: Any) -
         http.event_hooks["response"].append(conforms)
         http.base_url = httpx.URL(listener.url + API)
         yield http
+
+
+def _document(app: Windlass) -> Document:
+    """One for all tests: it is made of the code, and takes longer than most of them."""
+    if not _documents:
+        _documents.append(asgi.faces(app, asyncio.Event()).openapi())
+    return _documents[0]
 
 
 def check(document: Document, answer: httpx.Response) -> None:
