@@ -12,7 +12,7 @@ from tests.chaos.runs import FAN, RUNLOAD, SLEEPY, Runs, design, small
 from windlass.engine.faults import POINTS
 
 IN_START = ("start.inserted", "settle.decided", "settle.saved", "settle.enqueued")
-IN_WORKER = tuple(point for point in POINTS if not point.startswith("start."))
+IN_WORKER = tuple(point for point in POINTS if point.startswith(("settle.", "turn.")))
 IN_ENGINE = ("settle.decided", "settle.saved", "settle.enqueued")
 HITS = (1, 2, 3)
 TURNS = (*HITS, 6, 7)  # one job at a time: from the second on each turn brings a report, and these two end the fan-out
