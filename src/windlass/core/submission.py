@@ -1,5 +1,6 @@
 """What a producer may ask for, and the sentences that refuse the rest."""
 
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -46,20 +47,19 @@ class JobSpec:
 
 def check(spec: JobSpec) -> None:
     """Refuse what makes no sense, with a sentence that names the field."""
-    check_name(spec.type, "type", "name the work, for example content.thumbnail.v1")
-    check_name(spec.queue, "queue", "name a queue, for example default")
+    _check_often(spec.type, "type", "name the work, for example content.thumbnail.v1")
+    _check_often(spec.queue, "queue", "name a queue, for example default")
     if spec.idempotency_key is not None:
         check_name(spec.idempotency_key, "idempotency_key", "leave it out or give a key", limit=1024)
     _whole(spec.priority, "priority", -MAX_PRIORITY, MAX_PRIORITY)
     _whole(spec.max_attempts, "max_attempts", 1, 1000)
     if spec.run_at is not None and spec.delay is not None:
         raise Invalid("run_at and delay are both given: pass one of them", field="run_at")
-    _is(spec.run_at, datetime | None, "run_at", "an aware datetime")
-    _is(spec.delay, timedelta | None, "delay", "a timedelta")
-    _is(spec.timeout, timedelta | None, "timeout", "a timedelta")
-    _is(spec.retry, Retry | None, "retry", "a Retry")
-    _is(spec.tags, list | tuple, "tags", "a list of texts")
-    _is(spec.meta, Mapping | None, "meta", "a mapping")
+    _is(spec.run_at, datetime, "run_at", "an aware datetime")
+    _is(spec.delay, timedelta, "delay", "a timedelta")
+    _is(spec.timeout, timedelta, "timeout", "a timedelta")
+    _is(spec.retry, Retry, "retry", "a Retry")
+    _is(spec.meta, Mapping, "meta", "a mapping")
     if spec.run_at is not None and spec.run_at.tzinfo is None:
         raise Invalid("run_at has no time zone: pass an aware datetime, for example datetime.now(UTC)", field="run_at")
     if spec.delay is not None and spec.delay < timedelta():
@@ -72,8 +72,7 @@ def check(spec: JobSpec) -> None:
         raise Invalid("expires_at has no time zone: pass an aware datetime", field="expires_at")
     if spec.visibility is not None and spec.visibility <= timedelta():
         raise Invalid("visibility must be longer than nothing", field="visibility")
-    for tag in spec.tags:
-        check_name(tag, "tags", "a tag is a short text")
+    _check_tags(spec.tags)
 
 
 _VERSIONED = re.compile(r"[^.]+(\.[^.]+)+\.v[0-9]+").fullmatch
@@ -103,8 +102,28 @@ def check_pattern(value: str | None, field_: str) -> None:
         raise Invalid(f"{field_} ends with a single \\, which escapes nothing: double it", field=field_)
 
 
-def _is(value: object, kind: Any, field_: str, rule: str) -> None:
-    if not isinstance(value, kind):
+def _check_tags(tags: object) -> None:
+    if not isinstance(tags, list | tuple):
+        raise Invalid(f"tags is {tags!r}: it must be a list of texts", field="tags")
+    for tag in tags:
+        check_name(tag, "tags", "a tag is a short text")
+
+
+def _check_often(value: object, field_: str, advice_: str) -> None:
+    """There are many jobs, and few types and queues."""
+    if isinstance(value, str):
+        _passed(value, field_, advice_)
+    else:
+        check_name(value, field_, advice_)
+
+
+@functools.lru_cache(maxsize=1024)
+def _passed(value: str, field_: str, advice_: str) -> None:
+    check_name(value, field_, advice_)
+
+
+def _is(value: object, kind: type, field_: str, rule: str) -> None:
+    if value is not None and not isinstance(value, kind):
         raise Invalid(f"{field_} is {value!r}: it must be {rule}", field=field_)
 
 
