@@ -93,10 +93,10 @@ def _backoff(kind: str) -> Backoff:
         raise Invalid(f"retry.kind is {kind!r}: one of {', '.join(Backoff)}", field="retry.kind") from None
 
 
-def _patterns(value: object) -> tuple[str, ...]:
-    listed = isinstance(value, list | tuple) and all(isinstance(item, str) and item for item in value)
-    _check(listed, "retry.non_retryable", "a list of error types", value)
-    return tuple(value)  # type: ignore[arg-type]  # checked above
+def _patterns(value: Any) -> tuple[str, ...]:
+    found = tuple(item for item in value if isinstance(item, str) and item) if isinstance(value, list | tuple) else None
+    _check(found is not None and len(found) == len(value), "retry.non_retryable", "a list of error types", value)
+    return found or ()
 
 
 def _matches(pattern: str, name: str) -> bool:
