@@ -269,7 +269,7 @@ async def test_the_time_is_over_exactly_when_it_is_over(unit: Unit, clock: Clock
     clock.set(datetime(2031, 5, 5, 13, tzinfo=UTC))
     assert await tick(unit) > 0
     assert await letters(unit, run) == "stk"
-    assert await reasons(unit, run, "paid") == ["nobody called back in time"]
+    assert await reasons(unit, run, "paid") == ["no callback arrived in time"]
     assert (await state(unit, run), await timers(conn)) == ("failed", 0)
 
 

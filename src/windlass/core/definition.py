@@ -47,9 +47,27 @@ def parse(document: Mapping[str, Any]) -> Workflow:
     """The workflow a document describes, or an `InvalidWorkflow` that lists all that is wrong with it."""
     _check_document(document)
     mistakes = Mistakes()
+    workflow = _read(document, mistakes)
+    check_shape(workflow.steps, mistakes)
+    if mistakes.found:
+        raise InvalidWorkflow(mistakes.found)
+    return workflow
+
+
+def parse_stored(document: Mapping[str, Any]) -> Workflow:
+    """The workflow of a stored version, which was valid when it was published. Unknown keys are ignored and rules not
+    checked again; an `InvalidWorkflow` means that this release does not understand a value."""
+    mistakes = Mistakes(stored=True)
+    workflow = _read(document, mistakes)
+    if mistakes.found:
+        raise InvalidWorkflow(mistakes.found)
+    return workflow
+
+
+def _read(document: Mapping[str, Any], mistakes: Mistakes) -> Workflow:
     fields = Fields(document, "", mistakes)
     fields.refuse_unknown(WORKFLOW_KEYS)
-    workflow = Workflow(
+    return Workflow(
         name=_name(fields),
         steps=_steps(fields),
         trigger=_trigger(fields),
@@ -58,10 +76,6 @@ def parse(document: Mapping[str, Any]) -> Workflow:
         concurrency=fields.whole("concurrency", 1, MAX_CONCURRENCY),
         labels=_labels(fields),
     )
-    check_shape(workflow.steps, mistakes)
-    if mistakes.found:
-        raise InvalidWorkflow(mistakes.found)
-    return workflow
 
 
 def checked(workflow: Workflow) -> Workflow:
@@ -116,13 +130,13 @@ def _labels(fields: Fields) -> dict[str, str]:
 def _steps(fields: Fields) -> tuple[Step, ...]:
     tasks = fields.values.get("tasks")
     if tasks is None or tasks in ([], {}):
-        fields.refuse("tasks", "there are none: a workflow needs at least one step")
+        fields.mistakes.lost("tasks", "there are none: a workflow needs at least one step")
         return ()
     if isinstance(tasks, Mapping):
         return tuple(_named(tasks, fields.mistakes))
     if isinstance(tasks, list | tuple):
         return tuple(_listed(tasks, fields.mistakes))
-    fields.refuse_value("tasks", "an object with a step for each name, or a list of steps with names")
+    fields.lose("tasks", "an object with a step for each name, or a list of steps with names")
     return ()
 
 
@@ -130,7 +144,7 @@ def _named(tasks: Mapping[Any, Any], mistakes: Mistakes) -> Iterator[Step]:
     for name, value in tasks.items():
         path = inside("tasks", name)
         if mistake := step_name_mistake(name):
-            mistakes.add(path, mistake)
+            mistakes.lost(path, mistake)
         else:
             yield _step(name, {} if value is None else value, path, mistakes)
 
@@ -140,11 +154,11 @@ def _listed(tasks: Sequence[Any], mistakes: Mistakes) -> Iterator[Step]:
     for n, value in enumerate(tasks):
         name: Any = value.get("name") if isinstance(value, Mapping) else None
         if not isinstance(value, Mapping):
-            mistakes.add(f"tasks[{n}]", f"it is {shown(value)}: it must be an object")
+            mistakes.lost(f"tasks[{n}]", f"it is {shown(value)}: it must be an object")
         elif mistake := step_name_mistake(name):
-            mistakes.add(f"tasks[{n}].name", mistake)
+            mistakes.lost(f"tasks[{n}].name", mistake)
         elif name in seen:
-            mistakes.add(f"tasks[{n}].name", f"there is another step {name!r}")
+            mistakes.lost(f"tasks[{n}].name", f"there is another step {name!r}")
         else:
             seen.add(name)
             yield _step(name, value, inside("tasks", name), mistakes)
@@ -152,7 +166,7 @@ def _listed(tasks: Sequence[Any], mistakes: Mistakes) -> Iterator[Step]:
 
 def _step(name: str, value: object, path: str, mistakes: Mistakes) -> Step:
     if not isinstance(value, Mapping):
-        mistakes.add(path, f"it is {shown(value)}: it must be an object")
+        mistakes.lost(path, f"it is {shown(value)}: it must be an object")
         return Step(name=name, action=UNREADABLE)
     fields = Fields(value, path, mistakes)
     if fields.values.get("name", name) != name:
@@ -174,7 +188,7 @@ def _trigger(fields: Fields) -> Trigger:
     if trigger == "cron":
         return _flat_cron(fields)
     if trigger not in TRIGGER_WORDS:
-        fields.refuse_value("trigger", f"one of {', '.join(TRIGGER_WORDS)}, or an object such as {{cron: '0 2 * * *'}}")
+        fields.lose("trigger", f"one of {', '.join(TRIGGER_WORDS)}, or an object such as {{cron: '0 2 * * *'}}")
     return WebhookTrigger() if trigger == "webhook" else ApiTrigger()
 
 

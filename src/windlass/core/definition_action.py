@@ -43,9 +43,9 @@ def read_action(fields: Fields) -> Action:
     given = [key for key in ACTIONS if key in fields]
     if not given:
         known = ", ".join(ACTIONS)
-        fields.mistakes.add(fields.path, f"it does nothing: give it one of {known}")
+        fields.mistakes.lost(fields.path, f"it does nothing: give it one of {known}")
     elif len(given) > 1:
-        fields.mistakes.add(fields.path, f"it has both `{given[0]}` and `{given[1]}`: a step does one thing")
+        fields.mistakes.lost(fields.path, f"it has both `{given[0]}` and `{given[1]}`: a step does one thing")
     else:
         _refuse_foreign(fields, given[0])
         return ACTIONS[given[0]](fields)
@@ -81,7 +81,7 @@ def _hook(fields: Fields) -> Action:
     if fields.values["wait_for_webhook"] is True:
         return HookAction()
     if not isinstance(fields.values["wait_for_webhook"], Mapping):
-        fields.refuse_value("wait_for_webhook", "true or an object such as {timeout: 1h}")
+        fields.lose("wait_for_webhook", "true or an object such as {timeout: 1h}")
         return HookAction()
     hook = Fields(fields.values["wait_for_webhook"], fields.at("wait_for_webhook"), fields.mistakes)
     hook.refuse_unknown(HOOK_KEYS)
@@ -105,7 +105,7 @@ def _command(fields: Fields) -> Action:
 def _child(fields: Fields) -> Action:
     mistake = workflow_name_mistake(fields.values["workflow"])
     if mistake:
-        fields.refuse("workflow", mistake)
+        fields.mistakes.lost(fields.at("workflow"), mistake)
         return UNREADABLE
     return ChildAction(fields.values["workflow"], _input(fields))
 
@@ -147,7 +147,7 @@ def _method(fields: Fields) -> str:
     method = fields.values.get("method", "POST")
     if isinstance(method, str) and method.upper() in METHODS:
         return method.upper()
-    fields.refuse_value("method", f"one of {', '.join(METHODS)}")
+    fields.lose("method", f"one of {', '.join(METHODS)}")
     return "POST"
 
 

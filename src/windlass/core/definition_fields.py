@@ -25,19 +25,33 @@ _SPOKEN = re.compile(r"[A-Za-z0-9_$-]{1,100}").fullmatch
 
 
 class Mistakes:
-    """What is wrong so far: (path, message)."""
+    """What is wrong so far: (path, message).
 
-    def __init__(self) -> None:
+    A stored version is not validated again: rules may have become stricter since, and a newer release may know more
+    keys. There only a value that cannot be understood counts (`lost`): going on with a default would change what the
+    workflow does.
+    """
+
+    def __init__(self, *, stored: bool = False) -> None:
         self.found: list[tuple[str, str]] = []
+        self.stored = stored
         self._suggestions = 0
 
     def add(self, path: str, message: str) -> None:
+        """A rule is broken; the value itself was understood."""
+        if not self.stored:
+            self.found.append((path, message))
+
+    def lost(self, path: str, message: str) -> None:
+        """A value cannot be understood."""
         self.found.append((path, message))
 
     def add_invalid(self, path: str, error: Invalid, field: str = "it") -> None:
-        """What another room refused, said of `path`."""
-        text = str(error)
-        self.add(path, cut("it" + text.removeprefix(field) if text.startswith(field) else text, LONGEST_MESSAGE))
+        """A rule of another module is broken; its message names `field`, which is `path` here."""
+        self.add(path, _about(error, field))
+
+    def lost_invalid(self, path: str, error: Invalid, field: str = "it") -> None:
+        self.lost(path, _about(error, field))
 
     def unknown(self, path: str, what: str, name: object, known: Iterable[str]) -> None:
         self.add(path, f"unknown {what} {shown(name)}{self._suggestion(name, known)}")
@@ -73,7 +87,13 @@ class Fields:
     def refuse_value(self, key: str, rule: str) -> None:
         self.refuse(key, f"it is {shown(self.values[key])}: it must be {rule}")
 
+    def lose(self, key: str, rule: str) -> None:
+        """The value is of a kind that this release does not know, or of no kind at all."""
+        self.mistakes.lost(self.at(key), f"it is {shown(self.values[key])}: it must be {rule}")
+
     def refuse_unknown(self, known: Collection[str]) -> None:
+        if self.mistakes.stored:
+            return  # a newer release may have written it
         for key in [*self.values, *self.nulls]:
             if key not in known:
                 self.mistakes.unknown(inside(self.path, key), "key", key, known)
@@ -91,12 +111,12 @@ class Fields:
         if value is None:
             return None
         if not isinstance(value, str) or not value.strip():
-            self.refuse_value(key, "a text that is not empty")
-        elif len(value) > limit:
+            self.lose(key, "a text that is not empty")
+            return None
+        if len(value) > limit:
             self.refuse(key, f"it is {len(value)} characters long, the limit is {limit}")
-        else:
-            return value
-        return None
+            return value if self.mistakes.stored else None
+        return value
 
     def name(self, key: str, advice: str) -> str | None:
         """A text of one line, as job types and queues are."""
@@ -113,17 +133,17 @@ class Fields:
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int):
-            self.refuse_value(key, "a whole number")
-        elif not least <= value <= most:
+            self.lose(key, "a whole number")
+            return None
+        if not least <= value <= most:
             self.refuse_value(key, f"between {least} and {most}")
-        else:
-            return value
-        return None
+            return value if self.mistakes.stored else None
+        return value
 
     def flag(self, key: str) -> bool:
         value = self.values.get(key, False)
         if not isinstance(value, bool):
-            self.refuse_value(key, "true or false")
+            self.lose(key, "true or false")
         return value is True
 
     def choice(self, key: str, words: type[Word], default: Word) -> Word:
@@ -132,7 +152,7 @@ class Fields:
             return default
         if isinstance(value, str) and value in list(words):
             return words(value)
-        self.refuse_value(key, f"one of {', '.join(words)}")
+        self.lose(key, f"one of {', '.join(words)}")
         return default
 
     def span(self, key: str, *, unit: timedelta | None, positive: bool = True) -> timedelta | None:
@@ -151,13 +171,13 @@ class Fields:
             try:
                 return duration.parse(value, field="it")
             except Invalid as error:
-                self.mistakes.add_invalid(self.at(key), error)
+                self.mistakes.lost_invalid(self.at(key), error)
         elif unit is not None and is_number(value):
             if 0 <= value <= duration.LONGEST / unit:
                 return value * unit
-            self.refuse_value(key, f"at least 0 and at most {duration.LONGEST.days}d")
+            self.lose(key, f"at least 0 and at most {duration.LONGEST.days}d")
         else:
-            self.refuse_value(key, duration.ALLOWED)
+            self.lose(key, duration.ALLOWED)
         return None
 
     def object(self, key: str) -> "Fields | None":
@@ -166,8 +186,13 @@ class Fields:
             return None
         if isinstance(value, Mapping):
             return Fields(value, self.at(key), self.mistakes)
-        self.refuse_value(key, "an object")
+        self.lose(key, "an object")
         return None
+
+
+def _about(error: Invalid, field: str) -> str:
+    text = str(error)
+    return cut("it" + text.removeprefix(field) if text.startswith(field) else text, LONGEST_MESSAGE)
 
 
 def is_number(value: object) -> TypeGuard[int | float]:

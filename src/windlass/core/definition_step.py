@@ -69,7 +69,7 @@ def _edges(fields: Fields) -> tuple[Edge, ...]:
     key = fields.one_of("needs", "depends_on")
     run_always = fields.values.get("on_failure") == "run"
     if not run_always and fields.values.get("on_failure", "skip") != "skip":
-        fields.refuse_value("on_failure", "run or skip")
+        fields.lose("on_failure", "run or skip")
     if key is None:
         return ()
     plain = Condition.COMPLETE if run_always or "if" in fields else Condition.SUCCESS
@@ -88,7 +88,7 @@ def _needs(fields: Fields, key: str, plain: Condition) -> tuple[Edge, ...]:
     elif isinstance(needs, list | tuple):
         found = [_need(fields, f"{path}[{n}]", need, plain) for n, need in enumerate(needs)]
     else:
-        fields.refuse_value(key, "a list of step names, or an object such as {charge: failure}")
+        fields.lose(key, "a list of step names, or an object such as {charge: failure}")
         return ()
     return tuple(edge for edge in found if edge is not None)
 
@@ -97,7 +97,7 @@ def _need(fields: Fields, path: str, need: object, plain: Condition) -> Edge | N
     if isinstance(need, str):
         return Edge(need, plain)
     if not isinstance(need, Mapping):
-        fields.mistakes.add(path, f"it is {shown(need)}: it must be the name of a step")
+        fields.mistakes.lost(path, f"it is {shown(need)}: it must be the name of a step")
         return None
     Fields(need, path, fields.mistakes).refuse_unknown(NEED_KEYS)
     asked = need.get("on")
@@ -106,11 +106,11 @@ def _need(fields: Fields, path: str, need: object, plain: Condition) -> Edge | N
 
 def _edge(fields: Fields, path: str, parent: object, condition: object) -> Edge | None:
     if not isinstance(parent, str):
-        fields.mistakes.add(path, f"the step is {shown(parent)}: it must be the name of a step")
+        fields.mistakes.lost(path, f"the step is {shown(parent)}: it must be the name of a step")
         return None
     if not isinstance(condition, str) or condition not in list(Condition):
         message = f"the condition is {shown(condition)}: it must be one of {', '.join(Condition)}"
-        fields.mistakes.add(path, message)
+        fields.mistakes.lost(path, message)
         return Edge(parent)
     return Edge(parent, Condition(condition))
 
@@ -178,7 +178,7 @@ def _retry(fields: Fields) -> Retry | None:
                 Retry(**{key: value})
                 good[key] = value
         except Invalid as error:
-            policy.mistakes.add_invalid(policy.at(key), error, f"retry.{key}")
+            policy.mistakes.lost_invalid(policy.at(key), error, f"retry.{key}")
     return Retry(**good)
 
 

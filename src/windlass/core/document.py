@@ -12,6 +12,9 @@ PAYLOAD_LIMIT = 1_048_576
 RESULT_LIMIT = 16 * 1_048_576
 
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), check_circular=True).encode
+LONG_NUMBER = 309  # digits: as many do not fit into a float
+_LONG_NUMBER = re.compile(rf"\d{{{LONG_NUMBER}}}")
+_UNSTORABLE = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")  # escapes of NUL and of surrogates, also of whole pairs
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
@@ -33,9 +36,18 @@ def encode(value: object, *, field: str, limit: int = PAYLOAD_LIMIT) -> str:
 
 
 def decode(text: str | None) -> Any:
+    """Read JSON that is stored. Plain SQL may store what Python cannot hold: such a number, or a document nested too
+    deep, is returned as its text. Reading never fails: one strange row must not break a list of rows."""
     if text is None:
         return None
-    return {} if text == "{}" else json.loads(text)
+    if text == "{}":
+        return {}
+    try:
+        if len(text) < LONG_NUMBER or not _LONG_NUMBER.search(text):
+            return json.loads(text)
+        return json.loads(text, parse_int=_integer, parse_float=_real)
+    except (ValueError, RecursionError):
+        return text
 
 
 def parse(text: str, *, field: str) -> Any:
@@ -60,6 +72,32 @@ def plain(text: str) -> str:
     if "\x00" in text:
         text = text.replace("\x00", "\\x00")
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def cleaned(value: Any) -> Any:
+    """A JSON value from outside with all its strings as Postgres can store them."""
+    if isinstance(value, str):
+        return plain(value)
+    if isinstance(value, dict):
+        return {plain(key): cleaned(item) for key, item in value.items()}
+    return [cleaned(item) for item in value] if isinstance(value, list) else value
+
+
+def needs_cleaning(text: str) -> bool:
+    """May this JSON text hold strings that Postgres cannot store?"""
+    return "\\u" in text and _UNSTORABLE.search(text) is not None
+
+
+def _integer(digits: str) -> int | str:
+    try:
+        return int(digits)
+    except ValueError:  # more digits than Python converts
+        return digits
+
+
+def _real(digits: str) -> float | str:
+    number = float(digits)
+    return number if number - number == 0 else digits
 
 
 def _text(value: object, field: str) -> str:

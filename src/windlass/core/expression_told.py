@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
+from windlass.core.document import plain
 from windlass.core.expression_path import Path
 from windlass.core.facts import Nothing
 
@@ -40,8 +41,8 @@ def shown(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return LITERALS[value]
     if isinstance(value, str):
-        return f"'{cut(value, LONGEST_VALUE)}'"
-    return cut(_beginning(value), LONGEST_VALUE)
+        return f"'{plain(cut(value, LONGEST_VALUE))}'"
+    return plain(cut(_beginning(value), LONGEST_VALUE))
 
 
 def cut(text: str, length: int) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
 
+from windlass.core.document import cleaned, needs_cleaning
 from windlass.core.expression_path import Part, Path
 
 LONGEST_INDEX = 9
@@ -124,8 +125,10 @@ def _index(part: str) -> int:
 
 
 def _read(text: str) -> Any:
+    """Strings that Postgres cannot store (NUL, half of a surrogate pair) are cleaned: steps pass values on."""
     try:
-        return json.loads(text, parse_constant=_refuse, parse_float=_finite)
+        value = json.loads(text, parse_constant=_refuse, parse_float=_finite)
+        return cleaned(value) if needs_cleaning(text) else value
     except (ValueError, RecursionError):
         return text
 

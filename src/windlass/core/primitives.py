@@ -12,7 +12,7 @@ from datetime import timedelta
 from functools import cached_property
 from typing import Any
 
-from windlass.core.definition import parse
+from windlass.core.definition import parse_stored
 from windlass.core.definition_write import step_document
 from windlass.core.limit import Limit
 from windlass.core.run import BAD, OPEN, Letter
@@ -85,11 +85,9 @@ class Composition:
 
 
 def read(document: Mapping[str, Any]) -> Workflow:
-    """A stored version. Of what shapes of compositions are, the store says which kind of them."""
-    if "primitive" not in document:
-        return parse(document)
-    plain = {key: value for key, value in document.items() if key != "primitive"}
-    return replace(parse(plain), primitive=Primitive(document["primitive"]))
+    """Read a stored version; that of a composition also says which kind of composition it is."""
+    workflow = parse_stored(document)
+    return replace(workflow, primitive=Primitive(document["primitive"])) if "primitive" in document else workflow
 
 
 def callbacks_of(workflow: Workflow) -> dict[str, int]:

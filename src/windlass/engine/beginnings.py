@@ -1,4 +1,4 @@
-"""What runs begin, gathered over a batch and said in one statement of each kind."""
+"""Collects the rows that a batch of runs creates and writes each kind with one statement."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -42,6 +42,9 @@ class Stirred:
                 unit.poke(topic)
 
 
+MANY = 1000  # of so many new jobs not all are claimed by who made them
+
+
 class Beginnings:
     def __init__(self, conn: Connection, stirred: Stirred, *, actor: str) -> None:
         self._conn, self._stirred, self._actor = conn, stirred, actor
@@ -50,6 +53,11 @@ class Beginnings:
         self._jobs: list[NewJobs] = []
         self._parts: list[NewPart] = []
         self._timers: dict[Place, datetime] = {}
+
+    @property
+    def size(self) -> int:
+        """How many rows wait to be written."""
+        return len(self._jobs) + len(self._parts)
 
     def jobs(
         self, run: Held, recipe: Recipe, *, first: int, count: int, items: int | None, payload: str | None = None
@@ -82,9 +90,10 @@ class Beginnings:
     async def _write_jobs(self) -> None:
         ids = new_ids(len(self._jobs))
         await steps.enqueue(self._conn, self._list, self._jobs, ids, actor=self._actor)
+        few = len(ids) < MANY
         for job, id_ in zip(self._jobs, ids, strict=True):
             queue = self._list[job.shape - 1].queue
-            if job.many == 1:
+            if few and job.many == 1:
                 self._stirred.made[id_] = queue
             else:
                 self._stirred.queues.add(queue)

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -16,6 +17,7 @@ from windlass.core.template import Template
 from windlass.core.trail import Snapshot
 from windlass.core.workflow import Overlap
 from windlass.engine import pushes
+from windlass.engine.quarantine import Kind, each_alone
 from windlass.engine.unit import Unit, new_ids
 from windlass.errors import Duplicate, Invalid, NotFound
 from windlass.store import claims, jobs
@@ -71,10 +73,10 @@ async def next_due(unit: Unit) -> tuple[timedelta | None, bool]:
 
 
 async def tick(unit: Unit, *, batch: int = 100) -> int:
-    """Serve those that are due; how many."""
+    """Fire those that are due, each in its own transaction; how many."""
     async with unit.once() as conn:
         found = await store.find_due(conn, batch)
-    return sum([await _serve(unit, id_) for id_ in found])
+    return await each_alone(unit, Kind.CRON, found, partial(serve, unit))
 
 
 async def skipped(unit: Unit, base: Snapshot) -> list[Skipped]:
@@ -83,8 +85,8 @@ async def skipped(unit: Unit, base: Snapshot) -> list[Skipped]:
         return await store.skipped(conn, base, org=unit.org)
 
 
-async def _serve(unit: Unit, id_: UUID) -> bool:
-    """False: somebody else has it."""
+async def serve(unit: Unit, id_: UUID) -> bool:
+    """Fire one; False if another process holds it."""
     async with unit.begin() as conn:
         held = await store.hold(conn, id_)
         if held is None:

@@ -1,14 +1,23 @@
 """Definitions by version, read once a process. Versions never change: what is known stays true, only room is short."""
 
+import logging
 from collections.abc import Iterable
 
 from windlass.core.primitives import read
 from windlass.core.workflow import Workflow
-from windlass.errors import NotFound
+from windlass.errors import NotFound, WindlassError
 from windlass.store import workflows as store
 from windlass.store.pool import Connection
 
 ROOM = 1000
+_log = logging.getLogger("windlass.definitions")
+
+
+class UnreadableVersion(WindlassError):
+    """A stored version that this process cannot read: from a newer release, changed by hand, or missing."""
+
+    def __init__(self, version_id: int, error: Exception) -> None:
+        super().__init__(f"version {version_id} of a workflow cannot be read by this process: {error}")
 
 
 class Definitions:
@@ -20,11 +29,26 @@ class Definitions:
 
     def __init__(self, room: int = ROOM) -> None:
         self._half = max(room // 2, 1)
+        self._reported: set[int] = set()  # versions that cannot be read, and were logged
         self._young: dict[int, Workflow] = {}
         self._old: dict[int, Workflow] = {}
 
     async def of(self, conn: Connection, version_ids: Iterable[int]) -> dict[int, Workflow]:
-        """All these versions; those not known yet come in one query."""
+        """Return all these versions; those not known yet are read in one query. Raises if one cannot be read."""
+        wanted = list(version_ids)
+        found, errors = await self._find(conn, wanted)
+        for id_ in wanted:
+            if id_ in errors:
+                raise errors[id_]
+        return found
+
+    async def readable(self, conn: Connection, version_ids: Iterable[int]) -> dict[int, Workflow]:
+        """Return those of these versions that this process can read; the others are logged once."""
+        return (await self._find(conn, version_ids))[0]
+
+    async def _find(
+        self, conn: Connection, version_ids: Iterable[int]
+    ) -> tuple[dict[int, Workflow], dict[int, UnreadableVersion]]:
         found: dict[int, Workflow] = {}
         missing: dict[int, None] = {}
         for id_ in version_ids:
@@ -33,9 +57,10 @@ class Definitions:
                 found[id_] = known
             else:
                 missing[id_] = None
-        if missing:
-            found |= await self._load(conn, missing)
-        return found
+        if not missing:
+            return found, {}
+        loaded, errors = await self._load(conn, missing)
+        return found | loaded, errors
 
     def get(self, version_id: int) -> Workflow | None:
         """What is known without asking the database."""
@@ -54,14 +79,25 @@ class Definitions:
     def __len__(self) -> int:
         return len(self._young) + len(self._old)
 
-    async def _load(self, conn: Connection, ids: Iterable[int]) -> dict[int, Workflow]:
+    async def _load(
+        self, conn: Connection, ids: Iterable[int]
+    ) -> tuple[dict[int, Workflow], dict[int, UnreadableVersion]]:
         documents = await store.documents(conn, ids)
-        if unknown := [id_ for id_ in ids if id_ not in documents]:
-            raise NotFound("version", unknown[0])
-        loaded = {id_: read(document) for id_, document in documents.items()}
-        for id_, workflow in loaded.items():
-            self._keep(id_, workflow)
-        return loaded
+        loaded: dict[int, Workflow] = {}
+        errors: dict[int, UnreadableVersion] = {}
+        for id_ in ids:
+            try:
+                if id_ not in documents:
+                    raise NotFound("version", id_)
+                loaded[id_] = read(documents[id_])
+            except Exception as error:  # of one version: what it holds may come from a newer release
+                errors[id_] = UnreadableVersion(id_, error)
+                if id_ not in self._reported:
+                    self._reported.add(id_)
+                    _log.error("%s", errors[id_], exc_info=error)
+            else:
+                self._keep(id_, loaded[id_])
+        return loaded, errors
 
     def _keep(self, version_id: int, workflow: Workflow) -> None:
         if len(self._young) >= self._half:

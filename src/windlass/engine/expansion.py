@@ -23,6 +23,7 @@ KINDS = {"string": "a text", "number": "a number", "boolean": "true or false", "
 
 
 async def expand(conn: Connection, unit: Unit, question: Question) -> Event:
+    """Create the items of a fan-out and return how many there are, or the end of the step with the reason."""
     recipe = question.recipe
     path = recipe.source
     assert path is not None

@@ -1,7 +1,9 @@
 """What a decision asks, answered from what the run knows: does an `if` hold, how many instances are there, what are the
 templates filled in with. What cannot be answered is an end of the step, with the reason."""
 
-from collections.abc import Iterator
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -23,6 +25,11 @@ from windlass.errors import Invalid
 from windlass.store import steps
 from windlass.store.pool import Connection
 from windlass.store.runs import Held
+
+
+CHUNK = 10_000  # instances whose items are read with one query
+SLICE = 500  # instances that are filled in before other tasks get a turn: a few milliseconds
+_log = logging.getLogger("windlass.evaluate")
 
 
 class Question(NamedTuple):
@@ -60,7 +67,14 @@ async def load(conn: Connection, unit: Unit, questions: list[Question], *, said:
 
 
 def judge(question: Question, facts: Facts) -> Event:
-    """Does the `if` hold?"""
+    """Does the `if` hold? One that cannot be evaluated fails its step: nothing else may suffer for it."""
+    try:
+        return _judge(question, facts)
+    except Exception as error:
+        return _defect(question.recipe, f"its `if` could not be evaluated: {error!r}", error)
+
+
+def _judge(question: Question, facts: Facts) -> Event:
     condition, number = question.recipe.condition, question.recipe.number
     assert condition is not None
     if condition.asks_about_ancestors:
@@ -72,37 +86,47 @@ def judge(question: Question, facts: Facts) -> Event:
     return Judged(number, verdict.holds, verdict.reason)
 
 
-async def fill(conn: Connection, question: Question, facts: Facts) -> tuple[list[Filled], list[Event]]:
-    """The payloads of a step's instances; those whose templates cannot be filled in have ended."""
+async def fill(conn: Connection, question: Question, facts: Facts) -> AsyncIterator[tuple[list[Filled], list[Event]]]:
+    """The payloads of a step's instances; those whose templates cannot be filled in have ended.
+
+    Comes in chunks, with the event loop free in between and the session never idle for long: there may be a million
+    instances. The caller writes each chunk before it asks for the next.
+    """
     command, recipe = question.command, question.recipe
     assert command is not None
-    filled: list[Filled] = []
-    failed: list[Event] = []
     if not recipe.per_item:
-        try:
-            filled.append(Filled(command.first, command.count, _text(recipe, facts)))
-        except Invalid as error:
-            failed.append(_failed(recipe, error, command.count))
-        return filled, failed
-    values = await _values(conn, question)
+        yield _filled(recipe, facts, [(command.first, facts.item)], command.count)
+        return
+    end = command.first + command.count
+    for first in range(command.first, end, CHUNK):
+        values = await _values(conn, question, first, min(CHUNK, end - first))
+        for part in range(0, len(values), SLICE):
+            await asyncio.sleep(0)
+            yield _filled(recipe, facts, values[part : part + SLICE], 1)
+
+
+def _filled(
+    recipe: Recipe, facts: Facts, values: Sequence[tuple[int, Any]], count: int
+) -> tuple[list[Filled], list[Event]]:
+    """Instances that failed are counted together: the first reason is the one that is kept."""
+    filled: list[Filled] = []
+    first: Ended | None = None
     for index, item in values:
+        known = replace(facts, item=item, index=index) if recipe.per_item else facts
         try:
-            filled.append(Filled(index, 1, _text(recipe, replace(facts, item=item, index=index))))
+            filled.append(Filled(index, count, _text(recipe, known)))
         except Invalid as error:
-            failed.append(_failed(recipe, error, 1))
-    return filled, failed
+            first = first or Ended(recipe.number, Letter.FAILED, Reason(NEVER_BEGAN, str(error)))
+        except Exception as error:
+            first = first or _defect(recipe, f"its input could not be filled in: {error!r}", error)
+    missing = (len(values) - len(filled)) * count
+    return filled, [] if first is None else [replace(first, count=missing)]
 
 
-async def _values(conn: Connection, question: Question) -> list[tuple[int, Any]]:
-    command = question.command
-    assert command is not None
+async def _values(conn: Connection, question: Question, first: int, count: int) -> list[tuple[int, Any]]:
     if isinstance(question.recipe.step.fan_out, Foreach):
-        return await steps.items(conn, question.held.id, question.recipe.number, command.first, command.count)
-    return [(index, MISSING) for index in _range(command)]
-
-
-def _range(command: Enqueue | StartChild) -> Iterator[int]:
-    return iter(range(command.first, command.first + command.count))
+        return await steps.items(conn, question.held.id, question.recipe.number, first, count)
+    return [(index, MISSING) for index in range(first, first + count)]
 
 
 def _text(recipe: Recipe, facts: Facts) -> str:
@@ -113,5 +137,7 @@ def _text(recipe: Recipe, facts: Facts) -> str:
     return encode(payload, field=f"the input of {recipe.step.name}")
 
 
-def _failed(recipe: Recipe, error: Invalid, count: int) -> Event:
-    return Ended(recipe.number, Letter.FAILED, Reason(NEVER_BEGAN, str(error)), count)
+def _defect(recipe: Recipe, message: str, error: Exception) -> Ended:
+    """An error that nobody foresaw fails the step that caused it, with the reason, and is logged with its traceback."""
+    _log.error("step %s of version %d: %s", recipe.step.name, recipe.version_id, message, exc_info=error)
+    return Ended(recipe.number, Letter.FAILED, Reason(NEVER_BEGAN, message))

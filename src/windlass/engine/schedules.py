@@ -1,10 +1,15 @@
 """Schedules: each due tick enqueues one job, with any number of tickers, ours or foreign."""
 
 import logging
+from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
+from uuid import UUID
 
 from windlass.core.cron import parse
 from windlass.core.job import SQL_QUEUE
+from windlass.engine import quarantine
+from windlass.engine.quarantine import Kind, split_batch
 from windlass.engine.unit import Unit
 from windlass.errors import Invalid
 from windlass.store import schedules as store
@@ -16,8 +21,19 @@ YEARS = 8  # far enough to find the next 29 February
 
 async def tick(unit: Unit, *, batch: int = 100) -> int:
     """Fire what is due, missed times once; returns how many schedules were served."""
+    async with unit.once() as conn:
+        found = await store.find_due(conn, batch=batch)
+
+    async def set_aside(id_: UUID, error: Exception) -> None:
+        await quarantine.set_aside(unit, Kind.SCHEDULE, id_, error)
+
+    return sum(await split_batch(found, partial(fire, unit), set_aside))
+
+
+async def fire(unit: Unit, ids: Sequence[UUID]) -> int:
+    """Enqueue the jobs of these schedules and move them on; how many were due and not held by another ticker."""
     async with unit.begin() as conn:
-        due = await store.due(conn, batch=batch)
+        due = await store.lock_due(conn, ids)
         if due:
             await store.fire(conn, {schedule.id: _next(schedule) for schedule in due}, actor="scheduler")
     if due:
@@ -32,7 +48,7 @@ async def list_(unit: Unit, *, limit: int = 1000) -> list[JobScheduleRow]:
 
 
 def _next(schedule: Due) -> datetime | None:
-    """The first time after now; a row that cannot be read is paused, loudly, rather than tried for ever."""
+    """Return the first time after now; None (pause it) if the expression or the zone cannot be read."""
     try:
         return parse(schedule.schedule, zone=schedule.timezone).next(schedule.now, years=YEARS)
     except Invalid as error:

@@ -48,6 +48,7 @@ Answers = dict[UUID, list[Event]]
 Record = Callable[[Mapping[UUID, Run]], Awaitable[None]]
 # Failures of a job that are something else for its step.
 MEANT = {"Timeout": Letter.TIMED_OUT, "Skipped": Letter.SKIPPED}
+WRITE_AT = 2_000  # new rows
 STOPPED = frozenset({RunState.CANCELLED, RunState.TIMEOUT})
 STATES = {state.value: state for state in RunState}  # calling an enum costs more than all the rest of reading a run
 
@@ -256,24 +257,28 @@ class Settlement:
         below: list[children.Asked] = []
         for question in unfilled:
             id_, recipe = question.held.id, question.recipe
-            filled, failed = await questions.fill(self.conn, question, facts[id_])
-            answers[id_] += failed
-            self._tell_first(id_, recipe.number, failed)
-            for part in filled:
-                if isinstance(question.command, StartChild):
-                    wish = StartChild(recipe.number, part.first, part.count)
-                    below.append(children.Asked(question.held, recipe.step, wish, part.payload))
-                else:
-                    self._jobs(id_, recipe, part.first, part.count, part.payload)
+            async for filled, failed in questions.fill(self.conn, question, facts[id_]):
+                self._tell_first(id_, recipe.number, failed, before=answers[id_])
+                answers[id_] += failed
+                for part in filled:
+                    if isinstance(question.command, StartChild):
+                        wish = StartChild(recipe.number, part.first, part.count)
+                        below.append(children.Asked(question.held, recipe.step, wish, part.payload))
+                    else:
+                        self._jobs(id_, recipe, part.first, part.count, part.payload)
+                if self.begin.size >= WRITE_AT:  # a large fan-out is written as it is made, not kept in memory
+                    await self.begin.write()
         if below:
             for id_, event in await children.start(self.conn, self.unit, below, actor=self.actor):
                 answers[id_].append(event)
             self.stirred.strays = True
 
-    def _tell_first(self, id_: UUID, step: int, failed: Sequence[Event]) -> None:
+    def _tell_first(self, id_: UUID, step: int, failed: Sequence[Event], *, before: Sequence[Event]) -> None:
         """Instances that cannot begin are counted by `decide`; why the first of them cannot is written down here."""
         fan = self.runs[id_].fans.get(step)
-        if failed and fan is not None and not fan.failed and isinstance(failed[0], Ended) and failed[0].reason:
+        if fan is None or fan.failed or any(isinstance(event, Ended) and event.step == step for event in before):
+            return
+        if failed and isinstance(failed[0], Ended) and failed[0].reason:
             reason = failed[0].reason
             self._notes.append((id_, step, WORDS[Letter.ACTIVE], reason.code, reason.text))
 

@@ -1,15 +1,19 @@
-"""What runs have to hear that no worker of ours told them: ends recorded by plain SQL, other runs, time that passed."""
+"""Applies events that did not come through a worker's report: completions written by plain SQL, notices of other runs,
+expired timers, runs that expire, pending runs that may begin."""
 
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
+from functools import partial
 from uuid import UUID
 
 from windlass.core.event import Begun, CancelAsked, Ended, Event, Expired
 from windlass.core.reason import Reason
 from windlass.core.run import Letter, RunState
 from windlass.core.step import HookAction
-from windlass.engine.settle import ended_as, settle
+from windlass.engine import quarantine
+from windlass.engine.quarantine import Kind, each_alone, split_batch
+from windlass.engine.settle import Stirred, ended_as, settle
 from windlass.engine.unit import Unit
 from windlass.errors import Unavailable
 from windlass.store import runs, steps, timers
@@ -19,12 +23,13 @@ from windlass.store.steps import EndedJob
 
 LIVE = frozenset({RunState.PENDING, RunState.RUNNING})
 ACTOR = "engine"
-UNCALLED = Reason("timeout", "nobody called back in time")
+UNCALLED = Reason("timeout", "no callback arrived in time")
+EXPIRED = "the run's time was over"
 Listen = Callable[[Connection, list[Held]], Awaitable[dict[UUID, list[Event]]]]
 
 
 async def settle_strays(unit: Unit, *, batch: int = 500) -> int:
-    """Tell runs what they have not heard; how many were told."""
+    """Apply ends of jobs that plain SQL recorded, and notices; to how many runs."""
     async with unit.once() as conn:
         found = await runs.find_unsettled(conn, batch)
 
@@ -58,38 +63,61 @@ async def heard(conn: Connection, held: Sequence[Held]) -> list[tuple[UUID, Even
 
 
 async def begin_held(unit: Unit, *, batch: int = 500) -> int:
-    """Begin runs that wait for a place; how many."""
+    """Begin pending runs whose workflow has room; of how many workflows."""
     async with unit.once() as conn:
         found = await runs.find_held(conn, batch)
-    return sum([await _begin_held(unit, workflow, batch) for workflow in found])
+    return await each_alone(unit, Kind.WORKFLOW, found, partial(begin_held_of, unit, batch=batch))
 
 
 async def wake(unit: Unit, *, batch: int = 1000) -> int:
     """End the sleeps and the waits whose time has come; of how many runs."""
     async with unit.once() as conn:
         found = await timers.find_due(conn, batch)
-
-    async def listen(conn: Connection, held: list[Held]) -> dict[UUID, list[Event]]:
-        news: dict[UUID, list[Event]] = defaultdict(list)
-        known = await unit.definitions.of(conn, {run.version_id for run in held})
-        plans = {run.id: known[run.version_id].plan for run in held}
-        for id_, step in await timers.take_due(conn, [run.id for run in held]):
-            waited = isinstance(plans[id_].steps[step].action, HookAction)
-            news[id_].append(Ended(step, Letter.TIMED_OUT, UNCALLED) if waited else Ended(step, Letter.SUCCEEDED))
-        return news
-
-    return await _tell(unit, found, listen)
+    return await _tell(unit, found, partial(_due_timers, unit))
 
 
 async def expire(unit: Unit, *, batch: int = 500) -> int:
     """End runs whose time is over; how many."""
     async with unit.once() as conn:
         found = await runs.find_expired(conn, batch)
+    return await _tell(unit, found, _expired, reason=EXPIRED)
 
-    async def listen(_: Connection, held: list[Held]) -> dict[UUID, list[Event]]:
-        return {run.id: [Expired()] for run in held if run.state in LIVE and run.expires_at <= run.now}
 
-    return await _tell(unit, found, listen, reason="the run's time was over")
+async def retry(unit: Unit, id_: UUID) -> bool:
+    """Apply everything that waits for one run that was set aside; False if another session holds its lock.
+
+    Expiry comes first and by itself: a run whose other events cannot be applied must still be able to end.
+    """
+    async with unit.begin() as conn:
+        held = await runs.lock(conn, [id_], wait=False)
+        if not held:
+            return not await runs.states(conn, [id_])  # pruned meanwhile: nothing is left to do
+        pending = held[0].state == RunState.PENDING
+        if news := await _expired(conn, held):
+            stirred = await settle(conn, unit, held, news, actor=ACTOR, reason=EXPIRED)
+        else:
+            news = defaultdict(list, await _due_timers(unit, conn, held))
+            for run, event in await untold(conn, held):
+                news[run].append(event)
+            stirred = await settle(conn, unit, held, news, actor=ACTOR) if news else Stirred()
+    stirred.poke(unit)
+    if pending and not news:  # it waits to begin
+        return await _begin(unit, held[0].workflow_id, only=[id_]) > 0
+    return True
+
+
+async def _due_timers(unit: Unit, conn: Connection, held: list[Held]) -> dict[UUID, list[Event]]:
+    news: dict[UUID, list[Event]] = defaultdict(list)
+    known = await unit.definitions.of(conn, {run.version_id for run in held})
+    plans = {run.id: known[run.version_id].plan for run in held}
+    for id_, step in await timers.take_due(conn, [run.id for run in held]):
+        waited = isinstance(plans[id_].steps[step].action, HookAction)
+        news[id_].append(Ended(step, Letter.TIMED_OUT, UNCALLED) if waited else Ended(step, Letter.SUCCEEDED))
+    return news
+
+
+async def _expired(_: Connection, held: list[Held]) -> dict[UUID, list[Event]]:
+    return {run.id: [Expired()] for run in held if run.state in LIVE and run.expires_at <= run.now}
 
 
 async def next_due(unit: Unit) -> tuple[timedelta | None, timedelta | None, timedelta | None]:
@@ -99,27 +127,16 @@ async def next_due(unit: Unit) -> tuple[timedelta | None, timedelta | None, time
 
 
 async def _tell(unit: Unit, found: Sequence[UUID], listen: Listen, *, reason: str = "the run was cancelled") -> int:
-    """Tell these runs, or, if one of them cannot be settled, all but that one: its defect is raised in the end."""
-    try:
-        return await _tell_together(unit, found, listen, reason=reason) if found else 0
-    except Unavailable:
-        raise
-    except Exception:
-        if len(found) == 1:
-            raise
-    told, defects = 0, []
-    for half in (found[: len(found) // 2], found[len(found) // 2 :]):
-        try:
-            told += await _tell(unit, half, listen, reason=reason)
-        except Exception as error:
-            defects.append(error)
-    if defects:
-        raise defects[0]
-    return told
+    """Apply the events of these runs; one that cannot be settled is set aside. How many runs had any."""
+
+    async def set_aside(id_: UUID, error: Exception) -> None:
+        await quarantine.set_aside(unit, Kind.RUN, id_, error)
+
+    return sum(await split_batch(found, partial(_tell_together, unit, listen=listen, reason=reason), set_aside))
 
 
-async def _tell_together(unit: Unit, found: Sequence[UUID], listen: Listen, *, reason: str) -> int:
-    """Lock those of the runs that nobody else works on, hear their news, settle."""
+async def _tell_together(unit: Unit, found: Sequence[UUID], *, listen: Listen, reason: str) -> int:
+    """Lock those of the runs that no other session holds, load their events, settle."""
     async with unit.begin() as conn:
         held = await runs.lock(conn, found, wait=False)
         news = await listen(conn, held) if held else {}
@@ -130,13 +147,40 @@ async def _tell_together(unit: Unit, found: Sequence[UUID], listen: Listen, *, r
     return len(news)
 
 
-async def _begin_held(unit: Unit, workflow: UUID, batch: int) -> int:
+async def begin_held_of(unit: Unit, workflow: UUID, *, batch: int = 500) -> bool:
+    """Begin pending runs of one workflow; whether any began. A run that cannot begin is set aside, the others begin."""
+    try:
+        return await _begin(unit, workflow, batch=batch) > 0
+    except Unavailable:
+        raise
+    except Exception:  # reported below, about the run that causes it
+        async with unit.once() as conn:
+            pending = await runs.first_held(conn, workflow, batch)
+        if not pending:
+            raise
+
+    async def begin(some: Sequence[UUID]) -> int:
+        return await _begin(unit, workflow, only=some)
+
+    async def set_aside(id_: UUID, error: Exception) -> None:
+        await quarantine.set_aside(unit, Kind.RUN, id_, error)
+
+    return sum(await split_batch(pending, begin, set_aside)) > 0
+
+
+async def _begin(unit: Unit, workflow: UUID, *, only: Sequence[UUID] | None = None, batch: int = 500) -> int:
+    """Begin as many of the oldest pending runs as the workflow's limit has room for, or of those in `only`."""
     async with unit.begin() as conn:
-        version = await runs.hold_workflow(conn, workflow)
+        version = await runs.hold_workflow(conn, workflow, wait=False)
+        if version is None:
+            return 0  # another process begins runs of it, or a session holds the row: the next round comes back
         limit = (await unit.definitions.of(conn, [version]))[version].concurrency
         room = batch if limit is None else min(batch, limit - await runs.running(conn, workflow))
-        first = await runs.first_held(conn, workflow, room) if room > 0 else []
-        held = [run for run in await runs.lock(conn, first) if run.state == RunState.PENDING] if first else []
+        if room <= 0:
+            return 0
+        first = await runs.first_held(conn, workflow, room) if only is None else only[:room]
+        locked = await runs.lock(conn, first, wait=False) if first else []
+        held = [run for run in locked if run.state == RunState.PENDING]
         if not held:
             return 0
         stirred = await settle(conn, unit, held, {run.id: [Begun()] for run in held}, actor=ACTOR)

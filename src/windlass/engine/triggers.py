@@ -7,6 +7,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from uuid import UUID
 
 from windlass.core import hook, schedule
@@ -20,6 +21,7 @@ from windlass.core.schedule import Schedule
 from windlass.core.workflow import Overlap, WebhookTrigger
 from windlass.engine import starts
 from windlass.engine.publishing import new_token, pause_loudly
+from windlass.engine.quarantine import Kind, each_alone
 from windlass.engine.settle import Stirred, settle
 from windlass.engine.starts import MAX_BATCH, RunSpec
 from windlass.engine.unit import Unit
@@ -69,21 +71,10 @@ class Unfilled:
 
 
 async def tick(unit: Unit, *, batch: int = 100) -> int:
-    """Serve the schedules that are due; how many. One that fails does not keep the others from their turn."""
+    """Fire the schedules that are due, each in its own transaction; how many."""
     async with unit.once() as conn:
         found = await store.find_due(conn, batch)
-    failures: list[Exception] = []
-    served = 0
-    for id_ in found:
-        try:
-            served += await _serve(unit, id_)
-        except Conflict as conflict:
-            _log.warning("schedule %s is tried again in a moment: %s", id_, conflict)
-        except Exception as error:  # told below, when the others have had their turn
-            failures.append(error)
-    if failures:
-        raise failures[0]
-    return served
+    return await each_alone(unit, Kind.TRIGGER, found, partial(serve, unit))
 
 
 async def next_due(unit: Unit) -> NextDue:
@@ -92,8 +83,16 @@ async def next_due(unit: Unit) -> NextDue:
         return await store.next_due(conn)
 
 
+async def serve(unit: Unit, id_: UUID) -> bool:
+    """Start the runs that are due; False if another process holds the schedule, or a key was taken at this moment."""
+    try:
+        return await _serve(unit, id_)
+    except Conflict as conflict:
+        _log.warning("schedule %s is tried again in a moment: %s", id_, conflict)
+        return False
+
+
 async def _serve(unit: Unit, id_: UUID) -> bool:
-    """False: somebody else has it."""
     async with unit.begin() as conn:
         held = await store.hold_due(conn, id_)
         if held is None:

@@ -1,78 +1,83 @@
-"""The worker's side of the inbox: one turn = report what ended, take what is next, in one transaction."""
+"""The worker's side of the inbox: one turn records what ended and claims what is next, in one transaction."""
 
 import logging
-from collections import Counter, defaultdict
-from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import timedelta
 from uuid import UUID
 
-from windlass.core.event import Ended
-from windlass.core.job import Claimed, JobMove, Report, Setback, Success
-from windlass.core.reason import Reason
-from windlass.core.run import Letter
-from windlass.engine import first_claims
+from windlass.core.document import plain
+from windlass.core.job import Claimed
+from windlass.engine import first_claims, quarantine
 from windlass.engine.faults import point
-from windlass.engine.settle import Stirred, ended_as, settle
+from windlass.engine.quarantine import Kind
+from windlass.engine.recording import Turn, lock_and_record, record, record_apart
 from windlass.engine.unit import Unit
-from windlass.errors import Invalid
-from windlass.store import events, jobs, runs, workers
+from windlass.errors import Unavailable
+from windlass.store import jobs, workers
 from windlass.store.events import Line
 from windlass.store.jobs import Lane
-from windlass.store.pool import UNSTORABLE, Connection
-from windlass.store.runs import Held
 
 __all__ = ["Lane", "Line", "Turn", "heartbeat", "held", "look", "record", "register", "registry", "seen", "turn"]
 
+DEFER = timedelta(minutes=1)  # how long a job that cannot be claimed stays out of line
 _log = logging.getLogger("windlass.work")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
-    """What a worker brings to a turn and wants from it."""
-
-    worker: str
-    lease: timedelta
-    reports: Sequence[Report] = ()
-    lines: Sequence[Line] = ()
-    lanes: Sequence[tuple[Lane, int]] = ()
-    count: int = 0
-    holders: Mapping[UUID, str] | None = None  # of the jobs reported on, where they are not all `worker`'s
-
-    @property
-    def runs(self) -> list[UUID]:
-        """The runs that this may advance."""
-        return sorted({report.job.run_id for report in self.reports if report.job.run_id is not None})
-
-    @property
-    def is_single(self) -> bool:
-        """One statement says it all."""
-        kinds = {type(report) for report in self.reports}
-        return len(kinds) + bool(self.lines) + bool(self.lanes and self.count) <= 1
 
 
 async def turn(unit: Unit, wish: Turn) -> tuple[list[Claimed], set[UUID]]:
     """Record reports, advance their runs and claim, all or nothing; returns the jobs claimed and the ids recorded.
 
-    A report that the database cannot store must not sink the others: the batch is split until it stands alone,
-    and is then recorded as a failure that says so.
+    When that fails, and not because the database is away, the parts are done apart: what one report, log line or row
+    causes must not hold up the others, in this turn or in any later one.
     """
-    touched = wish.runs
     try:
-        async with unit.once() if wish.is_single and not touched else unit.begin() as conn:
-            recorded, stirred = await _record(conn, unit, wish, touched)
-            claimed = await jobs.claim(conn, wish.lanes, count=wish.count, worker=wish.worker, lease=wish.lease)
-            known = await unit.definitions.of(conn, {job.version_id for job in claimed if job.version_id is not None})
-            if known:
-                await first_claims.tell(conn, claimed, known, actor=wish.worker)
-            point("turn.claimed")
-    except (*UNSTORABLE, Invalid) as error:
-        if not wish.reports and not wish.lines:
-            raise
-        return [], await _record_apart(unit, wish, error)
+        return await _turn_together(unit, wish)
+    except Unavailable:
+        raise
+    except Exception as error:
+        _log.warning("a turn failed, its parts are done one by one: %s", plain(str(error)).partition("\n")[0])
+    recorded = await record_apart(unit, wish) if wish.reports or wish.lines else set()
+    return await _claim_apart(unit, wish) if wish.count else [], recorded
+
+
+async def _turn_together(unit: Unit, wish: Turn, *, atomic: bool = False) -> tuple[list[Claimed], set[UUID]]:
+    single = wish.is_single and not wish.runs and not atomic
+    async with unit.once() if single else unit.begin() as conn:
+        recorded, stirred = await lock_and_record(conn, unit, wish)
+        claimed = await jobs.claim(conn, wish.lanes, count=wish.count, worker=wish.worker, lease=wish.lease)
+        known = await unit.definitions.readable(conn, {job.version_id for job in claimed if job.version_id is not None})
+        if known:
+            await first_claims.tell(conn, claimed, known, actor=wish.worker)
+        point("turn.claimed")
     point("turn.committed")
     stirred.poke(unit, claimed=[job.id for job in claimed])
     return claimed, recorded
+
+
+async def _claim_apart(unit: Unit, wish: Turn) -> list[Claimed]:
+    """Claim lane by lane, in a transaction each. The first job of a lane that cannot be claimed is set aside."""
+    claimed: list[Claimed] = []
+    for lane, room in wish.lanes:
+        count = min(room, wish.count - len(claimed))
+        while count > 0:
+            part = Turn(worker=wish.worker, lease=wish.lease, lanes=[(lane, count)], count=count)
+            try:
+                claimed += (await _turn_together(unit, part, atomic=True))[0]
+                break
+            except Unavailable:
+                raise
+            except Exception as error:
+                if count == 1:
+                    await _defer_first(unit, lane, error)
+                count //= 2
+    return claimed
+
+
+async def _defer_first(unit: Unit, lane: Lane, error: Exception) -> None:
+    """Take the first job of a lane out of line for a while, so that those behind it can be claimed."""
+    async with unit.once() as conn:
+        id_ = await jobs.defer_first(conn, lane, pause=DEFER)
+    if id_ is not None:
+        await quarantine.set_aside(unit, Kind.JOB, id_, error)
 
 
 async def look(unit: Unit, queues: Sequence[str]) -> list[Lane]:
@@ -108,91 +113,3 @@ async def registry(unit: Unit) -> dict[str, tuple[str, bool]]:
     """type -> (runtime, enabled), for the types somebody registered."""
     async with unit.once() as conn:
         return {name: (runtime, enabled) for name, runtime, enabled in await workers.registry(conn)}
-
-
-async def _record(conn: Connection, unit: Unit, wish: Turn, touched: Sequence[UUID]) -> tuple[set[UUID], Stirred]:
-    """Lock order: runs first, then jobs."""
-    held_runs = await runs.lock(conn, touched) if touched else []
-    point("settle.locked")
-    return await record(conn, unit, wish, held_runs)
-
-
-async def record(conn: Connection, unit: Unit, wish: Turn, held_runs: Sequence[Held]) -> tuple[set[UUID], Stirred]:
-    """Write reports down and advance their runs, which are locked: what was recorded, and who should look."""
-    if wish.lines:
-        await events.insert_lines(conn, wish.lines)
-    states = await _finish(conn, wish)
-    point("settle.recorded")
-    if held_runs:
-        news = _news(wish.reports, states, {run.id for run in held_runs})
-        return set(states), await settle(conn, unit, held_runs, news, actor=wish.worker)
-    return set(states), Stirred()
-
-
-async def _finish(conn: Connection, wish: Turn) -> dict[UUID, str]:
-    """What became of the jobs whose report was recorded."""
-    successes = [report for report in wish.reports if isinstance(report, Success)]
-    setbacks = [report for report in wish.reports if isinstance(report, Setback)]
-    states: dict[UUID, str] = {}
-    if successes and setbacks:
-        await jobs.lock(conn, (report.job.id for report in wish.reports))
-    if successes:
-        states |= dict.fromkeys(
-            await jobs.succeed(conn, successes, worker=wish.worker, holders=wish.holders), "succeeded"
-        )
-    if setbacks:
-        states |= await jobs.set_back(conn, setbacks, worker=wish.worker, holders=wish.holders)
-    return states
-
-
-def _news(reports: Sequence[Report], states: Mapping[UUID, str], known: Container[UUID]) -> dict[UUID, list[Ended]]:
-    """What the runs hear: each step that ended, instances counted together."""
-    counts: Counter[tuple[UUID, int, Letter]] = Counter()
-    reasons: dict[tuple[UUID, int, Letter], Reason] = {}
-    latest = {report.job.id: report for report in sorted(reports, key=lambda report: report.job.claim_no)}
-    for report in latest.values():  # of two claims of a job the fence knows the last
-        job, state = report.job, states.get(report.job.id, "pending")
-        if job.run_id is None or job.step is None or state == "pending" or job.run_id not in known:
-            continue
-        error = report.error if isinstance(report, Setback) else None
-        key = job.run_id, job.step, ended_as(state, error.get("type") if error else None)
-        counts[key] += 1
-        if error:
-            reasons[key] = Reason("failed", str(error.get("message")))
-    news: dict[UUID, list[Ended]] = defaultdict(list)
-    for key, count in counts.items():
-        run, step, letter = key
-        news[run].append(Ended(step, letter, reasons.get(key), count))
-    return news
-
-
-async def _record_apart(unit: Unit, wish: Turn, error: Exception) -> set[UUID]:
-    reports, lines = list(wish.reports), list(wish.lines)
-    if len(reports) + len(lines) == 1:
-        return await _record_poisoned(unit, wish, error)
-    halves = [
-        (reports[: len(reports) // 2], lines[: len(lines) // 2]),
-        (reports[len(reports) // 2 :], lines[len(lines) // 2 :]),
-    ]
-    if len(reports) == 1 or len(lines) == 1:  # halving would go on for ever with one of each
-        halves = [(reports, []), ([], lines)]
-    recorded: set[UUID] = set()
-    for some_reports, some_lines in halves:
-        if some_reports or some_lines:
-            part = Turn(worker=wish.worker, lease=wish.lease, reports=some_reports, lines=some_lines)
-            recorded |= (await turn(unit, part))[1]
-    return recorded
-
-
-async def _record_poisoned(unit: Unit, wish: Turn, error: Exception) -> set[UUID]:
-    if wish.lines:
-        _log.error("a log line was dropped: %s", error)
-        return set()
-    job = wish.reports[0].job
-    told = {"type": type(error).__name__, "message": f"the outcome could not be stored: {str(error)!a}"}
-    _log.error("job %s: %s", job.id, told["message"])
-    plain = Turn(worker=wish.worker, lease=wish.lease, reports=[Setback(job, JobMove.FAIL, told, timedelta())])
-    async with unit.begin() as conn:
-        recorded, stirred = await _record(conn, unit, plain, plain.runs)
-    stirred.poke(unit)
-    return recorded

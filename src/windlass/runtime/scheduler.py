@@ -1,5 +1,5 @@
-"""Fires schedules when they are due, those that enqueue jobs and those that start runs: sleeps until the next one, and
-looks every second for rows that plain SQL changed."""
+"""The scheduler loop: fires the three kinds of schedules when they are due. Waits until the next one, and looks every
+second for rows that plain SQL changed."""
 
 import asyncio
 from dataclasses import dataclass
@@ -8,12 +8,13 @@ from datetime import timedelta
 from windlass.engine import crons, schedules, triggers
 from windlass.engine.unit import Unit
 from windlass.runtime.beat import beat
+from windlass.runtime.duties import Duties
 
 
 @dataclass(frozen=True, kw_only=True)
 class SchedulerOptions:
     every: timedelta = timedelta(seconds=1)
-    again: timedelta = timedelta(milliseconds=50)  # when somebody else has what is due
+    again: timedelta = timedelta(milliseconds=50)  # when another session holds what is due
     batch: int = 100
 
 
@@ -21,11 +22,12 @@ class Scheduler:
     def __init__(self, unit: Unit, options: SchedulerOptions | None = None) -> None:
         self.options = options or SchedulerOptions()
         self._unit = unit
+        self._duties = Duties(unit, "scheduler")
         self._wake = asyncio.Event()
         self._waits = False  # a tick waits for a run to end
 
     async def tick(self) -> timedelta:
-        """Fire what is due; answers how long until the next. Two questions a beat while nothing is due."""
+        """Fire what is due; returns how long until the next. Two queries a round while nothing is due."""
         due = await triggers.next_due(self._unit)
         self._waits = due.waits
         waits = [wait for wait in (due.job, due.run) if wait is not None]
@@ -34,13 +36,13 @@ class Scheduler:
             waits.append(cron)
         if not (due.ready or ready) and (not waits or min(waits) > timedelta()):
             return min(waits, default=self.options.every)
-        served = 0
+        served, batch = 0, self.options.batch
         if ready or (cron is not None and cron <= timedelta()):
-            served += await crons.tick(self._unit, batch=self.options.batch)
+            served += await self._duties.run("crons", lambda: crons.tick(self._unit, batch=batch), 0)
         if due.job is not None and due.job <= timedelta():
-            served += await schedules.tick(self._unit, batch=self.options.batch)
+            served += await self._duties.run("schedules", lambda: schedules.tick(self._unit, batch=batch), 0)
         if due.ready or (due.run is not None and due.run <= timedelta()):
-            served += await triggers.tick(self._unit, batch=self.options.batch)
+            served += await self._duties.run("triggers", lambda: triggers.tick(self._unit, batch=batch), 0)
         return timedelta() if served else self.options.again
 
     async def run(self, stop: asyncio.Event) -> None:

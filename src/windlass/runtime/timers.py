@@ -1,5 +1,4 @@
-"""What happens by the clock: rows come into line, sleeps end, runs run out of time. Sleeps until the next due moment,
-exactly, and after a restart too."""
+"""The timer loop: jobs become due, sleeps end, runs expire. Waits exactly until the next due time."""
 
 import asyncio
 from dataclasses import dataclass
@@ -8,11 +7,13 @@ from datetime import timedelta
 from windlass.engine import strays, upkeep
 from windlass.engine.unit import Unit
 from windlass.runtime.beat import beat
+from windlass.runtime.duties import Duties
 
 
 @dataclass(frozen=True, kw_only=True)
 class TimerOptions:
-    every: timedelta = timedelta(seconds=1)  # rows that plain SQL inserted announce themselves to nobody
+    every: timedelta = timedelta(seconds=1)  # plain SQL inserts send no notification
+    again: timedelta = timedelta(milliseconds=50)  # when another session holds what is due
     batch: int = 1000
 
 
@@ -20,21 +21,23 @@ class Timers:
     def __init__(self, unit: Unit, options: TimerOptions | None = None) -> None:
         self.options = options or TimerOptions()
         self._unit = unit
+        self._duties = Duties(unit, "timers")
         self._wake = asyncio.Event()
 
     async def tick(self) -> timedelta:
-        """Do what is due; answers how long until the next. One question a beat while nothing is due."""
+        """Do what is due; returns how long until the next. One query a round while nothing is due."""
         job, sleep, expiry = await strays.next_due(self._unit)
         waits = [wait for wait in (job, sleep, expiry) if wait is not None]
         if not waits or min(waits) > timedelta():
             return min(waits, default=self.options.every)
+        moved, batch = 0, self.options.batch
         if job is not None and job <= timedelta():
-            await upkeep.become_due(self._unit, batch=self.options.batch)
+            moved += await self._duties.run("due", lambda: upkeep.become_due(self._unit, batch=batch), 0)
         if sleep is not None and sleep <= timedelta():
-            await strays.wake(self._unit, batch=self.options.batch)
+            moved += await self._duties.run("sleeps", lambda: strays.wake(self._unit, batch=batch), 0)
         if expiry is not None and expiry <= timedelta():
-            await strays.expire(self._unit, batch=self.options.batch)
-        return timedelta()
+            moved += await self._duties.run("expiry", lambda: strays.expire(self._unit, batch=batch), 0)
+        return timedelta() if moved else self.options.again
 
     async def run(self, stop: asyncio.Event) -> None:
         with self._unit.subscribe(self._woken):

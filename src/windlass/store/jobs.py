@@ -76,6 +76,13 @@ async def claim(
     return list(map(Claimed._make, await conn.fetch(_SQL["claim"], *columns, count, worker, lease)))
 
 
+async def defer_first(conn: Connection, lane: Lane, *, pause: timedelta) -> UUID | None:
+    """Take the first job of a lane out of line for a while; its id."""
+    place = lane.queue, lane.type, lane.priority, lane.alone, lane.seq
+    id_: UUID | None = await conn.fetchval(_SQL["defer_first"], *place, pause)
+    return id_
+
+
 async def lock(conn: Connection, ids: Iterable[UUID]) -> None:
     """Lock rows that several statements of this transaction will touch: each locks by id, together they would not."""
     await conn.execute(_SQL["lock"], list(ids))

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import asyncpg
 
-from windlass.core.document import decode
+from windlass.core.document import decode, plain
 from windlass.core.origin import Origin, origin
 from windlass.core.rounds import Line
 from windlass.core.run import RunState
@@ -165,7 +165,9 @@ async def save(conn: Connection, rows: Sequence[SavedRun], *, actor: str) -> boo
 
 
 async def log(conn: Connection, rows: Sequence[Reasoned], *, actor: str) -> None:
-    await conn.execute(_SQL["log"], *map(list, zip(*rows, strict=True)), actor)
+    """Reasons quote values from outside: what Postgres cannot store in a text is replaced."""
+    clean = [(*rest, plain(reason) if reason else reason) for *rest, reason in rows]
+    await conn.execute(_SQL["log"], *map(list, zip(*clean, strict=True)), actor)
 
 
 async def find_unsettled(conn: Connection, batch: int) -> list[UUID]:
@@ -190,9 +192,10 @@ async def find_held(conn: Connection, batch: int) -> list[UUID]:
     return [row[0] for row in await conn.fetch(_SQL["find_held"], batch)]
 
 
-async def hold_workflow(conn: Connection, workflow_id: UUID) -> int:
-    """Lock a workflow; its live version."""
-    version: int = await conn.fetchval(_SQL["hold_workflow"], workflow_id)
+async def hold_workflow(conn: Connection, workflow_id: UUID, *, wait: bool = True) -> int | None:
+    """Lock a workflow; its live version, or None if another session holds it and `wait` is false."""
+    query = _SQL["hold_workflow" if wait else "hold_free_workflow"]
+    version: int | None = await conn.fetchval(query, workflow_id)
     return version
 
 

@@ -1,6 +1,6 @@
 """The public schedule table."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -20,7 +20,6 @@ class Due:
     type: str
     schedule: str
     timezone: str
-    next_run_at: datetime
     now: datetime
 
 
@@ -38,8 +37,13 @@ class JobScheduleRow:
     enabled: bool
 
 
-async def due(conn: Connection, *, batch: int) -> list[Due]:
-    return [Due(*row) for row in await conn.fetch(_SQL["due"], batch)]
+async def find_due(conn: Connection, *, batch: int) -> list[UUID]:
+    return [row[0] for row in await conn.fetch(_SQL["find_due"], batch)]
+
+
+async def lock_due(conn: Connection, ids: Sequence[UUID]) -> list[Due]:
+    """Those of these that are due and that no other ticker holds."""
+    return [Due(*row) for row in await conn.fetch(_SQL["lock_due"], ids)]
 
 
 async def fire(conn: Connection, next_times: Mapping[UUID, datetime | None], *, actor: str) -> list[UUID]:

@@ -204,6 +204,19 @@ table windlass.progress with (fillfactor=50)
   constraint progress_pkey PRIMARY KEY (job_id)
   CREATE UNIQUE INDEX progress_pkey ON windlass.progress USING btree (job_id)
 
+table windlass.quarantine
+  kind text not null
+  key text not null
+  error_type text not null
+  reason text not null
+  failures integer not null default 1
+  first_at timestamp with time zone not null default windlass.now()
+  last_at timestamp with time zone not null default windlass.now()
+  retry_at timestamp with time zone
+  constraint quarantine_pkey PRIMARY KEY (kind, key)
+  CREATE UNIQUE INDEX quarantine_pkey ON windlass.quarantine USING btree (kind, key)
+  CREATE INDEX quarantine_retry ON windlass.quarantine USING btree (retry_at) WHERE (retry_at IS NOT NULL)
+
 table windlass.queue
   name text not null
   paused boolean not null default false

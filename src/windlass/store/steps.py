@@ -146,6 +146,11 @@ async def take_ended(conn: Connection, runs: Sequence[UUID], *, batch: int) -> l
     return list(map(EndedJob._make, await conn.fetch(_SQL["take_ended"], list(runs), batch)))
 
 
+async def unsettle(conn: Connection, jobs_: Sequence[UUID]) -> None:
+    """Mark these ends as not yet known to their runs."""
+    await conn.execute(_SQL["unsettle"], list(jobs_))
+
+
 async def withdraw(conn: Connection, places: Sequence[Place], *, reason: str, actor: str) -> list[Withdrawn]:
     rows = await conn.fetch(_SQL["withdraw"], *map(list, zip(*places, strict=True)), reason, actor)
     return list(map(Withdrawn._make, rows))

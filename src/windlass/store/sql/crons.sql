@@ -22,10 +22,11 @@ delete from windlass.cron where org = $1 and name = $2 returning *
 
 -- name: find_due
 -- Those whose time has come, and those whose tick waited for a job that has ended.
-(select id from windlass.cron where enabled and next_run_at <= windlass.now() order by next_run_at limit $1)
+(select id from windlass.cron where enabled and next_run_at <= windlass.now() and id <> all(array(select key::uuid from windlass.quarantine where kind = 'cron'))
+  order by next_run_at limit $1)
 union
 (select c.id from windlass.cron c
-  where c.buffered_at is not null and c.enabled and not exists (
+  where c.buffered_at is not null and c.enabled and c.id <> all(array(select key::uuid from windlass.quarantine where kind = 'cron')) and not exists (
     select from workflow.workflow_run j where j.id = c.last_job_id and j.status in ('pending', 'leased') and j.deleted_at is null)
   limit $1)
 
@@ -52,8 +53,10 @@ update windlass.cron set enabled = false, updated_at = windlass.now() where id =
 
 -- name: next_due
 -- How long until one is due; whether a tick need not wait any more.
-select (select next_run_at - windlass.now() from windlass.cron where enabled and next_run_at is not null order by next_run_at limit 1),
-       exists (select from windlass.cron c where c.buffered_at is not null and c.enabled and not exists (
+select (select greatest(next_run_at, 'epoch') - windlass.now() from windlass.cron where enabled and next_run_at < 'infinity'
+          and id <> all(array(select key::uuid from windlass.quarantine where kind = 'cron')) order by next_run_at limit 1),
+       exists (select from windlass.cron c
+                where c.buffered_at is not null and c.enabled and c.id <> all(array(select key::uuid from windlass.quarantine where kind = 'cron')) and not exists (
                  select from workflow.workflow_run j
                   where j.id = c.last_job_id and j.status in ('pending', 'leased') and j.deleted_at is null))
 

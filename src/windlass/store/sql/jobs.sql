@@ -81,6 +81,16 @@ logged as (
   select id, 'leased', $8, attempt + lost + 1, (select windlass.now()) from claimed)
 select * from claimed order by priority, seq
 
+-- name: defer_first
+-- Take the first job of a lane out of line until $6 from now: it cannot be claimed.
+update workflow.workflow_run set due = false, run_at = windlass.now() + $6::interval, updated_at = windlass.now()
+ where id = (
+   select id from workflow.workflow_run
+    where status = 'pending' and due and deleted_at is null
+      and queue = $1 and type = $2 and priority = $3 and alone = $4 and seq > $5
+    order by seq limit 1 for update skip locked)
+returning id
+
 -- name: lock
 -- Take the locks of a batch in one go, by id.
 select from workflow.workflow_run where id = any($1) order by id for update

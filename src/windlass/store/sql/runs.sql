@@ -90,12 +90,16 @@ select n.run_id, n.step, n.word, n.code, n.reason, $6, (select windlass.now())
   from unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::text[]) as n(run_id, step, word, code, reason)
 
 -- name: find_unsettled
--- Runs that have something to hear: ends of their jobs that we did not record, and notices.
+-- Runs with unapplied events: ends of their jobs that were not recorded by our workers, and notices. Runs in quarantine are
+-- skipped before the limit, so that their rows do not hide those of other runs.
 (select distinct run_id from (
    select run_id from workflow.workflow_run
-    where not settled and (status in ('succeeded', 'failed', 'cancelled') or deleted_at is not null) limit $1) as ended)
+    where not settled and (status in ('succeeded', 'failed', 'cancelled') or deleted_at is not null)
+      and run_id <> all(array(select key::uuid from windlass.quarantine where kind = 'run')) limit $1) as ended)
 union
-(select distinct run_id from (select run_id from windlass.notice order by run_id limit $1) as told)
+(select distinct run_id from (
+   select run_id from windlass.notice where run_id <> all(array(select key::uuid from windlass.quarantine where kind = 'run'))
+    order by run_id limit $1) as told)
 
 -- name: take_notices
 -- Under the lock of the runs they are for.
@@ -128,12 +132,18 @@ with recursive held as (
   union all
   select (select r.workflow_id from windlass.run r where r.state = 'pending' and r.workflow_id > held.workflow_id
            order by r.workflow_id limit 1) from held where held.workflow_id is not null)
-select workflow_id from held where workflow_id is not null limit $1
+select workflow_id from held
+ where workflow_id is not null and workflow_id <> all(array(select key::uuid from windlass.quarantine where kind = 'workflow')) limit $1
 
 -- name: hold_workflow
--- Who begins runs of a limited workflow holds it: two would both see the last free place. The answer is its live version.
+-- Lock a workflow to begin runs of it: two processes would both see the last free place. Returns its live version.
 select v.id from windlass.workflow w join windlass.version v on v.workflow_id = w.id and v.number = w.live
  where w.id = $1 for no key update of w
+
+-- name: hold_free_workflow
+-- The same, but no row if another session holds the lock.
+select v.id from windlass.workflow w join windlass.version v on v.workflow_id = w.id and v.number = w.live
+ where w.id = $1 for no key update of w skip locked
 
 -- name: moment
 -- What time is it?
@@ -145,11 +155,13 @@ select count(*) from windlass.run where workflow_id = $1 and state in ('pending'
 
 -- name: first_held
 -- The oldest runs that wait to begin.
-select id from windlass.run where workflow_id = $1 and state = 'pending' order by id limit $2
+select id from windlass.run where workflow_id = $1 and state = 'pending'
+   and id <> all(array(select key::uuid from windlass.quarantine where kind = 'run')) order by id limit $2
 
 -- name: find_expired
 -- Runs whose time is over.
-select id from windlass.run where state in ('pending', 'running') and expires_at <= windlass.now() order by expires_at limit $1
+select id from windlass.run where state in ('pending', 'running') and expires_at <= windlass.now()
+   and id <> all(array(select key::uuid from windlass.quarantine where kind = 'run')) order by expires_at limit $1
 
 -- name: replace_input
 -- Runs that go on may do so with another input, and have their time afresh: as long as it was given when they began last.

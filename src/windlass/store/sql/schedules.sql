@@ -1,10 +1,17 @@
 -- Schedules that enqueue jobs: the contract's public table. Foreign tickers serve it too; the key keeps a tick single.
 
--- name: due
--- Schedules whose time has come, and the moment it is.
-select id, type, schedule, timezone, next_run_at, windlass.now() as moment from workflow.workflow_schedule
+-- name: find_due
+-- Schedules whose time has come.
+select id from workflow.workflow_schedule
  where next_run_at <= windlass.now() and enabled and deleted_at is null
- order by next_run_at limit $1 for update skip locked
+   and id <> all(array(select key::uuid from windlass.quarantine where kind = 'schedule'))
+ order by next_run_at limit $1
+
+-- name: lock_due
+-- Lock those of these schedules that are due and that no other ticker holds; also what time it is.
+select id, type, schedule, timezone, windlass.now() as moment from workflow.workflow_schedule
+ where id = any($1) and next_run_at <= windlass.now() and enabled and deleted_at is null
+ order by id for update skip locked
 
 -- name: fire
 -- Enqueue a job for each tick, once whoever ticks, and move the schedules on; a schedule without a next time is paused.
@@ -13,7 +20,7 @@ with tick as (
 born as (
   insert into workflow.workflow_run (type, payload, priority, max_attempts, idempotency_key)
   select s.type, s.payload, s.priority, s.max_attempts,
-         'schedule:' || s.id || ':' || extract(epoch from date_trunc('second', s.next_run_at))::bigint
+         'schedule:' || s.id || ':' || extract(epoch from date_trunc('second', greatest(s.next_run_at, 'epoch')))::bigint
     from workflow.workflow_schedule s join tick on tick.id = s.id where tick.next_run_at is not null
   on conflict (idempotency_key) do nothing
   returning id),

@@ -65,6 +65,11 @@ update workflow.workflow_run j
  where j.id = any(array(select id from news))
 returning j.run_id, j.step, j.status, j.last_error, j.errors -> -1 ->> 'type' as error_type, j.deleted_at is not null as deleted
 
+-- name: unsettle
+-- Ends of steps that were recorded while their runs could not be advanced: the runs have yet to learn of them.
+update workflow.workflow_run set settled = false
+ where id = any($1) and run_id is not null and status in ('succeeded', 'failed', 'cancelled')
+
 -- name: withdraw
 -- Take back what these steps began. What nobody holds ends at once; a holder of ours, or one that speaks HTTP (it has its
 -- lease in the row), is asked to stop, and its outcome will be recorded; a plain SQL client can only read the status, and

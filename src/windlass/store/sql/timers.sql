@@ -13,7 +13,8 @@ delete from windlass.timer t using unnest($1::uuid[], $2::int[]) as w(run_id, st
 -- name: find_due
 -- Runs with timers that are due.
 select distinct run_id from (
-  select run_id from windlass.timer where due_at <= windlass.now() order by due_at limit $1) as due
+  select run_id from windlass.timer where due_at <= windlass.now() and run_id <> all(array(select key::uuid from windlass.quarantine where kind = 'run'))
+   order by due_at limit $1) as due
 
 -- name: take_due
 -- Under the lock of their runs. The sum keeps the planner off the index by time: there it would compare everything that is
@@ -21,8 +22,9 @@ select distinct run_id from (
 delete from windlass.timer where run_id = any($1) and due_at + interval '0' <= windlass.now() returning run_id, step
 
 -- name: next_due
--- How long until a job comes into line, a sleep ends, a run runs out of time?
+-- How long until a job becomes due, a sleep ends, a run expires? Runs in quarantine have their own retries.
 select (select run_at - windlass.now() from workflow.workflow_run
          where status = 'pending' and not due and run_at < 'infinity' order by run_at limit 1),
-       (select due_at - windlass.now() from windlass.timer order by due_at limit 1),
-       (select expires_at - windlass.now() from windlass.run where state in ('pending', 'running') order by expires_at limit 1)
+       (select due_at - windlass.now() from windlass.timer where run_id <> all(array(select key::uuid from windlass.quarantine where kind = 'run')) order by due_at limit 1),
+       (select expires_at - windlass.now() from windlass.run where state in ('pending', 'running')
+          and id <> all(array(select key::uuid from windlass.quarantine where kind = 'run')) order by expires_at limit 1)

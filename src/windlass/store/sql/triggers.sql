@@ -3,10 +3,11 @@
 
 -- name: find_due
 -- Schedules with something to do: a tick whose time has come, or one that waited for a run that has ended.
-(select id from windlass.schedule where not paused and next_run_at <= windlass.now() order by next_run_at limit $1)
+(select id from windlass.schedule where not paused and next_run_at <= windlass.now() and id <> all(array(select key::uuid from windlass.quarantine where kind = 'trigger'))
+  order by next_run_at limit $1)
 union all
 (select s.id from windlass.schedule s
-  where s.buffered_at is not null and not s.paused and (s.next_run_at is null or s.next_run_at > windlass.now())
+  where s.buffered_at is not null and not s.paused and s.id <> all(array(select key::uuid from windlass.quarantine where kind = 'trigger')) and (s.next_run_at is null or s.next_run_at > windlass.now())
     and not exists (
       select from windlass.run r where r.workflow_id = s.workflow_id and r.state in ('pending', 'running')
          and r.idempotency_key like 'schedule/%' and not coalesce(r.labels ? 'backfill', false))
@@ -90,13 +91,15 @@ select w.id from windlass.workflow w where w.id = any($2) and w.token_hash is nu
 
 -- name: next_due
 -- How long until a schedule enqueues a job; until one starts a run; whether a tick waits for a run; whether it need not any more.
-select (select next_run_at - windlass.now() from workflow.workflow_schedule
-         where enabled and deleted_at is null order by next_run_at limit 1),
-       (select next_run_at - windlass.now() from windlass.schedule
-         where not paused and next_run_at is not null order by next_run_at limit 1),
+select (select greatest(next_run_at, 'epoch') - windlass.now() from workflow.workflow_schedule
+         where enabled and deleted_at is null and next_run_at < 'infinity'
+           and id <> all(array(select key::uuid from windlass.quarantine where kind = 'schedule')) order by next_run_at limit 1),
+       (select greatest(next_run_at, 'epoch') - windlass.now() from windlass.schedule
+         where not paused and next_run_at < 'infinity'
+           and id <> all(array(select key::uuid from windlass.quarantine where kind = 'trigger')) order by next_run_at limit 1),
        exists (select from windlass.schedule where buffered_at is not null and not paused),
        exists (select from windlass.schedule s
-                where s.buffered_at is not null and not s.paused and not exists (
+                where s.buffered_at is not null and not s.paused and s.id <> all(array(select key::uuid from windlass.quarantine where kind = 'trigger')) and not exists (
                   select from windlass.run r where r.workflow_id = s.workflow_id and r.state in ('pending', 'running')
                      and r.idempotency_key like 'schedule/%' and not coalesce(r.labels ? 'backfill', false)))
 

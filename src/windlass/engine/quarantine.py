@@ -1,0 +1,130 @@
+"""Keeps one bad thing from harming the others it is processed with.
+
+Work is done in batches: a hundred reports, runs or schedules in one transaction. `split_batch` processes a batch and,
+when that fails, halves it until each culprit stands alone; everything else goes through. The culprit is set aside in
+`windlass.quarantine` with the reason. Loops skip what is set aside, and `retry_due` tries it again by itself, with
+growing pauses.
+
+Only `Unavailable` is not handled like this: with the database away there is no culprit, and the whole batch waits.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import timedelta
+from enum import StrEnum
+from typing import TypeVar
+from uuid import UUID
+
+from windlass.core.document import plain
+from windlass.engine.unit import Unit
+from windlass.errors import Unavailable
+from windlass.store import quarantine as store
+from windlass.store.quarantine import QuarantineEntry
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Retry = Callable[[str], Awaitable[bool]]
+MAX_REASON = 2000
+KEPT_FOR = timedelta(days=7)  # entries that only inform
+_log = logging.getLogger("windlass.quarantine")
+
+
+class Kind(StrEnum):
+    """What can be set aside. The key is its id, or the name of a duty."""
+
+    RUN = "run"  # its events cannot be applied
+    WORKFLOW = "workflow"  # its pending runs cannot begin
+    TRIGGER = "trigger"  # a workflow's schedule
+    CRON = "cron"  # a schedule of the Open Job Spec
+    SCHEDULE = "schedule"  # a row of workflow.workflow_schedule
+    JOB = "job"  # it cannot be claimed or its outcome cannot be recorded; it returns to its queue by itself
+    EVENT = "event"  # an event that could not be delivered to subscribers
+    DUTY = "duty"  # a maintenance task
+
+
+async def split_batch(
+    items: Sequence[Item],
+    attempt: Callable[[Sequence[Item]], Awaitable[Result]],
+    isolate: Callable[[Item, Exception], Awaitable[Result | None]],
+) -> list[Result]:
+    """Process a batch, halving it on failure until each culprit is alone; what `isolate` makes of those is included.
+
+    `attempt` must be all or nothing (one transaction), because its items are attempted again after a failure.
+    """
+    results: list[Result] = []
+    pending = [items] if items else []
+    while pending:
+        batch = pending.pop()
+        try:
+            results.append(await attempt(batch))
+        except Unavailable:
+            raise
+        except Exception as error:
+            if len(batch) > 1:
+                middle = len(batch) // 2
+                pending += [batch[middle:], batch[:middle]]  # the first half comes next: order is kept
+            elif (result := await isolate(batch[0], error)) is not None:
+                results.append(result)
+    return results
+
+
+async def each_alone(unit: Unit, kind: Kind, ids: Sequence[UUID], process: Callable[[UUID], Awaitable[bool]]) -> int:
+    """Process things that cannot share a transaction; how many. One that fails is set aside, the others go on."""
+    done = 0
+    for id_ in ids:
+        try:
+            done += await process(id_)
+        except Unavailable:
+            raise
+        except Exception as error:
+            await set_aside(unit, kind, id_, error)
+    return done
+
+
+async def set_aside(unit: Unit, kind: Kind, key: object, error: Exception, *, retry: bool = True) -> None:
+    """Store why this thing could not be processed. Only its first failure is logged with the traceback."""
+    told = str(error).partition("\nDETAIL:")[0]  # there Postgres quotes whole rows
+    reason = plain(told or type(error).__name__)[:MAX_REASON]
+    async with unit.once() as conn:
+        failures = await store.put(conn, kind, str(key), error_type=type(error).__name__, reason=reason, retry=retry)
+    log = "%s %s could not be processed and is set aside (failure %d): %s"
+    _log.error(log, kind, key, failures, reason, exc_info=error if failures == 1 else None)
+
+
+async def release(unit: Unit, kind: Kind, key: object) -> None:
+    async with unit.once() as conn:
+        await store.release(conn, kind, str(key))
+
+
+async def retry_due(unit: Unit, handlers: Mapping[Kind, Retry], *, limit: int = 20) -> int:
+    """Try again, one at a time, what is due; how many were processed. A handler says False if it found it locked."""
+    async with unit.once() as conn:
+        due = await store.take_due(conn, list(handlers), limit)
+    done = 0
+    for name, key in due:
+        kind = Kind(name)
+        try:
+            if await handlers[kind](key):
+                await release(unit, kind, key)
+                done += 1
+        except Unavailable:
+            raise
+        except Exception as error:
+            await set_aside(unit, kind, key, error)
+    return done
+
+
+async def list_(unit: Unit, *, limit: int = 100) -> list[QuarantineEntry]:
+    """What is set aside, the latest first."""
+    async with unit.once() as conn:
+        return await store.list_(conn, limit=limit)
+
+
+async def count(unit: Unit) -> dict[str, int]:
+    async with unit.once() as conn:
+        return await store.count(conn)
+
+
+async def forget(unit: Unit) -> None:
+    async with unit.once() as conn:
+        await store.forget(conn, age=KEPT_FOR)

@@ -1,0 +1,49 @@
+"""The quarantine table: things set aside after an unforeseen error, with the reason and the time of the next try."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from windlass.store.pool import Connection
+from windlass.store.queries import load
+
+_SQL = {name: query.sql for name, query in load("quarantine").items()}
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantineEntry:
+    kind: str
+    key: str
+    error_type: str
+    reason: str
+    failures: int
+    first_at: datetime
+    last_at: datetime
+    retry_at: datetime | None
+
+
+async def put(conn: Connection, kind: str, key: str, *, error_type: str, reason: str, retry: bool) -> int:
+    """How often it has failed."""
+    failures: int = await conn.fetchval(_SQL["put"], kind, key, error_type, reason, retry)
+    return failures
+
+
+async def release(conn: Connection, kind: str, key: str) -> None:
+    await conn.execute(_SQL["release"], kind, key)
+
+
+async def take_due(conn: Connection, kinds: Sequence[str], limit: int) -> list[tuple[str, str]]:
+    """The (kind, key) of those of these kinds that are due for another try."""
+    return [(row[0], row[1]) for row in await conn.fetch(_SQL["take_due"], kinds, limit)]
+
+
+async def list_(conn: Connection, *, limit: int) -> list[QuarantineEntry]:
+    return [QuarantineEntry(*row) for row in await conn.fetch(_SQL["list"], limit)]
+
+
+async def count(conn: Connection) -> dict[str, int]:
+    return {row[0]: row[1] for row in await conn.fetch(_SQL["count"])}
+
+
+async def forget(conn: Connection, *, age: timedelta) -> None:
+    await conn.execute(_SQL["forget"], age)
