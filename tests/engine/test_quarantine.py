@@ -219,7 +219,8 @@ async def test_a_held_run_that_cannot_begin_keeps_no_other_run_from_anything(
 @pytest.mark.parametrize("when", ["infinity", "-infinity"])
 async def test_a_schedule_at_the_end_of_time_stops_no_other(unit: Unit, conn: Client, clock: Clock, when: str) -> None:
     clock.set(NOON)
-    insert = "insert into workflow.workflow_schedule (type, schedule, next_run_at) values ($1, '* * * * *', $2::text::timestamptz)"
+    insert = """insert into workflow.workflow_schedule (type, schedule, next_run_at)
+                values ($1, '* * * * *', $2::text::timestamptz)"""
     await conn.execute(insert, "odd.v1", when)
     await conn.execute(insert, "good.v1", str(NOON))
     await Scheduler(unit).tick()
