@@ -1,6 +1,6 @@
 """Runs on the real stage: the test plays the worker, the settler and, by moving the clock, the time."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -60,8 +60,15 @@ class Player:
 
     @classmethod
     async def hello(cls, unit: Unit, name: str = "w1") -> "Player":
-        await work.register(unit, id_=name, host="h", pid=1, queues=QUEUES, types=[], concurrency=100)
-        return cls(unit, name)
+        player = cls(unit, name)
+        await player.register()
+        return player
+
+    async def register(self, types: Sequence[str] = ()) -> None:
+        """Tell the engine which types this worker serves."""
+        await work.register(
+            self.unit, id_=self.name, host="h", pid=1, queues=QUEUES, types=list(types), concurrency=100
+        )
 
     async def take(self, count: int = 1000) -> list[Claimed]:
         lanes = [(replace(lane, seq=0), count) for lane in await work.look(self.unit, QUEUES)]

@@ -46,7 +46,7 @@ async def test_the_trail_links_both_rounds(unit: Unit, player: Player) -> None:
     await runs.retry(unit, run)
     await player.play()
     assert await events_of(unit, run) == ["running", "failed", "retried", "running", "completed"]
-    assert await reasons(unit, run) == ["what failed is done again"]
+    assert await reasons(unit, run) == ["step a failed and no step handled it", "what failed is done again"]
 
 
 async def test_attempts_are_counted_afresh_and_errors_kept(unit: Unit, player: Player) -> None:

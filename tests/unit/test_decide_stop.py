@@ -8,6 +8,7 @@ from tests.unit.reference import node
 
 from windlass.core.command import Conclude, Enqueue, Note, Withdraw
 from windlass.core.event import Begun, Ended, Event, Expanded, Expired, Judged, RerunAsked, RetryAsked
+from windlass.core.reason import EXPIRED
 from windlass.core.run import Letter, RunState
 from windlass.core.step import Foreach, Parallel
 
@@ -34,15 +35,17 @@ def test_a_held_run_can_be_stopped_and_then_never_begins(stop: Event, state: Run
     assert play.letters == "cc"
 
 
-@pytest.mark.parametrize(("stop", "state"), [(ENOUGH, RunState.CANCELLED), (Expired(), RunState.TIMEOUT)])
-def test_stopping_a_run_cancels_what_waits_and_withdraws_what_is_active(stop: Event, state: RunState) -> None:
+@pytest.mark.parametrize(
+    ("stop", "end"),
+    [(ENOUGH, Conclude(RunState.CANCELLED, ENOUGH.reason)), (Expired(), Conclude(RunState.TIMEOUT, EXPIRED))],
+)
+def test_stopping_a_run_cancels_what_waits_and_withdraws_what_is_active(stop: Event, end: Conclude) -> None:
     play = Play(node("a"), node("b"), node("c", "a"), node("z", final=True))
     play.end(b="s")
     commands = play.tell(stop)
     assert play.letters == "ascc"
-    assert [command for command in commands if not isinstance(command, Note)] == [Withdraw(0), Conclude(state)]
-    assert [command.step for command in commands if isinstance(command, Note)] == [None]
-    assert play.state is state
+    assert commands == [Withdraw(0), end]
+    assert play.state is end.state
 
 
 @pytest.mark.parametrize("late", "sftc")

@@ -52,6 +52,26 @@ SITUATIONS: dict[str, tuple[Action, dict[str, Any], str, str]] = {
         "where APP has a handler for it.",
         "no worker serves orders.load.v1 in queue gpu",
     ),
+    "no worker for HTTP steps": (
+        JOB,
+        {"job": job(served=Served.NOBODY, type="windlass.http.v1", queue="windlass")},
+        "No worker serves type windlass.http.v1 in queue windlass: start one with `windlass worker`, or `windlass up`.",
+        "no worker serves windlass.http.v1 in queue windlass",
+    ),
+    "no worker for commands": (
+        JOB,
+        {"job": job(served=Served.NOBODY, type="windlass.command.v1", queue="windlass")},
+        "No worker serves type windlass.command.v1 in queue windlass: start one with `windlass worker "
+        "--allow-commands`: whoever deploys workflows can run programs there.",
+        "no worker serves windlass.command.v1 in queue windlass",
+    ),
+    "tried again later by nobody": (
+        JOB,
+        {"job": job(failures=1, due_at=NOW + 65 * SECOND, error="no luck", served=Served.PAUSED)},
+        "Attempt 1 of 3 failed: no luck. The next begins at 2030-01-01 12:01:05Z, 1m5s from now. "
+        "Queue default is paused: `windlass queues resume default`.",
+        "queue default is paused",
+    ),
     "off": (
         JOB,
         {"job": job(served=Served.OFF)},
@@ -67,8 +87,7 @@ SITUATIONS: dict[str, tuple[Action, dict[str, Any], str, str]] = {
     "tried again later": (
         JOB,
         {"job": job(failures=1, due_at=NOW + 65 * SECOND, error="no luck")},
-        "Attempt 1 of 3 failed: no luck. The next begins at 2030-01-01 12:01:05Z, 1m5s from now. "
-        "Its job waits in queue default for a free worker.",
+        "Attempt 1 of 3 failed: no luck. The next begins at 2030-01-01 12:01:05Z, 1m5s from now.",
         "attempt 2 of 3 at 2030-01-01 12:01:05Z after: no luck",
     ),
     "not heard of": (

@@ -39,7 +39,7 @@ def played(composition: Composition, **endings: str) -> tuple[str, RunMove]:
     world = World({step.name: [endings.get(step.name, "s")] for step in steps}, truths, {})
     found = results(steps, world)
     letters = "".join(found[step.name] for step in steps)
-    return letters, verdict(Plan(steps), letters)
+    return letters, verdict(Plan(steps), letters)[0]
 
 
 def test_a_chain_is_success_edges() -> None:

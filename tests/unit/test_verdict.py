@@ -13,7 +13,7 @@ COMPLETED, FAILED = RunMove.COMPLETE, RunMove.FAIL
 
 def judged(letters: str, *steps: Step) -> RunMove:
     assert len(letters) == len(steps)
-    return verdict(Plan(steps), letters)
+    return verdict(Plan(steps), letters)[0]
 
 
 def test_a_run_without_failures_is_completed() -> None:

@@ -20,11 +20,11 @@ ORDER: dict[str, Any] = {
     },
 }
 EDGES = [
-    {"from": "find", "to": "pack", "on": "success"},
-    {"from": "find", "to": "sorry", "on": "failure"},
-    {"from": "pack", "to": "carrier", "on": "success"},
-    {"from": "sorry", "to": "clean", "on": "complete"},
-    {"from": "carrier", "to": "clean", "on": "complete"},
+    {"from": "find", "to": "pack", "on": "success", "if": None},
+    {"from": "find", "to": "sorry", "on": "failure", "if": None},
+    {"from": "pack", "to": "carrier", "on": "success", "if": None},
+    {"from": "sorry", "to": "clean", "on": "complete", "if": None},
+    {"from": "carrier", "to": "clean", "on": "complete", "if": None},
 ]
 
 
@@ -97,7 +97,7 @@ async def test_a_preview_checks_and_publishes_nothing(app: Windlass) -> None:
     ]
     assert other["lines"][0].startswith("@@")
     assert other["warnings"] == ["task next runs workflow nobody, which is not deployed"]
-    assert other["graph"]["edges"] == [{"from": "find", "to": "next", "on": "success"}]
+    assert other["graph"]["edges"] == [{"from": "find", "to": "next", "on": "success", "if": None}]
 
 
 async def test_each_attempt_at_a_run_has_its_own_trail_and_times(database: str, clock: Clock) -> None:

@@ -33,6 +33,8 @@ class Task:
 
     status: str
     type: str
+    activity: str | None = None  # what it is doing now: queued, no_worker, backing_off, running, sleeping, ...
+    until: datetime | None = None  # when a sleep, a wait or a backoff ends
     status_code: int | None = None
     duration_ms: int | None = None
     started_at: datetime | None = None
@@ -40,6 +42,7 @@ class Task:
     attempt: int | None = None
     max_attempts: int | None = None
     error: str | None = None
+    error_message: str | None = None
     reason: str | None = None
     remark: str = ""
     is_truncated: bool = False

@@ -133,6 +133,7 @@ class Node:
     final: bool
     join: str
     child: str | None
+    if_: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +141,7 @@ class Arrow:
     from_: str
     to: str
     on: str
+    if_: str | None = None  # of the task that it leads to
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,7 @@ class Served(StrEnum):
 
     YES = "yes"
     NOBODY = "nobody"  # no live worker serves its type in its queue
+    PAUSED = "paused"  # its queue is paused
     OFF = "off"  # its type is switched off in the registry
     ELSEWHERE = "elsewhere"  # its type is registered to another runtime
 
@@ -79,6 +80,7 @@ class StepAccount:
     held: str | None = None  # why its `if` held, as stored
     fan: Fan | None = None
     job: JobAccount | None = None  # of a fanned-out step that of the first instance
+    busy: bool = False  # of a fanned-out step: a worker holds one of its instances
     failed: JobAccount | None = None  # the first instance that failed
     below: BelowAccount | None = None
     answer: AnswerAccount | None = None

@@ -68,17 +68,18 @@ class Withdraw:
 
 @dataclass(frozen=True, slots=True)
 class Conclude:
-    """The run has ended."""
+    """The run has ended. A run that did not complete has a reason."""
 
     state: RunState
+    reason: Reason | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Keep why a step's letter changed; no step: why the run's state did."""
+    """Record why a step's letter changed."""
 
-    step: int | None
-    letter: Letter | None
+    step: int
+    letter: Letter
     reason: Reason
 
 

@@ -31,7 +31,7 @@ from windlass.core.command import (
     Withdraw,
 )
 from windlass.core.event import Begun, CancelAsked, Ended, Event, Expanded, Expired, Judged, RerunAsked, RetryAsked
-from windlass.core.reason import EMPTY, NONE_MET, Reason, unmet
+from windlass.core.reason import EMPTY, EXPIRED, NONE_MET, Reason, unmet
 from windlass.core.run import BAD, OPEN, RUN_EDGES, STEP_EDGES, Fan, Letter, Run, RunMove, RunState, StepMove
 from windlass.core.step import (
     ChildAction,
@@ -106,7 +106,7 @@ class _Board:
             case CancelAsked(reason):
                 self._stop(RunMove.CANCEL, reason)
             case Expired():
-                self._stop(RunMove.EXPIRE, Reason("expired", "the run took longer than it may"))
+                self._stop(RunMove.EXPIRE, EXPIRED)
             case RetryAsked():
                 self._retry()
             case RerunAsked(step):
@@ -124,7 +124,7 @@ class _Board:
             final = self._due_final(letters)
             if final is None:
                 if Letter.WAITING not in letters and Letter.ACTIVE not in letters:
-                    self._conclude(verdict(self._plan, letters))
+                    self._conclude(*verdict(self._plan, letters))
                 return
             self._begin_step(final)
             if not self._ended:
@@ -345,11 +345,9 @@ class _Board:
             return None
         return final if letters.count(Letter.WAITING) == 1 and Letter.ACTIVE not in letters else None
 
-    def _conclude(self, move: RunMove, reason: Reason | None = None) -> None:
+    def _conclude(self, move: RunMove, reason: Reason | None) -> None:
         self._state = RUN_EDGES[self._state, move]
-        if reason is not None:
-            self.commands.append(Note(None, None, reason))
-        self.commands.append(Conclude(self._state))
+        self.commands.append(Conclude(self._state, reason))
 
     def _letter(self, step: int) -> str:
         return self._changed.get(step) or self._old.letters[step]

@@ -15,7 +15,7 @@ from windlass.core.drawing_words import doing
 from windlass.core.explanation_now import at, first_line, now_of
 from windlass.core.reason import STATE_WORDS, WISH_WORDS
 from windlass.core.run import BAD, OPEN, Letter, RunState
-from windlass.core.step import Edge, Join
+from windlass.core.step import Condition, Edge, Join
 from windlass.core.verdict import handlers
 
 MOST_NAMES = 5
@@ -84,7 +84,7 @@ def _why_it_ran(account: Account, n: int) -> str:
     met = [edge for edge in node.edges if _is_met(account, edge)]
     if len(met) < (1 if node.join is Join.ANY else len(node.edges)):
         return f"It ran because a rerun was asked for ({account.asked_again or 'from it'})."
-    why = _names([f"{edge.parent} {_state(account, edge.parent)}" for edge in met])
+    why = _names([_ended(account, edge) for edge in met])
     one = " (one of its edges is enough)" if node.join is Join.ANY and len(node.edges) > 1 else ""
     return f"It ran because {why}{one}{_and(judged if node.condition else None)}."
 
@@ -247,6 +247,12 @@ def _plural(letter: Letter) -> str:
 
 def _is_met(account: Account, edge: Edge) -> bool:
     return account.steps[account.workflow.plan.number[edge.parent]].letter in MEETS[edge.condition]
+
+
+def _ended(account: Account, edge: Edge) -> str:
+    """How a parent let a step run. An edge on any end handles no failure: it must not read like one that does."""
+    state = _state(account, edge.parent)
+    return f"{edge.parent} ended (it {state})" if edge.condition is Condition.COMPLETE else f"{edge.parent} {state}"
 
 
 def _state(account: Account, name: str) -> str:

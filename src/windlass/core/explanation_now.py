@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from windlass.core import duration
 from windlass.core.account import Account, JobAccount, Served, StepAccount
 from windlass.core.job import JobState
+from windlass.core.payload import COMMAND_TYPE, HTTP_TYPE
 from windlass.core.step import HookAction
 
 LONGEST_ERROR = 300
@@ -60,9 +61,11 @@ def _job(account: Account, step: StepAccount, job: JobAccount) -> Iterator[str]:
     elif job.state is JobState.PENDING:
         if job.failures:
             yield f"Attempt {job.failures} of {job.max_attempts} failed: {first_line(job.error)}."
-        if job.due_at > account.now:
+        later = job.due_at > account.now
+        if later:
             yield f"The next begins at {at(job.due_at)}, {_from_now(account, job.due_at)}."
-        yield from _in_line(which, job)
+        if not later or job.served is not Served.YES:
+            yield from _in_line(which, job)
     else:
         yield f"{which} is {job.state}, and the run will hear of it in a moment."
 
@@ -70,15 +73,25 @@ def _job(account: Account, step: StepAccount, job: JobAccount) -> Iterator[str]:
 def _in_line(which: str, job: JobAccount) -> Iterator[str]:
     match job.served:
         case Served.NOBODY:
-            queue = "" if job.queue == "default" else f" --queue {job.queue}"
-            start = f"start one with `windlass worker MODULE:APP{queue}`, where APP has a handler for it"
-            yield f"No worker serves type {job.type} in queue {job.queue}: {start}."
+            yield f"No worker serves type {job.type} in queue {job.queue}: {_remedy(job)}."
+        case Served.PAUSED:
+            yield f"Queue {job.queue} is paused: `windlass queues resume {job.queue}`."
         case Served.OFF:
             yield f"Type {job.type} is switched off: set is_enabled of its row in workflow.workflow_registry."
         case Served.ELSEWHERE:
             yield f"{which} waits in queue {job.queue} for a {job.runtime} worker: {job.type} is registered to it."
         case Served.YES:
             yield f"{which} waits in queue {job.queue} for a free worker."
+
+
+def _remedy(job: JobAccount) -> str:
+    """How to start a worker that serves this job."""
+    if job.type == HTTP_TYPE:
+        return "start one with `windlass worker`, or `windlass up`"
+    if job.type == COMMAND_TYPE:
+        return "start one with `windlass worker --allow-commands`: whoever deploys workflows can run programs there"
+    queue = "" if job.queue == "default" else f" --queue {job.queue}"
+    return f"start one with `windlass worker MODULE:APP{queue}`, where APP has a handler for it"
 
 
 def _from_now(account: Account, moment: datetime) -> str:

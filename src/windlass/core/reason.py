@@ -1,6 +1,9 @@
 """Why a step ran, waits, was skipped or failed: kept with every decision, told to people as it stands."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+MOST_NAMES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,5 +28,13 @@ def unmet(parent: str, condition: str, letter: str) -> Reason:
     return Reason("unmet", f"needs {parent} {WISH_WORDS[condition]}, but it {STATE_WORDS[letter]}")
 
 
+def unhandled(steps: Sequence[str]) -> Reason:
+    """Why a run failed: these steps failed and no other step handled it."""
+    shown = [*steps[:MOST_NAMES], f"{len(steps) - MOST_NAMES} more"] if len(steps) > MOST_NAMES + 1 else steps
+    names = " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
+    return Reason("unhandled", f"{'step' if len(steps) == 1 else 'steps'} {names} failed and no step handled it")
+
+
+EXPIRED = Reason("expired", "the run exceeded its max_duration")
 NONE_MET = Reason("unmet", "none of its edges was met")
 EMPTY = Reason("empty", "there was nothing to fan out over")

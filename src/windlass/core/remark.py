@@ -11,7 +11,7 @@ TOLD = frozenset({Letter.FAILED, Letter.TIMED_OUT, Letter.SKIPPED, Letter.CANCEL
 
 def remark(step: StepAccount) -> str:
     """Progress first, then what it waits for or why it ended; empty if all is plain."""
-    parts = [progress(step.fan)] if step.fan is not None else []
+    parts = [progress(step.fan.shown(step.letter))] if step.fan is not None else []
     if step.letter is Letter.ACTIVE:
         parts += _waiting(step)
     elif step.letter in TOLD:
@@ -51,6 +51,8 @@ def _job(job: JobAccount) -> list[str]:
         return []
     if job.served is Served.NOBODY:
         return [f"no worker serves {job.type} in queue {job.queue}"]
+    if job.served is Served.PAUSED:
+        return [f"queue {job.queue} is paused"]
     if job.served is Served.OFF:
         return [f"{job.type} is switched off"]
     if job.failures:

@@ -139,6 +139,12 @@ class Fan:
             return Reason("instances", f"{self.failed} of {self.count} instances failed")
         return Reason("instances", f"{self.count - self.succeeded} of {self.count} instances were cancelled")
 
+    def shown(self, letter: str) -> "Fan":
+        """The counters as people read them: once the step has ended, instances that never ran count as cancelled."""
+        if letter in OPEN:
+            return self
+        return Fan(self.count, self.count, self.succeeded, self.failed, self.count - self.succeeded - self.failed)
+
     def after(self, letter: Letter, count: int) -> "Fan":
         if letter is Letter.SUCCEEDED:
             return replace(self, succeeded=self.succeeded + count)

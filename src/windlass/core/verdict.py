@@ -7,13 +7,16 @@ an `if`. Every failure handled: completed. Finalizers on `complete` edges hide n
 from collections.abc import Iterator
 
 from windlass.core.plan import Plan
+from windlass.core.reason import Reason, unhandled
 from windlass.core.run import BAD, Letter, RunMove
 from windlass.core.step import Condition
 
 
-def verdict(plan: Plan, letters: str) -> RunMove:
+def verdict(plan: Plan, letters: str) -> tuple[RunMove, Reason | None]:
+    """Return how the run ends, and why if it failed."""
     failures = [n for n, letter in enumerate(letters) if letter in BAD and not plan.steps[n].allow_failure]
-    return RunMove.COMPLETE if all(handled(plan, letters, n) for n in failures) else RunMove.FAIL
+    names = [plan.steps[n].name for n in failures if not handled(plan, letters, n)]
+    return (RunMove.FAIL, unhandled(names)) if names else (RunMove.COMPLETE, None)
 
 
 def handled(plan: Plan, letters: str, failure: int) -> bool:

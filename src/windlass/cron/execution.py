@@ -67,8 +67,10 @@ class Execution:
         match command:
             case Enqueue(step):
                 return step
-            case Note(step, _, reason) if step is not None:
+            case Note(step, _, reason):
                 self._reasons[step] = reason.text
+            case _:  # the scheduler in the process has no other commands to carry out
+                pass
         return None
 
 

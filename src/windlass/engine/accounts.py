@@ -1,6 +1,6 @@
 """Accounts of runs, loaded for people: one read-only transaction, nothing decided here but who would serve a job."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import UUID
@@ -135,11 +135,17 @@ async def _steps(conn: Connection, row: RunRow, workflow: Workflow) -> list[Step
     waiting = await store.waiting_jobs(conn, row.id, active) if active else {}
     children = await store.below(conn, row.id, below) if below else {}
     wakes = await store.wakes(conn, row.id) if Letter.ACTIVE in letters else {}
-    served = await _service(conn, [*waiting.values(), *(first.job for first in jobs.values())])
+    served = await _service(conn, [*(one.job for one in waiting.values()), *(first.job for first in jobs.values())])
     return [
         _step(
-            StepAccount(step=workflow.steps[n], letter=letter, fan=fans.get(n), wakes_at=wakes.get(n)),
-            job=served.get(waiting[n].id) if n in waiting else served.get(jobs[n].job.id) if n in jobs else None,
+            StepAccount(
+                step=workflow.steps[n],
+                letter=letter,
+                fan=fans.get(n),
+                wakes_at=wakes.get(n),
+                busy=n in waiting and waiting[n].busy,
+            ),
+            job=served.get(waiting[n].job.id) if n in waiting else served.get(jobs[n].job.id) if n in jobs else None,
             first=jobs.get(n),
             tally=tallies.get(n),
             below=children.get(n),
@@ -184,17 +190,20 @@ def _step(
 
 
 async def _service(conn: Connection, jobs: Sequence[JobAccount]) -> dict[UUID, JobAccount]:
-    """The same jobs by id; of those that wait it is said who will take them."""
+    """Return the jobs by id; those that are pending with who will take them."""
     found = {job.id: job for job in jobs}
     waiting = [job for job in jobs if job.state is JobState.PENDING]
     if waiting:
         alive = [worker for worker in await workers.list_(conn, alive_within=ALIVE_WITHIN) if worker.alive]
         registry = {name: (runtime, enabled) for name, runtime, enabled in await workers.registry(conn)}
-        found |= {job.id: _judged(job, alive, registry) for job in waiting}
+        paused = await store.paused(conn, {job.queue for job in waiting})
+        found |= {job.id: _judged(job, alive, registry, paused) for job in waiting}
     return found
 
 
-def _judged(job: JobAccount, alive: Sequence[WorkerRow], registry: Mapping[str, tuple[str, bool]]) -> JobAccount:
+def _judged(
+    job: JobAccount, alive: Sequence[WorkerRow], registry: Mapping[str, tuple[str, bool]], paused: Set[str]
+) -> JobAccount:
     runtime, enabled = registry.get(job.type, (RUNTIME, True))
     if not enabled:
         return replace(job, served=Served.OFF)
@@ -204,7 +213,9 @@ def _judged(job: JobAccount, alive: Sequence[WorkerRow], registry: Mapping[str, 
         job.queue in worker.queues and any(like(type_).fullmatch(job.type) for type_ in worker.types)
         for worker in alive
     )
-    return job if serves else replace(job, served=Served.NOBODY)
+    if not serves:
+        return replace(job, served=Served.NOBODY)
+    return replace(job, served=Served.PAUSED) if job.queue in paused else job
 
 
 def _told(step: StepAccount, n: int, trail: Sequence[RunEvent]) -> StepAccount:

@@ -93,7 +93,9 @@ class Settlement:
         self.begin = Beginnings(conn, self.stirred, actor=actor)
         self._record = record
         self._decided: dict[UUID, None] = {}
-        self._concluded: set[UUID] = set()  # a retried run may end at once, as it had ended before
+        self._concluded: dict[
+            UUID, Reason | None
+        ] = {}  # runs that end here, and why; also one that is retried and ends at once
         self._notes: list[Reasoned] = []
         self._ends: list[Reasoned] = []  # of parts of compositions: their trail has every end, before that of the whole
         self._said: dict[Place, str] = {}  # the codes of the latest of them
@@ -110,21 +112,23 @@ class Settlement:
             for id_, events in news.items():
                 self._decide(id_, events)
             if self._record is not None:
-                await self._record(self.runs)
-                self._record, self._decided = None, {}
+                await self._record({id_: self._started(id_) for id_ in self.runs})
+                self._record, self._decided = None, dict.fromkeys(self._concluded)
             news = await self._answers() if self._has_questions else {}
         point("settle.decided")
 
     async def carry_out(self) -> None:
-        """Write it all down."""
-        if self._ends:
-            await runs.log(self.conn, self._ends, actor=self.actor)
+        """Write everything. The trail has the ends of a run's steps before the end of the run."""
+        ends = self._ends + [note for note in self._notes if note[0] in self._concluded]
+        notes = [note for note in self._notes if note[0] not in self._concluded]
+        if ends:
+            await runs.log(self.conn, ends, actor=self.actor)
         if self._decided:
             saved = [self._saved(self.held[id_], self.runs[id_]) for id_ in self._decided]
             self.stirred.strays |= await runs.save(self.conn, saved, actor=self.actor)
         point("settle.saved")
-        if self._notes:
-            await runs.log(self.conn, self._notes, actor=self.actor)
+        if notes:
+            await runs.log(self.conn, notes, actor=self.actor)
         await self.begin.write()
         point("settle.enqueued")
 
@@ -170,23 +174,21 @@ class Settlement:
             case Judge(step) | Expand(step) | Withdraw(step):
                 self._asked[type(command)].append((id_, step))
             case Note():
-                word = self.runs[id_].state if command.letter is None else WORDS[command.letter]
-                self._note(id_, command, word)
-                if command.step is not None:
-                    self._said[id_, command.step] = command.reason.code
-            case Conclude():
-                self._concluded.add(id_)
+                self._note(id_, command)
+                self._said[id_, command.step] = command.reason.code
+            case Conclude(_, reason):
+                self._concluded[id_] = reason
                 self.stirred.ended = True
                 self.stirred.strays |= self._workflow(id_).concurrency is not None
             case _:
                 assert_never(command)
 
-    def _note(self, id_: UUID, note: Note, word: str) -> None:
-        """Of a composition that was stopped nobody is told part by part."""
-        part = note.step is not None and self._workflow(id_).primitive is not None
+    def _note(self, id_: UUID, note: Note) -> None:
+        """Record a reason; not for each cancelled part of a composition that was stopped."""
+        part = self._workflow(id_).primitive is not None
         if not (part and note.letter is Letter.CANCELLED and self.runs[id_].state in STOPPED):
             notes = self._ends if part else self._notes
-            notes.append((id_, note.step, word, note.reason.code, note.reason.text))
+            notes.append((id_, note.step, WORDS[note.letter], note.reason.code, note.reason.text))
 
     def _tell_parts(self, id_: UUID, before: Run, commands: Sequence[Command]) -> None:
         """What became of the parts of a composition, where no reason tells it; also which callbacks are called."""
@@ -344,7 +346,14 @@ class Settlement:
     def _saved(self, held: Held, run: Run) -> SavedRun:
         word = run.state.value if run.state != held.state or held.id in self._concluded else None
         fans = fans_to_json(run.fans) if run.fans else None
-        return held.id, run.state.value, run.letters, fans, held.round, word
+        reason = self._concluded.get(held.id)
+        code, text = (None, None) if reason is None else (reason.code, reason.text)
+        return held.id, run.state.value, run.letters, fans, held.round, word, code, text
+
+    def _started(self, id_: UUID) -> Run:
+        """A new run as it is inserted: one that has ended already is saved as ended in a moment, like any other."""
+        run = self.runs[id_]
+        return run._replace(state=RunState.RUNNING) if id_ in self._concluded else run
 
 
 def ended_as(status: str, error_type: str | None) -> Letter:

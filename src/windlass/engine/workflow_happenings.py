@@ -43,7 +43,7 @@ def plain_fields(told: Told) -> tuple[str, str, dict[str, Any], dict[str, Any]] 
             ended and f"workflow.step_{ended}",
             {"step_index": line.step, "step_id": told.step.name if told.step else None},
         )
-    if name is None or (line.step is None and line.code is not None):
+    if name is None:
         return None
     if line.reason:
         data["reason"] = line.reason
@@ -52,8 +52,6 @@ def plain_fields(told: Told) -> tuple[str, str, dict[str, Any], dict[str, Any]] 
 
 def _of_workflow(told: Told, who: Who) -> tuple[str, dict[str, Any]] | None:
     line = told.line
-    if line.code is not None:
-        return None  # why it ended; that it did is a line of its own
     if line.word == ("running" if who.parent_id is None else "pending"):
         parent = {} if who.parent_id is None else {"parent_workflow_id": str(who.parent_id)}
         return "workflow.created", parent

@@ -1,6 +1,6 @@
 """What people are told about a run: its steps' jobs, the runs below them, and what handlers logged. Only reads."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -21,6 +21,13 @@ class FirstJob(NamedTuple):
     job: JobAccount
     began_at: datetime
     updated_at: datetime
+
+
+class Instance(NamedTuple):
+    """The instance of a fanned-out step that people are told about; `busy`: a worker holds one of the instances."""
+
+    job: JobAccount
+    busy: bool
 
 
 class Tally(NamedTuple):
@@ -77,8 +84,13 @@ async def tally(conn: Connection, run: UUID, steps: Sequence[int]) -> dict[int, 
     return {row["step"]: Tally(row["updated_at"], None if row["id"] is None else _job(row)) for row in rows}
 
 
-async def waiting_jobs(conn: Connection, run: UUID, steps: Sequence[int]) -> dict[int, JobAccount]:
-    return {row["step"]: _job(row) for row in await conn.fetch(_SQL["waiting_jobs"], run, list(steps))}
+async def waiting_jobs(conn: Connection, run: UUID, steps: Sequence[int]) -> dict[int, Instance]:
+    rows = await conn.fetch(_SQL["waiting_jobs"], run, list(steps))
+    return {row["step"]: Instance(_job(row), row["busy"]) for row in rows}
+
+
+async def paused(conn: Connection, queues: Iterable[str]) -> set[str]:
+    return {row[0] for row in await conn.fetch(_SQL["paused"], list(queues))}
 
 
 async def below(conn: Connection, run: UUID, steps: Sequence[int]) -> dict[int, Below]:

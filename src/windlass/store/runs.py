@@ -30,8 +30,8 @@ OLDEST, NEWEST = UUID(int=0), UUID(int=2**128 - 1)
 NewRun = tuple[Any, ...]
 # parent_id, step, first, count, round, workflow_id, version_id, steps, input, max_duration, foreach, labels
 NewChildren = tuple[Any, ...]
-# id, state, steps, fans, round, word: what the trail is told, if anything
-SavedRun = tuple[UUID, str, str, str | None, int, str | None]
+# id, state, steps, fans, round; the word, code and reason of its line in the trail, if there is one
+SavedRun = tuple[UUID, str, str, str | None, int, str | None, str | None, str | None]
 # run, step, word, code, reason
 Reasoned = tuple[UUID, int | None, str, str | None, str | None]
 

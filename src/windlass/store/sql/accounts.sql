@@ -27,8 +27,10 @@ select s.step, t.updated_at, j.id, j.item, j.type, j.queue, j.status, j.attempt,
   left join workflow.workflow_run j on j.run_id = $1 and j.step = s.step and j.item = t.failed
 
 -- name: waiting_jobs
--- Of these fanned-out steps: an instance that waits in line, if there is one; else one that somebody works on.
-select s.step, j.* from unnest($2::int[]) as s(step)
+-- Of these fanned-out steps: an instance that is pending, if there is one, else one that a worker holds; and whether any is held.
+select s.step, j.*,
+       exists (select from workflow.workflow_run h where h.run_id = $1 and h.step = s.step and h.status = 'leased') as busy
+  from unnest($2::int[]) as s(step)
  cross join lateral (
    (select id, item, type, queue, status, attempt, lost, max_attempts, run_at, last_error, leased_by as worker, cancel_requested
       from workflow.workflow_run j where j.run_id = $1 and j.step = s.step and j.status = 'pending' order by j.item limit 1)
@@ -59,6 +61,10 @@ select s.step, j.result -> 'status_code', j.result -> 'duration_ms', j.result ->
 -- name: wakes
 -- When the sleeping steps of a run will go on.
 select step, due_at from windlass.timer where run_id = $1
+
+-- name: paused
+-- Which of these queues are paused.
+select name from windlass.queue where paused and name = any($1)
 
 -- name: running_beside
 -- How many runs of the same workflow are under way.

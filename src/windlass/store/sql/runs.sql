@@ -66,12 +66,13 @@ with done as (
                            else coalesce(r.started_at, (select windlass.now())) end,
          finished_at = case when d.state in ('pending', 'running') then null
                             when d.word is null then r.finished_at else (select windlass.now()) end
-    from unnest($1::uuid[], $2::text[], $3::text[], $4::jsonb[], $5::int[], $6::text[]) as d(id, state, steps, fans, round, word)
+    from unnest($1::uuid[], $2::text[], $3::text[], $4::jsonb[], $5::int[], $6::text[], $7::text[], $8::text[])
+      as d(id, state, steps, fans, round, word, code, reason)
    where r.id = d.id
-  returning r.id, d.state, d.word, d.round, r.parent_id, r.parent_step, r.parent_item, r.parent_round),
+  returning r.id, d.state, d.word, d.code, d.reason, d.round, r.parent_id, r.parent_step, r.parent_item, r.parent_round),
 logged as (
-  insert into windlass.event (run_id, word, actor, created_at)
-  select id, word, $7, (select windlass.now()) from done where word is not null),
+  insert into windlass.event (run_id, word, code, reason, actor, created_at)
+  select id, word, code, reason, $9, (select windlass.now()) from done where word is not null),
 told as (
   insert into windlass.notice (run_id, word, step, item, round, letter, reason)
   select parent_id, 'ended', parent_step, parent_item, parent_round,

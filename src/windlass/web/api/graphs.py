@@ -26,7 +26,7 @@ of_workflow = APIRouter(prefix="/workflows/{ref}", tags=["workflows"])
 
 Number = Annotated[int | None, Query(ge=1, le=MAX_INT, description="The live one if left out.")]
 NODE: dict[str, Any] = {"name": "charge", "type": "http", "does": "POST https://myapp.com/api/charge", "remarks": []}
-NODE |= {"fan_out": False, "final": False, "join": "all", "child": None}
+NODE |= {"fan_out": False, "final": False, "join": "all", "if": None, "child": None}
 
 
 class Node(Shown):
@@ -37,6 +37,7 @@ class Node(Shown):
     fan_out: bool
     final: bool
     join: Join
+    if_: str | None = Field(default=None, alias="if", description="The condition on which it runs, as written.")
     child: str | None = Field(description="The workflow that it runs.")
 
 
@@ -44,6 +45,7 @@ class Arrow(Shown):
     from_: str = Field(alias="from")
     to: str
     on: Condition
+    if_: str | None = Field(default=None, alias="if", description="The `if` of the task that it leads to.")
 
 
 class Graph(Shown):
@@ -115,7 +117,15 @@ async def callback(unit: Open, run_id: RunId, task: TaskName) -> Data[Callback]:
 def graph_of(workflow: Workflow) -> Graph:
     names = [step.name for step in workflow.steps]
     arrows = [
-        Arrow(**{"from": names[line.parent]}, to=names[line.child], on=line.condition) for line in lines(workflow)
+        Arrow.model_validate(
+            {
+                "from": names[line.parent],
+                "to": names[line.child],
+                "on": line.condition,
+                "if": workflow.steps[line.child].condition,
+            }
+        )
+        for line in lines(workflow)
     ]
     return Graph(workflow=workflow.name, tasks=[_node(step) for step in workflow.steps], edges=arrows)
 
@@ -129,5 +139,6 @@ def _node(step: Step) -> Node:
         fan_out=step.fan_out is not None,
         final=step.final,
         join=step.join,
+        **{"if": step.condition},
         child=getattr(step.action, "workflow", None),
     )

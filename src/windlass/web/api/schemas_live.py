@@ -55,7 +55,7 @@ def happening(told: Told, *, whole: bool = False) -> dict[str, Any]:
         pairs = zip(told.workflow.steps, line.letters, strict=True)
         found["tasks"] = {step.name: words.task_status(Letter(letter), step.action) for step, letter in pairs}
     if line.fan is not None:
-        found["instances"] = counts(Fan(*line.fan)).model_dump()
+        found["instances"] = counts(Fan(*line.fan).shown(line.letters or Letter.ACTIVE)).model_dump()
     return found | (_of_job(told) if line.of_job else {})
 
 

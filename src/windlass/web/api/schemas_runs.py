@@ -55,7 +55,10 @@ CHARGE: dict[str, Any] = {
     "attempt": 1,
     "max_attempts": 4,
     "error": None,
+    "error_message": None,
     "reason": None,
+    "activity": None,
+    "until": None,
 }
 
 
@@ -124,7 +127,7 @@ class RunDetail(Run):
 
     duration_ms: int | None
     input: Any
-    reason: str | None = Field(description="Why it was cancelled or ended early.")
+    reason: str | None = Field(description="Why it failed, timed out or was cancelled.")
     cursor: str | None = Field(default=None, description="What happens from here on: `/stream?after=` this.")
     trigger: Trigger
     attempts: list[Attempt] = Field(description="The first one first; `?attempt=` asks for the events of one.")
@@ -281,7 +284,7 @@ def _detail(account: Account) -> dict[str, Any]:
             Attempt(attempt=one.number, status=one.state, began_at=one.began_at, ended_at=one.ended_at)
             for one in account.rounds
         ],
-        "tasks": {step.step.name: task(step, account.now) for step in account.steps},
+        "tasks": {step.step.name: task(step, account) for step in account.steps},
     }
 
 

@@ -5,11 +5,13 @@ from typing import Any
 
 from pydantic import ConfigDict, Field
 
-from windlass.core.account import BelowAccount, StepAccount
+from windlass.core.account import Account, BelowAccount, StepAccount
+from windlass.core.activity import Activity, doing
 from windlass.core.remark import remark
 from windlass.core.run import OPEN, Fan, Letter, RunState
 from windlass.core.step import HookAction, SleepAction
 from windlass.engine.accounts import RunLine
+from windlass.engine.facts import NEVER_BEGAN
 from windlass.engine.runs import Instance as InstanceRow
 from windlass.web.api import words
 from windlass.web.api.schemas import Shown
@@ -41,13 +43,19 @@ class Task(Shown):
 
     status: TaskStatus
     type: str = Field(description="http, job, sleep, wait_for_webhook, command or workflow.")
+    activity: Activity | None = Field(default=None, description="What it is doing now; null once it has ended.")
+    until: datetime | None = Field(default=None, description="When a sleep, a wait or a backoff ends.")
     status_code: int | None = Field(default=None, description="Of the last answer to an HTTP task.")
     duration_ms: int | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
     attempt: int | None = None
     max_attempts: int | None = None
-    error: str | None = Field(default=None, description="Of the last attempt that failed.")
+    error: str | None = Field(
+        default=None,
+        description="Why it failed, or why its last attempt did; template errors too. Null once it has succeeded.",
+    )
+    error_message: str | None = Field(default=None, description="The same as `error`.")
     reason: str | None = Field(default=None, description="Why it was skipped, failed, ran, or waits.")
     remark: str = Field(default="", description="What is worth knowing at a glance: progress, next attempt, error.")
     is_truncated: bool = Field(default=False, description="The answer was too large and was cut.")
@@ -124,12 +132,12 @@ class LogLine(Shown):
     message: str
 
 
-def task(step: StepAccount, now: datetime) -> Task:
-    return Task(**_fields(step, now))
+def task(step: StepAccount, account: Account) -> Task:
+    return Task(**_fields(step, account.state, account.now))
 
 
-def named_task(step: StepAccount, now: datetime) -> NamedTask:
-    return NamedTask(name=step.step.name, **_fields(step, now))
+def named_task(step: StepAccount, account: Account) -> NamedTask:
+    return NamedTask(name=step.step.name, **_fields(step, account.state, account.now))
 
 
 def instance(row: InstanceRow) -> Instance:
@@ -159,21 +167,24 @@ def milliseconds(span: timedelta | None) -> int | None:
     return None if span is None else round(span / timedelta(milliseconds=1))
 
 
-def _fields(step: StepAccount, now: datetime) -> dict[str, Any]:
+def _fields(step: StepAccount, run: RunState, now: datetime) -> dict[str, Any]:
     job = step.job if step.fan is None else None
-    spoiled = step.failed or step.job
-    answer = step.answer
+    answer, error = step.answer, _error(step)
+    now_doing = doing(step, run, now)
     took = milliseconds(step.took(now))
     return {
         "status": words.task_status(step.letter, step.step.action, step.code),
         "type": words.TYPES[type(step.step.action)],
+        "activity": now_doing.activity if now_doing else None,
+        "until": now_doing.until if now_doing else None,
         "status_code": answer.status_code if answer else None,
         "duration_ms": took if answer is None or answer.duration_ms is None else answer.duration_ms,
         "started_at": _began(step),
         "finished_at": None if step.letter in OPEN or step.letter is Letter.SKIPPED else step.ended_at,
         "attempt": job.attempts if job else None,
         "max_attempts": job.max_attempts if job else None,
-        "error": spoiled.error if spoiled else None,
+        "error": error,
+        "error_message": error,
         "reason": step.reason or step.held,
         "remark": remark(step),
         "is_truncated": answer is not None and answer.is_truncated,
@@ -181,8 +192,18 @@ def _fields(step: StepAccount, now: datetime) -> dict[str, Any]:
         "worker": job.worker if job else None,
         "child_run_id": str(step.below.id) if step.below else None,
         "child": _child(step.below) if step.below else None,
-        "instances": counts(step.fan) if step.fan else None,
+        "instances": counts(step.fan.shown(step.letter)) if step.fan else None,
     }
+
+
+def _error(step: StepAccount) -> str | None:
+    """The message of the failure that is still true: none once the task has succeeded."""
+    if step.letter is Letter.SUCCEEDED:
+        return None
+    failed = step.failed or step.job
+    if step.letter in (Letter.FAILED, Letter.TIMED_OUT) and (step.code == NEVER_BEGAN or failed is None):
+        return step.reason
+    return failed.error if failed else None
 
 
 def _child(below: BelowAccount) -> Child:

@@ -21,7 +21,7 @@ TaskName = Annotated[str, Path(description="The name of a task.", examples=["cha
 async def list_(unit: Open, run_id: RunId) -> Listing[NamedTask]:
     """All of them, in the order of the definition."""
     account = await accounts.account(unit, run_id, answers=True)
-    return Listing[NamedTask](data=[schemas.named_task(step, account.now) for step in account.steps])
+    return Listing[NamedTask](data=[schemas.named_task(step, account) for step in account.steps])
 
 
 @router.get("/{task}", summary="Get a task of a run", responses=told(404))
@@ -29,7 +29,7 @@ async def get(unit: Open, run_id: RunId, task: TaskName) -> Data[NamedTask]:
     account = await accounts.account(unit, run_id, answers=True)
     with naming_a_task():
         step = account.steps[runs.step_number(account.workflow, task)]
-    return Data[NamedTask](data=schemas.named_task(step, account.now))
+    return Data[NamedTask](data=schemas.named_task(step, account))
 
 
 @router.get("/{task}/instances", summary="List the instances of a task", responses=told(404, 422))

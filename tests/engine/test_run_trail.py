@@ -1,0 +1,95 @@
+"""The trail of a run: its end is recorded once, with the reason, after the ends of its steps."""
+
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+
+from tests.engine.playing import Fails, Player, begin, node, publish, tick
+from windlass.core.step import HookAction, Parallel, SleepAction
+from windlass.engine import runs
+from windlass.engine.unit import Unit
+from windlass.testing import Clock
+
+HOUR = timedelta(hours=1)
+NAP = SleepAction(HOUR)
+
+
+@pytest.fixture
+async def player(unit: Unit) -> Player:
+    return await Player.hello(unit)
+
+
+async def trail(unit: Unit, run: UUID) -> list[tuple[str | None, str]]:
+    return [(step.name if step else None, event.word) for step, event in await runs.events(unit, run)]
+
+
+async def ending(unit: Unit, run: UUID) -> list[tuple[str, str | None, str | None]]:
+    """The lines about the run itself after the first."""
+    lines = [event for step, event in await runs.events(unit, run) if step is None]
+    return [(event.word, event.code, event.reason) for event in lines[1:]]
+
+
+async def test_a_cancelled_run_has_one_line_that_says_so_and_why(unit: Unit, player: Player) -> None:
+    run = await begin(unit, node("a"), node("nap", action=NAP))
+    await runs.cancel(unit, run, reason="enough")
+    assert await ending(unit, run) == [("cancelled", "cancelled", "enough")]
+    assert (await trail(unit, run))[-1] == (None, "cancelled")
+
+
+async def test_a_run_that_expires_has_one_line_that_says_so_and_why(unit: Unit, clock: Clock) -> None:
+    run = await begin(unit, node("nap", action=SleepAction(3 * HOUR)), max_duration=HOUR)
+    clock.move(2 * HOUR)
+    await tick(unit)
+    assert await ending(unit, run) == [("timeout", "expired", "the run exceeded its max_duration")]
+    assert (await trail(unit, run))[-2:] == [("nap", "cancelled"), (None, "timeout")]
+
+
+async def test_a_held_run_that_is_cancelled_has_one_line_about_its_end(unit: Unit, player: Player) -> None:
+    await publish(unit, node("a"), concurrency=1)
+    await begin(unit)
+    held = await begin(unit)
+    await runs.cancel(unit, held, reason="not needed")
+    assert await ending(unit, held) == [("cancelled", "cancelled", "not needed")]
+
+
+async def test_a_failed_run_says_which_failures_nobody_handled(unit: Unit, player: Player) -> None:
+    run = await begin(unit, node("a"), node("b"), node("c", "a"))
+    await player.play({"a": Fails(for_good=True), "b": Fails(for_good=True)})
+    assert await ending(unit, run) == [("failed", "unhandled", "steps a and b failed and no step handled it")]
+
+
+async def test_a_run_ends_after_the_sleep_that_was_its_last_step(unit: Unit, clock: Clock) -> None:
+    run = await begin(unit, node("nap", action=NAP))
+    clock.move(2 * HOUR)
+    await tick(unit)
+    assert await trail(unit, run) == [(None, "running"), ("nap", "active"), ("nap", "succeeded"), (None, "completed")]
+
+
+async def test_a_run_ends_after_the_step_whose_failure_ends_it(unit: Unit, player: Player) -> None:
+    run = await begin(unit, node("a"), node("b", "a"))
+    await player.play({"a": Fails(for_good=True)})
+    assert (await trail(unit, run))[-3:] == [("a", "failed"), ("b", "skipped"), (None, "failed")]
+
+
+async def test_a_run_ends_after_the_callback_that_nobody_made(unit: Unit, clock: Clock) -> None:
+    run = await begin(unit, node("ask", action=HookAction(HOUR)))
+    clock.move(2 * HOUR)
+    await tick(unit)
+    assert (await trail(unit, run))[-2:] == [("ask", "timed out"), (None, "failed")]
+
+
+async def test_a_run_that_ends_as_it_starts_says_that_it_ran_first(unit: Unit) -> None:
+    run = await begin(unit, node("a", fan_out=Parallel(0)))
+    assert await trail(unit, run) == [(None, "running"), ("a", "succeeded"), (None, "completed")]
+    row = await runs.get(unit, run)
+    assert row.started_at is not None
+    assert row.finished_at is not None
+
+
+async def test_a_run_that_begins_says_so_before_its_steps_do(unit: Unit, player: Player) -> None:
+    await publish(unit, node("nap", action=NAP), concurrency=1)
+    first, held = await begin(unit), await begin(unit)
+    await runs.cancel(unit, first)
+    await tick(unit)
+    assert await trail(unit, held) == [(None, "pending"), (None, "running"), ("nap", "active")]

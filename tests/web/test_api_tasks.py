@@ -1,0 +1,125 @@
+"""What the tasks of a run are doing, why they failed, and what their graph says, over real HTTP."""
+
+from typing import Any
+
+import pytest
+
+from tests.engine.playing import Fails, Player, report
+from tests.web.serving import data, served
+from windlass import Windlass
+from windlass.core.outcome import Failed
+from windlass.engine import queues
+
+SOON: dict[str, Any] = {"retry": {"kind": "constant", "base": 60}, "retries": 1}
+
+
+async def tasks(http: Any, run: str) -> dict[str, dict[str, Any]]:
+    return {task["name"]: task for task in data(await http.get(f"/runs/{run}/tasks"))}
+
+
+async def test_a_task_says_what_it_is_doing(app: Windlass) -> None:
+    steps = {
+        "load": {"job": "a.load.v1", **SOON},
+        "lost": {"job": "nobody.serves.v1"},
+        "nap": {"sleep": "1h"},
+        "ask": {"wait_for_webhook": {"timeout": "1h"}},
+        "sub": {"workflow": "below"},
+        "last": {"needs": ["load"], "job": "a.load.v1"},
+    }
+    app.job("a.load.v1")(lambda: None)
+    async with served(app) as http:
+        await http.post("/workflows", json={"name": "below", "tasks": {"nap": {"sleep": "1h"}}})
+        await http.post("/workflows", json={"name": "w", "tasks": steps})
+        run = data(await http.post("/workflows/w/trigger"), 201)["run_id"]
+        unit = await app.open()
+        player = await Player.hello(unit)
+        await player.register(types=["a.load.v1"])
+        first = await tasks(http, run)
+        await queues.pause(unit, "default")
+        paused = await tasks(http, run)
+        await queues.resume(unit, "default")
+        [job] = [job for job in await player.take() if job.type == "a.load.v1"]
+        running = await tasks(http, run)
+        await player.tell(report(job, Failed({"type": "ValueError", "message": "no luck"}, retryable=True)))
+        later = await tasks(http, run)
+    assert {name: task["activity"] for name, task in first.items()} == {
+        "load": "queued",
+        "lost": "no_worker",
+        "nap": "sleeping",
+        "ask": "waiting_for_callback",
+        "sub": "waiting_for_child",
+        "last": "waiting_for_tasks",
+    }
+    assert first["nap"]["until"] == first["nap"]["wake_at"] is not None
+    assert paused["load"]["activity"] == "queue_paused"
+    assert (running["load"]["activity"], running["load"]["until"]) == ("running", None)
+    assert (later["load"]["activity"], later["load"]["error"]) == ("backing_off", "no luck")
+    assert later["load"]["until"] > later["nap"]["started_at"]
+
+
+async def test_the_tasks_of_a_run_that_waits_to_begin_are_held(app: Windlass) -> None:
+    async with served(app) as http:
+        await http.post("/workflows", json={"name": "w", "concurrency": 1, "tasks": {"a": {"sleep": "1h"}}})
+        _, held = [data(await http.post("/workflows/w/trigger"), 201)["run_id"] for _ in range(2)]
+        assert (await tasks(http, held))["a"]["activity"] == "held"
+
+
+async def test_a_task_that_succeeded_after_a_retry_has_no_error_any_more(app: Windlass) -> None:
+    async with served(app) as http:
+        await http.post("/workflows", json={"name": "w", "tasks": {"a": {"job": "a", "retries": 1}}})
+        run = data(await http.post("/workflows/w/trigger"), 201)["run_id"]
+        player = await Player.hello(await app.open())
+        await player.play({"a": lambda job: Fails("no luck") if not job.attempt else None})
+        task = (await tasks(http, run))["a"]
+    assert (task["status"], task["attempt"]) == ("success", 2)
+    assert (task["error"], task["error_message"], task["activity"]) == (None, None, None)
+
+
+async def test_a_template_error_is_told_as_the_error_of_its_task(app: Windlass) -> None:
+    lost = {"url": "https://x.example", "body": {"n": "{{trigger.body.missing}}"}}
+    async with served(app) as http:
+        await http.post("/workflows", json={"name": "w", "tasks": {"lost": lost}})
+        run = data(await http.post("/workflows/w/trigger", json={}), 201)["run_id"]
+        task = (await tasks(http, run))["lost"]
+    assert task["status"] == "template_error"
+    assert "missing" in task["error_message"]
+    assert task["error"] == task["error_message"] == task["reason"]
+
+
+async def test_instances_that_never_ran_count_as_cancelled_once_their_run_was_cancelled(app: Windlass) -> None:
+    fan = {"job": "a", "parallel": 30, "concurrency": 3}
+    async with served(app) as http:
+        await http.post("/workflows", json={"name": "w", "tasks": {"p": fan}})
+        run = data(await http.post("/workflows/w/trigger"), 201)["run_id"]
+        player = await Player.hello(await app.open())
+        for _ in range(2):
+            await player.tell(*(report(job, None) for job in await player.take()))
+        await http.post(f"/runs/{run}/cancel")
+        task = (await tasks(http, run))["p"]
+    counts = {"count": 30, "pending": 0, "running": 0, "success": 6, "failed": 0, "cancelled": 24}
+    assert (task["status"], task["instances"]) == ("cancelled", counts)
+    assert task["remark"].startswith("30/30, 24 cancelled")
+
+
+async def test_a_failed_run_says_why(app: Windlass) -> None:
+    async with served(app) as http:
+        await http.post("/workflows", json={"name": "w", "tasks": {"a": {"job": "a", "retries": 0}}})
+        run = data(await http.post("/workflows/w/trigger"), 201)["run_id"]
+        await (await Player.hello(await app.open())).play({"a": Fails()})
+        shown = data(await http.get(f"/runs/{run}"))
+    assert (shown["status"], shown["reason"]) == ("failed", "step a failed and no step handled it")
+
+
+@pytest.mark.parametrize("path", ["/workflows/w/graph", "/runs/{run}/graph"])
+async def test_a_graph_has_the_condition_of_a_task_at_the_task_and_at_its_edges(app: Windlass, path: str) -> None:
+    steps = {
+        "ask": {"url": "https://x.example"},
+        "paid": {"needs": ["ask"], "if": "tasks.ask.status_code == 200", "sleep": 1},
+    }
+    async with served(app) as http:
+        await http.post("/workflows", json={"name": "w", "tasks": steps})
+        run = data(await http.post("/workflows/w/trigger"), 201)["run_id"]
+        graph = data(await http.get(path.format(run=run)))
+    condition = "tasks.ask.status_code == 200"
+    assert [(task["type"], task["if"]) for task in graph["tasks"]] == [("http", None), ("sleep", condition)]
+    assert graph["edges"] == [{"from": "ask", "to": "paid", "on": "complete", "if": condition}]
