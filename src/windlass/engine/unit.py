@@ -77,6 +77,7 @@ class Unit:
 
     async def close(self) -> None:
         await self._notifier.close()
+        await self.pool.outage.close()
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self.pool.close(), timeout=5)
         self.pool.terminate()
