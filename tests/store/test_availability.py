@@ -9,8 +9,9 @@ import httpx
 import pytest
 
 from windlass import Windlass
+from windlass.engine import jobs
 from windlass.engine.unit import Unit
-from windlass.errors import Unavailable
+from windlass.errors import Invalid, Unavailable
 from windlass.settings import Settings
 from windlass.store.availability import Trouble, trouble
 from windlass.store.pool import DatabaseOptions
@@ -128,4 +129,28 @@ async def test_a_statement_over_its_time_limit_is_unavailable_and_its_connection
         await use_case("select pg_sleep(3600)")
     await use_case("select 1")
     assert len(set(pids)) == 2
+    await unit.close()
+
+
+async def test_a_search_that_takes_too_long_is_stopped_and_says_which_filter_to_add(
+    database: str, conn: Connection
+) -> None:
+    """History of any size: what counts is that the statement has not come back in time."""
+    async with Windlass(database, settings=Settings(search_timeout=0.3)) as app, conn.transaction():
+        await conn.execute("lock table workflow.workflow_run, windlass.run in access exclusive mode")
+        with pytest.raises(Invalid, match=r"took longer than 0\.3 s and was stopped: filter by type and status"):
+            await app.list(tag="rare")
+        with pytest.raises(Invalid, match=r"filter by workflow, state, a label"):
+            await app.runs(labels={"a": "rare"})
+        waiting = (
+            "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+        )
+        assert await conn.fetchval(waiting) == 0  # stopped on the server too
+
+
+async def test_a_search_without_a_free_connection_is_no_fault_of_its_filters(database: str) -> None:
+    unit = await Unit.open(DatabaseOptions(url=database, size=1, search_timeout=0.2))
+    async with unit.once():
+        with pytest.raises(Unavailable, match="no connection was free"):
+            await jobs.list_(unit, tag="rare")
     await unit.close()

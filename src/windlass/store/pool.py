@@ -4,6 +4,7 @@ A connection that timed out or answered that it is read-only is closed, and so a
 the address leads to another server, and the old connections to the old one.
 """
 
+import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
-from windlass.errors import Unavailable
+from windlass.errors import Invalid, Unavailable
 from windlass.store.availability import UNAVAILABLE, Trouble, refusal, sentence, trouble
 from windlass.store.outage import Outage
 from windlass.store.queries import sql
@@ -167,6 +168,23 @@ async def transaction(pool: Pool, *, pooler: bool = False) -> AsyncIterator[Conn
                 if not await _discard(pool, conn, error):
                     await _roll_back(conn)
                 raise
+
+
+@asynccontextmanager
+async def search(pool: Pool, *, seconds: float, advice: str, pooler: bool = False) -> AsyncIterator[Connection]:
+    """For statements that may read a long history to find little: stopped after `seconds`, here and on the server.
+
+    That is the caller's to mend, unlike an outage: the same search would take as long again.
+    """
+    begun = False
+    try:
+        async with asyncio.timeout(seconds), transaction(pool, pooler=True) if pooler else statement(pool) as conn:
+            begun = True
+            yield conn
+    except TimeoutError:
+        if not begun or pool.outage.reason is not None:
+            raise Unavailable(f"{Trouble.SILENT.value}: no connection was free for {seconds:g} s") from None
+        raise Invalid(f"the search took longer than {seconds:g} s and was stopped: {advice}") from None
 
 
 async def _discard(pool: Pool, conn: Connection, error: BaseException) -> bool:
