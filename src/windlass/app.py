@@ -132,8 +132,19 @@ class Windlass(Catalogue, Switchboard):
     def database(self, url: str) -> DatabaseOptions:
         chosen = self.settings
         return DatabaseOptions(
-            url=url, size=chosen.pool_size, notify=chosen.notify, pooler=chosen.pooler, clock=self._clock
+            url=url,
+            size=chosen.pool_size,
+            notify=chosen.notify,
+            pooler=chosen.pooler,
+            command_timeout=chosen.command_timeout,
+            search_timeout=chosen.search_timeout,
+            clock=self._clock,
+            revive=self._revive if self._embedded is not None else None,
         )
+
+    async def _revive(self) -> bool:
+        """Start the embedded server again if it died."""
+        return self._embedded is not None and await asyncio.to_thread(self._embedded.revive)
 
     async def listen_at(self, url: str) -> str:
         """Callbacks come here unless WINDLASS_PUBLIC_URL says otherwise; the address they are told."""

@@ -12,12 +12,13 @@
         LeaseLost        an attempt whose job is in other hands
       Gone               it was there, and is over             -> 410
       Refused            a signature that does not match       -> 401
-      Unavailable        the database did not answer           -> 503
+      Unavailable        the database cannot be used now       -> 503
 
 A handler's failure is not among them: it is an `Outcome`. `NonRetryable` and `RetryAfter` are what a handler raises
 to steer that outcome.
 """
 
+import asyncio
 from collections.abc import Iterable
 from datetime import timedelta
 
@@ -109,7 +110,13 @@ class Refused(WindlassError):
 
 
 class Unavailable(WindlassError):
-    """The database (or another thing we stand on) did not answer."""
+    """The database (or another thing we depend on) did not answer, or refuses to write: the same call may work later.
+
+    `recovered`, where it is known, is set when it is worth another try."""
+
+    def __init__(self, message: str, *, recovered: asyncio.Event | None = None) -> None:
+        super().__init__(message)
+        self.recovered = recovered
 
 
 class NonRetryable(WindlassError):

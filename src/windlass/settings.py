@@ -36,6 +36,8 @@ class Settings:
     notify: bool = True  # WINDLASS_NOTIFY=off: polling only
     pooler: bool = False  # WINDLASS_POOLER=on: a transaction pooler is in between
     pool_size: int = 10  # WINDLASS_POOL_SIZE
+    command_timeout: float = 60.0  # WINDLASS_COMMAND_TIMEOUT, seconds: the longest that one statement may take
+    search_timeout: float = 5.0  # WINDLASS_SEARCH_TIMEOUT, seconds: the longest that a list or a search may take
     api_keys: tuple[str, ...] = ()  # WINDLASS_API_KEY, comma-separated
     url: str | None = None  # WINDLASS_URL: commands go through this server instead of the database
     rate_limit: Rate | None = None  # WINDLASS_RATE_LIMIT: none is off on loopback, and 100/s elsewhere
@@ -176,6 +178,8 @@ VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "WINDLASS_NOTIFY": ("notify", _switch),
     "WINDLASS_POOLER": ("pooler", _switch),
     "WINDLASS_POOL_SIZE": ("pool_size", _whole(2, 1000)),
+    "WINDLASS_COMMAND_TIMEOUT": ("command_timeout", _whole(1, 86400)),
+    "WINDLASS_SEARCH_TIMEOUT": ("search_timeout", _whole(1, 3600)),
     "WINDLASS_API_KEY": ("api_keys", _keys),
     "WINDLASS_RATE_LIMIT": ("rate_limit", _rate),
     "WINDLASS_CORS_ORIGINS": ("cors_origins", _origins),

@@ -12,7 +12,7 @@ from typing import Any
 import asyncpg
 
 from windlass import Context, NonRetryable, Windlass
-from windlass.store.pool import GONE
+from windlass.store.availability import UNAVAILABLE
 
 EFFECT = """insert into effects (job_id, attempt, fence, worker) values ($1, $2, $3, $4)
  on conflict (job_id, fence) do nothing"""  # when a connection broke it may have been written after all
@@ -97,7 +97,7 @@ async def leave_effect(ctx: Context) -> None:
             pool = await effects()
             await pool.execute(EFFECT, ctx.id, ctx.attempt, ctx.fence, WORKER)
             return
-        except GONE:
+        except UNAVAILABLE:
             await asyncio.sleep(0.1)
 
 

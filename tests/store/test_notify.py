@@ -2,6 +2,7 @@
 
 import asyncio
 
+import asyncpg
 import pytest
 
 from windlass.store.notify import Notifier
@@ -49,3 +50,37 @@ async def test_without_notify_only_this_process_is_told(database: str) -> None:
     notifier.poke("default")
     assert heard == ["default"]
     await notifier.close()
+
+
+async def test_a_notification_on_a_connection_that_was_closed_is_heard(database: str) -> None:
+    """Under load the driver delivers what it read before the end; a closed connection has no pid to compare with."""
+    notifier = Notifier(DatabaseOptions(url=database))
+    heard: list[str] = []
+    notifier.subscribe(heard.append)
+    conn = await asyncpg.connect(database)
+    listener = notifier._hearing(conn.get_server_pid())
+    conn.terminate()
+    listener(conn, 1, "windlass", "default")
+    assert heard == ["default"]
+
+
+async def test_a_topic_is_data_whatever_the_quoting_rules_of_the_session(database: str) -> None:
+    """With standard_conforming_strings off a backslash would end the quoting."""
+    conn = await asyncpg.connect(database)
+    name = await conn.fetchval("select current_database()")
+    await conn.execute(f'alter database "{name}" set standard_conforming_strings = off')
+    here, there = Notifier(DatabaseOptions(url=database)), Notifier(DatabaseOptions(url=database))
+    heard: asyncio.Queue[str] = asyncio.Queue()
+    there.subscribe(heard.put_nowait)
+    here.start()
+    there.start()
+    topic = "\\'; drop table workflow.workflow_run; --"
+    try:
+        async with asyncio.timeout(10):
+            assert await heard.get() == ""
+            here.poke(topic)
+            assert await heard.get() == topic
+    finally:
+        await here.close()
+        await there.close()
+        await conn.close()

@@ -12,7 +12,7 @@ from windlass.app import Windlass
 from windlass.cli import logs
 from windlass.cli.reach import Reach
 from windlass.cli.reach_direct import Direct
-from windlass.errors import WindlassError
+from windlass.errors import Unavailable, WindlassError
 from windlass.runtime.worker import Worker
 
 try:
@@ -71,6 +71,8 @@ def sentence(error: Exception) -> str | None:
 
     Ours, and what a server says about itself (wrong password, no such database, no rights), which has a SQLSTATE.
     """
+    if isinstance(error, Unavailable) and error.__cause__ is not None and str(error.__cause__):
+        return f"{error} ({error.__cause__})"  # the driver's words name the address, which is no secret here
     if isinstance(error, WindlassError):
         return str(error).strip()
     return f"the database refused: {error}" if getattr(error, "sqlstate", None) else None

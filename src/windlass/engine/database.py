@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from windlass.engine.unit import Unit
 from windlass.errors import Invalid, Unavailable
-from windlass.store import doctor, embedded, migrate
+from windlass.store import doctor, embedded, migrate, server
 from windlass.store.embedded import EmbeddedOptions
 from windlass.store.pool import Connection, DatabaseOptions, open_connection, translated
 
@@ -52,6 +52,15 @@ async def pending(unit: Unit) -> list[str]:
     """Migrations this program has and the database lacks."""
     async with unit.begin() as conn:
         return (await _migrations(conn))[1]
+
+
+async def check_writable(unit: Unit) -> None:
+    """Raise `Unavailable` if the database refuses to write, as far as is known without writing."""
+    if unit.pool.outage.reason is not None:
+        raise Unavailable(unit.pool.outage.reason)
+    async with unit.once() as conn:
+        if await server.read_only(conn):
+            raise Unavailable("the database refuses to write: it is read-only")
 
 
 def status(place: Place) -> dict[str, Any]:

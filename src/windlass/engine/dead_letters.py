@@ -63,14 +63,14 @@ class Steered:
 async def groups(unit: Unit, wanted: Wanted | None = None, *, limit: int = 50) -> GroupPage:
     _check_limit(limit, PAGE_LIMIT)
     kinds = _kinds(unit, wanted or Wanted())
-    async with unit.once() as conn:
+    async with unit.search("filter by type too") as conn:
         found = await store.groups(conn, kinds, limit=limit, cap=MOST_COUNTED)
     return GroupPage(found, found[-1].seq if len(found) == limit else None)
 
 
 async def list_(unit: Unit, wanted: Wanted, *, limit: int = 50) -> JobPage:
     _check_limit(limit, PAGE_LIMIT)
-    async with unit.once() as conn:
+    async with unit.search("filter by type too") as conn:
         found = await store.list_(conn, _kinds(unit, wanted), limit=limit)
     return JobPage(found, found[-1].seq if len(found) == limit else None)
 

@@ -116,7 +116,7 @@ async def list_(
     wanted = Filter(
         org=unit.org, statuses=statuses, queue=queue, type=type_, tag=tag, run=run, before=before, limit=limit
     )
-    async with unit.once() as conn:
+    async with unit.search("filter by type and status too, or go on from a page's `next`") as conn:
         jobs = await store.list_(conn, wanted)
     return Page(jobs, jobs[-1].seq if len(jobs) == limit else None)
 

@@ -177,7 +177,7 @@ async def list_(
 
 async def find(unit: Unit, wanted: Wanted, *, limit: int = 50) -> RunPage:
     _check_limit(limit)
-    async with unit.begin() as conn:
+    async with unit.search("filter by workflow, state, a label or the time of creation too") as conn:
         found = await store.list_(conn, await narrowed(conn, unit, wanted, limit=limit))
     return RunPage(found, found[-1].id if len(found) == limit else None)
 

@@ -14,7 +14,16 @@ from windlass.engine.definitions import Definitions
 from windlass.engine.recipes import Recipes
 from windlass.store import hooks, migrate
 from windlass.store.notify import Listener, Notifier
-from windlass.store.pool import Connection, DatabaseOptions, Pool, open_connection, open_pool, statement, transaction
+from windlass.store.pool import (
+    Connection,
+    DatabaseOptions,
+    Pool,
+    open_connection,
+    open_pool,
+    search,
+    statement,
+    transaction,
+)
 from windlass.store.workflows import Live
 
 DEFAULT_ORG = "default"
@@ -48,9 +57,11 @@ class Unit:
         org: str,
         actor: str,
         pooler: bool = False,
+        search_timeout: float = DatabaseOptions.search_timeout,
         public_url: str = DEFAULT_PUBLIC_URL,
     ) -> None:
         self.pool = pool
+        self._search_timeout = search_timeout
         self._pooler = pooler
         self.org = org
         self.actor = actor
@@ -73,10 +84,19 @@ class Unit:
         pool = await open_pool(options)
         notifier = Notifier(options)
         notifier.start()
-        return cls(pool, notifier, org=org, actor=actor, pooler=options.pooler, public_url=public_url)
+        return cls(
+            pool,
+            notifier,
+            org=org,
+            actor=actor,
+            pooler=options.pooler,
+            search_timeout=options.search_timeout,
+            public_url=public_url,
+        )
 
     async def close(self) -> None:
         await self._notifier.close()
+        await self.pool.outage.close()
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self.pool.close(), timeout=5)
         self.pool.terminate()
@@ -94,6 +114,10 @@ class Unit:
     def once(self) -> AbstractAsyncContextManager[Connection]:
         """For a single statement, which is a transaction by itself and saves two round trips."""
         return self.begin() if self._pooler else statement(self.pool)
+
+    def search(self, advice: str) -> AbstractAsyncContextManager[Connection]:
+        """For lists whose filters few rows may meet: stopped after the search timeout; `advice` says what to add."""
+        return search(self.pool, seconds=self._search_timeout, advice=advice, pooler=self._pooler)
 
     async def hook_key(self, conn: Connection) -> bytes:
         """The key that callback tokens are made with; it never changes."""

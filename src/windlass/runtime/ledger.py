@@ -1,6 +1,7 @@
 """Where handlers record what must outlive them: finished steps at once, progress bundled a few times a second."""
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
@@ -57,11 +58,20 @@ class Ledger:
 
 
 async def _patiently(ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """An absent database is no failure of the step: it is waited for."""
+    """Ask until the database answers: that it is not available is no failure of the step."""
     pause = FIRST_PAUSE
     while True:
         try:
             return await ask()
-        except Unavailable:
-            await asyncio.sleep(pause)
+        except Unavailable as error:
+            await _recovery(error, pause)
             pause = min(LONGEST_PAUSE, pause * 2)
+
+
+async def _recovery(error: Unavailable, seconds: float) -> None:
+    """Wait until it is worth another try, at most so long."""
+    if error.recovered is None:
+        await asyncio.sleep(seconds)
+        return
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(error.recovered.wait(), seconds)

@@ -71,6 +71,10 @@ class Cluster:
         pid = _first_number(self.data / "postmaster.pid")
         return pid if pid and _works_in(pid, self.data) else None
 
+    def died(self) -> bool:
+        """Whether the last postmaster ended without a farewell: one that is stopped removes its pid file."""
+        return (self.data / "postmaster.pid").exists() and self.pid() is None
+
     def ready(self, binaries: Binaries) -> bool:
         """Whether the server of this very data accepts connections."""
         if self.pid() is None:

@@ -63,9 +63,18 @@ class Status:
 class Embedded:
     """A running embedded server this process holds a share in."""
 
-    def __init__(self, home: Path, cluster: Cluster, binaries: Binaries, share: flock.FileLock) -> None:
+    def __init__(
+        self,
+        home: Path,
+        cluster: Cluster,
+        binaries: Binaries,
+        share: flock.FileLock,
+        settings: Mapping[str, str],
+    ) -> None:
         self.url = cluster.url
         self._home, self._cluster, self._binaries, self._share = home, cluster, binaries, share
+        self._settings = settings
+        self._died = False
 
     @classmethod
     def start(cls, options: EmbeddedOptions) -> Self:
@@ -76,10 +85,27 @@ class Embedded:
             with _starting(home):
                 cluster = _settle_in(home)
                 binaries = find_binaries(options.pg_bin, cluster.data).readable_by(cluster.user)
-                cluster.ensure_running(binaries, dict(options.settings) | ({} if options.durable else FLEETING))
+                settings = dict(options.settings) | ({} if options.durable else FLEETING)
+                cluster.ensure_running(binaries, settings)
                 share = flock.FileLock(home / "postgres.share")
                 share.share()
-            return cls(home, cluster, binaries, share)
+            return cls(home, cluster, binaries, share, settings)
+
+    def revive(self) -> bool:
+        """Start the server again if it died; False if it runs, was stopped on purpose, or another process was first.
+
+        Raises if it died and does not start: a second call tries again.
+        """
+        if self._share.closed:
+            return False
+        with _plainly(self._home), _starting(self._home):
+            self._died = self._died or self._cluster.died()
+            if not self._died or self._cluster.ready(self._binaries):
+                self._died = False
+                return False
+            self._cluster.ensure_running(self._binaries, self._settings)
+            self._died = False
+            return True
 
     def close(self) -> None:
         """Give up the share; the last holder stops the server and waits for it. Closing twice is harmless."""

@@ -12,10 +12,14 @@ from typing import Any
 import asyncpg
 
 from windlass.errors import Unavailable
-from windlass.store.pool import GONE, Connection, DatabaseOptions, open_connection
+from windlass.store.availability import UNAVAILABLE
+from windlass.store.pool import Connection, DatabaseOptions, open_connection
+from windlass.store.queries import sql
 
 CHANNEL = "windlass"
 LONGEST_TOPIC = 255  # a queue that plain SQL named may be longer than a notification can be: then wake everybody
+CHECK_SECONDS = 15.0  # of silence after which the connection is tried
+ANSWER_SECONDS = 10.0
 Listener = Callable[[str], None]
 
 
@@ -57,21 +61,25 @@ class Notifier:
 
     async def _run(self) -> None:
         while True:
-            with contextlib.suppress(*GONE, Unavailable):
+            with contextlib.suppress(*UNAVAILABLE, Unavailable):
                 await self._serve()
             await asyncio.sleep(0.5)
 
     async def _serve(self) -> None:
-        conn = await open_connection(self._options)
+        conn = await open_connection(self._options, command_timeout=ANSWER_SECONDS)
         try:
             # A notification commits like anything else, but there is nothing in it that a crash could lose.
             await conn.execute("set synchronous_commit = off")
             conn.add_termination_listener(lambda _: self._pending.set())
-            await conn.add_listener(CHANNEL, self._heard)
+            await conn.add_listener(CHANNEL, self._hearing(conn.get_server_pid()))
             self._tell("")  # whatever was said while we were away: look for yourself
             while not conn.is_closed():
-                await self._pending.wait()
-                await self._send(conn)
+                try:
+                    await asyncio.wait_for(self._pending.wait(), CHECK_SECONDS)
+                except TimeoutError:
+                    await conn.execute("")  # a connection that only listens would never notice that the server is gone
+                else:
+                    await self._send(conn)
         finally:
             conn.terminate()
 
@@ -79,15 +87,22 @@ class Notifier:
         self._pending.clear()
         topics = list(self._topics)
         if topics:
-            quoted = (topic.replace("'", "''") for topic in topics)
-            await conn.execute("; ".join(f"notify {CHANNEL}, '{topic}'" for topic in quoted))  # one message, no plan
+            await conn.execute(sql("server", "notify"), CHANNEL, topics)
             self._topics.difference_update(topics)
         if not self._topics:
             self._sent.set()
 
-    def _heard(self, conn: Connection, pid: int, _channel: str, payload: object) -> None:
-        if pid != conn.get_server_pid():  # our own were told when they were said
-            self._tell(str(payload))
+    def _hearing(self, own_pid: int) -> "Callable[[Connection, int, str, object], None]":
+        """A listener that leaves out what this connection sent: that was told when it was said.
+
+        The pid is read once: a connection that was closed meanwhile has none, and may still deliver.
+        """
+
+        def heard(_conn: Connection, pid: int, _channel: str, payload: object) -> None:
+            if pid != own_pid:
+                self._tell(str(payload))
+
+        return heard
 
     def _tell(self, topic: str) -> None:
         for listener in tuple(self._listeners):

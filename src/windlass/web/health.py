@@ -28,11 +28,14 @@ def routes(app: Windlass, stopping: asyncio.Event) -> APIRouter:
 
     @router.get("/ready", summary="Can it work?")
     async def ready() -> Response:
+        """The schema is current and the database takes writes."""
         if stopping.is_set():
             return problems.of(Unavailable("this process is stopping"))
         try:
             async with asyncio.timeout(PATIENCE):
-                missing = await database.pending(await app.open())
+                unit = await app.open()
+                await database.check_writable(unit)
+                missing = await database.pending(unit)
         except TimeoutError:
             return problems.of(Unavailable(f"the database did not answer within {PATIENCE:g} s"))
         if missing:

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from windlass.errors import Conflict, Duplicate, Invalid, InvalidWorkflow, NotFound, Refused, Unavailable, WindlassError
 from windlass.web.ojs.answers import answer
+from windlass.web.problems import RETRY_AFTER
 from windlass.web.request_ids import request_id
 
 DOCS = "https://openjobspec.org/docs/errors#"
@@ -115,7 +116,8 @@ async def ours(request: Request, error: Exception) -> Response:
     field = error.field if isinstance(error, Invalid) else None
     if field is not None and ("retry" in field.split(".") or field.startswith("options.retry")):
         kind = VALIDATION
-    return told(request, kind, str(error), details={"field": field} if field else None)
+    headers = {"retry-after": RETRY_AFTER} if isinstance(error, Unavailable) else None
+    return told(request, kind, str(error), details={"field": field} if field else None, headers=headers)
 
 
 async def http(request: Request, error: Exception) -> Response:

@@ -1,0 +1,215 @@
+"""Outages of the database: work waits for it, nothing is charged for it, and the log has two lines about it."""
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import httpx
+import pytest
+
+from tests.runtime.conftest import Working, eventually
+from windlass import Context, Windlass
+from windlass.engine.unit import prepare
+from windlass.errors import Unavailable
+from windlass.runtime.beat import beat
+from windlass.settings import Settings
+from windlass.store import embedded
+from windlass.store.embedded import EmbeddedOptions
+from windlass.store.pool import DatabaseOptions
+from windlass.testing import embedded_server
+from windlass.web import asgi
+from windlass.web.guard import GuardOptions
+from windlass.web.server import listen, serving
+
+Connection = Any
+
+
+@pytest.fixture(scope="module")
+def own_server() -> Iterator[str]:
+    """A server whose settings a test may change."""
+    with embedded_server() as url:
+        asyncio.run(prepare(DatabaseOptions(url=url)))
+        yield url
+
+
+@asynccontextmanager
+async def read_only(url: str) -> AsyncIterator[None]:
+    """Sessions keep their connections, and cannot write: as on a primary that became a standby."""
+    admin = await asyncpg.connect(url)
+    await admin.execute("set default_transaction_read_only = off")
+
+    async def switch(value: str) -> None:
+        await admin.execute(f"alter system set default_transaction_read_only = {value}")
+        await admin.execute("select pg_reload_conf()")
+        other = await asyncpg.connect(url)
+        await eventually(lambda: _shows(other, value))
+        await other.close()
+
+    try:
+        await switch("on")
+        yield
+    finally:
+        await switch("off")
+        await admin.close()
+
+
+async def _shows(conn: Connection, value: str) -> bool:
+    return bool(await conn.fetchval("show default_transaction_read_only") == value)
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+async def test_a_step_that_ends_while_the_database_is_read_only_waits_and_no_attempt_is_charged(
+    own_server: str, working: Working
+) -> None:
+    app, finished, release, calls = Windlass(own_server, settings=Settings()), asyncio.Event(), asyncio.Event(), []
+
+    @app.job("outage.step.v1", max_attempts=1)
+    async def handler(ctx: Context) -> str:
+        async def charge() -> str:
+            calls.append(1)
+            finished.set()
+            await release.wait()
+            return "charged"
+
+        return str(await ctx.step("charge", charge))
+
+    async with app, working(app, id="step"):
+        job = await app.submit("outage.step.v1")
+        await finished.wait()
+        async with read_only(own_server):
+            release.set()
+            with pytest.raises(Unavailable, match="read-only"):
+                await app.submit("outage.other.v1")
+
+        async def ended() -> bool:
+            return (await app.get(job)).status == "succeeded"
+
+        await eventually(ended)
+        found = await app.get(job)
+    assert (found.result, found.errors, len(calls)) == ("charged", [], 1)
+
+
+async def test_an_outage_is_logged_once_when_it_begins_and_once_when_it_ends(
+    own_server: str, working: Working, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = Windlass(own_server, settings=Settings())
+
+    async def over() -> bool:
+        return any("available again" in line for line in said(caplog))
+
+    async with app, working(app, id="log"):
+        await app.submit("outage.nobody.v1")
+        async with read_only(own_server):
+            with pytest.raises(Unavailable):
+                await app.submit("outage.nobody.v1")
+            for _ in range(20):
+                with pytest.raises(Unavailable):
+                    await app.submit("outage.nobody.v1")
+        await eventually(over)
+    lines = said(caplog)
+    assert lines[0] == "the database refuses to write: it is read-only; what needs it waits and tries again"
+    assert lines[1].startswith("the database is available again after ")
+    assert len(lines) == 2, lines
+
+
+async def test_a_connection_that_answered_read_only_is_not_used_again(own_server: str) -> None:
+    async with Windlass(own_server, settings=Settings(pool_size=2)) as app:
+        unit = await app.open()
+        async with unit.once() as conn:
+            before = await conn.fetchval("select pg_backend_pid()")
+        async with read_only(own_server):
+            with pytest.raises(Unavailable):
+                await app.submit("outage.nobody.v1")
+        async with unit.once() as conn:
+            assert await conn.fetchval("select pg_backend_pid()") != before
+
+
+async def test_a_server_whose_database_refuses_writes_is_alive_and_not_ready(own_server: str) -> None:
+    async with Windlass(own_server, settings=Settings()) as app:
+        listener = listen("127.0.0.1", 0)
+        web = asgi.build(app, GuardOptions(host=listener.host))
+        async with serving(web, listener), httpx.AsyncClient(base_url=listener.url) as http:
+            assert (await http.get("/ready")).status_code == 200
+            async with read_only(own_server):
+                ready, health = await http.get("/ready"), await http.get("/health")
+                listed = await http.get("/api/v1/jobs")
+    assert (ready.status_code, ready.headers["retry-after"]) == (503, "1")
+    assert "read-only" in ready.json()["detail"]
+    assert (health.status_code, listed.status_code) == (200, 200)  # what only reads goes on
+
+
+async def test_the_first_success_after_an_outage_wakes_loops_that_back_off(
+    own_server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("FIRST_PAUSE", "RECOVERY_PAUSE"):
+        monkeypatch.setattr(f"windlass.runtime.beat.{name}", 3600.0)  # only the signal can be in time
+    async with Windlass(own_server, settings=Settings()) as app:
+        unit, stop, worked, failed = await app.open(), asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+        async def tick() -> None:
+            try:
+                await app.submit("outage.nobody.v1")
+            except Unavailable:
+                failed.set()
+                raise
+            if failed.is_set():
+                worked.set()
+
+        async with asyncio.TaskGroup() as group:
+            async with read_only(own_server):
+                group.create_task(beat(tick, every=timedelta(hours=1), stop=stop))
+                await failed.wait()
+                assert unit.pool.outage.reason is not None
+            async with asyncio.timeout(15):
+                await worked.wait()
+            stop.set()
+
+
+async def test_a_killed_embedded_postmaster_is_started_again_by_those_who_use_it(
+    tmp_path: Path, working: Working, caplog: pytest.LogCaptureFixture
+) -> None:
+    tmp_path.chmod(0o755)
+    home, done = tmp_path / "home", asyncio.Semaphore(0)
+    app = Windlass(settings=Settings(home=home, database_url=None))
+
+    @app.job("outage.embedded.v1")
+    async def handler() -> None:
+        done.release()
+
+    async with app, working(app):
+        await app.submit("outage.embedded.v1")
+        await done.acquire()
+        pid = embedded.status(EmbeddedOptions(home=home)).pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+
+        async def submitted() -> bool:
+            try:
+                return bool(await app.submit("outage.embedded.v1"))
+            except Unavailable:
+                return False
+
+        await eventually(submitted, seconds=40)
+        async with asyncio.timeout(20):
+            await done.acquire()
+    started = [line for line in said(caplog) if "started again" in line]
+    assert started == ["the embedded Postgres died and was started again"]
+
+
+async def test_an_embedded_server_that_was_stopped_on_purpose_stays_stopped(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    options = EmbeddedOptions(home=tmp_path / "home")
+    with embedded.Embedded.start(options) as server:
+        assert embedded.stop(options)
+        assert server.revive() is False
+        assert not embedded.status(options).running
