@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from uuid import UUID
 
 from windlass.core.ids import RANDOM_BYTES, uuid7
+from windlass.effects.schema_validator import SchemaValidator
 from windlass.engine.definitions import Definitions
 from windlass.engine.recipes import Recipes
 from windlass.store import hooks, migrate
@@ -57,6 +58,7 @@ class Unit:
         self.definitions = Definitions()
         self.recipes = Recipes()
         self.shapes = Shapes()
+        self.schema_validator = SchemaValidator()
         self.public_url = public_url
         self._hook_key: bytes | None = None
         self._notifier = notifier
@@ -76,6 +78,7 @@ class Unit:
         return cls(pool, notifier, org=org, actor=actor, pooler=options.pooler, public_url=public_url)
 
     async def close(self) -> None:
+        await self.schema_validator.close()
         await self._notifier.close()
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self.pool.close(), timeout=5)
