@@ -11,7 +11,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 WRONG: list[dict[str, Any]] = [
         {"expression": "not a valid cron"}, {"expression": "0 0 0 0 0 0 0"}, {"expression": "99 25 32 13 8"},
-        {"expression": None}, {"timezone": "UTC+5"}, {"timezone": "Mars/Olympus"}, {"name": "Nope!"}, {"name": None},
+        {"expression": None}, {"timezone": "UTC+5"}, {"timezone": "A" * 40 + "!"}, {"timezone": "A/" * 40 + "A"},
+        {"timezone": "Mars/Olympus"}, {"name": "Nope!"}, {"name": None},
         {"overlap_policy": "shout"}, {"job_template": []}, {"job_template": {"type": "a.b", "args": {}}},
         {"job_template": {"type": "a.b", "args": [], "options": {"scheduled_at": "2030-01-01T00:00:00Z"}}},
     ]  # fmt: skip

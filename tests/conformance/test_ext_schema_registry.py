@@ -1,10 +1,13 @@
 """The schema registry, and what it means for jobs; versions of job types."""
 
+import asyncio
+import json
 from typing import Any
 
 from tests.conformance.extending import extended
 from windlass import Windlass
-from windlass.core.job_schema import precedence
+from windlass.core.job_schema import Mode, precedence
+from windlass.store import job_schemas as store
 
 PERSON = {
     "type": "object",
@@ -58,8 +61,6 @@ async def test_arguments_are_checked_and_the_error_names_the_path(app: Windlass)
         (PERSON, [{}], "args[0]"),
         (LISTED, [7], "args[0]"),
         (LISTED, [], "args"),
-        ({"type": "array", "items": {"$ref": "#/$defs/gone"}}, [1], "args"),  # refers to what is not there
-        ({"$ref": "#"}, [1], "args"),  # to itself without end
     ]
     async with extended(app) as client:
         for n, (schema, args, path) in enumerate(cases):
@@ -68,6 +69,53 @@ async def test_arguments_are_checked_and_the_error_names_the_path(app: Windlass)
             assert error["code"] == "validation_error"
             assert path in [one["path"] for one in error["details"]["validation_errors"]]
             assert path in error["message"]
+
+
+async def test_schemas_that_could_fetch_or_never_end_are_refused(app: Windlass) -> None:
+    many = {"allOf": [{"$ref": "#/$defs/d"}] * 1001, "$defs": {"d": True}}
+    cases: list[tuple[Any, str]] = [
+        ({"$ref": "#/x", "x": {"allOf": [{"$id": "http://127.0.0.1:9/", "$ref": "#/foo"}]}}, "$id"),
+        ({"$id": "https://example.com/pay"}, "uri"),
+        ({"$schema": "http://127.0.0.1:9/dialect"}, "2020-12"),
+        ({"items": {"$dynamicRef": "file:///etc/passwd"}}, "somewhere else"),
+        ({"type": "array", "items": {"$ref": "#/$defs/gone"}}, "/$defs/gone"),
+        ({"items": {"pattern": "^(?=a)"}}, "schema.items.pattern"),
+        (many, "1001 references"),
+    ]
+    async with extended(app) as client:
+        for schema, told in cases:
+            error = (await client.put("/admin/schemas/bad.t/1.0", {"schema": schema}, 400))["error"]
+            assert told in error["message"], error["message"]
+        await client.get("/admin/schemas/bad.t", 404)
+        fine = {"$schema": "https://json-schema.org/draft/2020-12/schema", "properties": {"$id": {}, "id": {}}}
+        await client.put("/admin/schemas/good.t/1.0", {"schema": fine}, 201)
+
+
+async def test_a_schema_stored_by_an_older_version_is_read_without_fetching(app: Windlass) -> None:
+    leaky = {"$ref": "#/x", "x": {"allOf": [{"$id": "http://127.0.0.1:9/", "$ref": "#/foo"}]}}
+    async with (await app.open()).begin() as conn:
+        await store.insert(
+            conn, org="default", type_="old.t", version="1", uri=None, document=json.dumps(leaky), mode=Mode.STRICT
+        )
+    async with extended(app) as client:
+        error = (await client.push("old.t", "guess", status=422))["error"]
+        assert "the schema cannot be used" in error["message"]
+
+
+async def test_a_slow_schema_silences_nobody(app: Windlass) -> None:
+    """Before, each of these made the process deaf for hours."""
+    doubling = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(40)} | {"d40": True}
+    async with extended(app) as client:
+        slow = {"schema": {"$ref": "#/$defs/d0", "$defs": doubling}}
+        await client.put("/admin/schemas/slow.t/1.0", slow, 201)
+        await client.put("/admin/schemas/slow.u/1.0", slow | {"mode": "strict"}, 201)
+        await client.put("/admin/schemas/quick.t/1.0", {"schema": {"items": {"pattern": "^(a+)+$"}}}, 201)
+        async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+            taken = group.create_task(client.push("slow.t", 1))
+            refused = group.create_task(client.push("slow.u", 1, status=422))
+            assert (await client.push("quick.t", "a" * 40 + "!"))["warnings"]
+        assert "longer than 1 s" in taken.result()["warnings"][0]
+        assert "longer than 1 s" in refused.result()["error"]["message"]
 
 
 async def test_a_misfit_is_taken_with_a_warning_unless_somebody_wants_it_refused(app: Windlass) -> None:

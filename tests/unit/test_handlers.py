@@ -188,6 +188,11 @@ def test_a_second_handler_for_a_type_is_refused(type_: str) -> None:
         (r"100\%", "100%", True),
         (r"a\_c", "abc", False),
         ("%", "", True),
+        ("%%", "", True),
+        ("a%b%c", "a-b-b-c", True),
+        ("a%b%c", "a-c-b", False),
+        ("%ab%ab", "ab", False),
+        ("%a_%a", "aaa", True),
     ],
 )
 def test_patterns_mean_what_sql_means_by_them(pattern: str, text: str, matches: bool) -> None:

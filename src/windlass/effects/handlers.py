@@ -107,10 +107,20 @@ class Handlers:
 
 
 def like(pattern: str) -> re.Pattern[str]:
-    """SQL's LIKE as a regular expression: % for anything, _ for one character."""
-    wild = {"%": ".*", "_": "."}
-    parts = re.findall(r"\\.|.", pattern, re.DOTALL)  # a backslash takes the next character as it is
-    return re.compile("".join(wild.get(part) or re.escape(part[-1]) for part in parts), re.DOTALL)
+    """Return SQL's LIKE as a regular expression: % for anything, _ for one character.
+
+    What stands between two % is looked for once, at its first place (an atomic group): plain `.*` for each % would try
+    all places of all of them, which takes for ever with a few % and a text that does not match.
+    """
+    segments = [""]
+    for part in re.findall(r"\\.|.", pattern, re.DOTALL):  # a backslash takes the next character as it is
+        if part == "%":
+            segments.append("")
+        else:
+            segments[-1] += "." if part == "_" else re.escape(part[-1])
+    first, *more = segments
+    middle = "".join(f"(?>.*?{segment})" for segment in more[:-1] if segment)
+    return re.compile(first + middle + "".join(f".*{segment}" for segment in more[-1:]), re.DOTALL)
 
 
 async def perform(handler: Handler, context: Context, payload: Any, threads: Threads) -> Outcome:

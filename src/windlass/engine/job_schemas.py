@@ -1,20 +1,18 @@
 """The registry of job schemas: what arguments must look like, by type and version (JSON Schema 2020-12).
 
-A version is immutable: who wants another registers another. References may only point into the document itself.
+A version is immutable: a change is registered as another version. Nothing is ever fetched: references point into the
+document itself. Schemas are compiled and values checked in another process with a deadline (`schema_validator`).
 """
 
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError, ValidationError
-from referencing.exceptions import Unresolvable
 
 from windlass.core.document import encode
 from windlass.core.job_schema import Mode, check_version, names_of, precedence
 from windlass.core.submission import JobSpec, check_name
+from windlass.effects.schema_validator import SchemaValidator, TooSlow
 from windlass.engine.unit import Unit
 from windlass.errors import Conflict, Invalid, NotFound
 from windlass.store import job_schemas as store
@@ -23,7 +21,8 @@ from windlass.store.job_schemas import JobSchema
 __all__ = ["JobSchema", "Misfit", "Schemas", "get", "list_", "register", "remove", "schemas", "versions"]
 MAX_DOCUMENT = 262_144
 MOST = 10_000
-MOST_TOLD = 20  # misfits of a job
+MAX_REFERENCES = 1000
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ async def register(
     check_version(version)
     if uri is not None:
         check_name(uri, "uri", "leave it out or give a URI", limit=1024)
-    text = _checked(document)
+    text = await _checked(unit.schema_validator, document)
     async with unit.begin() as conn:
         at = await store.insert(conn, org=unit.org, type_=type_, version=version, uri=uri, document=text, mode=mode)
     if at is None:
@@ -80,17 +79,18 @@ async def remove(unit: Unit, type_: str, version: str) -> None:
 
 async def schemas(unit: Unit) -> "Schemas":
     """All of an org, ready to check with."""
-    return Schemas(await list_(unit))
+    return Schemas(await list_(unit), unit.schema_validator)
 
 
 class Schemas:
     """What jobs are checked against. Most databases have none, and then it costs nothing."""
 
-    def __init__(self, found: Sequence[JobSchema]) -> None:
+    def __init__(self, found: Sequence[JobSchema] = (), validator: SchemaValidator | None = None) -> None:
+        self._validator = validator
         self._of_type: dict[str, list[JobSchema]] = {}
         for one in sorted(found, key=lambda one: precedence(one.version)):
             self._of_type.setdefault(one.type, []).append(one)
-        self._checkers: dict[tuple[str, str], Draft202012Validator] = {}
+        self._texts: dict[tuple[str, str], str] = {}
 
     def __bool__(self) -> bool:
         return bool(self._of_type)
@@ -98,21 +98,20 @@ class Schemas:
     def has(self, type_: str) -> bool:
         return type_ in self._of_type
 
-    def misfit(self, spec: JobSpec) -> Misfit | None:
+    async def misfit(self, spec: JobSpec) -> Misfit | None:
         """What is wrong with a job's arguments. A job names its schema, or its version, or means the latest."""
         known = self._of_type.get(spec.type)
         if known is None:
             return None
-        envelope = spec.envelope or {}
-        schema, is_named = self._meant(known, envelope)
+        schema, is_named = self._chosen(known, spec.envelope or {})
         if schema.mode is Mode.OFF:
             return None
-        problems = list(self._problems(schema, spec.payload))
+        problems = await self._problems(schema, spec.payload)
         if not problems:
             return None
         return Misfit(f"{schema.type}@{schema.version}", problems, is_named or schema.mode is Mode.STRICT)
 
-    def _meant(self, known: Sequence[JobSchema], envelope: Mapping[str, Any]) -> tuple[JobSchema, bool]:
+    def _chosen(self, known: Sequence[JobSchema], envelope: Mapping[str, Any]) -> tuple[JobSchema, bool]:
         name = envelope.get("schema")
         version = (envelope.get("fields") or {}).get("version")
         for one in reversed(known):
@@ -123,45 +122,62 @@ class Schemas:
                 return one, False
         return known[-1], False
 
-    def _problems(self, schema: JobSchema, args: Any) -> Iterator[tuple[str, str]]:
-        checker = self._checkers.get((schema.type, schema.version))
-        if checker is None:
-            checker = self._checkers[schema.type, schema.version] = Draft202012Validator(schema.document)
+    async def _problems(self, schema: JobSchema, args: Any) -> list[tuple[str, str]]:
+        assert self._validator is not None
+        text = self._texts.get((schema.type, schema.version))
+        if text is None:
+            text = self._texts[schema.type, schema.version] = json.dumps(schema.document)
         place = "args"
         if _is_about_object(schema.document) and isinstance(args, list) and len(args) == 1:
             place, args = "args[0]", args[0]  # one object is how most job types take their arguments
         try:
-            for error in itertools.islice(checker.iter_errors(args), MOST_TOLD):
-                yield _path(place, error), error.message[:500]
-        except (Unresolvable, RecursionError):
-            yield place, "the schema refers to what is not in it, or to itself without end"
+            return [(_path(place, path), message) for path, message in await self._validator.problems(text, args)]
+        except TooSlow as slow:
+            return [(place, str(slow))]
 
 
-def _checked(document: Any) -> str:
-    """The text of a schema that makes sense."""
+async def _checked(validator: SchemaValidator, document: Any) -> str:
+    """The text of a schema that jobs can be checked with."""
     if not isinstance(document, dict):
         raise Invalid("schema must be an object: a JSON Schema of the arguments", field="schema")
     text = encode(document, field="schema", limit=MAX_DOCUMENT)
+    _check_keywords(document)
     try:
-        Draft202012Validator.check_schema(document)
-    except SchemaError as error:
-        raise Invalid(f"{_path('schema', error)}: {error.message[:500]}", field=_path("schema", error)) from None
-    for reference in _references(document):
-        if not isinstance(reference, str) or not reference.startswith("#"):
-            raise Invalid("schema has a $ref to somewhere else: it must point into the schema itself", field="schema")
+        mistake = await validator.mistake(text)
+    except TooSlow as slow:
+        raise Invalid(f"schema: {slow}", field="schema") from None
+    if mistake is not None:
+        field = _path("schema", mistake[0])
+        raise Invalid(f"{field}: {mistake[1]}", field=field)
     return text
 
 
-def _references(value: Any) -> Iterator[Any]:
-    """Without recursion: the depth of a document is its author's choice."""
-    level = [value]
+def _check_keywords(document: Any) -> None:
+    """Refuse what would give a schema another base or dialect than the document it stands in, and too many references.
+
+    Without recursion: the depth of a document is its author's choice.
+    """
+    references = 0
+    level = [document]
     while level:
-        one = level.pop()
-        if isinstance(one, dict):
-            yield from (one[name] for name in ("$ref", "$dynamicRef") if name in one)
-            level.extend(one.values())
-        elif isinstance(one, list):
-            level.extend(one)
+        part = level.pop()
+        if isinstance(part, list):
+            level.extend(part)
+        if not isinstance(part, dict):
+            continue
+        level.extend(part.values())
+        if isinstance(part.get("$id"), str):
+            raise Invalid("schema has an $id: leave it out, and name the schema with `uri` beside it", field="schema")
+        if isinstance(dialect := part.get("$schema"), str) and dialect.rstrip("#") != DIALECT:
+            raise Invalid(f"schema has another $schema than {DIALECT}: leave it out", field="schema")
+        for name in ("$ref", "$dynamicRef"):
+            if name in part:
+                references += 1
+                if isinstance(part[name], str) and not part[name].startswith("#"):
+                    told = f"schema has a {name} to somewhere else: it must point into the schema itself"
+                    raise Invalid(told, field="schema")
+    if references > MAX_REFERENCES:
+        raise Invalid(f"schema has {references} references, the limit is {MAX_REFERENCES}", field="schema")
 
 
 def _is_about_object(document: Any) -> bool:
@@ -169,9 +185,10 @@ def _is_about_object(document: Any) -> bool:
 
 
 def _own_name(document: Any) -> str | None:
+    """The `$id` of a schema that was registered when these were taken."""
     name = document.get("$id") if isinstance(document, dict) else None
     return name if isinstance(name, str) else None
 
 
-def _path(place: str, error: ValidationError | SchemaError) -> str:
-    return place + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path)
+def _path(place: str, path: Sequence[str | int]) -> str:
+    return place + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)

@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from uuid import UUID
 
 from windlass.core.ids import RANDOM_BYTES, uuid7
+from windlass.effects.schema_validator import SchemaValidator
 from windlass.engine.definitions import Definitions
 from windlass.engine.recipes import Recipes
 from windlass.store import hooks, migrate
@@ -68,6 +69,7 @@ class Unit:
         self.definitions = Definitions()
         self.recipes = Recipes()
         self.shapes = Shapes()
+        self.schema_validator = SchemaValidator()
         self.public_url = public_url
         self._hook_key: bytes | None = None
         self._notifier = notifier
@@ -95,6 +97,7 @@ class Unit:
         )
 
     async def close(self) -> None:
+        await self.schema_validator.close()
         await self._notifier.close()
         await self.pool.outage.close()
         with contextlib.suppress(asyncio.TimeoutError):

@@ -50,7 +50,7 @@ class _Depth:
 @dataclass(slots=True)
 class _Known:
     bounds: dict[str, Bound] = field(default_factory=dict)
-    schemas: Schemas = field(default_factory=lambda: Schemas([]))
+    schemas: Schemas = field(default_factory=Schemas)
     at: float = float("-inf")
 
 
@@ -73,7 +73,7 @@ class Admission:
         schemas = (await self._current()).schemas
         if not schemas:
             return []
-        found = ((n, schemas.misfit(spec)) for n, spec in enumerate(specs))
+        found = [(n, await schemas.misfit(spec)) for n, spec in enumerate(specs)]
         return [(n, misfit) for n, misfit in found if misfit is not None]
 
     async def make_room(self, specs: Sequence[JobSpec]) -> Pressure | None:

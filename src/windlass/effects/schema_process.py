@@ -1,0 +1,68 @@
+"""The child process that compiles JSON Schemas and validates values; started by `effects.schema_validator`.
+
+Run as a file, not as a module of the package: it imports nothing but jsonschema_rs, so that it starts in a few
+milliseconds. One request a line on stdin, one answer a line on stdout; it ends when stdin does.
+
+Patterns run on a linear-time engine, and `offline` forbids every retrieval: a reference leads into the document or
+nowhere. What can still take long (references that double at every level, `uniqueItems` of large values) is ended by
+the parent, which kills this process after a deadline.
+"""
+
+import functools
+import itertools
+import json
+import sys
+from typing import Any
+
+from jsonschema_rs import Draft202012Validator, ReferencingError, RegexOptions, ValidationError
+
+MAX_PROBLEMS = 20  # reported for one value
+MAX_MESSAGE = 500  # characters; messages repeat the value
+MEMORY = 1024 * 1024 * 1024  # bytes
+PATTERNS = RegexOptions(size_limit=1024 * 1024, dfa_size_limit=1024 * 1024)
+
+Problem = tuple[list[str | int], str]
+
+
+@functools.lru_cache(maxsize=256)
+def validator(schema: str) -> Draft202012Validator:
+    return Draft202012Validator(json.loads(schema), offline=True, pattern_options=PATTERNS)
+
+
+def compile_problem(schema: str) -> Problem | None:
+    """What is wrong with a schema, and where in it; None if it can be used."""
+    try:
+        validator(schema)
+    except ValidationError as error:
+        return list(error.instance_path), error.message[:MAX_MESSAGE]
+    except (ReferencingError, ValueError) as error:
+        return [], str(error)[:MAX_MESSAGE]
+    return None
+
+
+def problems(schema: str, value: Any) -> list[Problem]:
+    if unusable := compile_problem(schema):
+        return [([], f"the schema cannot be used: {unusable[1]}"[:MAX_MESSAGE])]
+    errors = itertools.islice(validator(schema).iter_errors(value), MAX_PROBLEMS)
+    return [(list(error.instance_path), error.message[:MAX_MESSAGE]) for error in errors]
+
+
+def answer(request: Any) -> Any:
+    schema, *values = request
+    return problems(schema, values[0]) if values else compile_problem(schema)
+
+
+def main() -> None:
+    try:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    except (ImportError, ValueError, OSError):  # no such limits on this platform
+        pass
+    for line in sys.stdin:
+        sys.stdout.write(json.dumps(answer(json.loads(line))) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
