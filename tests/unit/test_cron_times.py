@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from tests.unit.instants import APIA, BEIRUT, BERLIN, LORD_HOWE, NEW_YORK, SAO_PAULO, SATURDAY, at, runs
 
-from windlass.core.cron import FULL, OJS, DayRule, parse
+from windlass.core.cron import CLASSIC, FULL, IN_PROCESS, OJS, Cron, DayRule, Dialect, parse
 
 # --- asking ---
 
@@ -86,7 +86,6 @@ def test_beyond_the_ends_of_the_calendar_there_is_nothing(line: str, zone: str) 
         # 02:00 to 03:00 comes twice
         ("30 2 * * *", BERLIN, "2030-10-26T12:00+02:00", ["2030-10-27T02:30+02:00", "2030-10-28T02:30+01:00"]),
         ("30 2 * * *", BERLIN, "2030-10-27T02:10+01:00", ["2030-10-28T02:30+01:00"]),
-        ("*/30 * * * *", BERLIN, "2030-10-27T02:00+02:00", ["2030-10-27T02:30+02:00", "2030-10-27T03:00+01:00"]),
         ("0 3 * * *", BERLIN, "2030-10-27T02:10+01:00", ["2030-10-27T03:00+01:00"]),
         # midnight does not exist, or comes twice
         ("0 0 * * *", SAO_PAULO, "2018-11-03T12:00-03:00", ["2018-11-04T01:00-02:00", "2018-11-05T00:00-02:00"]),
@@ -108,6 +107,44 @@ def test_a_skipped_time_runs_right_after_the_gap_and_a_repeated_one_at_its_first
     line: str, zone: str, after: str, expected: list[str]
 ) -> None:
     assert runs(parse(line, zone=zone), after, len(expected)) == expected
+
+
+def backwards(cron: Cron, before: datetime, count: int) -> list[datetime]:
+    found: list[datetime] = []
+    while len(found) < count and (when := cron.prev(found[-1] if found else before)):
+        found.append(when)
+    return found
+
+
+@pytest.mark.parametrize("dialect", [CLASSIC, IN_PROCESS, OJS], ids=["classic", "in-process", "ojs"])
+@pytest.mark.parametrize(
+    ("line", "zone", "first", "count"),
+    [
+        ("*/15 * * * *", BERLIN, "2030-10-26T23:30Z", 12),
+        ("* * * * *", BERLIN, "2030-10-26T23:30Z", 180),
+        ("@hourly", BERLIN, "2030-10-26T22:00Z", 6),
+        ("30 0-23 * * *", BERLIN, "2030-10-26T22:30Z", 6),
+        ("*/10 * 27 10 *", BERLIN, "2030-10-26T23:30Z", 18),
+        ("*/15 * * * *", LORD_HOWE, "2026-04-04T14:00Z", 10),
+        ("*/15 * * * *", SAO_PAULO, "2018-02-18T01:00Z", 10),
+    ],
+)
+def test_a_cron_that_names_every_hour_keeps_firing_through_the_repeated_hour(
+    line: str, zone: str, first: str, count: int, dialect: Dialect
+) -> None:
+    cron = parse(line, zone=zone, dialect=dialect)
+    start = at(first).astimezone(UTC)
+    found = [when.astimezone(UTC) for when in cron.upcoming(start - timedelta(seconds=1), count)]
+    step = found[1] - found[0]
+    assert found == [start + n * step for n in range(count)]
+    assert [when.astimezone(UTC) for when in backwards(cron, found[-1], count - 1)] == found[-2::-1]
+    assert all(cron.matches(when) for when in found)
+
+
+def test_an_hour_repeated_around_a_day_named_by_date_is_not_lost() -> None:
+    """In Newfoundland the clock went back at 00:01, so the first minute of that day came twice, an hour apart."""
+    cron = parse("0 * 7 11 *", zone="America/St_Johns")
+    assert runs(cron, "2010-01-01T12:00-03:30", 2) == ["2010-11-07T00:00-02:30", "2010-11-07T00:00-03:30"]
 
 
 @pytest.mark.parametrize(

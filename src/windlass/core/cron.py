@@ -1,9 +1,11 @@
-"""Cron: a text, a zone, and the instants they name.
+"""Cron: an expression, a time zone, and the instants they name.
 
-The calendar finds wall times, this module places them on the time line. Placing never goes back: a wall time that
-occurs twice is its first occurrence; one that the clock skips is the first instant after the gap (`Gap.AFTER`, one
-run however many were skipped) or nothing (`Gap.SKIP`). A cron that names every hour of the day is an interval rather
-than an appointment, and is not made up for: its next turn is less than an hour away.
+The calendar finds wall times; this module maps them to instants. Where the clock changes:
+
+* A wall time that occurs twice runs at its first occurrence, one that the clock skips right after the gap
+  (`Gap.AFTER`, one run however many were skipped) or not at all (`Gap.SKIP`).
+* A cron that names every hour of the day is an interval rather than an appointment. It gets no extra run for a gap,
+  since its next run is less than an hour away, and it keeps running through the second pass of a repeated hour.
 """
 
 from collections.abc import Iterator
@@ -61,8 +63,8 @@ def parse(text: str, *, dialect: Dialect = CLASSIC, zone: str | ZoneInfo = "UTC"
 class Cron:
     """When something runs. Times are whole seconds; answers are aware datetimes in the cron's zone.
 
-    Compare answers with other zones by `<` or after `astimezone(UTC)`: Python calls a time in a repeated hour unequal
-    to the same instant in another zone.
+    Compare answers after `astimezone(UTC)`: in a repeated hour Python ignores which of the two passes is meant when it
+    compares times of one zone, and calls a time unequal to the same instant in another zone.
     """
 
     text: str
@@ -123,8 +125,17 @@ class Cron:
             return None
 
     def _search(self, calendar: Calendar, way: Way, moment: datetime, years: int) -> datetime | None:
-        wall = _start(way, moment.astimezone(self.zone))
-        limit = max(2, min(wall.year + way.step * years, 9998))  # so that every answer exists in every zone
+        local = moment.astimezone(self.zone)
+        limit = max(2, min(local.year + way.step * years, 9998))  # so that every answer exists in every zone
+        first = self._first_pass(calendar, way, local, limit)
+        second = _second_pass(calendar, way, local, first, limit) if calendar.hours == EVERY_HOUR else None
+        if first is None or second is None:
+            return first or second
+        return min(first, second, key=_utc) if way is UP else max(first, second, key=_utc)
+
+    def _first_pass(self, calendar: Calendar, way: Way, local: datetime, limit: int) -> datetime | None:
+        """The closest match, if of a repeated wall time only the first occurrence counts."""
+        wall, moment = _start(way, local), local.astimezone(UTC)
         while found := calendar.search(way, wall, limit):
             at, wall = self._place(calendar, way, found)
             if at and (at > moment if way is UP else at < moment):
@@ -166,19 +177,44 @@ def _until(end: datetime, times: Iterator[datetime]) -> Iterator[datetime]:
 
 def _start(way: Way, local: datetime) -> datetime:
     """The first wall time to look at. All of a repeated hour has had its turn when the hour comes again."""
-    wall = local.replace(tzinfo=None, microsecond=0, fold=0)
     if local.fold:
         wall = _repeat_end(local)
         return wall if way is UP else wall - _SECOND
+    return _beside(way, local)
+
+
+def _beside(way: Way, local: datetime) -> datetime:
+    """The wall time one step beyond a local time, in whole seconds."""
+    wall = local.replace(tzinfo=None, microsecond=0, fold=0)
     if way is UP:
         return wall + _SECOND
     return wall if local.microsecond else wall - _SECOND
 
 
+def _second_pass(calendar: Calendar, way: Way, local: datetime, first: datetime | None, limit: int) -> datetime | None:
+    """The closest match in the second pass of a repeated hour, if one lies between `local` and the match `first`.
+
+    Both passes show the same wall times, so the second can only come first if `local` is inside the repeated hour or,
+    looking back, if `first` is.
+    """
+    anchor = local if way is UP or local.fold or first is None else first
+    repeated = _offset(anchor.replace(fold=0)) - _offset(anchor.replace(fold=1))
+    if repeated <= timedelta(0):
+        return None
+    end = _repeat_end(anchor)
+    start = end - repeated
+    edge = start if way is UP else end - _SECOND
+    found = calendar.search(way, _beside(way, local) if local.fold else edge, limit)
+    if found is None or not start <= found < end:
+        return None
+    at = found.replace(tzinfo=local.tzinfo, fold=1)
+    return at if way is UP or at.astimezone(UTC) < local.astimezone(UTC) else None
+
+
 def _repeat_end(local: datetime) -> datetime:
     """The first wall time that does not occur twice any more."""
     second = local.replace(microsecond=0)
-    low, high = 0, (_offset(second.replace(fold=0)) - _offset(second)) // _SECOND
+    low, high = 0, (_offset(second.replace(fold=0)) - _offset(second.replace(fold=1))) // _SECOND
     while high - low > 1:
         middle = (low + high) // 2
         later = second + middle * _SECOND
