@@ -17,7 +17,7 @@ from windlass.core.definition_write import step_document
 from windlass.core.limit import Limit
 from windlass.core.run import BAD, OPEN, Letter
 from windlass.core.step import ChildAction, Condition, Edge, Foreach, JobAction, Step
-from windlass.core.workflow import Primitive, Workflow
+from windlass.core.workflow import NO_TIME_LIMIT, Primitive, Workflow
 
 CALLBACKS = ("on_complete", "on_success", "on_failure")
 MAX_LEVELS = 10  # a composition that contains no other has one
@@ -57,7 +57,7 @@ class Composition:
         steps = tuple(_steps(self))
         text = json.dumps([step_document(step) for step in steps], sort_keys=True, separators=(",", ":"))
         name = f"{self.kind}-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
-        return Workflow(name=name, steps=steps, primitive=self.kind)
+        return Workflow(name=name, steps=steps, primitive=self.kind, max_duration=NO_TIME_LIMIT)
 
     @cached_property
     def input(self) -> dict[str, Any]:
@@ -88,8 +88,9 @@ def read(document: Mapping[str, Any]) -> Workflow:
     """A stored version. Of what shapes of compositions are, the store says which kind of them."""
     if "primitive" not in document:
         return parse(document)
-    plain = {key: value for key, value in document.items() if key != "primitive"}
-    return replace(parse(plain), primitive=Primitive(document["primitive"]))
+    # Shapes that older releases stored say 30 days; no composition has a time limit but the one its client gave.
+    plain = {key: value for key, value in document.items() if key not in ("primitive", "max_duration")}
+    return replace(parse(plain), primitive=Primitive(document["primitive"]), max_duration=NO_TIME_LIMIT)
 
 
 def callbacks_of(workflow: Workflow) -> dict[str, int]:

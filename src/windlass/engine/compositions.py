@@ -1,7 +1,6 @@
-"""Compositions of jobs as their clients see them: create, look, cancel. Each is a run of a hidden workflow."""
+"""Creates and cancels compositions of jobs. Each is a run of a hidden workflow."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -9,10 +8,10 @@ from uuid import UUID
 from windlass.core.document import encode
 from windlass.core.event import Begun
 from windlass.core.limit import Limit
-from windlass.core.primitives import MAX_LEVELS, Composition, Part, callbacks_of
-from windlass.core.run import BAD, Letter, Run, RunState, fans_to_json
+from windlass.core.primitives import MAX_LEVELS, Composition, Part
+from windlass.core.run import Letter, Run, RunState, fans_to_json
 from windlass.core.submission import DEFAULT_PRIORITY, JobSpec, check
-from windlass.core.workflow import MAX_DURATION, Workflow
+from windlass.core.workflow import NO_TIME_LIMIT, Workflow
 from windlass.engine import kin, runs, shapes
 from windlass.engine.settle import Stirred, settle
 from windlass.engine.unit import Unit, new_ids
@@ -20,38 +19,15 @@ from windlass.errors import Conflict, Duplicate, Invalid, NotFound
 from windlass.store import claims
 from windlass.store import compositions as store
 from windlass.store import runs as run_store
-from windlass.store.compositions import NewComposition, Node, PartJob
+from windlass.store.compositions import NewComposition, Node
 from windlass.store.pool import Connection
 from windlass.store.runs import Held
 from windlass.store.workflows import Live
 
-__all__ = ["MAX_ID", "Counts", "Node", "PartJob", "View", "cancel", "create", "given", "own_id", "view"]
+__all__ = ["MAX_ID", "Node", "cancel", "create", "find", "given", "own_id"]
 INPUT_LIMIT = 16 * 1_048_576
-STOPPED = frozenset({RunState.CANCELLED, RunState.TIMEOUT})
 MAX_ID = 255
 ATTEMPTS = 3  # where a part does not say: see compositions.sql
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """Jobs, those of compositions inside included; callbacks are not counted."""
-
-    jobs: int
-    completed: int
-    failed: int
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """A composition as it stands. `jobs` and `below` are by the number of the step."""
-
-    node: Node
-    workflow: Workflow
-    letters: str
-    jobs: Mapping[int, PartJob]
-    below: Mapping[int, Node]
-    counts: Counts
-    bad: list[PartJob]  # of it and of those inside, in the order of steps
 
 
 async def create(unit: Unit, composition: Composition) -> UUID:
@@ -121,7 +97,7 @@ async def begin(
             org=unit.org,
             workflow_id=shape.workflow_id,
             version_id=shape.version_id,
-            max_duration=timeout or MAX_DURATION,
+            max_duration=timeout or NO_TIME_LIMIT,
             actor=unit.actor,
         )
         if not born:
@@ -150,31 +126,6 @@ def given(unit: Unit, spec: JobSpec) -> dict[str, Any]:
         "run_at": "infinity" if spec.held else spec.run_at.isoformat() if spec.run_at else None,
     }
     return {name: value for name, value in found.items() if value is not None}
-
-
-async def view(unit: Unit, id_: str) -> View:
-    async with unit.begin() as conn:
-        run, root = await find(conn, unit, id_)
-        tree = await store.tree(conn, root)
-        inside = [node.run_id for node in subtree(tree, run)]
-        known = await unit.definitions.of(conn, {node.version_id for node in tree.values()})
-        jobs = await store.jobs(conn, run, inside)
-    node = tree[run]
-    own = {job.step: job for job in jobs if job.run_id == run and job.item == 0}
-    bad = [job for job in jobs if job.status in ("failed", "cancelled") and not _is_stopped(tree[job.run_id], job)]
-    return View(
-        node=node,
-        workflow=known[node.version_id],
-        letters=letters_of(node, known[node.version_id]),
-        jobs=own,
-        below={
-            other.parent_step: other
-            for other in tree.values()
-            if other.parent_id == run and other.parent_step is not None
-        },
-        counts=_counts(tree, known, run),
-        bad=bad,
-    )
 
 
 async def cancel(unit: Unit, id_: str) -> None:
@@ -208,14 +159,6 @@ def own_id(text: str) -> UUID | None:
 
 def letters_of(node: Node, workflow: Workflow) -> str:
     return node.letters or node.brought or Letter.WAITING * len(workflow.steps)
-
-
-def subtree(tree: Mapping[UUID, Node], run: UUID) -> Iterator[Node]:
-    """A composition and all inside it."""
-    yield tree[run]
-    for node in tree.values():
-        if node.parent_id == run:
-            yield from subtree(tree, node.run_id)
 
 
 def _rows(
@@ -269,28 +212,3 @@ def _compositions(composition: Composition) -> Iterator[Composition]:
     yield composition
     for _, part in composition.below():
         yield from _compositions(part)
-
-
-def _counts(tree: Mapping[UUID, Node], known: Mapping[int, Workflow], run: UUID) -> Counts:
-    jobs, completed, failed = tree[run].jobs, 0, 0
-    for node in subtree(tree, run):
-        workflow, letters = known[node.version_id], letters_of(node, known[node.version_id])
-        steps = (
-            set(range(len(letters)))
-            - set(callbacks_of(workflow).values())
-            - {other.parent_step for other in tree.values() if other.parent_id == node.run_id}
-        )
-        for n in steps:
-            if (fan := node.fans.get(str(n))) is not None:
-                count, _, succeeded, bad, cancelled, _ = fan
-                jobs, completed, failed = jobs + count - 1, completed + succeeded, failed + bad + cancelled
-            elif letters[n] == Letter.SUCCEEDED:
-                completed += 1
-            elif letters[n] in BAD and not (letters[n] == Letter.CANCELLED and node.state in STOPPED):
-                failed += 1
-    return Counts(jobs, completed, failed)
-
-
-def _is_stopped(node: Node, job: PartJob) -> bool:
-    """It did not fail: its run was stopped."""
-    return job.status == "cancelled" and node.state in STOPPED

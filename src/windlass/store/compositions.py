@@ -57,7 +57,7 @@ class Node(NamedTuple):
     version_id: int
     jobs: int
     labels: list[str | None] | None
-    retry_of: UUID | None
+    retry_of: str | None  # as its client knows that one
     created_at: datetime
     started_at: datetime | None
     state: str | None
@@ -81,10 +81,26 @@ class PartJob(NamedTuple):
     updated_at: datetime
     shown: str  # the id its client knows it by
     started_at: datetime | None
+    is_cut: bool  # it has a result, which was too large to be read with the others
 
     @property
     def value(self) -> Any:
         return decode(self.result)
+
+
+class Listed(NamedTuple):
+    """An outermost composition, in a list."""
+
+    run_id: UUID
+    kind: str
+    name: str
+    alias: str | None
+    jobs: int
+    retry_of: str | None
+    created_at: datetime
+    started_at: datetime | None
+    state: str
+    finished_at: datetime | None
 
 
 class Around(NamedTuple):
@@ -160,9 +176,15 @@ async def tree(conn: Connection, root: UUID) -> dict[UUID, Node]:
     }
 
 
-async def jobs(conn: Connection, run: UUID, inside: Sequence[UUID]) -> list[PartJob]:
-    rows = await conn.fetch(_SQL["jobs"], run, list(inside))
+async def jobs(conn: Connection, run: UUID, inside: Sequence[UUID], *, most: int, bytes_: int) -> list[PartJob]:
+    """The jobs of a run; of those inside it up to `most`, with results of up to `bytes_` together."""
+    rows = await conn.fetch(_SQL["jobs"], run, list(inside), most, bytes_)
     return [PartJob._make(row)._replace(error=decode(row["error"])) for row in rows]
+
+
+async def list_(conn: Connection, *, org: str, name: str | None, limit: int, offset: int) -> tuple[list[Listed], int]:
+    rows = await conn.fetch(_SQL["list"], org, name, limit, offset)
+    return [Listed._make(row[1:]) for row in rows if row["run_id"] is not None], rows[0]["total"]
 
 
 async def start(conn: Connection, runs: Sequence[UUID], *, actor: str) -> None:

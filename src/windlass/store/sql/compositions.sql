@@ -96,22 +96,52 @@ select run_id, root_id from windlass.composition where org = $1 and (run_id = $2
 
 -- name: tree
 -- A composition with all that are inside its outermost one, and how their runs stand; those not begun have none.
-select c.run_id, c.parent_id, c.parent_step, c.kind, c.name, c.alias, c.version_id, c.jobs, c.labels, c.retry_of, c.created_at,
-       c.started_at, r.state, r.steps, r.fans, r.finished_at, c.steps as brought
-  from windlass.composition c left join windlass.run r on r.id = c.run_id where c.root_id = $1
+select c.run_id, c.parent_id, c.parent_step, c.kind, c.name, c.alias, c.version_id, c.jobs, c.labels,
+       coalesce(before.alias, c.retry_of::text) as retry_of, c.created_at, c.started_at, r.state, r.steps, r.fans,
+       r.finished_at, c.steps as brought
+  from windlass.composition c
+  left join windlass.run r on r.id = c.run_id
+  left join windlass.composition before on before.run_id = c.retry_of
+ where c.root_id = $1
+
+-- name: list
+-- The outermost compositions, the latest first, and how many there are (counted up to 10,000). The count comes first and
+-- always has a row: a page beyond the end knows it, too.
+select counted.total, page.*
+  from (select count(*) as total from (
+          select from windlass.composition
+           where org = $1 and parent_id is null and ($2::text is null or name = $2) limit 10000) as few) as counted
+  left join lateral (
+    select c.run_id, c.kind, c.name, c.alias, c.jobs, coalesce(before.alias, c.retry_of::text) as retry_of, c.created_at,
+           c.started_at, r.state, r.finished_at
+      from windlass.composition c
+      join windlass.run r on r.id = c.run_id
+      left join windlass.composition before on before.run_id = c.retry_of
+     where c.org = $1 and c.parent_id is null and ($2::text is null or c.name = $2)
+     order by c.created_at desc, c.run_id desc limit $3 offset $4) as page on true
 
 -- name: jobs
--- The jobs of run $1 (of a step with many only the first), and those of runs $2 that ended badly.
-select j.id, j.run_id, j.step, j.item, j.status, j.result, j.last_error, j.errors -> -1 as error, j.attempt + j.lost as attempts,
+-- The jobs of run $1 (of a step with many the first, and those that ended badly), and of the runs $2 inside it up to $3, those
+-- that ended badly first. Results of those inside are read as long as they have no more than $4 bytes together.
+with own as (
+  select j.id, j.run_id, j.step, j.item, j.status, j.result, false as is_cut from workflow.workflow_run j
+   where j.run_id = $1 and (j.item = 0 or j.status in ('failed', 'cancelled'))),
+few as materialized (
+  select j.id, j.run_id, j.step, j.item, j.status, j.result from workflow.workflow_run j
+   where j.run_id = any($2) and (j.item = 0 or j.status in ('failed', 'cancelled'))
+   order by j.status in ('failed', 'cancelled') desc, j.run_id, j.step, j.item limit $3),
+inside as (
+  select *, sum(coalesce(pg_column_size(result), 0)) over (order by run_id, step, item) > $4 as is_full from few),
+every as (
+  select * from own
+  union all
+  select id, run_id, step, item, status, case when not is_full then result end, is_full and result is not null from inside)
+select j.id, j.run_id, j.step, j.item, j.status, every.result, j.last_error, j.errors -> -1 as error, j.attempt + j.lost as attempts,
        j.created_at, j.updated_at, coalesce(j.envelope ->> 'alias', j.id::text) as shown,
-       (select max(e.created_at) from workflow.workflow_event e where e.workflow_id = j.id and e.event_type = 'leased') as started_at
-  from workflow.workflow_run j where j.run_id = $1 and j.item = 0
-union all
-select j.id, j.run_id, j.step, j.item, j.status, null, j.last_error, j.errors -> -1, j.attempt + j.lost, j.created_at, j.updated_at,
-       coalesce(j.envelope ->> 'alias', j.id::text), null
-  from workflow.workflow_run j
- where j.run_id = any($2) and j.status in ('failed', 'cancelled') and not (j.run_id = $1 and j.item = 0)
- order by 3, 4
+       (select max(e.created_at) from workflow.workflow_event e where e.workflow_id = j.id and e.event_type = 'leased') as started_at,
+       every.is_cut
+  from every join workflow.workflow_run j on j.id = every.id
+ order by j.run_id, j.step, j.item
 
 -- name: start
 -- The first job of these compositions, or of one inside them, was handed out: they have started. Said once.

@@ -8,13 +8,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from windlass.engine import claims, composition_retries, compositions
+from windlass.engine import claims, composition_retries, composition_views, compositions
 from windlass.engine.unit import Unit
 from windlass.errors import Conflict, Duplicate, InvalidWorkflow, NotFound
 from windlass.web.ojs import bodies, composed, given
 from windlass.web.ojs.answers import answer, created
 from windlass.web.ojs.composing import Reader, needs_clock
 from windlass.web.ojs.errors import CONFLICT, DUPLICATE, NOT_FOUND, Refusal
+from windlass.web.ojs.paging import pagination
 
 
 async def create(request: Request) -> Response:
@@ -30,15 +31,25 @@ async def create(request: Request) -> Response:
             root = await compositions.create(unit, reader.read(body))
     except Duplicate as error:
         raise Refusal(DUPLICATE, str(error)) from None
-    view = await compositions.view(unit, str(root))
+    view = await composition_views.view(unit, str(root))
     id_ = composed.id_of(view.node)
     return answer(request, {"workflow": composed.shown(view)}, status=201, headers=created("workflows", id_))
+
+
+async def list_(request: Request) -> Response:
+    """List the outermost workflows, the latest first; `name` keeps those of that name."""
+    given.only(request, "name", "limit", "offset")
+    limit, offset = given.page(request)
+    name = request.query_params.get("name")
+    found, total = await composition_views.list_(await given.unit(request), name=name, limit=limit, offset=offset)
+    shown = [composed.listed(one) for one in found]
+    return answer(request, {"workflows": shown, "pagination": pagination(len(shown), total, limit, offset)})
 
 
 async def get(request: Request) -> Response:
     unit, id_ = await given.unit(request), request.path_params["id"]
     try:
-        view = await compositions.view(unit, id_)
+        view = await composition_views.view(unit, id_)
     except NotFound:
         raise _unknown(id_) from None
     return answer(request, {"workflow": composed.shown(view)})
@@ -52,10 +63,10 @@ async def cancel(request: Request) -> Response:
     except NotFound:
         raise _unknown(id_) from None
     except Conflict as error:
-        state = composed.STATES[(await compositions.view(unit, id_)).node.state]
+        state = composed.STATES[(await composition_views.view(unit, id_)).node.state]
         over = f"Workflow {id_} is already in terminal state '{state}'"
         raise Refusal(CONFLICT, over if state in composed.TERMINAL else str(error)) from None
-    return answer(request, {"workflow": composed.cancelled(await compositions.view(unit, id_))})
+    return answer(request, {"workflow": composed.cancelled(await composition_views.view(unit, id_))})
 
 
 async def _again(unit: Unit, body: dict[str, Any]) -> UUID:
@@ -79,6 +90,7 @@ def _unknown(id_: str) -> Refusal:
 
 ROUTES = [
     Route("/workflows", create, methods=["POST"]),
+    Route("/workflows", list_, methods=["GET"]),
     Route("/workflows/{id}", get, methods=["GET"]),
     Route("/workflows/{id}", cancel, methods=["DELETE"]),
 ]
