@@ -17,6 +17,7 @@ from windlass.core.definition_write import step_document
 from windlass.core.limit import Limit
 from windlass.core.run import BAD, OPEN, Letter
 from windlass.core.step import ChildAction, Condition, Edge, Foreach, JobAction, Step
+from windlass.core.unique import Unique
 from windlass.core.workflow import NO_TIME_LIMIT, Primitive, Workflow
 
 CALLBACKS = ("on_complete", "on_success", "on_failure")
@@ -37,6 +38,7 @@ class Part:
     condition: str | None = None
     items: str | None = None  # one job for each item of the list at this path of what the step before gave
     limit: Limit | None = None  # how fast it is handed out
+    unique: Unique | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +80,15 @@ class Composition:
     @cached_property
     def levels(self) -> int:
         return 1 + max((part.levels for part in self.parts if isinstance(part, Composition)), default=0)
+
+    def opening(self) -> Iterator[Part]:
+        """The jobs that begin at once; the others wait for their turn."""
+        parts = self.parts[:1] if self.kind is Primitive.CHAIN else [part for part in self.parts if not part.needs]
+        for part in parts:
+            if isinstance(part, Part):
+                yield part
+            else:
+                yield from part.opening()
 
     def below(self) -> Iterator[tuple[int, "Composition"]]:
         """The compositions in it, each with the number of its step."""

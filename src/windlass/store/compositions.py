@@ -30,6 +30,14 @@ class NewComposition(NamedTuple):
     retry_of: UUID | None
 
 
+class ReservedKey(NamedTuple):
+    """The unique key of the job of a step, with the org in front of it."""
+
+    key: str
+    run_id: UUID
+    step: int
+
+
 class NewPart(NamedTuple):
     """Instances `first` to `first + many - 1` of a step of a composition."""
 
@@ -156,6 +164,15 @@ async def insert(conn: Connection, root: UUID, rows: Sequence[NewComposition], *
 async def reserve(conn: Connection, rows: Sequence[tuple[UUID, UUID]]) -> set[UUID]:
     """(id, run); the answer has those that were free."""
     return {row[0] for row in await conn.fetch(_SQL["reserve"], *map(list, zip(*rows, strict=True)))}
+
+
+async def reserve_keys(conn: Connection, rows: Sequence[ReservedKey]) -> None:
+    await conn.execute(_SQL["reserve_keys"], *map(list, zip(*rows, strict=True)))
+
+
+async def keys(conn: Connection, steps: Sequence[tuple[UUID, UUID, int]]) -> list[ReservedKey]:
+    """(old run, new run, step)"""
+    return list(map(ReservedKey._make, await conn.fetch(_SQL["keys"], *map(list, zip(*steps, strict=True)))))
 
 
 async def enqueue(conn: Connection, rows: Sequence[NewPart], ids: Sequence[UUID], *, actor: str) -> None:

@@ -27,6 +27,15 @@ select id, run_id from unnest($1::uuid[], $2::uuid[]) as a(id, run_id)
  where (select j.id from workflow.workflow_run j where j.id = a.id) is null order by id
 on conflict do nothing returning id
 
+-- name: reserve_keys
+-- Unique keys of the jobs of compositions, from the beginning: their jobs may begin much later.
+insert into windlass.reserved_key (key, run_id, step) select * from unnest($1::text[], $2::uuid[], $3::int[])
+
+-- name: keys
+-- The unique keys of these steps, for the compositions that do them again.
+select k.key, m.new_id, k.step from unnest($1::uuid[], $2::uuid[], $3::int[]) as m(old_id, new_id, step)
+  join windlass.reserved_key k on k.run_id = m.old_id and k.step = m.step order by k.key
+
 -- name: enqueue
 -- Make jobs of steps of compositions: what each is like is told by its part of the run's input. The input of a run is read once,
 -- however many parts are wanted: hence the arrays, and no join of many with many. An id that is taken is not given twice; that is asked by a plain subquery, because an
@@ -53,15 +62,17 @@ born as (
                 select value from windlass.item i where i.run_id = run.run_id and i.step = a.step and i.item = n)) end,
          a.queue, coalesce(p.priority, 100), coalesce(p.max_attempts, 3), make_interval(secs => p.timeout), p.retry,
          case when p.tags is null then null else array(select jsonb_array_elements_text(p.tags)) end,
-         p.meta, p.envelope, p.expires_at, p.unique_key, make_interval(secs => p.visibility), p.rate_key,
+         p.meta, p.envelope, coalesce(p.expires_at, (select windlass.now()) + make_interval(secs => p.lifetime)), p.unique_key, make_interval(secs => p.visibility), p.rate_key,
          a.org, run.run_id, a.version_id, a.step, n, a.items, a.round, false,
-         coalesce(p.run_at, (select windlass.now())), (select windlass.now()), (select windlass.now())
+         coalesce(p.run_at, (select windlass.now()) + make_interval(secs => coalesce(p.delay, 0))),
+         (select windlass.now()), (select windlass.now())
     from run
    cross join lateral unnest(run.ids, run.orgs, run.versions, run.steps, run.rounds, run.firsts, run.counts, run.types, run.queues, run.many)
          with ordinality as a(id, org, version_id, step, round, first, count, type, queue, items, place)
    cross join lateral jsonb_to_record(run.parts -> a.step) as p(
      id uuid, payload jsonb, priority int, max_attempts int, timeout double precision, retry jsonb, tags jsonb, meta jsonb,
-     envelope jsonb, expires_at timestamptz, unique_key text, visibility double precision, rate_key text, run_at timestamptz)
+     envelope jsonb, expires_at timestamptz, unique_key text, visibility double precision, rate_key text, run_at timestamptz,
+     delay double precision, lifetime double precision)
    cross join lateral generate_series(a.first, a.first + a.count - 1) as n
    order by run.run_id, a.place, n
   on conflict (run_id, step, item) where run_id is not null do update

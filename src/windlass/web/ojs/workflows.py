@@ -1,6 +1,7 @@
 """Workflows: create, look, cancel."""
 
-from datetime import UTC, datetime
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -8,32 +9,41 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from windlass.engine import claims, composition_retries, composition_views, compositions
+from windlass.engine import composition_retries, composition_views, compositions
 from windlass.engine.unit import Unit
 from windlass.errors import Conflict, Duplicate, InvalidWorkflow, NotFound
 from windlass.web.ojs import bodies, composed, given
+from windlass.web.ojs.admission import make_room
 from windlass.web.ojs.answers import answer, created
-from windlass.web.ojs.composing import Reader, needs_clock
+from windlass.web.ojs.composing import Reader
+from windlass.web.ojs.composing_items import id_mistake
 from windlass.web.ojs.errors import CONFLICT, DUPLICATE, NOT_FOUND, Refusal
 from windlass.web.ojs.paging import pagination
+
+WORKFLOW_CONFLICT = replace(CONFLICT, hint="Read the workflow's state: it does not allow this.")
+WORKFLOW_DUPLICATE = replace(DUPLICATE, hint="Use the workflow that exists, or other ids and unique keys.")
 
 
 async def create(request: Request) -> Response:
     """Create a workflow, which begins at once."""
     body = await bodies.object_(request, limit=compositions.INPUT_LIMIT)
     unit = await given.unit(request)
+    headers: Mapping[str, str] = {}
     try:
         if "retry_of" in body:
             root = await _again(unit, body)
         else:
-            now = await claims.moment(unit) if needs_clock(body) else datetime.now(UTC)
-            reader = Reader(now, lambda spec: compositions.given(unit, spec))
-            root = await compositions.create(unit, reader.read(body))
+            composition = Reader(lambda template: compositions.given(unit, template)).read(body)
+            headers = await make_room(request, [part.queue for part in composition.opening()])
+            root = await compositions.create(unit, composition)
     except Duplicate as error:
-        raise Refusal(DUPLICATE, str(error)) from None
+        raise _duplicate(error) from None
+    except Conflict as error:
+        raise Refusal(WORKFLOW_CONFLICT, str(error)) from None
     view = await composition_views.view(unit, str(root))
     id_ = composed.id_of(view.node)
-    return answer(request, {"workflow": composed.shown(view)}, status=201, headers=created("workflows", id_))
+    headers = {**created("workflows", id_), **headers}
+    return answer(request, {"workflow": composed.shown(view)}, status=201, headers=headers)
 
 
 async def list_(request: Request) -> Response:
@@ -65,7 +75,7 @@ async def cancel(request: Request) -> Response:
     except Conflict as error:
         state = composed.STATES[(await composition_views.view(unit, id_)).node.state]
         over = f"Workflow {id_} is already in terminal state '{state}'"
-        raise Refusal(CONFLICT, over if state in composed.TERMINAL else str(error)) from None
+        raise Refusal(WORKFLOW_CONFLICT, over if state in composed.TERMINAL else str(error)) from None
     return answer(request, {"workflow": composed.cancelled(await composition_views.view(unit, id_))})
 
 
@@ -75,13 +85,21 @@ async def _again(unit: Unit, body: dict[str, Any]) -> UUID:
     for name in ("retry_of", "id"):
         value = body.get(name)
         if (name in body) and not (isinstance(value, str) and 0 < len(value) <= compositions.MAX_ID):
-            wrong.append((f"$.{name}", f"{name} must be a text"))
+            wrong.append((f"$.{name}", f"{name} must be a string"))
+    if body.get("id") is not None and (mistake := id_mistake(body["id"])):
+        wrong.append(("$.id", mistake))
     if wrong:
         raise InvalidWorkflow(wrong)
     try:
         return await composition_retries.retry(unit, body["retry_of"], as_=body.get("id"))
     except NotFound:
         raise _unknown(body["retry_of"]) from None
+
+
+def _duplicate(error: Duplicate) -> Refusal:
+    if isinstance(error.existing, UUID):  # a job's id or unique key
+        return Refusal(DUPLICATE, str(error), details={"existing_job_id": str(error.existing)})
+    return Refusal(WORKFLOW_DUPLICATE, str(error))
 
 
 def _unknown(id_: str) -> Refusal:
