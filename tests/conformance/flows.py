@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 
@@ -34,7 +35,7 @@ class Flows:
         assert answer.status_code == 201, answer.text
         assert answer.headers["content-type"] == "application/openjobspec+json"
         found: Json = answer.json()["workflow"]
-        assert answer.headers["location"] == f"/ojs/v1/workflows/{found['id']}"
+        assert answer.headers["location"] == f"/ojs/v1/workflows/{quote(found['id'], safe='')}"
         return found
 
     async def refused(self, status: int, **body: Any) -> Json:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from typing import Any
+from urllib.parse import quote
 from uuid import UUID
 
 import asyncpg
@@ -67,6 +68,47 @@ MISTAKES: list[tuple[Json, list[str]]] = [
     ({"type": "chain", "steps": [{**job("a.b"), "map": True}]}, ["$.steps[0].map"]),
     ({"type": "chain", "id": "", "name": 3, "steps": [job("a.a")]}, ["$.name", "$.id"]),
     ({"type": "chain", "timeout_ms": 0, "steps": [job("a.a")]}, ["$.timeout_ms"]),
+    # What would be dropped
+    ({"type": "group", "jobs": [job("a.a")], "callbacks": {"on_complete": job("a.b")}}, ["$.callbacks"]),
+    ({"type": "chain", "steps": [job("a.a")], "jobs": [job("a.b")]}, ["$.jobs"]),
+    ({"type": "group", "jobs": [job("a.a")], "steps": [job("a.b")]}, ["$.steps"]),
+    ({"type": "chain", "steps": [{**job("a.a"), "depends_on": ["zz"]}]}, ["$.steps[0].depends_on"]),
+    ({"type": "chain", "stepz": [], "steps": [job("a.a")], "options": {"queue": "q"}}, ["$.stepz", "$.options"]),
+    (
+        {"type": "chain", "steps": [{"type": "group", "jobs": [job("a.a")], "timeout_ms": 9, "retry": {}}]},
+        ["$.steps[0].timeout_ms", "$.steps[0].retry"],
+    ),
+    (
+        {"type": "batch", "jobs": [job("a.a")], "callbacks": {"on_complete": {**job("a.b"), "if": "true"}}},
+        ["$.callbacks.on_complete.if"],
+    ),
+    ({"steps": [step("a", "a.a")], "callbacks": {"on_complete": job("a.b")}, "jobs": []}, ["$.callbacks", "$.jobs"]),
+    ({"steps": [step("a", "a.a"), step("b", "a.b", callback_type="on_end")]}, ["$.steps[1].options.callback_type"]),
+    ({"steps": [step("a", "a.a"), step("on-success", "a.b"), step("on_success", "a.c")]}, ["$.steps[2]"]),
+    ({"steps": [step("on-success", "a.c"), step("a", "a.a"), step("b", "a.b", "a")]}, ["$.steps[2].depends_on"]),
+    ({"steps": [step("on-success", "a.c"), step("a", "a.a"), step("a", "a.b")]}, ["$.steps[2].id"]),
+    ({"retry_of": "wf_1", "steps": []}, ["$.steps"]),
+    # What contradicts itself
+    (
+        {"type": "chain", "steps": [job("a.a", options={"scheduled_at": "+PT1S", "delay_until": "+PT2S"})]},
+        ["$.steps[0].options.delay_until"],
+    ),
+    ({"type": "chain", "steps": [job("a.a", queue="x", options={"queue": "y"})]}, ["$.steps[0].queue"]),
+    (
+        {"type": "chain", "steps": [job("a.a", options={"retry": {"max_attemps": 1}})]},
+        ["$.steps[0].options.retry.max_attemps"],
+    ),
+    (
+        {"type": "chain", "steps": [job("a.a", options={"unique": {"on_conflit": "x"}})]},
+        ["$.steps[0].options.unique.on_conflit"],
+    ),
+    # Ids that no address can hold
+    (
+        {"type": "chain", "id": "a/b", "steps": [job("a.a", id=".."), job("a.b", id="x\ny")]},
+        ["$.id", "$.steps[0].id", "$.steps[1].id"],
+    ),
+    ({"retry_of": "wf_1", "id": "a/b"}, ["$.id"]),
+    ({"type": "chain", "steps": [job("a.a", "x" * 1_100_000)]}, ["$.steps[0]"]),
 ]
 
 
@@ -220,3 +262,59 @@ async def test_a_retry_is_another_workflow_that_brings_along_what_went_well(flow
     answer = await flows.http.post("/workflows", json={"retry_of": "wf_again"})
     assert (answer.status_code, answer.json()["error"]["code"]) == (409, "conflict")
     assert UUID(made["id"])
+
+
+@pytest.mark.parametrize("id_", ["wf_ü🙂", "a b", "a?b", "a#b", "50%", "%2F", "a\\\\b", "..."])
+async def test_any_id_without_a_slash_can_be_asked_for(flows: Flows, id_: str) -> None:
+    made = await flows.create(type="chain", id=id_, steps=[job("a.a", id=f"job {id_}")])
+    assert made["id"] == id_
+    located = f"/workflows/{quote(id_, safe='')}"
+    assert (await flows.http.get(located)).json()["workflow"]["id"] == id_
+    assert (await flows.http.get(f"/jobs/{quote(f'job {id_}', safe='')}")).json()["job"]["workflow_id"] == id_
+    taken = await flows.refused(409, type="chain", id=id_, steps=[job("a.a")])
+    assert taken["hint"] == "Use the workflow that exists, or other ids and unique keys."
+    assert (await flows.http.delete(located)).json()["workflow"]["state"] == "cancelled"
+    over = (await flows.http.delete(located)).json()["error"]
+    assert over["hint"] == "Read the workflow's state: it does not allow this."
+
+
+async def test_a_taken_id_of_a_job_is_named_as_its_client_wrote_it(flows: Flows) -> None:
+    await flows.create(type="group", jobs=[job("a.a", id="job_mine")])
+    error = await flows.refused(409, type="group", jobs=[job("a.b"), job("a.a", id="job_mine")])
+    assert error["message"] == "there is a job job_mine already"
+    twice = await flows.refused(409, type="group", jobs=[job("a.b", id="job_two"), job("a.a", id="job_two")])
+    assert twice["message"] == "there is a job job_two already"
+
+
+@pytest.mark.parametrize(
+    "path", ["/workflows/%00", "/jobs/%00", "/dead-letter/%00", "/queues/a%00b/stats", "/events?types=%00"]
+)
+async def test_an_address_with_a_nul_is_refused(flows: Flows, path: str) -> None:
+    answer = await flows.http.get(path)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request")
+
+
+async def test_a_405_names_every_method_of_the_address(flows: Flows) -> None:
+    for path, methods in {
+        "/jobs/x": "DELETE, GET, HEAD",
+        "/workflows/x": "DELETE, GET, HEAD",
+        "/cron": "GET, HEAD, POST",
+    }.items():
+        answer = await flows.http.put(path)
+        assert (answer.status_code, answer.headers["allow"]) == (405, methods)
+
+
+async def test_a_workflow_does_not_pass_a_full_queue(flows: Flows) -> None:
+    config = {"backpressure": {"max_depth": 2, "strategy": "reject"}}
+    assert (await flows.http.put("/admin/queues/narrow/config", json=config)).status_code == 200
+    narrow = {"options": {"queue": "narrow"}}
+    await flows.create(
+        type="chain", steps=[job("a.a", **narrow) for _ in range(5)]
+    )  # one of them waits there at a time
+    answer = await flows.http.post(
+        "/workflows", json={"type": "group", "id": "wf_g", "jobs": [job("a.b", **narrow)] * 2}
+    )
+    assert (answer.status_code, answer.json()["error"]["code"]) == (429, "QUEUE_FULL")
+    assert int(answer.headers["retry-after"]) > 0
+    assert (await flows.http.get("/workflows/wf_g")).status_code == 404
+    await flows.create(type="group", id="wf_g", jobs=[job("a.b", **narrow)])

@@ -193,3 +193,29 @@ async def test_options_and_unknown_fields_reach_the_job(flows: Flows) -> None:
     big = "x" * 70_000
     await flows.ack(found, big)
     assert (await flows.get(made["id"]))["steps"][1]["result"] == big
+
+
+@pytest.mark.parametrize("ended", [False, True], ids=["while the batch runs", "after its end"])
+async def test_a_dead_letter_of_a_workflow_is_not_retried_by_itself(flows: Flows, ended: bool) -> None:
+    policy = {"max_attempts": 1, "on_exhaustion": "dead_letter"}
+    jobs = [job("m.a", options={"retry": policy}), job("m.b")]
+    await flows.create(type="batch", id="wf_1", jobs=jobs, callbacks={"on_failure": job("batch.alert")})
+    first, second = await flows.fetch()
+    await flows.nack(first)
+    if ended:
+        await flows.ack(second, 2)
+        await flows.ack(await flows.one("batch.alert"))
+    before = await flows.get("wf_1")
+    [dead] = (await flows.http.get("/dead-letter")).json()["jobs"]
+    assert dead["id"] == first["id"]
+    steering = [("POST", f"/dead-letter/{dead['id']}/retry"), ("POST", f"/admin/jobs/{dead['id']}/retry")]
+    for method, path in [*steering, ("DELETE", f"/dead-letter/{dead['id']}")]:
+        refused = await flows.http.request(method, path)
+        assert refused.status_code == 409, refused.text
+        assert '{"retry_of": "wf_1"}' in refused.json()["error"]["message"]
+    assert await flows.get("wf_1") == before
+    assert [one["job_id"] for one in before["metadata"]["errors"]] == [first["id"]]
+    if not ended:
+        await flows.ack(second, 2)
+        called = await flows.one("batch.alert")
+        assert called["context"]["parent_results"]["0"]["state"] == "discarded"

@@ -1,5 +1,6 @@
 """Chains, groups and batches: what the engine makes of them, played in slow motion."""
 
+from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -9,10 +10,11 @@ from tests.engine.playing import Fails, Player, events_of, state, tick
 from windlass.core.ids import of_name
 from windlass.core.primitives import Composition, Part
 from windlass.core.workflow import Primitive
-from windlass.engine import compositions, workflows
-from windlass.engine.compositions import View
+from windlass.engine import composition_retries, composition_views, compositions, strays, workflows
+from windlass.engine.composition_views import View
 from windlass.engine.unit import Unit
 from windlass.errors import Conflict, Duplicate, NotFound
+from windlass.testing import Clock
 
 
 @pytest.fixture
@@ -40,7 +42,7 @@ def batch(
 
 
 async def look(unit: Unit, run: UUID) -> View:
-    return await compositions.view(unit, str(run))
+    return await composition_views.view(unit, str(run))
 
 
 async def test_a_chain_enqueues_one_step_at_a_time(unit: Unit, player: Player) -> None:
@@ -106,17 +108,17 @@ async def test_ids_of_clients_are_kept(unit: Unit) -> None:
         unit, chain(group(job("x"), id="wf_in"), job("y", given={"id": str(of_name("job_1"))}), id="wf_out")
     )
     assert await compositions.create(unit, chain(job("x"), id=own)) == UUID(own)
-    assert (await compositions.view(unit, "wf_out")).node.run_id == run
-    assert (await compositions.view(unit, "wf_in")).node.parent_id == run
+    assert (await composition_views.view(unit, "wf_out")).node.run_id == run
+    assert (await composition_views.view(unit, "wf_in")).node.parent_id == run
     for taken in ("wf_out", "wf_in", own):
         with pytest.raises(Duplicate):
             await compositions.create(unit, group(job("x"), id=taken))
     with pytest.raises(Duplicate):
         await compositions.create(unit, group(job("x", given={"id": str(of_name("job_1"))})))
     with pytest.raises(NotFound):
-        await compositions.view(unit, "wf_other")
+        await composition_views.view(unit, "wf_other")
     await compositions.cancel(unit, "wf_out")
-    assert (await compositions.view(unit, "wf_in")).node.state == "cancelled"
+    assert (await composition_views.view(unit, "wf_in")).node.state == "cancelled"
     with pytest.raises(Conflict):
         await compositions.cancel(unit, "wf_out")
 
@@ -139,3 +141,30 @@ async def test_eight_levels(unit: Unit, player: Player) -> None:
     while await tick(unit):
         pass
     assert await state(unit, run) == "completed"
+
+
+async def test_a_composition_has_no_time_limit_but_the_one_it_was_given(
+    unit: Unit, player: Player, clock: Clock
+) -> None:
+    patient = await compositions.create(unit, chain(job("a.a"), group(job("a.b"), id="wf_in")))
+    await player.end(await player.take_one("step-0"))
+    await tick(unit)
+    hasty = await compositions.create(unit, group(job("a.c"), timeout=timedelta(days=1)))
+    assert (await composition_views.view(unit, "wf_in")).node.state == "running"
+    clock.move(timedelta(days=400))
+    assert await strays.expire(unit) == 1
+    assert await state(unit, hasty) == "timeout"
+    assert [await state(unit, run) for run in (patient, (await composition_views.view(unit, "wf_in")).node.run_id)] == [
+        "running",
+        "running",
+    ]
+
+
+async def test_a_retry_of_a_composition_has_no_time_limit_either(unit: Unit, player: Player, clock: Clock) -> None:
+    await compositions.create(unit, chain(job("a.a"), job("a.b"), id="wf_1"))
+    await player.end(await player.take_one("step-0"), Fails(for_good=True))
+    run = await composition_retries.retry(unit, "wf_1", as_="wf_2")
+    clock.move(timedelta(days=400))
+    assert await strays.expire(unit) == 0
+    assert await state(unit, run) == "running"
+    assert (await composition_views.view(unit, "wf_2")).node.retry_of == "wf_1"

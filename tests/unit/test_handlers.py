@@ -85,7 +85,51 @@ def only_context(ctx: Context) -> None: ...
     ids=lambda value: value.__name__ if callable(value) else str(value),
 )
 def test_payload_keys_become_arguments(call: Callable[..., Any], payload: Any, arguments: dict[str, Any]) -> None:
-    assert serving(call).arguments(payload) == arguments
+    assert serving(call).arguments(payload) == ((), arguments)
+
+
+def listing(ctx: Context, *args: Any) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("call", "payload"),
+    [
+        (nothing, []),
+        (only_context, []),
+        (thumbnail, ["c"]),
+        (thumbnail, ["c", 5]),
+        (no_context, [None]),
+        (listing, []),
+        (listing, [1, [2], {"a": 3}]),
+    ],
+    ids=lambda value: value.__name__ if callable(value) else str(value),
+)
+def test_the_items_of_an_array_are_positional_arguments(call: Callable[..., Any], payload: list[Any]) -> None:
+    assert serving(call).arguments(payload) == (payload, {})
+
+
+@pytest.mark.parametrize(
+    ("call", "payload", "told"),
+    [
+        (nothing, [1], "there are 1 arguments: a.b.v1 takes no arguments"),
+        (thumbnail, [], "there are 0 arguments: a.b.v1 also requires 'content_id'"),
+        (thumbnail, ["c", 5, 6], "there are 3 arguments: a.b.v1 takes 2 (content_id, width)"),
+        (keyword_only, [], "there are 0 arguments: a.b.v1 also requires 'content_id', by name: send an object"),
+    ],
+    ids=lambda value: value.__name__ if callable(value) else str(value),
+)
+async def test_too_many_or_too_few_positional_arguments_fail_at_once(
+    call: Callable[..., Any], payload: list[Any], told: str, threads: Threads
+) -> None:
+    failure = await failure_of(call, threads, payload)
+    assert (failure.retryable, failure.error["message"].partition(";")[0]) == (False, told)
+
+
+async def test_a_handler_is_called_with_the_items_of_an_array(threads: Threads) -> None:
+    async def summed(ctx: Context, first: int, *rest: int) -> int:
+        return first + sum(rest) + ctx.attempt
+
+    assert await outcome_of(summed, threads, [1, 2, 3]) == Succeeded("7")
 
 
 @pytest.mark.parametrize(
@@ -112,8 +156,8 @@ async def test_a_misfit_fails_at_once_and_names_the_parameter(
     assert repr(named) in failure.error["message"]
 
 
-@pytest.mark.parametrize("payload", [[1], "text", 5, True], ids=repr)
-async def test_a_payload_that_is_no_object_cannot_name_arguments(payload: Any, threads: Threads) -> None:
+@pytest.mark.parametrize("payload", ["text", 5, True], ids=repr)
+async def test_a_payload_that_is_neither_object_nor_array_cannot_name_arguments(payload: Any, threads: Threads) -> None:
     failure = await failure_of(thumbnail, threads, payload)
     assert not failure.retryable
     assert "send an object" in failure.error["message"]

@@ -17,7 +17,8 @@ from windlass.core.definition_write import step_document
 from windlass.core.limit import Limit
 from windlass.core.run import BAD, OPEN, Letter
 from windlass.core.step import ChildAction, Condition, Edge, Foreach, JobAction, Step
-from windlass.core.workflow import Primitive, Workflow
+from windlass.core.unique import Unique
+from windlass.core.workflow import NO_TIME_LIMIT, Primitive, Workflow
 
 CALLBACKS = ("on_complete", "on_success", "on_failure")
 MAX_LEVELS = 10  # a composition that contains no other has one
@@ -37,6 +38,7 @@ class Part:
     condition: str | None = None
     items: str | None = None  # one job for each item of the list at this path of what the step before gave
     limit: Limit | None = None  # how fast it is handed out
+    unique: Unique | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +59,7 @@ class Composition:
         steps = tuple(_steps(self))
         text = json.dumps([step_document(step) for step in steps], sort_keys=True, separators=(",", ":"))
         name = f"{self.kind}-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
-        return Workflow(name=name, steps=steps, primitive=self.kind)
+        return Workflow(name=name, steps=steps, primitive=self.kind, max_duration=NO_TIME_LIMIT)
 
     @cached_property
     def input(self) -> dict[str, Any]:
@@ -79,6 +81,15 @@ class Composition:
     def levels(self) -> int:
         return 1 + max((part.levels for part in self.parts if isinstance(part, Composition)), default=0)
 
+    def opening(self) -> Iterator[Part]:
+        """The jobs that begin at once; the others wait for their turn."""
+        parts = self.parts[:1] if self.kind is Primitive.CHAIN else [part for part in self.parts if not part.needs]
+        for part in parts:
+            if isinstance(part, Part):
+                yield part
+            else:
+                yield from part.opening()
+
     def below(self) -> Iterator[tuple[int, "Composition"]]:
         """The compositions in it, each with the number of its step."""
         return ((n, part) for n, part in enumerate(self.parts) if isinstance(part, Composition))
@@ -87,7 +98,10 @@ class Composition:
 def read(document: Mapping[str, Any]) -> Workflow:
     """Read a stored version; that of a composition also says which kind of composition it is."""
     workflow = parse_stored(document)
-    return replace(workflow, primitive=Primitive(document["primitive"])) if "primitive" in document else workflow
+    if "primitive" not in document:
+        return workflow
+    # Versions that older releases stored say 30 days; a composition has no time limit but the one its client gave.
+    return replace(workflow, primitive=Primitive(document["primitive"]), max_duration=NO_TIME_LIMIT)
 
 
 def callbacks_of(workflow: Workflow) -> dict[str, int]:

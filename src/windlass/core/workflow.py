@@ -19,6 +19,9 @@ from windlass.core.plan import Plan
 from windlass.core.step import Step
 
 MAX_DURATION = timedelta(days=30)
+# Of compositions: the Open Job Spec (14.3) has no aggregate timeout. A century, not infinity: the engine adds and
+# subtracts it, which Postgres before 17 cannot do with infinite timestamps.
+NO_TIME_LIMIT = timedelta(days=36_525)
 
 
 class Primitive(StrEnum):

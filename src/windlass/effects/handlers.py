@@ -4,7 +4,7 @@ import asyncio
 import inspect
 import re
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -30,6 +30,8 @@ class Handler:
     parameters: Mapping[str, bool]  # name -> required
     takes_any: bool  # has **kwargs
     takes_whole: bool  # its only parameter is `payload`
+    positional: Sequence[str] = ()  # the parameters that the items of an array are for
+    takes_more: bool = False  # has *args
     retry: Retry | None = None
     max_attempts: int = 3
     timeout: timedelta | None = None
@@ -54,19 +56,41 @@ class Handler:
             parameters={p.name: p.default is p.empty for p in named},
             takes_any=any(p.kind is p.VAR_KEYWORD for p in parameters),
             takes_whole=[p.name for p in named] == ["payload"],
+            positional=tuple(p.name for p in named if p.kind is p.POSITIONAL_OR_KEYWORD),
+            takes_more=any(p.kind is p.VAR_POSITIONAL for p in parameters),
             context_name=parameters[0].name if wants_context else None,
             **options,
         )
 
-    def arguments(self, payload: Any) -> Mapping[str, Any]:
-        """The payload's keys as keyword arguments; a misfit names the parameter."""
+    def arguments(self, payload: Any) -> tuple[Sequence[Any], Mapping[str, Any]]:
+        """Return the positional and the named arguments that a payload stands for; a misfit names the parameter.
+
+        The keys of an object are named arguments, the items of an array (`args` of the Open Job Spec) positional ones.
+        """
         if self.takes_whole and not (isinstance(payload, dict) and payload.keys() == {"payload"}):
-            return {"payload": payload}
+            return (), {"payload": payload}
+        if isinstance(payload, list):
+            self._check_positional(payload)
+            return payload, {}
         if payload is None:
             payload = {}
         if not isinstance(payload, dict):
             kind = type(payload).__name__
-            raise Invalid(f"the payload is a {kind}, but {self.type} takes named arguments: send an object")
+            raise Invalid(f"the payload is a {kind}: {self.type} takes named arguments, send an object or an array")
+        self._check_named(payload)
+        return (), payload
+
+    def _check_positional(self, args: Sequence[Any]) -> None:
+        if len(args) > len(self.positional) and not self.takes_more:
+            takes = f"{len(self.positional)} ({', '.join(self.positional)})" if self.positional else "no arguments"
+            raise Invalid(f"there are {len(args)} arguments: {self.type} takes {takes}", field="args")
+        given = set(self.positional[: len(args)])
+        for name, required in self.parameters.items():
+            if required and name not in given:
+                told = f"there are {len(args)} arguments: {self.type} also requires {name!r}"
+                raise Invalid(told if name in self.positional else f"{told}, by name: send an object", field=name)
+
+    def _check_named(self, payload: Mapping[str, Any]) -> None:
         for name, required in self.parameters.items():
             if required and name not in payload:
                 raise Invalid(f"the payload has no {name!r}, which {self.type} requires", field=name)
@@ -74,7 +98,6 @@ class Handler:
         if unknown := named & {self.context_name} if self.takes_any else named:
             name = min(unknown)
             raise Invalid(f"the payload has {name!r}, but {self.type} has no such parameter", field=name)
-        return payload
 
 
 class Handlers:
@@ -127,15 +150,15 @@ async def perform(handler: Handler, context: Context, payload: Any, threads: Thr
     """Run a handler to its end. Only cancellation passes through: the worker knows what it meant."""
     enter(context)
     try:
-        arguments = handler.arguments(payload)
+        args, named = handler.arguments(payload)
     except Invalid as misfit:
         return failed(misfit, retryable=False, trace=False)
     try:
         given = (context,) if handler.wants_context else ()
         if handler.is_async:
-            value = await handler.call(*given, **arguments)
+            value = await handler.call(*given, *args, **named)
         else:
-            value = await threads.run(lambda: handler.call(*given, **arguments))
+            value = await threads.run(lambda: handler.call(*given, *args, **named))
             if inspect.isawaitable(value):  # a plain wrapper around an async function
                 value = await value
     except NonRetryable as error:

@@ -9,7 +9,7 @@ from windlass.core.document import encode
 from windlass.core.primitives import kept
 from windlass.core.run import Letter
 from windlass.core.workflow import Workflow
-from windlass.engine import compositions, kin
+from windlass.engine import composition_keys, compositions, kin
 from windlass.engine.compositions import INPUT_LIMIT, Node, letters_of, own_id
 from windlass.engine.unit import Unit, new_ids
 from windlass.errors import Conflict, Duplicate
@@ -65,6 +65,7 @@ class _Plan:
     rows: list[NewComposition] = field(default_factory=list)
     runs: list[tuple[UUID, UUID, UUID]] = field(default_factory=list)
     jobs: list[tuple[UUID, UUID, int]] = field(default_factory=list)
+    again: list[tuple[UUID, UUID, int]] = field(default_factory=list)
 
     def take(self, node: Node, new: UUID, parent: UUID | None = None, *, whole: bool = False) -> str:
         """The letters it begins with."""
@@ -79,6 +80,7 @@ class _Plan:
         self.jobs += [
             (node.run_id, new, n) for n, letter in enumerate(letters) if letter == Letter.SUCCEEDED and n not in inside
         ]
+        self.again += [(node.run_id, new, n) for n, letter in enumerate(letters) if letter == Letter.WAITING]
         for n, other in inside.items():
             if n is not None:
                 self.take(other, new_ids(1)[0], new, whole=letters[n] == Letter.SUCCEEDED)
@@ -94,6 +96,8 @@ class _Plan:
 
 
 async def _write(conn: Connection, unit: Unit, plan: _Plan, *, alias: str | None) -> UUID:
+    if plan.again:
+        await composition_keys.take_again(conn, plan.again)
     first, *others = plan.rows
     rows = [first._replace(alias=alias), *others]
     if await store.insert(conn, first.run_id, rows, org=unit.org) < len(rows):

@@ -1,57 +1,33 @@
-"""Compositions of jobs as their clients see them: create, look, cancel. Each is a run of a hidden workflow."""
+"""Creates and cancels compositions of jobs. Each is a run of a hidden workflow."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 from windlass.core.document import encode
 from windlass.core.event import Begun
-from windlass.core.limit import Limit
-from windlass.core.primitives import MAX_LEVELS, Composition, Part, callbacks_of
-from windlass.core.run import BAD, Letter, Run, RunState, fans_to_json
-from windlass.core.submission import DEFAULT_PRIORITY, JobSpec, check
-from windlass.core.workflow import MAX_DURATION, Workflow
-from windlass.engine import kin, runs, shapes
+from windlass.core.primitives import MAX_LEVELS, Composition, Part
+from windlass.core.run import Letter, Run, RunState, fans_to_json
+from windlass.core.submission import DEFAULT_PRIORITY, check
+from windlass.core.template import Template
+from windlass.core.workflow import NO_TIME_LIMIT, Workflow
+from windlass.engine import composition_keys, kin, runs, shapes
 from windlass.engine.settle import Stirred, settle
 from windlass.engine.unit import Unit, new_ids
 from windlass.errors import Conflict, Duplicate, Invalid, NotFound
 from windlass.store import claims
 from windlass.store import compositions as store
 from windlass.store import runs as run_store
-from windlass.store.compositions import NewComposition, Node, PartJob
+from windlass.store.compositions import NewComposition, Node
 from windlass.store.pool import Connection
 from windlass.store.runs import Held
 from windlass.store.workflows import Live
 
-__all__ = ["MAX_ID", "Counts", "Node", "PartJob", "View", "cancel", "create", "given", "own_id", "view"]
+__all__ = ["MAX_ID", "Node", "cancel", "create", "find", "given", "own_id"]
 INPUT_LIMIT = 16 * 1_048_576
-STOPPED = frozenset({RunState.CANCELLED, RunState.TIMEOUT})
 MAX_ID = 255
 ATTEMPTS = 3  # where a part does not say: see compositions.sql
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """Jobs, those of compositions inside included; callbacks are not counted."""
-
-    jobs: int
-    completed: int
-    failed: int
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """A composition as it stands. `jobs` and `below` are by the number of the step."""
-
-    node: Node
-    workflow: Workflow
-    letters: str
-    jobs: Mapping[int, PartJob]
-    below: Mapping[int, Node]
-    counts: Counts
-    bad: list[PartJob]  # of it and of those inside, in the order of steps
 
 
 async def create(unit: Unit, composition: Composition) -> UUID:
@@ -62,7 +38,7 @@ async def create(unit: Unit, composition: Composition) -> UUID:
     known = await shapes.known(unit, composition)
     rows = list(_rows(composition, _id(composition.id), known))
     async with unit.begin() as conn:
-        await _reserve(conn, unit, composition, rows)
+        replaces = await _reserve(conn, unit, composition, rows)
         root = rows[0].run_id
         stirred = await begin(
             conn,
@@ -75,6 +51,8 @@ async def create(unit: Unit, composition: Composition) -> UUID:
             timeout=composition.timeout,
         )
     stirred.poke(unit)
+    if replaces:
+        composition_keys.poke(unit)
     if stirred.strays:
         await kin.follow(unit, [root])
     return root
@@ -121,17 +99,18 @@ async def begin(
             org=unit.org,
             workflow_id=shape.workflow_id,
             version_id=shape.version_id,
-            max_duration=timeout or MAX_DURATION,
+            max_duration=timeout or NO_TIME_LIMIT,
             actor=unit.actor,
         )
         if not born:
-            raise Duplicate(f"there is a workflow {root} already", existing=root)
+            raise Duplicate(f"there is a workflow {root} already", existing=str(root))
 
     return await settle(conn, unit, [held], {root: [Begun()]}, actor=unit.actor, record=record)
 
 
-def given(unit: Unit, spec: JobSpec) -> dict[str, Any]:
-    """What a job of a composition will have, as its part of the run's input: those columns that are not plain."""
+def given(unit: Unit, template: Template) -> dict[str, Any]:
+    """Return what the job's row will have, as its part of the run's input: those columns that are not plain."""
+    spec, lifetime = template.spec, template.lifetime
     check(spec)
     found = {
         "id": None if spec.id is None else str(spec.id),
@@ -147,34 +126,11 @@ def given(unit: Unit, spec: JobSpec) -> dict[str, Any]:
         "unique_key": f"{unit.org}/{spec.unique.key}" if spec.unique else None,
         "visibility": spec.visibility.total_seconds() if spec.visibility else None,
         "rate_key": f"{unit.org}/{spec.limit.key}" if spec.limit else None,
+        "delay": spec.delay.total_seconds() if spec.delay else None,
+        "lifetime": lifetime.total_seconds() if lifetime else None,
         "run_at": "infinity" if spec.held else spec.run_at.isoformat() if spec.run_at else None,
     }
     return {name: value for name, value in found.items() if value is not None}
-
-
-async def view(unit: Unit, id_: str) -> View:
-    async with unit.begin() as conn:
-        run, root = await find(conn, unit, id_)
-        tree = await store.tree(conn, root)
-        inside = [node.run_id for node in subtree(tree, run)]
-        known = await unit.definitions.of(conn, {node.version_id for node in tree.values()})
-        jobs = await store.jobs(conn, run, inside)
-    node = tree[run]
-    own = {job.step: job for job in jobs if job.run_id == run and job.item == 0}
-    bad = [job for job in jobs if job.status in ("failed", "cancelled") and not _is_stopped(tree[job.run_id], job)]
-    return View(
-        node=node,
-        workflow=known[node.version_id],
-        letters=letters_of(node, known[node.version_id]),
-        jobs=own,
-        below={
-            other.parent_step: other
-            for other in tree.values()
-            if other.parent_id == run and other.parent_step is not None
-        },
-        counts=_counts(tree, known, run),
-        bad=bad,
-    )
 
 
 async def cancel(unit: Unit, id_: str) -> None:
@@ -210,14 +166,6 @@ def letters_of(node: Node, workflow: Workflow) -> str:
     return node.letters or node.brought or Letter.WAITING * len(workflow.steps)
 
 
-def subtree(tree: Mapping[UUID, Node], run: UUID) -> Iterator[Node]:
-    """A composition and all inside it."""
-    yield tree[run]
-    for node in tree.values():
-        if node.parent_id == run:
-            yield from subtree(tree, node.run_id)
-
-
 def _rows(
     composition: Composition, run: UUID, known: Mapping[str, Live], place: tuple[UUID, int] | None = None
 ) -> Iterator[NewComposition]:
@@ -244,24 +192,38 @@ def _id(given: str | None) -> UUID:
     return (own_id(given) if given is not None else None) or new_ids(1)[0]
 
 
-async def _reserve(conn: Connection, unit: Unit, composition: Composition, rows: list[NewComposition]) -> None:
-    """The ids of the whole tree are its own, or nothing is written."""
+async def _reserve(conn: Connection, unit: Unit, composition: Composition, rows: list[NewComposition]) -> bool:
+    """Take the ids and unique keys of the whole tree, or raise; return whether other jobs were cancelled for them."""
+    members = [
+        (row.run_id, n, part)
+        for row, part_of in zip(rows, _compositions(composition), strict=True)
+        for n, part in enumerate(part_of.numbered)
+        if isinstance(part, Part)
+    ]
+    # Before any row: whoever waits for a key must not hold what its owner needs.
+    replaces = await composition_keys.take(
+        conn, unit, [(run, n, part.unique) for run, n, part in members if part.unique]
+    )
     if await store.insert(conn, rows[0].run_id, rows, org=unit.org) < len(rows):
         told = composition.id if len(rows) == 1 else "with one of these ids"
         raise Duplicate(f"there is a workflow {told} already", existing=composition.id)
-    ids: list[tuple[UUID, UUID]] = []
-    limits: list[tuple[str, Limit]] = []
-    for row, part_of in zip(rows, _compositions(composition), strict=True):
-        for part in part_of.numbered:
-            if isinstance(part, Part) and "id" in part.given:
-                ids.append((UUID(part.given["id"]), row.run_id))
-            if isinstance(part, Part) and part.limit is not None:
-                limits.append((f"{unit.org}/{part.limit.key}", part.limit))
-    if ids and len(free := await store.reserve(conn, ids)) < len(ids):
-        taken = next((id_ for id_, _ in ids if id_ not in free), ids[0][0])
-        raise Duplicate(f"there is a job {taken} already", existing=taken)
-    if limits:
+    await _reserve_ids(conn, [(run, part) for run, _, part in members if "id" in part.given])
+    if limits := [(f"{unit.org}/{part.limit.key}", part.limit) for _, _, part in members if part.limit is not None]:
         await claims.keep_rates(conn, limits)
+    return replaces
+
+
+async def _reserve_ids(conn: Connection, members: Sequence[tuple[UUID, Part]]) -> None:
+    """Take the ids that clients gave to jobs, or raise with the one that is taken, as its client wrote it."""
+    ids = {UUID(part.given["id"]): run for run, part in members}
+    free = await store.reserve(conn, list(ids.items())) if ids else set()
+    seen: set[UUID] = set()
+    for _, part in members:
+        id_ = UUID(part.given["id"])
+        if id_ not in free or id_ in seen:
+            name = (part.given.get("envelope") or {}).get("alias", str(id_))
+            raise Duplicate(f"there is a job {name} already", existing=id_)
+        seen.add(id_)
 
 
 def _compositions(composition: Composition) -> Iterator[Composition]:
@@ -269,28 +231,3 @@ def _compositions(composition: Composition) -> Iterator[Composition]:
     yield composition
     for _, part in composition.below():
         yield from _compositions(part)
-
-
-def _counts(tree: Mapping[UUID, Node], known: Mapping[int, Workflow], run: UUID) -> Counts:
-    jobs, completed, failed = tree[run].jobs, 0, 0
-    for node in subtree(tree, run):
-        workflow, letters = known[node.version_id], letters_of(node, known[node.version_id])
-        steps = (
-            set(range(len(letters)))
-            - set(callbacks_of(workflow).values())
-            - {other.parent_step for other in tree.values() if other.parent_id == node.run_id}
-        )
-        for n in steps:
-            if (fan := node.fans.get(str(n))) is not None:
-                count, _, succeeded, bad, cancelled, _ = fan
-                jobs, completed, failed = jobs + count - 1, completed + succeeded, failed + bad + cancelled
-            elif letters[n] == Letter.SUCCEEDED:
-                completed += 1
-            elif letters[n] in BAD and not (letters[n] == Letter.CANCELLED and node.state in STOPPED):
-                failed += 1
-    return Counts(jobs, completed, failed)
-
-
-def _is_stopped(node: Node, job: PartJob) -> bool:
-    """It did not fail: its run was stopped."""
-    return job.status == "cancelled" and node.state in STOPPED

@@ -98,6 +98,8 @@ async def _meet(conn: Connection, unit: Unit, specs: Sequence[JobSpec]) -> tuple
         kept = there.get(f"{unit.org}/{spec.unique.key}") if spec.unique else None
         if kept is None or spec.unique is None:
             continue
+        if kept.id is None:  # there is no job yet to answer with, or to cancel
+            raise Duplicate(f"a step of workflow {kept.workflow} that waits has the same unique key", existing=None)
         match spec.unique.on_conflict:
             case OnConflict.IGNORE:
                 existing[n] = kept.id

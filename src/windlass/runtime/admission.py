@@ -6,7 +6,7 @@ depth of a queue is counted now and then and carried on in between; nobody is re
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from windlass.core.submission import JobSpec
@@ -76,12 +76,13 @@ class Admission:
         found = [(n, await schemas.misfit(spec)) for n, spec in enumerate(specs)]
         return [(n, misfit) for n, misfit in found if misfit is not None]
 
-    async def make_room(self, specs: Sequence[JobSpec]) -> Pressure | None:
-        """How full the fullest of their queues will be; None: none has a bound. Raises if one of them is full."""
+    async def make_room(self, queues: Iterable[str]) -> Pressure | None:
+        """Count a job for each of these queues and return how full the fullest will be; None: none has a bound.
+        Raises if one of them is full."""
         bounds = (await self._current()).bounds
         if not bounds:
             return None
-        wanted = Counter(spec.queue for spec in specs if spec.queue in bounds)
+        wanted = Counter(queue for queue in queues if queue in bounds)
         found: list[Pressure] = []
         try:
             for queue, count in wanted.items():

@@ -36,12 +36,12 @@ class ToldJob:
 
 
 class Kept(NamedTuple):
-    """A job that has a unique key."""
+    """Who has a unique key: a job, or a step of a workflow (as its client knows that) which waits for its turn."""
 
-    id: UUID
+    id: UUID | None
     status: str
-    run_at: datetime
-    queue: str
+    run_at: datetime | None
+    workflow: str | None
 
 
 async def fetch(

@@ -30,6 +30,14 @@ class NewComposition(NamedTuple):
     retry_of: UUID | None
 
 
+class ReservedKey(NamedTuple):
+    """The unique key of the job of a step, with the org in front of it."""
+
+    key: str
+    run_id: UUID
+    step: int
+
+
 class NewPart(NamedTuple):
     """Instances `first` to `first + many - 1` of a step of a composition."""
 
@@ -57,7 +65,7 @@ class Node(NamedTuple):
     version_id: int
     jobs: int
     labels: list[str | None] | None
-    retry_of: UUID | None
+    retry_of: str | None  # as its client knows that one
     created_at: datetime
     started_at: datetime | None
     state: str | None
@@ -81,10 +89,26 @@ class PartJob(NamedTuple):
     updated_at: datetime
     shown: str  # the id its client knows it by
     started_at: datetime | None
+    is_cut: bool  # it has a result, which was too large to be read with the others
 
     @property
     def value(self) -> Any:
         return decode(self.result)
+
+
+class Listed(NamedTuple):
+    """An outermost composition, in a list."""
+
+    run_id: UUID
+    kind: str
+    name: str
+    alias: str | None
+    jobs: int
+    retry_of: str | None
+    created_at: datetime
+    started_at: datetime | None
+    state: str
+    finished_at: datetime | None
 
 
 class Around(NamedTuple):
@@ -142,6 +166,15 @@ async def reserve(conn: Connection, rows: Sequence[tuple[UUID, UUID]]) -> set[UU
     return {row[0] for row in await conn.fetch(_SQL["reserve"], *map(list, zip(*rows, strict=True)))}
 
 
+async def reserve_keys(conn: Connection, rows: Sequence[ReservedKey]) -> None:
+    await conn.execute(_SQL["reserve_keys"], *map(list, zip(*rows, strict=True)))
+
+
+async def keys(conn: Connection, steps: Sequence[tuple[UUID, UUID, int]]) -> list[ReservedKey]:
+    """(old run, new run, step)"""
+    return list(map(ReservedKey._make, await conn.fetch(_SQL["keys"], *map(list, zip(*steps, strict=True)))))
+
+
 async def enqueue(conn: Connection, rows: Sequence[NewPart], ids: Sequence[UUID], *, actor: str) -> None:
     await conn.execute(_SQL["enqueue"], list(ids), *map(list, zip(*rows, strict=True)), actor)
 
@@ -160,9 +193,15 @@ async def tree(conn: Connection, root: UUID) -> dict[UUID, Node]:
     }
 
 
-async def jobs(conn: Connection, run: UUID, inside: Sequence[UUID]) -> list[PartJob]:
-    rows = await conn.fetch(_SQL["jobs"], run, list(inside))
+async def jobs(conn: Connection, run: UUID, inside: Sequence[UUID], *, most: int, bytes_: int) -> list[PartJob]:
+    """The jobs of a run; of those inside it up to `most`, with results of up to `bytes_` together."""
+    rows = await conn.fetch(_SQL["jobs"], run, list(inside), most, bytes_)
     return [PartJob._make(row)._replace(error=decode(row["error"])) for row in rows]
+
+
+async def list_(conn: Connection, *, org: str, name: str | None, limit: int, offset: int) -> tuple[list[Listed], int]:
+    rows = await conn.fetch(_SQL["list"], org, name, limit, offset)
+    return [Listed._make(row[1:]) for row in rows if row["run_id"] is not None], rows[0]["total"]
 
 
 async def start(conn: Connection, runs: Sequence[UUID], *, actor: str) -> None:

@@ -66,6 +66,8 @@ table windlass.composition with (fillfactor=70)
   constraint composition_kind_check CHECK ((kind = ANY (ARRAY['chain'::text, 'group'::text, 'batch'::text, 'dag'::text])))
   constraint composition_pkey PRIMARY KEY (run_id)
   CREATE UNIQUE INDEX composition_alias ON windlass.composition USING btree (org, alias) WHERE (alias IS NOT NULL)
+  CREATE INDEX composition_latest ON windlass.composition USING btree (org, created_at DESC, run_id DESC) WHERE (parent_id IS NULL)
+  CREATE INDEX composition_name ON windlass.composition USING btree (org, name, created_at DESC, run_id DESC) WHERE (parent_id IS NULL)
   CREATE UNIQUE INDEX composition_pkey ON windlass.composition USING btree (run_id)
   CREATE UNIQUE INDEX composition_place ON windlass.composition USING btree (parent_id, parent_step) WHERE (parent_id IS NOT NULL)
   CREATE INDEX composition_root ON windlass.composition USING btree (root_id)
@@ -250,6 +252,14 @@ table windlass.reserved_id
   constraint reserved_id_pkey PRIMARY KEY (id)
   CREATE UNIQUE INDEX reserved_id_pkey ON windlass.reserved_id USING btree (id)
   CREATE INDEX reserved_id_run ON windlass.reserved_id USING btree (run_id)
+
+table windlass.reserved_key
+  key text not null
+  run_id uuid not null
+  step integer not null
+  constraint reserved_key_pkey PRIMARY KEY (run_id, step)
+  CREATE INDEX reserved_key_key ON windlass.reserved_key USING btree (key)
+  CREATE UNIQUE INDEX reserved_key_pkey ON windlass.reserved_key USING btree (run_id, step)
 
 table windlass.run with (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0.05)
   id uuid not null

@@ -136,17 +136,29 @@ select windlass.now()
 select pg_advisory_xact_lock(hashtextextended(key, 0)) from unnest($1::text[]) as key
 
 -- name: find_unique
--- The latest job of each unique key that counts as being there; `core.unique.STANDINGS` has the words.
-select u.key, j.id, j.status, j.run_at, j.queue
+-- The latest job of each unique key that counts as being there; `core.unique.STANDINGS` has the words. If there is none, a step
+-- of a composition that has the key and waits for its turn: it has no job yet.
+select u.key, j.id, j.status, j.run_at, j.workflow
   from unnest($1::text[], $2::jsonb[], $3::interval[]) as u(key, standings, period)
  cross join lateral (
-   select id, status, run_at, queue from workflow.workflow_run
+   (select id, status, run_at, null as workflow from workflow.workflow_run
     where unique_key is not null and unique_key = u.key and deleted_at is null
       and u.standings ? case when status <> 'pending' then status when run_at = 'infinity' then 'held'
                              when run_at <= windlass.now() then 'due' when attempt + lost > 0 then 'again' else 'waiting' end
       and (u.period is null or created_at > windlass.now() - u.period)
       and (expires_at is null or expires_at > windlass.now() or status <> 'pending')
-    order by seq desc limit 1) as j
+    order by seq desc limit 1)
+   union all
+   (select null, 'waiting', null, coalesce(c.alias, c.run_id::text)
+      from windlass.reserved_key k
+      join windlass.composition c on c.run_id = k.run_id
+      join windlass.run root on root.id = c.root_id
+      left join windlass.run r on r.id = k.run_id
+     where k.key = u.key and u.standings ? 'waiting' and root.state in ('pending', 'running')
+       and (r.id is null or (r.state in ('pending', 'running') and substr(r.steps, k.step + 1, 1) = '.'))
+       and (u.period is null or c.created_at > windlass.now() - u.period)
+     limit 1)
+   limit 1) as j
 
 -- name: keep_rates
 -- Limits as they were said last; what is left of them stays.

@@ -27,6 +27,15 @@ select id, run_id from unnest($1::uuid[], $2::uuid[]) as a(id, run_id)
  where (select j.id from workflow.workflow_run j where j.id = a.id) is null order by id
 on conflict do nothing returning id
 
+-- name: reserve_keys
+-- Unique keys of the jobs of compositions, from the beginning: their jobs may begin much later.
+insert into windlass.reserved_key (key, run_id, step) select * from unnest($1::text[], $2::uuid[], $3::int[])
+
+-- name: keys
+-- The unique keys of these steps, for the compositions that do them again.
+select k.key, m.new_id, k.step from unnest($1::uuid[], $2::uuid[], $3::int[]) as m(old_id, new_id, step)
+  join windlass.reserved_key k on k.run_id = m.old_id and k.step = m.step order by k.key
+
 -- name: enqueue
 -- Make jobs of steps of compositions: what each is like is told by its part of the run's input. The input of a run is read once,
 -- however many parts are wanted: hence the arrays, and no join of many with many. An id that is taken is not given twice; that is asked by a plain subquery, because an
@@ -53,15 +62,17 @@ born as (
                 select value from windlass.item i where i.run_id = run.run_id and i.step = a.step and i.item = n)) end,
          a.queue, coalesce(p.priority, 100), coalesce(p.max_attempts, 3), make_interval(secs => p.timeout), p.retry,
          case when p.tags is null then null else array(select jsonb_array_elements_text(p.tags)) end,
-         p.meta, p.envelope, p.expires_at, p.unique_key, make_interval(secs => p.visibility), p.rate_key,
+         p.meta, p.envelope, coalesce(p.expires_at, (select windlass.now()) + make_interval(secs => p.lifetime)), p.unique_key, make_interval(secs => p.visibility), p.rate_key,
          a.org, run.run_id, a.version_id, a.step, n, a.items, a.round, false,
-         coalesce(p.run_at, (select windlass.now())), (select windlass.now()), (select windlass.now())
+         coalesce(p.run_at, (select windlass.now()) + make_interval(secs => coalesce(p.delay, 0))),
+         (select windlass.now()), (select windlass.now())
     from run
    cross join lateral unnest(run.ids, run.orgs, run.versions, run.steps, run.rounds, run.firsts, run.counts, run.types, run.queues, run.many)
          with ordinality as a(id, org, version_id, step, round, first, count, type, queue, items, place)
    cross join lateral jsonb_to_record(run.parts -> a.step) as p(
      id uuid, payload jsonb, priority int, max_attempts int, timeout double precision, retry jsonb, tags jsonb, meta jsonb,
-     envelope jsonb, expires_at timestamptz, unique_key text, visibility double precision, rate_key text, run_at timestamptz)
+     envelope jsonb, expires_at timestamptz, unique_key text, visibility double precision, rate_key text, run_at timestamptz,
+     delay double precision, lifetime double precision)
    cross join lateral generate_series(a.first, a.first + a.count - 1) as n
    order by run.run_id, a.place, n
   on conflict (run_id, step, item) where run_id is not null do update
@@ -96,22 +107,52 @@ select run_id, root_id from windlass.composition where org = $1 and (run_id = $2
 
 -- name: tree
 -- A composition with all that are inside its outermost one, and how their runs stand; those not begun have none.
-select c.run_id, c.parent_id, c.parent_step, c.kind, c.name, c.alias, c.version_id, c.jobs, c.labels, c.retry_of, c.created_at,
-       c.started_at, r.state, r.steps, r.fans, r.finished_at, c.steps as brought
-  from windlass.composition c left join windlass.run r on r.id = c.run_id where c.root_id = $1
+select c.run_id, c.parent_id, c.parent_step, c.kind, c.name, c.alias, c.version_id, c.jobs, c.labels,
+       coalesce(before.alias, c.retry_of::text) as retry_of, c.created_at, c.started_at, r.state, r.steps, r.fans,
+       r.finished_at, c.steps as brought
+  from windlass.composition c
+  left join windlass.run r on r.id = c.run_id
+  left join windlass.composition before on before.run_id = c.retry_of
+ where c.root_id = $1
+
+-- name: list
+-- The outermost compositions, the latest first, and how many there are (counted up to 10,000). The count comes first and
+-- always has a row: a page beyond the end knows it, too.
+select counted.total, page.*
+  from (select count(*) as total from (
+          select from windlass.composition
+           where org = $1 and parent_id is null and ($2::text is null or name = $2) limit 10000) as few) as counted
+  left join lateral (
+    select c.run_id, c.kind, c.name, c.alias, c.jobs, coalesce(before.alias, c.retry_of::text) as retry_of, c.created_at,
+           c.started_at, r.state, r.finished_at
+      from windlass.composition c
+      join windlass.run r on r.id = c.run_id
+      left join windlass.composition before on before.run_id = c.retry_of
+     where c.org = $1 and c.parent_id is null and ($2::text is null or c.name = $2)
+     order by c.created_at desc, c.run_id desc limit $3 offset $4) as page on true
 
 -- name: jobs
--- The jobs of run $1 (of a step with many only the first), and those of runs $2 that ended badly.
-select j.id, j.run_id, j.step, j.item, j.status, j.result, j.last_error, j.errors -> -1 as error, j.attempt + j.lost as attempts,
+-- The jobs of run $1 (of a step with many the first, and those that ended badly), and of the runs $2 inside it up to $3, those
+-- that ended badly first. Results of those inside are read as long as they have no more than $4 bytes together.
+with own as (
+  select j.id, j.run_id, j.step, j.item, j.status, j.result, false as is_cut from workflow.workflow_run j
+   where j.run_id = $1 and (j.item = 0 or j.status in ('failed', 'cancelled'))),
+few as materialized (
+  select j.id, j.run_id, j.step, j.item, j.status, j.result from workflow.workflow_run j
+   where j.run_id = any($2) and (j.item = 0 or j.status in ('failed', 'cancelled'))
+   order by j.status in ('failed', 'cancelled') desc, j.run_id, j.step, j.item limit $3),
+inside as (
+  select *, sum(coalesce(pg_column_size(result), 0)) over (order by run_id, step, item) > $4 as is_full from few),
+every as (
+  select * from own
+  union all
+  select id, run_id, step, item, status, case when not is_full then result end, is_full and result is not null from inside)
+select j.id, j.run_id, j.step, j.item, j.status, every.result, j.last_error, j.errors -> -1 as error, j.attempt + j.lost as attempts,
        j.created_at, j.updated_at, coalesce(j.envelope ->> 'alias', j.id::text) as shown,
-       (select max(e.created_at) from workflow.workflow_event e where e.workflow_id = j.id and e.event_type = 'leased') as started_at
-  from workflow.workflow_run j where j.run_id = $1 and j.item = 0
-union all
-select j.id, j.run_id, j.step, j.item, j.status, null, j.last_error, j.errors -> -1, j.attempt + j.lost, j.created_at, j.updated_at,
-       coalesce(j.envelope ->> 'alias', j.id::text), null
-  from workflow.workflow_run j
- where j.run_id = any($2) and j.status in ('failed', 'cancelled') and not (j.run_id = $1 and j.item = 0)
- order by 3, 4
+       (select max(e.created_at) from workflow.workflow_event e where e.workflow_id = j.id and e.event_type = 'leased') as started_at,
+       every.is_cut
+  from every join workflow.workflow_run j on j.id = every.id
+ order by j.run_id, j.step, j.item
 
 -- name: start
 -- The first job of these compositions, or of one inside them, was handed out: they have started. Said once.

@@ -223,8 +223,8 @@ logged as (
 select id from ended
 
 -- name: reopen
--- Start a finished job over: attempts are counted afresh, the trail goes on. A run's jobs are started over by the run, but those
--- of compositions, which never go on once they ended: what becomes of such a job changes nothing for them.
+-- Start a finished job over: attempts are counted afresh, the trail goes on. Not a run's job: its result and its error are
+-- part of the record of the run, which starts it over itself.
 -- moves: failed -> pending; cancelled -> pending
 with again as (
   update workflow.workflow_run j
@@ -233,8 +233,7 @@ with again as (
          updated_at = windlass.now()
    where j.id = any(array(
            select id from workflow.workflow_run
-            where id = any($1) and org = $2 and status in ('failed', 'cancelled') and deleted_at is null
-              and (run_id is null or exists (select from windlass.composition c where c.run_id = workflow_run.run_id))
+            where id = any($1) and org = $2 and status in ('failed', 'cancelled') and deleted_at is null and run_id is null
             order by id for update))
      and j.status in ('failed', 'cancelled')
   returning j.id, j.queue, j.epoch),

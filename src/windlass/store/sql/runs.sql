@@ -353,6 +353,7 @@ saved as (delete from windlass.checkpoint where job_id = any(array(select id fro
 said as (delete from windlass.progress where job_id = any(array(select id from jobs))),
 parts as (delete from windlass.composition where root_id = any(array(select id from gone)) returning run_id),
 names as (delete from windlass.reserved_id where run_id = any(array(select run_id from parts))),
+keys as (delete from windlass.reserved_key where run_id = any(array(select run_id from parts))),
 items as (delete from windlass.item where run_id = any(array(select id from gone))),
 news as (delete from windlass.notice where run_id = any(array(select id from gone))),
 hooks as (delete from windlass.hook where run_id = any(array(select id from gone))),

@@ -37,6 +37,7 @@ async def get(request: Request) -> Response:
 
 async def retry(request: Request) -> Response:
     unit, id_ = await given.unit(request), given.job_id(request)
+    await face.check_alone(unit, id_)
     await jobs.reopen(unit, id_)
     told = await claims.told(unit, id_)
     return answer(request, {"job": envelope.shown(told.job, told.now, told=told)})

@@ -34,12 +34,18 @@ async def admit(request: Request, specs: Sequence[JobSpec]) -> Admitted:
     admission = (await given.desk(request)).admission
     misfits = await admission.misfits(specs)
     _refuse_misfits(specs, dict(misfits), await admission.schemas())
+    headers = await make_room(request, [spec.queue for spec in specs])
+    warnings = [f"{misfit.schema}: {path}: {told}" for _, misfit in misfits for path, told in misfit.problems]
+    return Admitted(specs, headers, warnings)
+
+
+async def make_room(request: Request, queues: Sequence[str]) -> Mapping[str, str]:
+    """Count a job for each of these queues and return the headers that tell how full they are; refuse if one is."""
     try:
-        pressure = await admission.make_room(specs)
+        pressure = await (await given.desk(request)).admission.make_room(queues)
     except QueueFull as full:
         raise _full(full.pressure, str(full)) from None
-    warnings = [f"{misfit.schema}: {path}: {told}" for _, misfit in misfits for path, told in misfit.problems]
-    return Admitted(specs, _told(pressure) if pressure else {}, warnings)
+    return _told(pressure) if pressure else {}
 
 
 def _refuse_misfits(specs: Sequence[JobSpec], misfits: Mapping[int, Misfit], schemas: Schemas) -> None:

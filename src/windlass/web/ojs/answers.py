@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -26,5 +27,5 @@ def answer(request: Request, body: Any, *, status: int = 200, headers: Mapping[s
 
 
 def created(kind: str, id_: object) -> dict[str, str]:
-    """Where what was made can be found."""
-    return {"location": f"{PREFIX}/{kind}/{id_}"}
+    """Where what was made can be found. A header holds ASCII only, and an id may have anything but a slash."""
+    return {"location": f"{PREFIX}/{kind}/{quote(str(id_), safe='')}"}

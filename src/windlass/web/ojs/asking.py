@@ -2,13 +2,15 @@
 
 import re
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from windlass.core.job import DEFAULT_QUEUE
 from windlass.core.payload import OWN_QUEUE
 from windlass.core.submission import JobSpec
+from windlass.core.template import Template
 from windlass.errors import Invalid
 from windlass.web.ojs import policy, times
 from windlass.web.ojs.answers import instant
@@ -29,6 +31,7 @@ SYSTEM = frozenset({
 KNOWN = SYSTEM | {"id", "type", "args", "meta", "schema", "options", "queue", "priority", "scheduled_at", "expires_at",
                   "timeout_ms", "tags", "retry", "unique"}  # fmt: skip
 # Top-level spellings of options, which some clients use.
+SAME = (("scheduled_at", "delay_until"), ("retry", "retry_policy"))
 ALSO_OPTIONS = ("queue", "priority", "scheduled_at", "expires_at", "timeout_ms", "tags", "retry", "unique")
 
 
@@ -70,6 +73,26 @@ def read_job(body: Any, now: datetime) -> JobSpec:
     )
 
 
+def read_later(body: Any) -> Template:
+    """Read a job that is enqueued later (by a tick, or when its turn in a workflow comes): relative times count from
+    then."""
+    now = datetime.now(UTC)  # it cancels out of what is relative
+    spec = read_job(body, now)
+    options = _options(body)
+    delay = spec.run_at - now if spec.run_at and times.is_relative(options.get(_when(options) or "")) else None
+    lifetime = spec.expires_at - now if spec.expires_at and times.is_relative(options["expires_at"]) else None
+    dropped = {name for name, span in (("scheduled_at", delay), ("expires_at", lifetime)) if span is not None}
+    kept = {name: value for name, value in (spec.envelope or {}).items() if name not in dropped}
+    spec = replace(
+        spec,
+        run_at=spec.run_at if delay is None else None,
+        delay=delay,
+        expires_at=spec.expires_at if lifetime is None else None,
+        envelope=kept or None,
+    )
+    return Template(spec, lifetime)
+
+
 def job_type(value: Any, *, field: str = "type") -> str:
     if not isinstance(value, str) or len(value) > MAX_TYPE or not _type(value):
         raise Invalid(f"{field} must be lower-case words with dots, for example email.send", field=field)
@@ -91,7 +114,15 @@ def _options(body: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise Invalid("options must be an object", field="options")
     outside = {name: body[name] for name in ALSO_OPTIONS if body.get(name) is not None}
-    return {name: value for name, value in {**outside, **given}.items() if value is not None}
+    found = {name: value for name, value in {**outside, **given}.items() if value is not None}
+    for name, value in outside.items():
+        if found[name] != value:
+            raise Invalid(f"{name} and options.{name} differ: send one of them", field=name)
+    for name, other in SAME:
+        if name in found and other in found and found[name] != found[other]:
+            told = f"options.{name} and options.{other} mean the same and differ: send one of them"
+            raise Invalid(told, field=f"options.{other}")
+    return found
 
 
 def _id(body: Mapping[str, Any]) -> UUID | None:
@@ -125,11 +156,15 @@ def _priority(value: Any) -> int:
 
 
 def _instants(options: Mapping[str, Any], now: datetime) -> tuple[datetime | None, datetime | None]:
-    when = next((name for name in ("scheduled_at", "delay_until") if options.get(name) is not None), None)
+    when = _when(options)
     run_at = times.instant(options[when], field=f"options.{when}", now=now) if when else None
     until = options.get("expires_at")
     expires_at = times.instant(until, field="options.expires_at", now=now) if until is not None else None
     return run_at, expires_at
+
+
+def _when(options: Mapping[str, Any]) -> str | None:
+    return next((name for name in ("scheduled_at", "delay_until") if options.get(name) is not None), None)
 
 
 def _milliseconds(options: Mapping[str, Any], name: str) -> timedelta | None:

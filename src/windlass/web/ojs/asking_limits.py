@@ -11,6 +11,7 @@ from windlass.web.ojs import times
 from windlass.web.ojs.words import STANDINGS
 
 MAX_KEY = 255
+UNIQUE = ("keys", "key", "args_keys", "meta_keys", "period", "states", "on_conflict")
 KEYS = frozenset({"type", "queue", "args", "meta"})
 SPELLINGS: Mapping[str, OnConflict] = {**{one.value: one for one in OnConflict}, "use_existing": OnConflict.IGNORE}
 
@@ -21,6 +22,9 @@ def unique(given: Any, *, type_: str, queue: str, args: list[Any], meta: Mapping
     field = "options.unique"
     if not isinstance(given, dict):
         raise Invalid(f"{field} must be an object", field=field)
+    if unknown := given.keys() - UNIQUE:
+        name = min(unknown)
+        raise Invalid(f"{field}.{name} is not known: there are {', '.join(UNIQUE)}", field=f"{field}.{name}")
     keys = given.get("keys", given.get("key")) or ["type"]
     if not isinstance(keys, list) or not all(isinstance(key, str) and key in KEYS for key in keys):
         raise Invalid(f"{field}.keys must be a list of {', '.join(sorted(KEYS))}", field=f"{field}.keys")

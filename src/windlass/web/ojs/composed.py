@@ -8,7 +8,8 @@ from windlass.core.run import Letter
 from windlass.core.step import ChildAction, JobAction
 from windlass.core.workflow import Primitive
 from windlass.engine.claims import Job
-from windlass.engine.compositions import Node, PartJob, View
+from windlass.engine.composition_views import Listed, PartJob, View
+from windlass.engine.compositions import Node
 from windlass.engine.parent_results import Place, Standing
 from windlass.web.ojs import envelope
 from windlass.web.ojs.answers import instant
@@ -23,7 +24,6 @@ STATES: Mapping[str | None, str] = {
     "timeout": "failed",  # its time was over
 }
 TERMINAL = frozenset({"completed", "failed", "cancelled"})
-STOPPED = frozenset({"cancelled", "timeout"})
 STEP_STATES: Mapping[str, str] = {
     Letter.WAITING: "waiting",
     Letter.SUCCEEDED: "completed",
@@ -33,8 +33,8 @@ STEP_STATES: Mapping[str, str] = {
 }
 
 
-def id_of(node: Node) -> str:
-    """As its client knows it."""
+def id_of(node: Node | Listed) -> str:
+    """Return the id that its client knows it by."""
     return node.alias or str(node.run_id)
 
 
@@ -45,7 +45,7 @@ def shown(view: View) -> dict[str, Any]:
     parts = [_part(view, n) for n in range(count)]
     done = sum(part["state"] == "completed" for part in parts)
     state = STATES[node.state]
-    times = _times(view, state)
+    times = _times(node, state)
     found: dict[str, Any] = {"id": id_of(node), "type": kind.value, "name": node.name, "state": state} | times
     if kind in (Primitive.CHAIN, Primitive.DAG):
         found |= {"steps_total": count, "steps_completed": done}
@@ -54,13 +54,23 @@ def shown(view: View) -> dict[str, Any]:
     found["steps"] = parts
     if callbacks:
         found["callbacks"] = {word: _callback(view, n) for word, n in callbacks.items()}
-    if node.parent_id is not None:
-        found["parent_workflow_id"] = str(node.parent_id)
+    if view.around is not None:
+        found["parent_workflow_id"] = id_of(view.around)
     if node.retry_of is not None:
-        found["retry_of"] = str(node.retry_of)
+        found["retry_of"] = node.retry_of
     counts = view.counts
     numbers = {"job_count": counts.jobs, "completed_count": counts.completed, "failed_count": counts.failed}
     return found | {"metadata": times | numbers | _errors(view, kind)}
+
+
+def listed(one: Listed) -> dict[str, Any]:
+    """Return a workflow as it stands in a list: without its steps and jobs."""
+    state = STATES[one.state]
+    times = _times(one, state)
+    found: dict[str, Any] = {"id": id_of(one), "type": one.kind, "name": one.name, "state": state} | times
+    if one.retry_of is not None:
+        found["retry_of"] = one.retry_of
+    return found | {"metadata": times | {"job_count": one.jobs}}
 
 
 def cancelled(view: View) -> dict[str, Any]:
@@ -76,12 +86,12 @@ def cancelled(view: View) -> dict[str, Any]:
 def step_state(view: View, n: int) -> str:
     letter = view.letters[n]
     if letter == Letter.ACTIVE:
-        if (inner := view.below.get(n)) is not None:
-            return "active" if inner.started_at is not None else "pending"
+        if (inner := view.inside.get(n)) is not None:
+            return "active" if inner.node.started_at is not None else "pending"
         job = view.jobs.get(n)
         return "active" if job is not None and job.status == "leased" else "pending"
     if letter == Letter.CANCELLED:
-        return "cancelled" if view.node.state in STOPPED else "failed"
+        return "cancelled" if view.is_stopped else "failed"
     if letter == Letter.SKIPPED and view.workflow.steps[n].condition is not None and view.node.kind != "batch":
         return "skipped"
     return STEP_STATES[letter]
@@ -118,12 +128,22 @@ def _part(view: View, n: int) -> dict[str, Any]:
         found |= {"type": step.action.type, "job_id": None, "depends_on": _needs(view, n)}
         return found | _of_job(view.jobs.get(n), found["state"])
     assert isinstance(step.action, ChildAction)
-    inner = view.below[n]
-    found |= {"type": inner.kind, "job_id": None, "workflow_id": id_of(inner), "depends_on": _needs(view, n)}
-    if inner.started_at is not None:
-        found["started_at"] = instant(inner.started_at)
-    if inner.finished_at is not None:
-        found["completed_at"] = instant(inner.finished_at)
+    return found | {"job_id": None, "depends_on": _needs(view, n)} | _inside(view.inside[n], found["state"])
+
+
+def _inside(view: View, state: str) -> dict[str, Any]:
+    """Return what the step of a workflow shows of the workflow inside it: all its steps, and why it failed."""
+    node, callbacks = view.node, callbacks_of(view.workflow)
+    steps = [_part(view, n) for n in range(len(view.workflow.steps) - len(callbacks))]
+    found: dict[str, Any] = {"type": node.kind, "workflow_id": id_of(node), "name": node.name, "steps": steps}
+    if callbacks:
+        found["callbacks"] = {word: _callback(view, n) for word, n in callbacks.items()}
+    if node.started_at is not None:
+        found["started_at"] = instant(node.started_at)
+    if node.finished_at is not None:
+        found["completed_at"] = instant(node.finished_at)
+    if state == "failed" and (bad := view.bad):
+        found["error"] = _error(bad[0])
     return found
 
 
@@ -143,7 +163,9 @@ def _of_job(job: PartJob | None, state: str) -> dict[str, Any]:
         found["started_at"] = instant(job.started_at)
     if state in ("completed", "failed") and job.status in ("succeeded", "failed", "cancelled"):
         found["completed_at"] = instant(job.updated_at)
-    if job.status == "succeeded":
+    if job.is_cut:
+        found["result_omitted"] = True
+    elif job.status == "succeeded":
         found["result"] = job.value
     elif job.error is not None:
         found["error"] = envelope.error(job.error)
@@ -161,8 +183,7 @@ def _label(view: View, n: int) -> str:
     return (labels[n] if n < len(labels) else None) or f"step-{n}"
 
 
-def _times(view: View, state: str) -> dict[str, str]:
-    node = view.node
+def _times(node: Node | Listed, state: str) -> dict[str, str]:
     found = {"created_at": instant(node.created_at)}
     if node.started_at is not None:
         found["started_at"] = instant(node.started_at)

@@ -1,6 +1,6 @@
-"""Workflows as they are asked for: every dialect becomes a composition. All mistakes are told, each with its path."""
+"""Reads requests for workflows: every dialect becomes a composition. All mistakes are told, each with its path."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,10 +11,14 @@ from windlass.core.primitives import CALLBACKS, MAX_LEVELS, MAX_PARTS, Compositi
 from windlass.core.workflow import Primitive
 from windlass.engine import compositions
 from windlass.errors import InvalidWorkflow
-from windlass.web.ojs import asking
-from windlass.web.ojs.composing_items import Items
+from windlass.web.ojs.composing_items import OUR_WORDS, Items
 
 CONTAINERS: Mapping[str, str] = {"chain": "steps", "group": "jobs", "batch": "jobs", "dag": "steps"}
+# Keys of an answer that a client may send back: the server sets them, and they are not looked at.
+SYSTEM = frozenset({"specversion", "state", "metadata", "created_at", "started_at", "completed_at", "cancelled_at"})
+KEYS = SYSTEM | {"type", "id", "name", "steps", "jobs", "callbacks"}
+TOP_KEYS = KEYS | {"timeout_ms"}
+LISTED_KEYS = SYSTEM | {"id", "name", "steps", "options", "timeout_ms"}
 CALLBACK_LABELS = {word.replace("_", "-"): word for word in CALLBACKS} | {word: word for word in CALLBACKS}
 
 
@@ -22,7 +26,12 @@ class Reader(Items):
     """Reads one request."""
 
     def read(self, body: Mapping[str, Any]) -> Composition:
-        found = self._typed(body, "$") if "type" in body else self._listed(body)
+        if "type" in body:
+            self._check_keys(body, TOP_KEYS, "$")
+            found = self._typed(body, "$")
+        else:
+            self._check_keys(body, LISTED_KEYS, "$")
+            found = self._listed(body)
         found = replace(found, timeout=self._timeout(body))
         if self.mistakes:
             raise InvalidWorkflow(self.mistakes)
@@ -42,10 +51,12 @@ class Reader(Items):
             return Composition(kind=Primitive.GROUP, parts=())
         container = CONTAINERS[kind]
         items = self._items(body, kind, path)
+        if kind != "batch":
+            self._none_of(body, ["callbacks"], path, f"a {kind} has no callbacks: a batch has")
         parts = tuple(self._item(item, f"{path}.{container}[{n}]", kind) for n, item in enumerate(items))
         return Composition(
             kind=Primitive(kind),
-            parts=self._named(parts, f"{path}.{container}") if kind == "dag" else parts,
+            parts=self._named(dict(enumerate(parts)), f"{path}.{container}") if kind == "dag" else parts,
             callbacks=self._callbacks(body, path) if kind == "batch" else {},
             name=self._name(body, path),
             id=self._id(body, path),
@@ -57,7 +68,9 @@ class Reader(Items):
         items = body.get(container)
         if items is None and other in body:
             self._wrong(f"{path}.{container}", f"a {kind} has `{container}`, not `{other}`")
-        elif not isinstance(items, list):
+            return ()
+        self._none_of(body, [other], path, f"a {kind} has `{container}`, not `{other}`")
+        if not isinstance(items, list):
             self._wrong(f"{path}.{container}", f"{container} must be an array of jobs")
         elif not items:
             self._wrong(f"{path}.{container}", f"{container} array must contain at least one element")
@@ -71,20 +84,23 @@ class Reader(Items):
         if not isinstance(item, dict):
             self._wrong(path, "it must be an object: a job, or a workflow inside this one")
             return Part(type="?")
+        if kind != "dag":
+            told = f"a {kind} has no dependencies: leave `type` out of the workflow, or make it a dag"
+            self._none_of(item, ["depends_on"], path, told)
         for word in ("if", "map") if kind in ("group", "batch") else ():
             if word in item:
                 self._wrong(f"{path}.{word}", f"`{word}` asks for what came before: in a {kind} nothing does")
         if _is_workflow(item):
-            if "map" in item:
-                self._wrong(f"{path}.map", "only a job can be made for each item of a list")
+            self._none_of(item, ["map"], path, "only a job can be made for each item of a list")
+            self._check_keys(item, KEYS | {"depends_on", "if", "map"}, path)
             inner = self._typed(item, path)
             needs, condition = self._needs(item, path), self._condition(item, path)
             return replace(inner, label=inner.id, needs=needs, condition=condition)
-        label = self._id(item, path)
         if kind == "dag":  # there an id is what others depend on
-            return replace(self._job({**item, "id": None}, path), label=label)
+            return replace(self._job({**item, "id": None}, path), label=self._label(item, path))
+        label = self._id(item, path)
         if label is None or _is_own(label):
-            return replace(self._job(item, path), label=label)
+            return replace(self._job({**item, "id": label}, path), label=label)
         return replace(self._job({**item, "id": None}, path, alias=label), label=label)
 
     def _callbacks(self, body: Mapping[str, Any], path: str) -> dict[str, Part]:
@@ -102,6 +118,7 @@ class Reader(Items):
                 if not isinstance(item, dict) or _is_workflow(item):
                     self._wrong(where, "a callback must be a job")
                 else:
+                    self._none_of(item, OUR_WORDS, where, "a callback is called when all jobs have ended")
                     body = {name: value for name, value in item.items() if name != "id" or _is_own(value)}
                     found[word] = self._job(body, where)
         return found
@@ -117,7 +134,7 @@ class Reader(Items):
         if usual is not None and not isinstance(usual, dict):
             self._wrong("$.options", "options must be an object: what holds for every step that does not say otherwise")
             usual = None
-        parts: list[Part | Composition] = []
+        parts: dict[int, Part | Composition] = {}
         callbacks: dict[str, Part] = {}
         for n, item in enumerate(items):
             path = f"$.steps[{n}]"
@@ -125,33 +142,55 @@ class Reader(Items):
                 self._wrong(path, "it must be an object")
                 continue
             whole, word = _merged(item, usual or {})
-            if word is not None:
-                callbacks[word] = self._job({**whole, "id": None}, path)
+            if word is None:
+                parts[n] = self._item(whole, path, "dag")
             else:
-                parts.append(self._item(whole, path, "dag"))
-        found = self._named(tuple(parts), "$.steps")
+                self._callback_step(whole, word, path, callbacks)
+        found = self._named(parts, "$.steps")
         kind = Primitive.BATCH if callbacks else _kind(found)
+        if kind is Primitive.BATCH:
+            for n, part in parts.items():
+                told = "it has callbacks, so all its other steps begin at once: they cannot wait for each other"
+                self._none_of({"depends_on": part.needs or None}, ["depends_on"], f"$.steps[{n}]", told)
         if kind is not Primitive.DAG:
             found = tuple(replace(part, needs=()) for part in found)
         return Composition(
             kind=kind, parts=found, callbacks=callbacks, name=self._name(body, "$"), id=self._id(body, "$")
         )
 
-    def _named(self, parts: tuple[Part | Composition, ...], path: str) -> tuple[Part | Composition, ...]:
-        """Every step of a graph has a name of its own; those left out are counted."""
-        named = tuple(part if part.label else replace(part, label=f"step-{n}") for n, part in enumerate(parts))
+    def _callback_step(self, item: Mapping[str, Any], word: str, path: str, callbacks: dict[str, Part]) -> None:
+        """A callback among the steps; what it depends on is known: all jobs."""
+        if word not in CALLBACKS:
+            self._wrong(f"{path}.options.callback_type", f"it is none of {', '.join(CALLBACKS)}")
+        elif word in callbacks:
+            self._wrong(path, f"there is another callback {word}")
+        else:
+            self._none_of(item, ("if", "map"), path, "a callback is called when all jobs have ended")
+            callbacks[word] = self._job({**item, "id": None}, path)
+
+    def _named(self, parts: Mapping[int, Part | Composition], path: str) -> tuple[Part | Composition, ...]:
+        """Give every step of a graph a name of its own, those without one their number; `parts` are by their places."""
+        named = {
+            place: part if part.label else replace(part, label=f"step-{n}")
+            for n, (place, part) in enumerate(parts.items())
+        }
         seen: set[str] = set()
-        for n, part in enumerate(named):
+        for place, part in named.items():
             if part.label in seen:
-                self._wrong(f"{path}[{n}].id", f"there is another step {part.label!r}")
+                self._wrong(f"{path}[{place}].id", f"there is another step {part.label!r}")
             seen.add(str(part.label))
-        for n, part in enumerate(named):
+        for place, part in named.items():
             for need in part.needs:
                 if need not in seen:
-                    self._wrong(f"{path}[{n}].depends_on", f"there is no step {need!r}")
-        return named
+                    self._wrong(f"{path}[{place}].depends_on", f"there is no step {need!r}")
+        return tuple(named.values())
 
     # What only the whole can tell
+
+    def _check_keys(self, body: Mapping[str, Any], known: Collection[str], path: str) -> None:
+        for name in body:
+            if name not in known:
+                self._wrong(f"{path}.{name}", _unknown(name))
 
     def _check(self, found: Composition, path: str) -> None:
         """What only the whole can tell: circles, expressions, where a list comes from, and whether it fits."""
@@ -185,14 +224,16 @@ class Reader(Items):
                 self._wrong(f"{path}[{places[task]}].{word}" if task in places else path, message)
 
 
-def needs_clock(body: Mapping[str, Any]) -> bool:
-    """Does a job anywhere in it name a time from now?"""
-    if asking.needs_clock(body):
-        return True
-    calls = body.get("callbacks")
-    listed = [body.get("steps"), body.get("jobs"), [*calls.values()] if isinstance(calls, dict) else None]
-    items = [item for some in listed if isinstance(some, list) for item in some]
-    return any(isinstance(item, dict) and needs_clock(item) for item in items)
+def _unknown(name: str) -> str:
+    match name:
+        case "timeout_ms":
+            return "only the outermost workflow has a timeout"
+        case "jobs" | "callbacks":
+            return "a workflow without `type` has `steps` only; a callback is a step with options.callback_type"
+        case "options":
+            return "a workflow with `type` has no options: give them to its jobs"
+        case _:
+            return "a workflow has no such key"
 
 
 def _is_workflow(item: Mapping[str, Any]) -> bool:
@@ -212,7 +253,7 @@ def _merged(item: Mapping[str, Any], usual: Mapping[str, Any]) -> tuple[dict[str
     options = {**usual, **(own or {})}
     word = options.pop("callback_type", None) or CALLBACK_LABELS.get(str(item.get("id")))
     whole = {**item, "options": options} if options else {key: value for key, value in item.items() if key != "options"}
-    return whole, word if word in CALLBACKS else None
+    return whole, None if word is None else str(word)
 
 
 def _kind(parts: Sequence[Part | Composition]) -> Primitive:

@@ -2,8 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
 from starlette.requests import Request
@@ -12,7 +10,7 @@ from starlette.routing import Route
 
 from windlass.core.template import Template
 from windlass.core.workflow import Overlap
-from windlass.engine import claims, crons
+from windlass.engine import crons
 from windlass.engine.crons import CronRow
 from windlass.errors import Invalid
 from windlass.web.ojs import asking, bodies, given, times
@@ -27,6 +25,9 @@ OVERLAPS: Mapping[str, Overlap] = {
     "cancel_previous": Overlap.REPLACE,
     "enqueue": Overlap.BUFFER,
 }
+OWN_KEYS = ("name", "expression", "cron", "timezone", "overlap_policy", "job_template", "enabled")
+JOB_KEYS = ("type", "args", "meta", "options", "schema")
+SYSTEM = ("specversion", "status", "run_count", "next_run_at", "last_run_at", "created_at")  # an answer sent back
 WORDS = {overlap: word for word, overlap in OVERLAPS.items()}
 _name = re.compile(r"[a-z0-9][a-z0-9\-.]*").fullmatch
 # Each part begins with a sign that the part before cannot contain: there is one way to match, so it takes linear time.
@@ -35,6 +36,7 @@ _zone = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[/_+-][A-Za-z0-9]+)*").fullmatch
 
 async def put(request: Request) -> Response:
     body = await bodies.object_(request)
+    _check_keys(body)
     name, expression = body.get("name"), body.get("expression", body.get("cron"))
     if not isinstance(name, str) or len(name) > MAX_NAME or not _name(name):
         raise Invalid("name must be of a-z, 0-9, '-' and '.', and begin with a letter or digit", field="name")
@@ -47,7 +49,7 @@ async def put(request: Request) -> Response:
     if not isinstance(policy, str) or policy not in OVERLAPS:
         raise Invalid(f"overlap_policy must be one of {', '.join(OVERLAPS)}", field="overlap_policy")
     asked = _asked(body)
-    template = _template(asked, await claims.moment(await given.unit(request)))
+    template = _template(asked)
     row, is_new = await crons.put(
         await given.unit(request), name, expression=expression, timezone=zone, overlap=OVERLAPS[policy], asked=asked,
         template=template,
@@ -71,18 +73,34 @@ async def delete(request: Request) -> Response:
     return answer(request, {"cron": _shown(row), "deleted": True, "name": row.name})
 
 
+def _check_keys(body: Mapping[str, Any]) -> None:
+    """Refuse what would be dropped: keys that nobody knows, and a job that is written in two ways."""
+    if unknown := [name for name in body if name not in (*OWN_KEYS, *JOB_KEYS, *SYSTEM)]:
+        told = f"{unknown[0]} is not a field of a cron: it has {', '.join((*OWN_KEYS, *JOB_KEYS))}"
+        raise Invalid(told, field=unknown[0])
+    if body.get("enabled", True) is not True:
+        raise Invalid("enabled must be true: delete a cron to stop it", field="enabled")
+    if body.get("expression") is not None and body.get("cron") not in (None, body["expression"]):
+        raise Invalid("expression and cron mean the same and differ: send one of them", field="cron")
+    template = body.get("job_template")
+    if isinstance(template, dict) and (
+        twice := [name for name in JOB_KEYS if body.get(name, template.get(name)) != template.get(name)]
+    ):
+        raise Invalid(f"{twice[0]} and job_template.{twice[0]} differ: send one of them", field=twice[0])
+
+
 def _asked(body: Mapping[str, Any]) -> dict[str, Any]:
     """The job, whichever way it was written: as a template, or at the top."""
     template = body.get("job_template")
     if template is None:
-        template = {name: body[name] for name in ("type", "args", "meta", "options", "schema") if name in body}
+        template = {name: body[name] for name in JOB_KEYS if name in body}
         template.setdefault("args", [])
     if not isinstance(template, dict):
         raise Invalid("job_template must be an object", field="job_template")
     return {name: value for name, value in template.items() if name != "id"}
 
 
-def _template(asked: Mapping[str, Any], now: datetime) -> Template:
+def _template(asked: Mapping[str, Any]) -> Template:
     options = asked.get("options") or {}
     named = [
         name
@@ -92,11 +110,7 @@ def _template(asked: Mapping[str, Any], now: datetime) -> Template:
     if fixed := [name for name in named if not times.is_relative(options[name])]:
         told = f"job_template.options.{fixed[0]} must count from the tick, for example +PT5M"
         raise Invalid(told, field=f"job_template.options.{fixed[0]}")
-    spec = asking.read_job(dict(asked), now)
-    delay = spec.run_at - now if spec.run_at else None
-    lifetime = spec.expires_at - now if spec.expires_at else None
-    kept = {name: value for name, value in (spec.envelope or {}).items() if name not in ("scheduled_at", "expires_at")}
-    return Template(replace(spec, run_at=None, delay=delay, expires_at=None, envelope=kept or None), lifetime)
+    return asking.read_later(dict(asked))
 
 
 def _shown(row: CronRow) -> dict[str, Any]:

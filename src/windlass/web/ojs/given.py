@@ -56,6 +56,13 @@ def as_id(text: object) -> UUID | None:
         return ids.of_name(text)
 
 
+def only(request: Request, *names: str) -> None:
+    """Refuse parameters of the query that nobody knows: a filter that is dropped would answer another question."""
+    if unknown := [name for name in request.query_params if name not in names]:
+        told = f"{unknown[0][:100]} is not a parameter of this address: it has {', '.join(names)}"
+        raise Refusal(INVALID_REQUEST, told, details={"field": unknown[0][:100]})
+
+
 def page(request: Request, *, most: int = 200) -> tuple[int, int]:
     """`limit` and `offset` of a list."""
     return _number(request, "limit", 50, 1, most), _number(request, "offset", 0, 0, 100_000)

@@ -39,6 +39,9 @@ def read(given: Any, *, field: str = "options.retry") -> tuple[Retry, int]:
 def _read(text: str, field: str) -> tuple[Retry, int]:
     """There are many jobs and few policies."""
     given = json.loads(text)
+    if unknown := given.keys() - KNOWN:
+        name = min(unknown)
+        raise Invalid(f"{field}.{name} is not known: there are {', '.join(DEFAULTS)}", field=f"{field}.{name}")
     attempts = _attempts(given.get("max_attempts", MAX_ATTEMPTS), field)
     base = _interval(given, "initial_interval", timedelta(seconds=1), field)
     if base <= timedelta():
@@ -141,4 +144,5 @@ def _exhaustion(value: Any, field: str) -> str:
     return str(value)
 
 
+KNOWN = frozenset(DEFAULTS) | {name for names in ALIASES.values() for name in names}
 USUAL = read(None)[0].to_json()

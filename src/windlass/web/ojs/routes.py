@@ -82,7 +82,8 @@ def refusal(scope: Scope, status: int, message: str) -> Response:
 
 
 class Versions:
-    """Requests of another version of the spec are refused before any handler sees them."""
+    """Refuses requests of another version of the spec, and addresses that Postgres cannot hold as text, before any
+    handler sees them."""
 
     def __init__(self, face: ASGIApp) -> None:
         self._face = face
@@ -92,6 +93,10 @@ class Versions:
         if given.partition(".")[0] != VERSION.partition(".")[0]:
             told = f"OJS-Version is {given[:20]!a}: this server speaks {VERSION}"
             await errors.told(Request(scope), errors.UNSUPPORTED, told)(scope, receive, send)
+            return
+        if scope["type"] == "http" and ("\0" in scope["path"] or b"%00" in scope["query_string"]):
+            told = "the address has a character U+0000 (%00), which no name here can have"
+            await errors.told(Request(scope), errors.INVALID_REQUEST, told)(scope, receive, send)
             return
         await self._face(scope, receive, send)
 
