@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from windlass.errors import Unavailable
 from windlass.runtime.gathering import Gathering
 
 
@@ -32,13 +33,26 @@ async def test_what_comes_while_a_batch_is_under_way_goes_together() -> None:
     assert batches == [[0], [1, 2, 3], [4, 5]]
 
 
-async def test_a_batch_that_fails_fails_for_all_of_it_and_the_next_goes_on() -> None:
+async def test_a_request_that_makes_its_batch_fail_fails_alone() -> None:
     async def serve(asked: Sequence[int]) -> list[int | Exception]:
         if 1 in asked:
             raise OSError("gone")
         return [*asked]
 
     gathering = Gathering[int, int](serve)
-    with pytest.raises(OSError, match="gone"):
-        await gathering.ask(1)
+    asked = [asyncio.create_task(gathering.ask(n)) for n in (7, 0, 1, 2, 3)]
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    assert [str(answer) for answer in answers] == ["7", "0", "gone", "2", "3"]
+
+
+async def test_with_the_database_away_all_of_a_batch_fail_and_the_next_goes_on() -> None:
+    async def serve(asked: Sequence[int]) -> list[int | Exception]:
+        if 1 in asked:
+            raise Unavailable("away")
+        return [*asked]
+
+    gathering = Gathering[int, int](serve)
+    asked = [asyncio.create_task(gathering.ask(n)) for n in (7, 0, 1, 2)]
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    assert [str(answer) for answer in answers] == ["away"] * 4
     assert await gathering.ask(2) == 2

@@ -6,11 +6,12 @@ from typing import Any
 from windlass.core.happening import Happening, names_of_job_line
 from windlass.core.instant import instant
 from windlass.core.payload import OWN_QUEUE
-from windlass.engine import composition_events, crons, job_events
+from windlass.engine import composition_events, crons, job_events, quarantine
 from windlass.engine.composition_events import Known
 from windlass.engine.crons import Skipped
 from windlass.engine.job_events import Began
 from windlass.engine.live import Batch, Cursor, Line, Told
+from windlass.engine.quarantine import Kind
 from windlass.engine.unit import Unit
 from windlass.engine.workflow_happenings import fields, plain_fields
 
@@ -20,11 +21,20 @@ async def of_batch(unit: Unit, batch: Batch) -> list[tuple[Happening, Cursor]]:
     told = [one for one in batch.told if not (one.line.of_job and one.line.queue == OWN_QUEUE)]
     began = await job_events.began(unit, [one.line for one in told])
     known = await composition_events.known(unit, told)
-    found = [(event, one.cursor) for one in told for event in _events(one, began, known)]
+    found = [(event, one.cursor) for one in told for event in await _events_of(unit, one, began, known)]
     if batch.next.before is None:  # ticks have no place within a batch: they come at its end
         missed = [one for one in await crons.skipped(unit, batch.at.base) if batch.upto.sees(one.xid)]
         found += [(_tick(unit, one), batch.next) for one in missed if not batch.at.upto.sees(one.xid)]
     return found
+
+
+async def _events_of(unit: Unit, told: Told, began: Began, known: Known) -> list[Happening]:
+    """The events of a line. A line that cannot be made into one is set aside: readers go on behind it."""
+    try:
+        return list(_events(told, began, known))
+    except Exception as error:
+        await quarantine.set_aside(unit, Kind.EVENT, f"{told.line.xid}-{told.line.id}", error, retry=False)
+        return []
 
 
 def _events(told: Told, began: Began, known: Known) -> Iterator[Happening]:

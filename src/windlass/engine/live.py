@@ -58,6 +58,13 @@ class Batch:
         return replace(self, told=[replace(told, cursor=at) for told, at in zip(left, cursors, strict=True)])
 
 
+class ForeignCursor(Invalid):
+    """A reader's place in the trail of another cluster: the data came from a dump, or the reader from elsewhere."""
+
+    def __init__(self) -> None:
+        super().__init__("after is a place in the stream of another database: begin anew", field="after")
+
+
 async def here(unit: Unit) -> Cursor:
     """This moment: what follows is new."""
     async with unit.once() as conn:
@@ -74,12 +81,13 @@ async def since(unit: Unit, at: Cursor, *, run: UUID | None = None, limit: int =
             if read.state is None:
                 raise NotFound("run", run)
         if not at.before and not read.more and not read.upto.covers(at.upto):
-            raise Invalid("after is a place in the stream of another database: begin anew", field="after")
+            raise ForeignCursor
         lines = [line for line in read.lines if read.upto.sees(line.xid) and not at.has(line)]
-        workflows = await unit.definitions.of(conn, {line.version_id for line in lines if line.version_id is not None})
+        versions = {line.version_id for line in lines if line.version_id is not None}
+        workflows = await unit.definitions.readable(conn, versions)  # a line of another version is shown without names
     cursors = places(lines, at, read.upto, more=read.next.before is not None)
     told = [
-        Told(line, None if line.version_id is None else workflows[line.version_id], cursor)
+        Told(line, None if line.version_id is None else workflows.get(line.version_id), cursor)
         for line, cursor in zip(lines, cursors, strict=True)
     ]
     return Batch(told, at, read.upto, read.next, read.more, read.state, read.letters)

@@ -12,10 +12,11 @@ from uuid import UUID
 
 from windlass.core.job import JobMove, Report, Setback, after
 from windlass.core.outcome import Failed, Outcome
-from windlass.engine import kin, work
+from windlass.engine import kin, quarantine, work
+from windlass.engine.quarantine import Kind, split_batch
 from windlass.engine.unit import Unit
 from windlass.errors import Conflict, Invalid, NotFound, Unavailable, WindlassError
-from windlass.store import claims, runs
+from windlass.store import claims, runs, steps
 from windlass.store.claims import HeldJob
 from windlass.store.pool import UNSTORABLE
 from windlass.store.rows import Job
@@ -34,20 +35,33 @@ class Told:
     fence: int | None = None
 
 
-Answer = Job | WindlassError
+Answer = Job | Exception
 
 
 async def record(unit: Unit, told: Sequence[Told]) -> list[Answer]:
     """The jobs as they are now, or why a report was not accepted."""
+
+    async def together(some: Sequence[Told]) -> list[Answer]:
+        return await _record(unit, some)
+
+    async def alone(one: Told, error: Exception) -> list[Answer]:
+        return await _record_alone(unit, one, error)
+
+    return [answer for part in await split_batch(told, together, alone) for answer in part]
+
+
+async def _record_alone(unit: Unit, one: Told, error: Exception) -> list[Answer]:
+    """Record a report that failed by itself. If its run is to blame, the report is recorded all the same and the run
+    set aside; if the outcome cannot be stored, that is the answer."""
     try:
-        return await _record(unit, told)
+        return await _record(unit, [one], unsettled=error)
     except Unavailable:
         raise
-    except (*UNSTORABLE, Invalid) as error:
-        if len(told) == 1:
-            return [Invalid(f"the report cannot be stored: {error}", field="result")]
-    half = len(told) // 2
-    return [*await record(unit, told[:half]), *await record(unit, told[half:])]
+    except (*UNSTORABLE, Invalid) as unstorable:
+        return [Invalid(f"the report cannot be stored: {unstorable}", field="result")]
+    except Exception as defect:
+        await quarantine.set_aside(unit, Kind.JOB, one.job, defect)
+        return [defect]
 
 
 async def end_overdue(unit: Unit, *, batch: int = 500) -> int:
@@ -58,11 +72,12 @@ async def end_overdue(unit: Unit, *, batch: int = 500) -> int:
     return sum(isinstance(answer, Job) for answer in answers)
 
 
-async def _record(unit: Unit, told: Sequence[Told]) -> list[Answer]:
+async def _record(unit: Unit, told: Sequence[Told], *, unsettled: Exception | None = None) -> list[Answer]:
+    """`unsettled`: why the run of the only report cannot be advanced now; its job's end is recorded without that."""
     ids = sorted({one.job for one in told})
     async with unit.begin() as conn:
         touched = await claims.runs_of(conn, ids)
-        held_runs = await runs.lock(conn, touched) if touched else []
+        held_runs = await runs.lock(conn, touched) if touched and unsettled is None else []
         held = await claims.hold(conn, ids, org=unit.org)
         judged = _judge(told, held)
         reports = [report for report in judged if not isinstance(report, WindlassError)]
@@ -71,8 +86,12 @@ async def _record(unit: Unit, told: Sequence[Told]) -> list[Answer]:
         holders = {report.job.id: held[report.job.id].holder or "" for report in reports}
         wish = work.Turn(worker=ACTOR, lease=timedelta(), reports=reports, holders=holders)
         _, stirred = await work.record(conn, unit, wish, held_runs)
+        if unsettled is not None:
+            await steps.unsettle(conn, ids)
         found = await claims.read(conn, [report.job.id for report in reports])
     stirred.poke(unit)
+    if unsettled is not None and touched:
+        await quarantine.set_aside(unit, Kind.RUN, touched[0], unsettled)
     if stirred.strays:
         await kin.follow(unit, touched)
     for report in reports:

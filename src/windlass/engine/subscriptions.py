@@ -28,10 +28,12 @@ from windlass.core.subscription import (
 )
 from windlass.core.trail import Cursor
 from windlass.effects import http_url
-from windlass.engine import happenings, jobs, live
+from windlass.engine import happenings, jobs, live, quarantine
 from windlass.engine.faults import point
+from windlass.engine.live import ForeignCursor
+from windlass.engine.quarantine import Kind
 from windlass.engine.unit import Unit, new_ids
-from windlass.errors import Conflict, Invalid, NotFound
+from windlass.errors import Conflict, Invalid, NotFound, Unavailable
 from windlass.store import live as trail
 from windlass.store import subscriptions as store
 from windlass.store.pool import Connection
@@ -141,25 +143,57 @@ async def feed(unit: Unit, *, batch: int = 500) -> Fed:
     at = Cursor.parse(begun)
     try:
         read = await live.since(unit, at, limit=batch)
-    except Invalid:  # the data came from another cluster, whose transactions were counted otherwise
+    except ForeignCursor:  # the data came from another cluster, whose transactions were counted otherwise
         return await _begin_anew(unit, begun)
     events = [event for event, _ in await happenings.of_batch(unit, read)]
-    async with unit.begin() as conn:
-        if await store.take_place(conn) != begun:
-            return Fed()  # another process was at it
-        wanted: dict[str, list[Wanted]] = defaultdict(list)
-        for one in await store.interests(conn) if events else ():
-            wanted[one.org].append(one)
-        specs: dict[str, list[JobSpec]] = defaultdict(list)
-        for event in events:
-            specs[event.org] += [_delivery(one, event) for one in wanted[event.org] if _hears(one, event)]
-        made = await _enqueue(conn, unit, specs)
-        point("feed.enqueued")
-        if read.told or read.more or read.upto.xmax - at.upto.xmax > STRIDE:
-            await store.keep_place(conn, str(read.next))
+    moves = bool(read.told or read.more or read.upto.xmax - at.upto.xmax > STRIDE)
+    try:
+        made = await _deliver(unit, events, begun, str(read.next) if moves else None)
+    except Unavailable:
+        raise
+    except Exception as error:
+        _log.warning("deliveries of %d events are made one by one: %s", len(events), error)
+        await _deliver_apart(unit, events)
+        made = await _deliver(unit, [], begun, str(read.next))
     if made:
         unit.poke(OWN_QUEUE)
-    return Fed(len(read.told), made, read.more)
+    return Fed(len(read.told), made or 0, read.more) if made is not None else Fed()
+
+
+async def _deliver(unit: Unit, events: Sequence[Happening], begun: str, place: str | None) -> int | None:
+    """Make the jobs that deliver these events and move the reader's place, in one transaction; how many jobs. None:
+    another process has read on meanwhile."""
+    async with unit.begin() as conn:
+        if await store.take_place(conn) != begun:
+            return None
+        made = await _enqueue(conn, unit, await _deliveries(conn, events))
+        point("feed.enqueued")
+        if place is not None:
+            await store.keep_place(conn, place)
+    return made
+
+
+async def _deliver_apart(unit: Unit, events: Sequence[Happening]) -> None:
+    """Make the jobs event by event. An event that cannot be delivered is set aside; the keys of the jobs keep what was
+    made already from being made again."""
+    for event in events:
+        try:
+            async with unit.begin() as conn:
+                await _enqueue(conn, unit, await _deliveries(conn, [event]))
+        except Unavailable:
+            raise
+        except Exception as error:
+            await quarantine.set_aside(unit, Kind.EVENT, event.id, error, retry=False)
+
+
+async def _deliveries(conn: Connection, events: Sequence[Happening]) -> Mapping[str, Sequence[JobSpec]]:
+    wanted: dict[str, list[Wanted]] = defaultdict(list)
+    for one in await store.interests(conn) if events else ():
+        wanted[one.org].append(one)
+    specs: dict[str, list[JobSpec]] = defaultdict(list)
+    for event in events:
+        specs[event.org] += [_delivery(one, event) for one in wanted[event.org] if _hears(one, event)]
+    return specs
 
 
 async def _begin_anew(unit: Unit, begun: str) -> Fed:

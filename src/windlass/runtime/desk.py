@@ -8,7 +8,6 @@ from windlass.engine.claims import Job, Wish
 from windlass.engine.pushes import Pushed
 from windlass.engine.reports import Told
 from windlass.engine.unit import Unit
-from windlass.errors import Unavailable, WindlassError
 from windlass.runtime.admission import Admission
 from windlass.runtime.gathering import Gathering
 
@@ -37,20 +36,7 @@ class Desk:
         return await self._reports.ask(told)
 
     async def _push_all(self, asked: Sequence[Specs]) -> Sequence[list[Pushed] | Exception]:
-        try:
-            pushed = await pushes.push(self.unit, [spec for specs in asked for spec in specs])
-        except Unavailable:
-            raise
-        except WindlassError:
-            return [await self._push_alone(specs) for specs in asked]
-        return [[one] for one in pushed]
-
-    async def _push_alone(self, specs: Specs) -> list[Pushed] | Exception:
-        """One that cannot be recorded fails by itself."""
-        try:
-            return await pushes.push(self.unit, specs)
-        except Exception as error:
-            return error
+        return [[one] for one in await pushes.push(self.unit, [spec for specs in asked for spec in specs])]
 
     async def _fetch_all(self, wishes: Sequence[Wish]) -> Sequence[list[Job] | Exception]:
         return await claims.fetch(self.unit, wishes)

@@ -1,15 +1,19 @@
-"""Natural batches: while one is under way the next gathers; who comes when nothing is under way goes at once."""
+"""Batches concurrent requests: while one batch is under way the next collects; a request that finds none goes at once.
+
+A batch that fails is split, so that only the request that causes it fails."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
+
+from windlass.engine.quarantine import split_batch
 
 Asked = TypeVar("Asked")
 Given = TypeVar("Given")
 
 
 class Gathering(Generic[Asked, Given]):
-    """`serve` answers a batch in order; an exception among its answers is raised to whom it concerns."""
+    """`serve` answers a batch in order, all or nothing; an exception among its answers is raised to that caller."""
 
     def __init__(
         self,
@@ -41,13 +45,19 @@ class Gathering(Generic[Asked, Given]):
         finally:
             self._busy -= 1  # at once: whoever comes next must not count on a task that is over
 
+    async def _answers(self, asked: Sequence[Asked]) -> Sequence[Given | Exception]:
+        async def alone(_: Asked, error: Exception) -> Sequence[Given | Exception]:
+            return [error]
+
+        try:
+            return [answer for part in await split_batch(asked, self._serve, alone) for answer in part]
+        except Exception as error:
+            return [error] * len(asked)
+
     async def _serve_all(self) -> None:
         while self._waiting:
             batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
-            try:
-                answers: Sequence[Given | Exception] = await self._serve([asked for asked, _ in batch])
-            except Exception as error:
-                answers = [error] * len(batch)
+            answers = await self._answers([asked for asked, _ in batch])
             for (_, future), answer in zip(batch, answers, strict=True):
                 if future.done():
                     continue  # whoever asked went away

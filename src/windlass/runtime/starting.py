@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from windlass.engine import starts
+from windlass.engine.quarantine import split_batch
 from windlass.engine.starts import RunSpec
 from windlass.engine.unit import Unit
-from windlass.errors import Unavailable, WindlassError
+from windlass.errors import Unavailable
 from windlass.runtime.gathering import Gathering
 
 Asked = tuple[str, RunSpec]
@@ -22,22 +23,25 @@ class Starting:
         return await self._gathering.ask((workflow, spec))
 
     async def _start_all(self, asked: Sequence[Asked]) -> Sequence[UUID | Exception]:
-        """One transaction for each workflow. The answers are in the order of the questions."""
+        """One transaction for each workflow, so that a batch of one workflow is all or nothing."""
         places: dict[str, list[int]] = defaultdict(list)
         for place, (workflow, _) in enumerate(asked):
             places[workflow].append(place)
         answers: dict[int, UUID | Exception] = {}
         for workflow, some in places.items():
-            specs = [asked[place][1] for place in some]
-            answers |= zip(some, await self._start_together(workflow, specs), strict=True)
+            answers |= zip(some, await self._start_some(workflow, [asked[place][1] for place in some]), strict=True)
         return [answers[place] for place in range(len(asked))]
 
-    async def _start_together(self, workflow: str, specs: Sequence[RunSpec]) -> Sequence[UUID | Exception]:
+    async def _start_some(self, workflow: str, specs: Sequence[RunSpec]) -> Sequence[UUID | Exception]:
+        """A request that is refused, or that raises something unforeseen, fails alone."""
+
+        async def together(some: Sequence[RunSpec]) -> Sequence[UUID | Exception]:
+            return await starts.start(self._unit, workflow, some)
+
+        async def alone(_: RunSpec, error: Exception) -> Sequence[UUID | Exception]:
+            return [error]
+
         try:
-            return await starts.start(self._unit, workflow, specs)
+            return [answer for part in await split_batch(specs, together, alone) for answer in part]
         except Unavailable as error:
             return [error] * len(specs)
-        except WindlassError as error:
-            if len(specs) == 1:
-                return [error]
-        return [(await self._start_together(workflow, [spec]))[0] for spec in specs]  # one that is refused fails alone
