@@ -19,7 +19,7 @@ from windlass.effects.handlers import Handler, Handlers
 from windlass.effects.http import Http, HttpOptions
 from windlass.effects.own_steps import command_handler, http_handler
 from windlass.engine import faults, jobs, progress, runs, specs, starts, workers, workflows
-from windlass.engine.database import Place
+from windlass.engine.database import Place, check_commands
 from windlass.engine.jobs import Page
 from windlass.engine.progress import Progress
 from windlass.engine.runs import RunPage
@@ -195,6 +195,8 @@ class Windlass(Catalogue, Switchboard):
         return register
 
     async def worker(self, options: WorkerOptions | None = None) -> Worker:
+        if options is not None and options.allow_commands:
+            check_commands(self.place())
         if options is not None and options.allow_commands and self.handlers.find(COMMAND_TYPE) is None:
             commands = Commands(CommandOptions(environment=self.settings.command_environment))
             self.handlers.add(command_handler(commands))

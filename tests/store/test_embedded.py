@@ -353,7 +353,7 @@ def test_root_runs_the_server_as_another_user_and_leaves_permissions_alone(home:
     before = [stat.S_IMODE(folder.stat().st_mode) for folder in home.parents]
     with Embedded.start(EmbeddedOptions(home=home)):
         owner = Path(f"/proc/{postmaster(home)}").stat().st_uid
-        assert pwd.getpwuid(owner).pw_name in ("postgres", "nobody")
+        assert pwd.getpwuid(owner).pw_name in ("windlass", "postgres", "nobody")
         assert status(EmbeddedOptions(home=home)).data.stat().st_uid == owner
     assert [stat.S_IMODE(folder.stat().st_mode) for folder in home.parents] == before
 

@@ -16,7 +16,7 @@ from windlass.cli.serving import listen, serving
 from windlass.cli.signals import Signals
 from windlass.cli.worker import AllowCommands, announce
 from windlass.core import duration
-from windlass.engine.database import without_password
+from windlass.engine.database import check_commands, without_password
 from windlass.runtime.worker import Worker, WorkerOptions
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ def up(
     chosen = settings.read()
     logs.configure(chosen, log_format=log_format)
     app = Windlass(settings=chosen) if target is None else load(target)
+    if allow_commands:
+        check_commands(app.place())  # before anything is started
     listener = listen(host, port, keys=app.settings.api_keys, test_mode=app.settings.test_mode)
     options = WorkerOptions(lease=duration.parse(lease, field="lease"), allow_commands=allow_commands)
     leave(*run(_up(app, listener, options, json=json)))

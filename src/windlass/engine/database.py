@@ -6,13 +6,15 @@ import subprocess
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit
 
 from windlass.engine.unit import Unit
 from windlass.errors import Invalid, Unavailable
 from windlass.store import doctor, embedded, migrate, server
 from windlass.store.embedded import EmbeddedOptions
 from windlass.store.pool import Connection, DatabaseOptions, open_connection, translated
+
+SECRET_PARAMETERS = frozenset({"password", "sslpassword"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,13 +101,35 @@ def program(place: Place, name: str) -> Path:
 
 
 def without_password(url: str) -> tuple[str, str | None]:
-    """A URL that may be shown or stand in a list of processes, and the password taken out of it."""
+    """Return a URL that may be shown or stand in a list of processes, and the password that was in it.
+
+    A password may stand before the host or among the parameters; that of a client key (`sslpassword`) is left out too.
+    """
     parts = urlsplit(url)
-    if parts.password is None:
-        return url, None
-    login, _, address = parts.netloc.rpartition("@")
-    user = login.split(":", 1)[0]
-    return urlunsplit(parts._replace(netloc=f"{user}@{address}")), unquote(parts.password)
+    login, at, address = parts.netloc.rpartition("@")
+    user, _, password = login.partition(":")
+    kept, secrets = [], {}
+    for item in filter(None, parts.query.split("&")):
+        name, _, value = item.partition("=")
+        if unquote(name).lower() in SECRET_PARAMETERS:
+            secrets[unquote(name).lower()] = value
+        else:
+            kept.append(item)
+    found = password or secrets.get("password")
+    shown = f"{parts.scheme}://{user}{at}{address}{parts.path}"  # urlunsplit would drop the // before an empty host
+    return "?".join([shown, "&".join(kept)]) if kept else shown, unquote(found) if found else None
+
+
+def check_commands(place: Place) -> None:
+    """Refuse to execute commands as root for an embedded server that another user runs: whoever is that user owns the
+    data, and with it what root would execute."""
+    user = embedded.other_user(place.embedded) if place.url is None else None
+    if user is not None:
+        raise Invalid(
+            f"root must not execute commands from the embedded server: it runs as user {user}, who could then run any "
+            "program as root; start Windlass as an ordinary user, or set WINDLASS_DATABASE_URL to a server of your own",
+            field="allow_commands",
+        )
 
 
 async def _migrations(conn: Connection) -> tuple[list[str], list[str]]:

@@ -1,7 +1,7 @@
 """What happens, as it happens: the lines of the trails that a reader has not had, and where it is after each."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from windlass.core.step import Step
@@ -18,11 +18,15 @@ BATCH = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A line of the trail. `cursor` is where its reader is now."""
+    """A line of the trail. `cursor` is where its reader is now.
+
+    All readers of a process get the same object, and `rendered` keeps what was made of it for the first of them.
+    """
 
     line: Line
     workflow: Workflow | None
     cursor: Cursor
+    rendered: dict[bool, bytes] = field(init=False, default_factory=dict, compare=False, repr=False)
 
     @property
     def step(self) -> Step | None:

@@ -13,7 +13,7 @@ from windlass.core.ids import RANDOM_BYTES, uuid7
 from windlass.effects.schema_validator import SchemaValidator
 from windlass.engine.definitions import Definitions
 from windlass.engine.recipes import Recipes
-from windlass.store import hooks, migrate
+from windlass.store import hooks, migrate, restored
 from windlass.store.notify import Listener, Notifier
 from windlass.store.pool import (
     Connection,
@@ -143,10 +143,12 @@ class Unit:
 
 
 async def prepare(options: DatabaseOptions) -> list[str]:
-    """Bring the schema up to date; returns the names of the migrations applied."""
+    """Bring the schema, and data that a dump of another cluster brought, up to date; returns the migrations applied."""
     conn = await open_connection(options)
     try:
-        return [f"{m.version:04} {m.name}" for m in await migrate.migrate(conn)]
+        applied = [f"{m.version:04} {m.name}" for m in await migrate.migrate(conn)]
+        await restored.renumber(conn)
+        return applied
     finally:
         await conn.close()
 

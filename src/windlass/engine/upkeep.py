@@ -1,10 +1,19 @@
 """Duties that keep the inbox honest: time passes, holders fall silent, old rows go."""
 
+import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
 from windlass.engine.unit import Unit
+from windlass.errors import Unavailable
 from windlass.store import events, jobs, runs, terms, workers
+from windlass.store.pool import Connection
+
+WEEKS_AHEAD = 2
+LOCK_MILLISECONDS = 50  # that writers of the trail may have to wait for an upkeep that waits for a lock itself
+_log = logging.getLogger("windlass.upkeep")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +62,28 @@ async def prune(unit: Unit, *, age: timedelta, batch: int = 500) -> int:
 
 
 async def tend(unit: Unit, *, age: timedelta) -> None:
-    """Partitions of the trail made ahead and dropped when old; workers long gone forgotten."""
-    async with unit.begin() as conn:
-        await conn.execute("set local lock_timeout = '2s'")
-        await events.make_partitions(conn)
-    async with unit.begin() as conn:  # apart: together they would lock the other way round than writers do
-        await conn.execute("set local lock_timeout = '2s'")
-        await events.drop_partitions(conn, age=age)
+    """Make partitions of the trail ahead, drop old ones, forget workers that are long gone.
+
+    Whoever waits for a lock on the trail has every writer wait behind it, so nobody does for long: what a reader (a
+    dump, an open psql) is in the way of is left for the next time.
+    """
+    for week in range(WEEKS_AHEAD + 1):
+        await _briefly(unit, partial(events.make_partition, week=week))
+    async with unit.once() as conn:
+        old = await events.old_partitions(conn, age=age)
+    for name in old:
+        await _briefly(unit, partial(events.drop_partition, name=name))
+    async with unit.once() as conn:
         await workers.forget(conn, silent_for=timedelta(days=1))
+
+
+async def _briefly(unit: Unit, change: Callable[[Connection], Awaitable[object]]) -> None:
+    """Change the trail's partitions in a transaction of its own, unless somebody is in the way."""
+    try:
+        async with unit.begin() as conn:
+            await conn.execute(f"set local lock_timeout = {LOCK_MILLISECONDS}")
+            await change(conn)
+    except Unavailable as error:
+        if error.recovered is not None:  # an outage, and no lock
+            raise
+        _log.info("a partition of the trail is in use: it is made or dropped the next time")

@@ -126,6 +126,13 @@ class Embedded:
         self.close()
 
 
+def other_user(options: EmbeddedOptions) -> str | None:
+    """The user that the server runs as, if we are root and it is another; None: it is us."""
+    with _plainly(options.home):
+        user = _cluster(options.home.absolute()).user
+        return user.name if user.lent else None
+
+
 def status(options: EmbeddedOptions) -> Status:
     """What can be known from outside, without making or changing anything."""
     with _plainly(options.home):

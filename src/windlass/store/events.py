@@ -29,15 +29,20 @@ async def lines(
     return [LogLine(*row) for row in await conn.fetch(_SQL["lines"], job, attempt, *after, limit)]
 
 
-async def make_partitions(conn: Connection) -> list[str]:
-    return [row[0] for row in await conn.fetch(_SQL["make_partitions"]) if row[0]]
+async def make_partition(conn: Connection, *, week: int) -> str | None:
+    """Make the partition of this week (0) or of a later one; None if it was there."""
+    name: str | None = await conn.fetchval(_SQL["make_partition"], week)
+    return name
 
 
-async def drop_partitions(conn: Connection, *, age: timedelta) -> list[str]:
-    names = [row[0] for row in await conn.fetch(_SQL["old_partitions"], age)]
-    for name in names:
-        await conn.execute(f'drop table workflow."{name}"')
-    return names
+async def old_partitions(conn: Connection, *, age: timedelta) -> list[str]:
+    """Weeks that nobody needs any more."""
+    return [row[0] for row in await conn.fetch(_SQL["old_partitions"], age)]
+
+
+async def drop_partition(conn: Connection, name: str) -> None:
+    """Remove a week. Postgres has no DETACH CONCURRENTLY beside a default partition, so this locks the whole trail."""
+    await conn.execute(f'drop table workflow."{name}"')
 
 
 async def recent(conn: Connection, lines: int) -> int:

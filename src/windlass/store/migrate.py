@@ -1,6 +1,16 @@
-"""Numbered, forward-only migrations, applied under an advisory lock: several processes may start at once."""
+"""Numbered, forward-only migrations, applied under an advisory lock: several processes may start at once.
 
+A migration is one transaction. One that makes an index on a table that may be large must not be: writers would wait
+until it is made, which may take longer than a lease. Its file has the line `-- Outside a transaction`, and its
+statements run one by one, such as `create index concurrently if not exists ...`. If it is interrupted it is done again
+from its beginning, so each statement must be harmless the second time. An index that was left half-made (invalid) is
+dropped first.
+"""
+
+import asyncio
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -14,6 +24,12 @@ create table if not exists windlass.migration (
   version int primary key, name text not null, applied_at timestamptz not null default now(),
   early boolean not null default false)"""  # early: it may run before the code that needs it, so older code may go on
 EARLY = "-- May run before the new code: yes"
+CONCURRENT = "-- Outside a transaction"
+CONCURRENT_LOCK = LOCK + 1
+_POLL_SECONDS = 0.2
+_INDEX = re.compile(
+    r"create\s+(?:unique\s+)?index\s+concurrently\s+(?:if\s+not\s+exists\s+)?(\w+)\s+on\s+(\w+)\.", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +41,16 @@ class Migration:
     @property
     def early(self) -> bool:
         return self.sql.startswith(EARLY)
+
+    @property
+    def concurrent(self) -> bool:
+        """Whether it runs outside a transaction."""
+        return CONCURRENT in self.sql.splitlines()
+
+    @property
+    def statements(self) -> list[str]:
+        lines = [line for line in self.sql.splitlines() if not line.startswith("--")]
+        return [text.strip() for text in re.split(r";\s*$", "\n".join(lines), flags=re.MULTILINE) if text.strip()]
 
 
 def migrations() -> list[Migration]:
@@ -42,13 +68,13 @@ async def applied(conn: Connection) -> list[int]:
 
 
 async def migrate(conn: Connection) -> list[Migration]:
-    """Bring the database up to date; returns what was applied. Each migration is one transaction."""
+    """Bring the database up to date; returns what was applied."""
     await _check_server(conn)
     done = await applied(conn)
     if set(done) >= {migration.version for migration in migrations()}:
         await _check_newer(conn)
         return []
-    return [migration for migration in migrations() if await _apply(conn, migration)]
+    return [m for m in migrations() if await (_apply_apart(conn, m) if m.concurrent else _apply(conn, m))]
 
 
 async def _apply(conn: Connection, migration: Migration) -> bool:
@@ -61,13 +87,51 @@ async def _apply(conn: Connection, migration: Migration) -> bool:
         if migration.version in await applied(conn):
             return False
         await conn.execute(migration.sql)
-        await conn.execute(
-            "insert into windlass.migration (version, name, early) values ($1, $2, $3)",
-            migration.version,
-            migration.name,
-            migration.early,
-        )
+        await _record(conn, migration)
     return True
+
+
+async def _apply_apart(conn: Connection, migration: Migration) -> bool:
+    """The same outside a transaction."""
+    async with _alone(conn):
+        if migration.version in await applied(conn):
+            return False
+        for statement in migration.statements:
+            if (index := _INDEX.match(statement)) is not None:
+                await _drop_invalid(conn, schema=index[2], name=index[1])
+            await conn.execute(statement)
+        await _record(conn, migration)
+    return True
+
+
+@asynccontextmanager
+async def _alone(conn: Connection) -> AsyncIterator[None]:
+    """Hold a lock of the session. It is asked for again and again: whoever waits for a lock inside a statement has a
+    snapshot, and an index that is made concurrently waits for all older snapshots to end."""
+    while not await conn.fetchval("select pg_try_advisory_lock($1)", CONCURRENT_LOCK):  # noqa: ASYNC110 - another process holds it
+        await asyncio.sleep(_POLL_SECONDS)
+    try:
+        yield
+    finally:
+        await conn.execute("select pg_advisory_unlock($1)", CONCURRENT_LOCK)
+
+
+async def _drop_invalid(conn: Connection, *, schema: str, name: str) -> None:
+    """Remove what an interrupted attempt left: `if not exists` would take it for the index."""
+    invalid = await conn.fetchval(
+        "select exists (select from pg_index where indexrelid = to_regclass($1) and not indisvalid)", f"{schema}.{name}"
+    )
+    if invalid:
+        await conn.execute(f"drop index concurrently {schema}.{name}")
+
+
+async def _record(conn: Connection, migration: Migration) -> None:
+    await conn.execute(
+        "insert into windlass.migration (version, name, early) values ($1, $2, $3)",
+        migration.version,
+        migration.name,
+        migration.early,
+    )
 
 
 async def _check_newer(conn: Connection) -> None:

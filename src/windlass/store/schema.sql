@@ -788,16 +788,23 @@ declare
   first timestamptz := date_trunc('week', at at time zone 'UTC') at time zone 'UTC';
   next  timestamptz := first + interval '7 days';
   name  text := 'workflow_event_' || to_char(first at time zone 'UTC', 'YYYYMMDD');
+  late  boolean;
 begin
   if to_regclass('workflow.' || name) is not null then
     return null;
   end if;
-  -- A writer that chose the default partition a moment ago would be refused there once the new one has its rows.
-  lock table workflow.workflow_event in share row exclusive mode;
-  execute format('create table workflow.%I (like workflow.workflow_event including defaults including constraints)', name);
-  execute format('with moved as (delete from workflow.workflow_event_default where created_at >= %L and created_at < %L returning *)
-                  insert into workflow.%I select * from moved', first, next, name);
+  execute format('create table workflow.%I (like workflow.workflow_event including defaults including constraints,
+                  constraint week check (created_at >= %L and created_at < %L))', name, first, next);
+  select exists (select from workflow.workflow_event_default where created_at >= first and created_at < next) into late;
+  if late then
+    -- Nobody made the week in time, and its lines went to the default partition: they move over, and writers wait for as long
+    -- as that takes. One that chose the default partition a moment ago would be refused there once the new one has its rows.
+    lock table workflow.workflow_event in share row exclusive mode;
+    execute format('with moved as (delete from workflow.workflow_event_default where created_at >= %L and created_at < %L returning *)
+                    insert into workflow.%I select * from moved', first, next, name);
+  end if;
   execute format('alter table workflow.workflow_event attach partition workflow.%I for values from (%L) to (%L)', name, first, next);
+  execute format('alter table workflow.%I drop constraint week', name);
   return name;
 end $function$
 

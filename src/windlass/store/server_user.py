@@ -1,7 +1,8 @@
 """Who the embedded server runs as: Postgres refuses root, so root lends it the identity of an ordinary user.
 
-An ordinary user runs it as themselves. Root takes the owner of the data, else of the home, else `postgres`, else
-`nobody`. No user is created, and only files we made ourselves change hands.
+An ordinary user runs it as themselves. Root takes the owner of the data, else of the home, else the first of
+`windlass`, `postgres` and `nobody` that this system has. No user is created, and only files we made ourselves change
+hands.
 """
 
 import os
@@ -17,7 +18,7 @@ from windlass.errors import Unavailable
 if sys.platform != "win32":
     import pwd
 
-UNPRIVILEGED = ("postgres", "nobody")
+UNPRIVILEGED = ("windlass", "postgres", "nobody")
 # Nothing of the caller's environment: PGOPTIONS, PGSERVICE, a foreign LC_ALL and their like would change what we run.
 ENVIRONMENT = {"LC_ALL": "C", "PATH": os.defpath}
 
@@ -45,7 +46,7 @@ class ServerUser:
                 found = pwd.getpwnam(name)
                 return cls(uid=found.pw_uid, gid=found.pw_gid, lent=True)
         raise Unavailable(
-            "Postgres does not run as root, and this system has neither a user `postgres` nor `nobody` to run it as. "
+            "Postgres does not run as root, and this system has no user `windlass`, `postgres` or `nobody` to run it. "
             "Start Windlass as an ordinary user, or set WINDLASS_DATABASE_URL."
         )
 

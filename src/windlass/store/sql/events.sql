@@ -17,9 +17,9 @@ select attempt, line, at, level, message, epoch from windlass.job_log
  where job_id = $1 and ($2::int is null or attempt = $2) and (epoch, attempt, line) > ($3, $4, $5)
  order by epoch, attempt, line limit $6
 
--- name: make_partitions
--- Partitions for this week and the next two.
-select windlass.make_event_partition(windlass.now() + n * interval '7 days') from generate_series(0, 2) n
+-- name: make_partition
+-- The partition of a week: 0 is this one. The name, or null if it was there.
+select windlass.make_event_partition(windlass.now() + $1 * interval '7 days')
 
 -- name: old_partitions
 -- Whole weeks of the trail that are older than the cutoff and than every live job and run.

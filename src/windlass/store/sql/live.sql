@@ -7,23 +7,28 @@ select pg_current_snapshot()::text
 
 -- name: since
 -- All that is new: whole transactions, about $3 lines, `fence` is the last of them or null if that was all. Or, below $4, the
--- rest of such a batch.
+-- rest of such a batch. Transactions that this cluster has not had yet come from a restored dump: a reader that took them for
+-- new would find them again and again.
 with fence as (
   select case when $4::text is null then least(
-           (select xid from windlass.event where xid >= $1::text::xid8 order by xid, id offset $3 limit 1),
-           (select xid from workflow.workflow_event where xid >= $1::text::xid8 order by xid, id offset $3 limit 1)) end as xid),
+           (select xid from windlass.event where xid >= $1::text::xid8 and xid < pg_snapshot_xmax(pg_current_snapshot())
+             order by xid, id offset $3 limit 1),
+           (select xid from workflow.workflow_event
+             where xid >= $1::text::xid8 and xid < pg_snapshot_xmax(pg_current_snapshot())
+             order by xid, id offset $3 limit 1)) end as xid),
 ours as (
   select e.* from fence cross join lateral (
     select * from windlass.event where xid = any($2::text[]::xid8[])
     union all
     select * from windlass.event where xid >= $1::text::xid8 and ($4::text is null or xid < $4::text::xid8)
-       and xid <= coalesce(fence.xid, '18446744073709551615'::xid8)) as e),
+       and xid <= coalesce(fence.xid, '18446744073709551615'::xid8) and xid < pg_snapshot_xmax(pg_current_snapshot())) as e),
 theirs as (
   select e.* from fence cross join lateral (
     select * from workflow.workflow_event where xid = any($2::text[]::xid8[]) and event_type <> 'heartbeat'
     union all
     select * from workflow.workflow_event where xid >= $1::text::xid8 and ($4::text is null or xid < $4::text::xid8)
-       and xid <= coalesce(fence.xid, '18446744073709551615'::xid8) and event_type <> 'heartbeat') as e)
+       and xid <= coalesce(fence.xid, '18446744073709551615'::xid8) and xid < pg_snapshot_xmax(pg_current_snapshot())
+       and event_type <> 'heartbeat') as e)
 select pg_current_snapshot()::text as snapshot, (select xid::text from fence) as fence, l.*
   from (select 1) as one
   left join lateral (

@@ -1,5 +1,6 @@
 """/stream and /runs/{run_id}/stream: what happens, as it happens, as server-sent events."""
 
+import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable
 from enum import StrEnum
@@ -23,6 +24,7 @@ from windlass.web.live import MEDIA_TYPE, RETRY, EventStream, event
 router = APIRouter(tags=["live"])
 run_router = APIRouter(tags=["live"])
 
+CHUNK = 200  # lines that are sent at once
 LIVE = frozenset({RunState.PENDING, RunState.RUNNING})
 OK: dict[int | str, dict[str, Any]] = {
     200: {"description": "Server-sent events.", "content": {MEDIA_TYPE: {"schema": {"type": "string"}}}}
@@ -112,11 +114,11 @@ async def _events(
         yield f"retry: {RETRY}\n".encode() + event("hello", hello, id_=str(batch.at))
         while True:
             told = batch.told if wanted is None else [one for one in batch.told if wanted(one)]
-            parts = (
-                event(schemas.kind(one), schemas.happening(one, whole=run is not None), id_=str(one.cursor))
-                for one in told
-            )
-            yield b"".join(parts) or str(batch.next)
+            for first in range(0, len(told), CHUNK):
+                yield b"".join(_rendered(one, whole=run is not None) for one in told[first : first + CHUNK])
+                await asyncio.sleep(0)  # the loop has other readers, and heartbeats
+            if not told:
+                yield str(batch.next)
             if run is not None and not batch.more and _ended(batch):
                 yield event("end", schemas.end(batch, run), id_=str(batch.next))
                 return
@@ -124,6 +126,14 @@ async def _events(
                 batch = await anext(batches)
             except StopAsyncIteration:
                 return
+
+
+def _rendered(told: Told, *, whole: bool) -> bytes:
+    """A line as an event, made once for all readers of the process. `whole`: for those of one run."""
+    if (found := told.rendered.get(whole)) is None:
+        found = event(schemas.kind(told), schemas.happening(told, whole=whole), id_=str(told.cursor))
+        told.rendered[whole] = found
+    return found
 
 
 def _ended(batch: Batch) -> bool:

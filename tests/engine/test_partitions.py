@@ -1,0 +1,91 @@
+"""Weeks of the trail come and go while it is read and written."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import asyncpg
+import pytest
+
+from windlass.engine import upkeep
+from windlass.engine.unit import Unit
+from windlass.runtime.upkeep import Upkeep
+
+Connection = Any
+MONTH = timedelta(days=30)
+WEEKS = """select relname from pg_inherits join pg_class on oid = inhrelid
+ where inhparent = 'workflow.workflow_event'::regclass and relname ~ '_[0-9]{8}$' order by 1"""
+WRITE = "insert into workflow.workflow_event (workflow_id, event_type) values (gen_random_uuid(), 'heartbeat')"
+
+
+@pytest.fixture
+async def other(database: str) -> AsyncIterator[Connection]:
+    conn = await asyncpg.connect(database)
+    yield conn
+    await conn.close()
+
+
+async def weeks(conn: Connection) -> list[str]:
+    return [row[0] for row in await conn.fetch(WEEKS)]
+
+
+@asynccontextmanager
+async def writing(conn: Connection) -> AsyncIterator[None]:
+    """Write events all the time; a writer that waits for a lock for longer than a second gets an error."""
+    over = asyncio.Event()
+
+    async def write() -> None:
+        await conn.execute("set lock_timeout = '1s'")
+        while not over.is_set():
+            await conn.execute(WRITE)
+
+    task = asyncio.create_task(write())
+    try:
+        yield
+    finally:
+        over.set()
+        await task
+
+
+async def test_writers_do_not_wait_for_a_week_that_cannot_be_dropped_because_it_is_read(
+    unit: Unit, conn: Connection, other: Connection
+) -> None:
+    old = await conn.fetchval("select windlass.make_event_partition(windlass.now() - interval '100 days')")
+    reading = conn.transaction(isolation="repeatable_read")
+    await reading.start()
+    await conn.execute("select 1 from workflow.workflow_event limit 1")  # as pg_dump does
+    async with writing(other):
+        loop = Upkeep(unit, "me")
+        for _ in range(3):
+            await loop.tick()
+        await upkeep.tend(unit, age=MONTH)
+    assert old in await weeks(other)
+    await reading.rollback()
+    await upkeep.tend(unit, age=MONTH)
+    assert old not in await weeks(other)
+
+
+async def test_a_week_is_made_beside_a_transaction_that_wrote_to_the_trail(
+    unit: Unit, conn: Connection, other: Connection
+) -> None:
+    before = await weeks(conn)
+    await conn.execute(f"drop table workflow.{before[-1]}")
+    async with conn.transaction():
+        await conn.execute(WRITE)
+        await upkeep.tend(unit, age=MONTH)
+        assert await weeks(other) == before
+    checks = "select count(*) from pg_constraint where conrelid = $1::text::regclass and contype = 'c'"
+    counts = {await conn.fetchval(checks, f"workflow.{name}") for name in await weeks(conn)}
+    assert len(counts) == 1  # the constraint that made the attachment quick does not stay
+
+
+async def test_lines_of_a_week_that_nobody_made_in_time_move_into_it(unit: Unit, conn: Connection) -> None:
+    week = (await weeks(conn))[0]
+    await conn.execute(f"drop table workflow.{week}")
+    await conn.execute(WRITE)
+    assert await conn.fetchval("select count(*) from workflow.workflow_event_default") > 0
+    await upkeep.tend(unit, age=MONTH)
+    assert await conn.fetchval("select count(*) from workflow.workflow_event_default") == 0
+    assert await conn.fetchval(f"select count(*) from workflow.{week}") > 0

@@ -1,0 +1,91 @@
+"""A dump restored into another cluster, which numbers transactions anew: nothing is read for ever, nothing is lost."""
+
+from typing import Any
+
+import pytest
+
+from tests.runtime.shop import app_for
+from windlass import Context, Windlass
+from windlass.core.trail import Cursor, Snapshot
+from windlass.engine import live, subscriptions
+from windlass.engine.unit import prepare
+from windlass.store import restored
+from windlass.store.pool import DatabaseOptions
+from windlass.testing import run_until_idle
+
+Connection = Any
+AHEAD = 1_000_000_000  # by so much the counter of the old cluster was further on
+TABLES = ("windlass.event", "workflow.workflow_event", "windlass.cron_event", "windlass.job_log", "windlass.checkpoint")
+
+
+async def come_from_another_cluster(conn: Connection) -> None:
+    """What a restored dump looks like: every number that a transaction left is beyond this cluster's."""
+    for table in TABLES:
+        await conn.execute(f"update {table} set xid = (xid::text::bigint + {AHEAD})::text::xid8")
+    place = await conn.fetchval("select place from windlass.bookmark")
+    if place is not None:
+        had = Cursor.parse(place).upto
+        moved = Snapshot(had.xmax + AHEAD, frozenset(xid + AHEAD for xid in had.under_way))
+        await conn.execute("update windlass.bookmark set place = $1", str(Cursor(moved)))
+
+
+async def test_readers_of_a_restored_trail_find_nothing_new_and_do_not_ask_for_more(
+    app: Windlass, conn: Connection
+) -> None:
+    await app.submit_many([{"type": "a.b.v1"}] * 20)
+    unit = await app.open()
+    await come_from_another_cluster(conn)
+    batch = await live.since(unit, await live.here(unit), limit=5)  # a process that was not restarted
+    assert (batch.told, batch.more) == ([], False)
+    await app.submit("a.b.v1")
+    assert len((await live.since(unit, batch.next, limit=5)).told) == 1
+
+
+async def test_subscribers_of_a_restored_database_are_told_of_what_they_had_not_heard(
+    database: str, conn: Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with app_for(database) as app:
+
+        @app.job("order.ship.v1")
+        async def ship(ctx: Context) -> None:
+            await ctx.step("once", lambda: 1)
+
+        unit = await app.open()
+        await subscriptions.create(unit, {"url": "http://127.0.0.1:9/hook", "events": ["job.completed"]})
+        await app.submit("order.ship.v1")
+        await run_until_idle(app)
+        assert (await subscriptions.feed(unit)).deliveries == 1
+        await app.submit("order.ship.v1")
+        await run_until_idle(app)
+        await come_from_another_cluster(conn)
+
+        await prepare(DatabaseOptions(url=database))
+
+        assert "restored from another cluster" in caplog.text
+        fed = await subscriptions.feed(unit)
+        assert (fed.deliveries, fed.more) == (1, False)
+        assert (await subscriptions.feed(unit)).deliveries == 0
+        assert not await restored.renumber(conn)
+        newest = await conn.fetchval("select max(xid::text::bigint) from workflow.workflow_event")
+        assert newest < AHEAD
+        await app.submit("order.ship.v1")
+        latest = "select event_type from workflow.workflow_event order by xid desc, id desc limit 1"
+        assert await conn.fetchval(latest) == "created"
+
+
+async def test_saved_steps_of_a_restored_database_count_as_they_did(app: Windlass, conn: Connection) -> None:
+    done, failed = await app.submit("a.b.v1"), await app.submit("a.b.v1")
+    for job in (done, failed):
+        await conn.execute(
+            "insert into windlass.checkpoint (job_id, name, state, input)"
+            " select id, 'charge', '1', md5(payload::text) from workflow.workflow_run where id = $1",
+            job,
+        )
+    for job, word in ((done, "succeeded"), (failed, "failed")):
+        await conn.execute("insert into workflow.workflow_event (workflow_id, event_type) values ($1, $2)", job, word)
+    await come_from_another_cluster(conn)
+    assert await restored.renumber(conn)
+    counting = """select c.job_id from windlass.checkpoint c where not exists (
+      select from workflow.workflow_event e
+       where e.workflow_id = c.job_id and e.event_type = 'succeeded' and e.xid > c.xid)"""
+    assert [row[0] for row in await conn.fetch(counting)] == [failed]

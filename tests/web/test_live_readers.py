@@ -1,0 +1,52 @@
+"""Many readers of one stream: each line is rendered once, whoever reads it."""
+
+import asyncio
+import contextlib
+from collections import Counter
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.web.serving import API
+from tests.web.streaming import Event, events
+from windlass import Windlass
+from windlass.web import asgi
+from windlass.web.api import schemas_live
+from windlass.web.guard import GuardOptions
+from windlass.web.server import listen, serving
+
+READERS = 100
+LINES = 300
+
+
+async def test_a_line_is_rendered_once_however_many_read_it(app: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
+    rendered: Counter[str] = Counter()
+    happening = schemas_live.happening
+
+    def counted(told: Any, **options: Any) -> dict[str, Any]:
+        rendered[told.line.type] += 1
+        return happening(told, **options)
+
+    monkeypatch.setattr(schemas_live, "happening", counted)
+    listener = listen("127.0.0.1", 0)
+    unlimited = httpx.Limits(max_connections=None)
+    async with (
+        asyncio.timeout(60),
+        serving(asgi.build(app, GuardOptions(host=listener.host)), listener),
+        httpx.AsyncClient(base_url=listener.url, limits=unlimited, timeout=60) as http,
+        contextlib.AsyncExitStack() as stack,
+    ):
+        streams = [events(await stack.enter_async_context(http.stream("GET", f"{API}/stream"))) for _ in range(READERS)]
+        assert {(await anext(stream)).name for stream in streams} == {"hello"}
+        await app.submit("first.line.v1")  # a reader's first batch may overlap with what it was told when it came
+        assert {(await anext(stream)).data["type"] for stream in streams} == {"first.line.v1"}
+        await app.submit_many([{"type": "many.lines.v1"}] * LINES)
+        read = await asyncio.gather(*(take(stream, LINES) for stream in streams))
+    assert rendered["many.lines.v1"] == LINES
+    assert all(lines == read[0] for lines in read)  # the same ids, the same order, nothing twice
+    assert len({line.id for line in read[0]}) == LINES
+
+
+async def take(stream: Any, count: int) -> list[Event]:
+    return [await anext(stream) for _ in range(count)]
