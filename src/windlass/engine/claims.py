@@ -1,14 +1,18 @@
 """Jobs for workers that speak HTTP: handed out by queue in strict order, kept by heartbeats. See also `reports`."""
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import chain
 from uuid import UUID
 
+from windlass.core.document import plain
+from windlass.core.submission import MAX_LEASE, check_length
+from windlass.core.workflow import Workflow
 from windlass.engine import first_claims
 from windlass.engine.unit import Unit
-from windlass.errors import Conflict, NotFound
+from windlass.errors import Conflict, NotFound, Unavailable
 from windlass.store import claims as store
 from windlass.store import jobs
 from windlass.store.claims import ToldJob
@@ -16,10 +20,12 @@ from windlass.store.pool import Connection
 from windlass.store.rows import Job
 
 LEASE = timedelta(seconds=1800)  # where neither the worker nor the job names one
+SET_ASIDE = timedelta(minutes=1)  # until a job that could not be handed out is tried again
 PROMOTE = 1000
 ACTOR = "http"
 MOST_COUNTED = 10_000
 __all__ = ["LEASE", "Beat", "Job", "ToldJob", "Wish"]
+_log = logging.getLogger("windlass.claims")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +37,9 @@ class Wish:
     worker: str
     lease: timedelta | None = None
     tenant: str | None = None  # only of this one
+
+    def __post_init__(self) -> None:
+        check_length(self.lease, "visibility_timeout_ms", most=MAX_LEASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,27 +55,70 @@ class Beat:
 
 
 async def fetch(unit: Unit, wishes: Sequence[Wish]) -> list[list[Job]]:
-    """What each of them gets, in one transaction."""
+    """Return what each of them gets, in one transaction. Jobs that cannot be handed out are set aside."""
     async with unit.begin() as conn:
         found = [await _fetch(conn, unit, wish) for wish in wishes]
         if versions := {job.version_id for jobs_ in found for job in jobs_ if job.version_id is not None}:
-            known = await unit.definitions.of(conn, versions)
+            known, unknown = await _definitions(conn, unit, versions)
+            if unknown:
+                found = [await _readable(conn, unknown, *each) for each in zip(wishes, found, strict=True)]
             await first_claims.tell(conn, chain.from_iterable(found), known, actor=ACTOR)
     return found
 
 
+async def _definitions(
+    conn: Connection, unit: Unit, versions: Iterable[int]
+) -> tuple[dict[int, Workflow], dict[int, str]]:
+    """Return the versions that can be read, and why the others cannot."""
+    known: dict[int, Workflow] = {}
+    try:
+        return await unit.definitions.of(conn, versions), {}
+    except Unavailable:
+        raise
+    except Exception as error:
+        _log.warning("looking for the version that cannot be read: %s", error)
+    unknown: dict[int, str] = {}
+    for version in versions:
+        try:
+            known |= await unit.definitions.of(conn, [version])
+        except Unavailable:
+            raise
+        except Exception as error:
+            unknown[version] = f"version {version} of its workflow cannot be read: {plain(str(error))}"
+    return known, unknown
+
+
+async def _readable(conn: Connection, unknown: Mapping[int, str], wish: Wish, found: list[Job]) -> list[Job]:
+    """Return those of these jobs whose version is not unknown; the others are set aside."""
+    bad = {job.id: unknown[job.version_id] for job in found if job.version_id is not None and job.version_id in unknown}
+    await _set_aside(conn, wish, bad)
+    return [job for job in found if job.id not in bad]
+
+
+async def _set_aside(conn: Connection, wish: Wish, reasons: Mapping[UUID, str]) -> None:
+    for id_, why in reasons.items():
+        _log.error("job %s is set aside for %d s: %s", id_, SET_ASIDE.total_seconds(), why)
+    await store.set_aside(conn, reasons, worker=wish.worker, delay=SET_ASIDE, actor=ACTOR)
+
+
 async def _fetch(conn: Connection, unit: Unit, wish: Wish) -> list[Job]:
-    found = await _take(conn, wish, wish.count)
+    found, limited = await _take(conn, wish, wish.count)
     if len(found) < wish.count and (queues := await jobs.become_due(conn, PROMOTE)):
         # Whose time came a moment ago is not left to the timer loop: a second of patience is not everybody's.
         for queue in set(queues):
             unit.poke(queue)
-        found += await _take(conn, wish, wish.count - len(found))
+        limited = True
+    if len(found) < wish.count and limited:
+        more, limited = await _take(conn, wish, wish.count - len(found))
+        found += more
+        if more and limited and len(found) < wish.count:  # what they called into line
+            found += (await _take(conn, wish, wish.count - len(found)))[0]
     return found
 
 
-async def _take(conn: Connection, wish: Wish, count: int) -> list[Job]:
-    return await store.fetch(
+async def _take(conn: Connection, wish: Wish, count: int) -> tuple[list[Job], bool]:
+    """Return jobs, and whether a limit of theirs may have called others into line."""
+    found = await store.fetch(
         conn,
         wish.queues,
         count=count,
@@ -75,6 +127,8 @@ async def _take(conn: Connection, wish: Wish, count: int) -> list[Job]:
         default=LEASE,
         tenant=wish.tenant,
     )
+    await _set_aside(conn, wish, found.unreadable)
+    return found.jobs, found.limited
 
 
 async def beat(
@@ -87,6 +141,7 @@ async def beat(
     host: str = "",
 ) -> Beat:
     """A sign of life: leases are extended, and the worker is told what it is to know."""
+    check_length(lease, "visibility_timeout_ms", most=MAX_LEASE)
     async with unit.begin() as conn:
         held = await store.beat(conn, sorted(ids), worker=worker, lease=lease, default=LEASE) if ids else []
         standing, directive, now = await store.seen(

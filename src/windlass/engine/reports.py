@@ -4,6 +4,7 @@ Such a worker may not say who it is: then whoever holds the job is believed to s
 is answered with its error and does not disturb the others.
 """
 
+import logging
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from windlass.store.claims import HeldJob
 from windlass.store.pool import UNSTORABLE
 from windlass.store.rows import Job
 
+_log = logging.getLogger("windlass.reports")
 ACTOR = "http"
 OUT_OF_TIME = {"type": "Timeout", "code": "timeout", "message": "the attempt ran out of time"}
 
@@ -34,36 +36,47 @@ class Told:
     fence: int | None = None
 
 
-Answer = Job | WindlassError
+Answer = Job | Exception
 
 
 async def record(unit: Unit, told: Sequence[Told]) -> list[Answer]:
-    """The jobs as they are now, or why a report was not accepted."""
+    """Return the jobs as they are now, or why a report was not accepted."""
+    return await _record(unit, told, org=unit.org)
+
+
+async def end_overdue(unit: Unit, *, batch: int = 500) -> int:
+    """Fail attempts that ran out of time and whose worker did not see to it, whatever their org; how many."""
+    async with unit.once() as conn:
+        found = await claims.overdue(conn, batch)
+    told = [Told(id_, Failed(OUT_OF_TIME), fence=no) for id_, no in found]
+    answers = await _record(unit, told, org=None) if told else []
+    return sum(isinstance(answer, Job) for answer in answers)
+
+
+async def _record(unit: Unit, told: Sequence[Told], *, org: str | None) -> list[Answer]:
+    """Record reports together. If that fails, by halves, until what cannot be recorded stands alone."""
     try:
-        return await _record(unit, told)
+        return await _record_together(unit, told, org=org)
     except Unavailable:
         raise
     except (*UNSTORABLE, Invalid) as error:
         if len(told) == 1:
             return [Invalid(f"the report cannot be stored: {error}", field="result")]
+    except Exception as error:
+        if len(told) == 1:
+            _log.exception("the report on job %s could not be recorded", told[0].job)
+            return [error]
     half = len(told) // 2
-    return [*await record(unit, told[:half]), *await record(unit, told[half:])]
+    return [*await _record(unit, told[:half], org=org), *await _record(unit, told[half:], org=org)]
 
 
-async def end_overdue(unit: Unit, *, batch: int = 500) -> int:
-    """Attempts that ran out of time and whose worker did not see to it are failures; how many."""
-    async with unit.once() as conn:
-        found = await claims.overdue(conn, batch)
-    answers = await record(unit, [Told(id_, Failed(OUT_OF_TIME), fence=no) for id_, no in found]) if found else []
-    return sum(isinstance(answer, Job) for answer in answers)
-
-
-async def _record(unit: Unit, told: Sequence[Told]) -> list[Answer]:
+async def _record_together(unit: Unit, told: Sequence[Told], *, org: str | None) -> list[Answer]:
+    """`org`: jobs of others are not found; None: whoever they belong to."""
     ids = sorted({one.job for one in told})
     async with unit.begin() as conn:
         touched = await claims.runs_of(conn, ids)
         held_runs = await runs.lock(conn, touched) if touched else []
-        held = await claims.hold(conn, ids, org=unit.org)
+        held = await claims.hold(conn, ids, org=org)
         judged = _judge(told, held)
         reports = [report for report in judged if not isinstance(report, WindlassError)]
         if not reports:

@@ -19,6 +19,7 @@ from windlass.store.workflows import Live
 
 DEFAULT_ORG = "default"
 DEFAULT_PUBLIC_URL = "http://127.0.0.1:8080"  # where `windlass up` listens unless told otherwise
+TREE_LIMIT = 10_000  # live runs below a run that no other run started
 
 
 class Shapes:
@@ -49,6 +50,7 @@ class Unit:
         actor: str,
         pooler: bool = False,
         public_url: str = DEFAULT_PUBLIC_URL,
+        tree_limit: int = TREE_LIMIT,
     ) -> None:
         self.pool = pool
         self._pooler = pooler
@@ -58,6 +60,7 @@ class Unit:
         self.recipes = Recipes()
         self.shapes = Shapes()
         self.public_url = public_url
+        self.tree_limit = tree_limit
         self._hook_key: bytes | None = None
         self._notifier = notifier
 
@@ -69,11 +72,20 @@ class Unit:
         org: str = DEFAULT_ORG,
         actor: str = "windlass",
         public_url: str = DEFAULT_PUBLIC_URL,
+        tree_limit: int = TREE_LIMIT,
     ) -> "Unit":
         pool = await open_pool(options)
         notifier = Notifier(options)
         notifier.start()
-        return cls(pool, notifier, org=org, actor=actor, pooler=options.pooler, public_url=public_url)
+        return cls(
+            pool,
+            notifier,
+            org=org,
+            actor=actor,
+            pooler=options.pooler,
+            public_url=public_url,
+            tree_limit=tree_limit,
+        )
 
     async def close(self) -> None:
         await self._notifier.close()

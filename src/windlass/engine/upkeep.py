@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from windlass.engine.unit import Unit
-from windlass.store import events, jobs, runs, terms, workers
+from windlass.store import crons, events, jobs, rates, runs, terms, workers
+
+OPEN_LEASE = timedelta(hours=1)  # for clients of plain SQL that claim without `lease_until`
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +51,20 @@ async def prune(unit: Unit, *, age: timedelta, batch: int = 500) -> int:
     async with unit.once() as conn:
         old_jobs = await jobs.prune(conn, age=age, batch=batch)
     async with unit.once() as conn:
-        return max(old_jobs, await runs.prune(conn, age=age, batch=batch))
+        old_runs = await runs.prune(conn, age=age, batch=batch)
+    async with unit.once() as conn:
+        await crons.prune_skipped(conn, age=age, batch=batch)
+    return max(old_jobs, old_runs)
+
+
+async def date_open_leases(unit: Unit) -> None:
+    """Give an end to leases that plain SQL took without one."""
+    async with unit.once() as conn:
+        await jobs.date_open_leases(conn, OPEN_LEASE)
 
 
 async def tend(unit: Unit, *, age: timedelta) -> None:
-    """Partitions of the trail made ahead and dropped when old; workers long gone forgotten."""
+    """Make partitions of the trail ahead, drop old ones; forget workers that are long gone and limits nobody uses."""
     async with unit.begin() as conn:
         await conn.execute("set local lock_timeout = '2s'")
         await events.make_partitions(conn)
@@ -61,3 +72,7 @@ async def tend(unit: Unit, *, age: timedelta) -> None:
         await conn.execute("set local lock_timeout = '2s'")
         await events.drop_partitions(conn, age=age)
         await workers.forget(conn, silent_for=timedelta(days=1))
+    async with unit.once() as conn:
+        await rates.forget_waiting(conn)
+    async with unit.once() as conn:
+        await rates.prune(conn, age=age)

@@ -18,11 +18,24 @@ from windlass.engine.unit import Unit
 from windlass.errors import Invalid
 from windlass.store import events, jobs, runs, workers
 from windlass.store.events import Line
-from windlass.store.jobs import Lane
+from windlass.store.jobs import Lane, Served
 from windlass.store.pool import UNSTORABLE, Connection
 from windlass.store.runs import Held
 
-__all__ = ["Lane", "Line", "Turn", "heartbeat", "held", "look", "record", "register", "registry", "seen", "turn"]
+__all__ = [
+    "Lane",
+    "Line",
+    "Served",
+    "Turn",
+    "heartbeat",
+    "held",
+    "look",
+    "record",
+    "register",
+    "registry",
+    "seen",
+    "turn",
+]
 
 _log = logging.getLogger("windlass.work")
 
@@ -75,9 +88,10 @@ async def turn(unit: Unit, wish: Turn) -> tuple[list[Claimed], set[UUID]]:
     return claimed, recorded
 
 
-async def look(unit: Unit, queues: Sequence[str]) -> list[Lane]:
+async def look(unit: Unit, queues: Sequence[str], served: Served | None = None) -> list[Lane]:
+    """Return the lanes with due work of the served types (None: all), the most urgent first."""
     async with unit.once() as conn:
-        return await jobs.find_lanes(conn, queues)
+        return await jobs.find_lanes(conn, queues, served)
 
 
 async def heartbeat(unit: Unit, held_: Sequence[Claimed], *, worker: str, lease: timedelta) -> dict[UUID, bool]:
