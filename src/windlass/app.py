@@ -93,7 +93,10 @@ class Windlass(Catalogue, Switchboard):
                 options = self.database(await asyncio.to_thread(self.url))
                 await prepare(options)
                 self._unit = await Unit.open(
-                    options, org=self._org, public_url=self.settings.public_url or DEFAULT_PUBLIC_URL
+                    options,
+                    org=self._org,
+                    public_url=self.settings.public_url or DEFAULT_PUBLIC_URL,
+                    tree_limit=self.settings.tree_limit,
                 )
                 self._waiters, self._live = Waiters(self._unit), Live(self._unit)
                 self._starting = Starting(self._unit)

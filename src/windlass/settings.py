@@ -44,6 +44,7 @@ class Settings:
     cors_origins: tuple[str, ...] = ()  # WINDLASS_CORS_ORIGINS, comma-separated
     public_url: str | None = None  # WINDLASS_PUBLIC_URL: where callbacks from outside reach this installation
     http_allow: tuple[IPv4Network | IPv6Network, ...] = ()  # WINDLASS_HTTP_ALLOW, comma-separated
+    tree_limit: int = 10_000  # WINDLASS_TREE_LIMIT: live runs below a run that no other run started
     keep: timedelta | None = timedelta(days=30)  # WINDLASS_KEEP_DAYS, 0 for ever
     log_format: str = "text"  # WINDLASS_LOG_FORMAT
     log_level: str = "INFO"  # WINDLASS_LOG_LEVEL
@@ -186,6 +187,7 @@ VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "WINDLASS_PUBLIC_URL": ("public_url", _public_url),
     "WINDLASS_URL": ("url", _public_url),
     "WINDLASS_HTTP_ALLOW": ("http_allow", _networks),
+    "WINDLASS_TREE_LIMIT": ("tree_limit", _whole(1, 10_000_000)),
     "WINDLASS_KEEP_DAYS": ("keep", _days),
     "WINDLASS_LOG_FORMAT": ("log_format", _one_of("text", "json")),
     "WINDLASS_LOG_LEVEL": ("log_level", _one_of("DEBUG", "INFO", "WARNING", "ERROR")),

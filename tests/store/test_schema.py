@@ -123,8 +123,9 @@ async def test_an_old_program_refuses_a_database_that_a_newer_one_has_migrated(c
         await migrate(conn)
 
 
-def test_migrations_are_numbered_without_gaps_and_say_when_they_may_run() -> None:
-    assert [m.version for m in migrations()] == [*range(1, len(migrations()) + 1)]
+def test_migrations_have_a_number_each_and_say_when_they_may_run() -> None:
+    versions = [m.version for m in migrations()]
+    assert versions == sorted(set(versions))
     for migration in migrations():
         assert migration.sql.startswith("-- May run before the new code: "), migration.name
 

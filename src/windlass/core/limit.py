@@ -1,7 +1,12 @@
-"""How fast, and how many at a time, jobs of a key are handed out. Postgres keeps the count: `windlass.admit`."""
+"""How fast, and how many at a time, jobs of a key are handed out. Postgres keeps the count: `windlass.rate_admit`."""
 
 from dataclasses import dataclass
 from datetime import timedelta
+
+from windlass.errors import Invalid
+
+SLOWEST = timedelta(days=31)  # at least one job in this time: whoever waits longer waits for ever
+MAX_CONCURRENCY = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -10,3 +15,17 @@ class Limit:
     rate: float | None = None  # jobs in a period
     period: timedelta = timedelta(seconds=1)
     concurrency: int | None = None  # at the same time
+
+    def __post_init__(self) -> None:
+        if self.period <= timedelta():
+            raise Invalid(f"rate_limit.period is {self.period}: it must be positive", field="options.rate_limit.period")
+        if self.rate is not None and self.rate * SLOWEST < self.period:
+            raise Invalid(
+                f"rate_limit is {self.rate:g} jobs in {self.period}: allow at least one job in {SLOWEST.days} days",
+                field="options.rate_limit",
+            )
+        if self.concurrency is not None and not 1 <= self.concurrency <= MAX_CONCURRENCY:
+            raise Invalid(
+                f"rate_limit.concurrency is {self.concurrency}: it must lie between 1 and {MAX_CONCURRENCY}",
+                field="options.rate_limit.concurrency",
+            )

@@ -18,6 +18,7 @@ from windlass.errors import Invalid
 DEFAULT_PRIORITY = 100
 MAX_PRIORITY = 1_000_000
 MAX_NAME = 255
+MAX_LEASE = timedelta(days=7)  # for workers that choose their own; heartbeats extend a lease as often as needed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,13 +67,19 @@ def check(spec: JobSpec) -> None:
         raise Invalid("delay is negative", field="delay")
     if spec.delay is not None and spec.delay > LONGEST:  # and no further than calendars go
         raise Invalid(f"delay is {spec.delay}: the longest is {LONGEST.days} days", field="delay")
-    if spec.timeout is not None and spec.timeout <= timedelta():
-        raise Invalid("timeout must be longer than nothing", field="timeout")
     if spec.expires_at is not None and spec.expires_at.tzinfo is None:
         raise Invalid("expires_at has no time zone: pass an aware datetime", field="expires_at")
-    if spec.visibility is not None and spec.visibility <= timedelta():
-        raise Invalid("visibility must be longer than nothing", field="visibility")
+    check_length(spec.timeout, "timeout", most=LONGEST)
+    check_length(spec.visibility, "visibility", most=MAX_LEASE)
     _check_tags(spec.tags)
+
+
+def check_length(value: timedelta | None, field_: str, *, most: timedelta) -> None:
+    """Refuse a length of time that is not positive, or with which no database could reckon."""
+    if value is not None and value <= timedelta():
+        raise Invalid(f"{field_} is {value}: it must be positive", field=field_)
+    if value is not None and value > most:
+        raise Invalid(f"{field_} is {value}: the longest is {most.days} days", field=field_)
 
 
 _VERSIONED = re.compile(r"[^.]+(\.[^.]+)+\.v[0-9]+").fullmatch

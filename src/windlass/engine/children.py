@@ -36,14 +36,15 @@ class Asked(NamedTuple):
 
 
 async def start(conn: Connection, unit: Unit, asked: Sequence[Asked], *, actor: str) -> list[tuple[UUID, Event]]:
-    """Record the runs; what cannot be started is told as an end."""
+    """Record the runs; return what cannot be started as the end of its step."""
     live = await _live(conn, asked)
     definitions = await unit.definitions.of(conn, {known.version_id for known in live.values()})
+    room = await _Room.of(conn, asked, limit=unit.tree_limit)
     rows: list[NewChildren] = []
     refused: list[tuple[UUID, Event]] = []
     for wish in asked:
         known = live.get((wish.run.org, wish.workflow))
-        if why := _objection(wish, known):
+        if why := _objection(wish, known) or room.objection(wish):
             end = Ended(wish.command.step, Letter.FAILED, Reason("child", why), wish.command.count)
             refused.append((wish.run.id, end))
         elif known is not None:
@@ -51,6 +52,32 @@ async def start(conn: Connection, unit: Unit, asked: Sequence[Asked], *, actor: 
     if rows:
         await runs.insert_children(conn, rows, actor=actor)
     return refused
+
+
+class _Room:
+    """How many runs may still be started below the runs at the top of their trees.
+
+    The limit keeps a tree from growing without end and is not exact to the run: two processes that start runs of one
+    tree at the same moment do not see each other's.
+    """
+
+    def __init__(self, roots: Mapping[UUID, UUID], live: dict[UUID, int], limit: int) -> None:
+        self._roots, self._live, self._limit = roots, live, limit
+
+    @classmethod
+    async def of(cls, conn: Connection, asked: Iterable[Asked], *, limit: int) -> "_Room":
+        found = await runs.live_below(conn, {wish.run.id for wish in asked}, cap=limit)
+        return cls({id_: root for id_, (root, _) in found.items()}, dict(found.values()), limit)
+
+    def objection(self, wish: Asked) -> str | None:
+        root = self._roots[wish.run.id]
+        if self._live[root] + wish.command.count > self._limit:
+            return (
+                f"run {root} would have more than {self._limit} live runs below it: "
+                "start fewer at a time (concurrency), or raise WINDLASS_TREE_LIMIT"
+            )
+        self._live[root] += wish.command.count
+        return None
 
 
 async def _live(conn: Connection, asked: Iterable[Asked]) -> Mapping[tuple[str, str], Live]:

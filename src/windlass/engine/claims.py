@@ -1,11 +1,13 @@
 """Jobs for workers that speak HTTP: handed out by queue in strict order, kept by heartbeats. See also `reports`."""
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import chain
 from uuid import UUID
 
+from windlass.core.submission import MAX_LEASE, check_length
 from windlass.engine import first_claims
 from windlass.engine.unit import Unit
 from windlass.errors import Conflict, NotFound
@@ -16,10 +18,13 @@ from windlass.store.pool import Connection
 from windlass.store.rows import Job
 
 LEASE = timedelta(seconds=1800)  # where neither the worker nor the job names one
+SET_ASIDE = timedelta(minutes=1)  # until a job that could not be handed out is tried again
+UNREADABLE = "the version of its workflow cannot be read by this process"
 PROMOTE = 1000
 ACTOR = "http"
 MOST_COUNTED = 10_000
 __all__ = ["LEASE", "Beat", "Job", "ToldJob", "Wish"]
+_log = logging.getLogger("windlass.claims")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +36,9 @@ class Wish:
     worker: str
     lease: timedelta | None = None
     tenant: str | None = None  # only of this one
+
+    def __post_init__(self) -> None:
+        check_length(self.lease, "visibility_timeout_ms", most=MAX_LEASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,27 +54,48 @@ class Beat:
 
 
 async def fetch(unit: Unit, wishes: Sequence[Wish]) -> list[list[Job]]:
-    """What each of them gets, in one transaction."""
+    """Return what each of them gets, in one transaction. Jobs that cannot be handed out are set aside."""
     async with unit.begin() as conn:
         found = [await _fetch(conn, unit, wish) for wish in wishes]
         if versions := {job.version_id for jobs_ in found for job in jobs_ if job.version_id is not None}:
-            known = await unit.definitions.of(conn, versions)
+            known = await unit.definitions.readable(conn, versions)
+            if len(known) < len(versions):
+                found = [await _readable(conn, known, *each) for each in zip(wishes, found, strict=True)]
             await first_claims.tell(conn, chain.from_iterable(found), known, actor=ACTOR)
     return found
 
 
+async def _readable(conn: Connection, known: Container[int], wish: Wish, found: list[Job]) -> list[Job]:
+    """Return those of these jobs whose version this process can read; the others are set aside."""
+    bad = {job.id: UNREADABLE for job in found if job.version_id is not None and job.version_id not in known}
+    await _set_aside(conn, wish, bad)
+    return [job for job in found if job.id not in bad]
+
+
+async def _set_aside(conn: Connection, wish: Wish, reasons: Mapping[UUID, str]) -> None:
+    for id_, why in reasons.items():
+        _log.error("job %s is set aside for %d s: %s", id_, SET_ASIDE.total_seconds(), why)
+    await store.set_aside(conn, reasons, worker=wish.worker, delay=SET_ASIDE, actor=ACTOR)
+
+
 async def _fetch(conn: Connection, unit: Unit, wish: Wish) -> list[Job]:
-    found = await _take(conn, wish, wish.count)
+    found, limited = await _take(conn, wish, wish.count)
     if len(found) < wish.count and (queues := await jobs.become_due(conn, PROMOTE)):
         # Whose time came a moment ago is not left to the timer loop: a second of patience is not everybody's.
         for queue in set(queues):
             unit.poke(queue)
-        found += await _take(conn, wish, wish.count - len(found))
+        limited = True
+    if len(found) < wish.count and limited:
+        more, limited = await _take(conn, wish, wish.count - len(found))
+        found += more
+        if more and limited and len(found) < wish.count:  # what they called into line
+            found += (await _take(conn, wish, wish.count - len(found)))[0]
     return found
 
 
-async def _take(conn: Connection, wish: Wish, count: int) -> list[Job]:
-    return await store.fetch(
+async def _take(conn: Connection, wish: Wish, count: int) -> tuple[list[Job], bool]:
+    """Return jobs, and whether a limit of theirs may have called others into line."""
+    found = await store.fetch(
         conn,
         wish.queues,
         count=count,
@@ -75,6 +104,8 @@ async def _take(conn: Connection, wish: Wish, count: int) -> list[Job]:
         default=LEASE,
         tenant=wish.tenant,
     )
+    await _set_aside(conn, wish, found.unreadable)
+    return found.jobs, found.limited
 
 
 async def beat(
@@ -87,6 +118,7 @@ async def beat(
     host: str = "",
 ) -> Beat:
     """A sign of life: leases are extended, and the worker is told what it is to know."""
+    check_length(lease, "visibility_timeout_ms", most=MAX_LEASE)
     async with unit.begin() as conn:
         held = await store.beat(conn, sorted(ids), worker=worker, lease=lease, default=LEASE) if ids else []
         standing, directive, now = await store.seen(

@@ -151,7 +151,7 @@ async def cancel_many(unit: Unit, ids: Sequence[UUID], *, reason: str | None = N
 
 async def reopen_many(unit: Unit, ids: Sequence[UUID]) -> set[UUID]:
     """Start those of these jobs over that failed or were cancelled, and are no steps of runs, together; which."""
-    async with unit.once() as conn:
+    async with unit.begin() as conn:
         queues = await store.reopen(conn, ids, org=unit.org, actor=unit.actor)
     for queue in set(queues.values()):
         unit.poke(queue)
@@ -281,8 +281,16 @@ async def _known(conn: Connection, unit: Unit, id_: UUID) -> Job:
 
 async def _refuse(conn: Connection, unit: Unit, id_: UUID, word: str, rule: str) -> None:
     job = await _known(conn, unit, id_)
+    over = job.status in (JobState.FAILED, JobState.CANCELLED)
+    if word == "retried" and over and (holder := await store.unique_holder(conn, id_, org=unit.org)) is not None:
+        raise Duplicate(
+            f"job {id_} cannot be retried: job {holder} is live and has the same unique key; wait for it or cancel it",
+            existing=holder,
+        )
     if job.run_id is not None and word == "retried":
-        raise Conflict(f"job {id_} is a step of run {job.run_id}: retry the run, windlass runs retry {job.run_id}")
+        raise Conflict(
+            f"job {id_} is a step of run {job.run_id}: retry the run once it ended, windlass runs retry {job.run_id}"
+        )
     raise Conflict(f"job {id_} is {job.status} and cannot be {word}: {rule}")
 
 

@@ -6,7 +6,7 @@ from windlass.errors import NotFound
 from windlass.store import rates as store
 from windlass.store.rates import Rate
 
-__all__ = ["Rate", "get", "list_"]
+__all__ = ["Rate", "call_waiting", "get", "list_"]
 
 
 async def get(unit: Unit, key: str) -> Rate:
@@ -23,3 +23,12 @@ async def list_(unit: Unit, *, limit: int, offset: int) -> list[Rate]:
     async with unit.once() as conn:
         found = await store.list_(conn, prefix, limit=limit, offset=offset)
     return [one._replace(key=one.key.removeprefix(prefix)) for one in found]
+
+
+async def call_waiting(unit: Unit) -> int:
+    """Put jobs that wait for a limit back into line where there is room for them; how many."""
+    async with unit.once() as conn:
+        queues = await store.call_waiting(conn)
+    for queue in set(queues):
+        unit.poke(queue)
+    return len(queues)

@@ -39,22 +39,34 @@ Answer = Job | Exception
 
 
 async def record(unit: Unit, told: Sequence[Told]) -> list[Answer]:
-    """The jobs as they are now, or why a report was not accepted."""
+    """Return the jobs as they are now, or why a report was not accepted."""
+    return await _record_all(unit, told, org=unit.org)
 
+
+async def end_overdue(unit: Unit, *, batch: int = 500) -> int:
+    """Fail attempts that ran out of time and whose worker did not see to it, whatever their org; how many."""
+    async with unit.once() as conn:
+        found = await claims.overdue(conn, batch)
+    told = [Told(id_, Failed(OUT_OF_TIME), fence=no) for id_, no in found]
+    answers = await _record_all(unit, told, org=None) if told else []
+    return sum(isinstance(answer, Job) for answer in answers)
+
+
+async def _record_all(unit: Unit, told: Sequence[Told], *, org: str | None) -> list[Answer]:
     async def together(some: Sequence[Told]) -> list[Answer]:
-        return await _record(unit, some)
+        return await _record(unit, some, org=org)
 
     async def alone(one: Told, error: Exception) -> list[Answer]:
-        return await _record_alone(unit, one, error)
+        return await _record_alone(unit, one, error, org=org)
 
     return [answer for part in await split_batch(told, together, alone) for answer in part]
 
 
-async def _record_alone(unit: Unit, one: Told, error: Exception) -> list[Answer]:
+async def _record_alone(unit: Unit, one: Told, error: Exception, *, org: str | None) -> list[Answer]:
     """Record a report that failed by itself. If its run is to blame, the report is recorded all the same and the run
     set aside; if the outcome cannot be stored, that is the answer."""
     try:
-        return await _record(unit, [one], unsettled=error)
+        return await _record(unit, [one], org=org, unsettled=error)
     except Unavailable:
         raise
     except (*UNSTORABLE, Invalid) as unstorable:
@@ -64,21 +76,16 @@ async def _record_alone(unit: Unit, one: Told, error: Exception) -> list[Answer]
         return [defect]
 
 
-async def end_overdue(unit: Unit, *, batch: int = 500) -> int:
-    """Attempts that ran out of time and whose worker did not see to it are failures; how many."""
-    async with unit.once() as conn:
-        found = await claims.overdue(conn, batch)
-    answers = await record(unit, [Told(id_, Failed(OUT_OF_TIME), fence=no) for id_, no in found]) if found else []
-    return sum(isinstance(answer, Job) for answer in answers)
-
-
-async def _record(unit: Unit, told: Sequence[Told], *, unsettled: Exception | None = None) -> list[Answer]:
-    """`unsettled`: why the run of the only report cannot be advanced now; its job's end is recorded without that."""
+async def _record(
+    unit: Unit, told: Sequence[Told], *, org: str | None, unsettled: Exception | None = None
+) -> list[Answer]:
+    """`org`: jobs of others are not found; None: whoever they belong to. `unsettled`: why the run of the only report
+    cannot be advanced now; its job's end is recorded without that."""
     ids = sorted({one.job for one in told})
     async with unit.begin() as conn:
         touched = await claims.runs_of(conn, ids)
         held_runs = await runs.lock(conn, touched) if touched and unsettled is None else []
-        held = await claims.hold(conn, ids, org=unit.org)
+        held = await claims.hold(conn, ids, org=org)
         judged = _judge(told, held)
         reports = [report for report in judged if not isinstance(report, WindlassError)]
         if not reports:

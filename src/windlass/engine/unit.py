@@ -29,6 +29,7 @@ from windlass.store.workflows import Live
 
 DEFAULT_ORG = "default"
 DEFAULT_PUBLIC_URL = "http://127.0.0.1:8080"  # where `windlass up` listens unless told otherwise
+TREE_LIMIT = 10_000  # live runs below a run that no other run started
 
 
 class Shapes:
@@ -60,6 +61,7 @@ class Unit:
         pooler: bool = False,
         search_timeout: float = DatabaseOptions.search_timeout,
         public_url: str = DEFAULT_PUBLIC_URL,
+        tree_limit: int = TREE_LIMIT,
     ) -> None:
         self.pool = pool
         self._search_timeout = search_timeout
@@ -71,6 +73,7 @@ class Unit:
         self.shapes = Shapes()
         self.schema_validator = SchemaValidator()
         self.public_url = public_url
+        self.tree_limit = tree_limit
         self._hook_key: bytes | None = None
         self._notifier = notifier
 
@@ -82,6 +85,7 @@ class Unit:
         org: str = DEFAULT_ORG,
         actor: str = "windlass",
         public_url: str = DEFAULT_PUBLIC_URL,
+        tree_limit: int = TREE_LIMIT,
     ) -> "Unit":
         pool = await open_pool(options)
         notifier = Notifier(options)
@@ -94,6 +98,7 @@ class Unit:
             pooler=options.pooler,
             search_timeout=options.search_timeout,
             public_url=public_url,
+            tree_limit=tree_limit,
         )
 
     async def close(self) -> None:

@@ -8,11 +8,12 @@ from functools import partial
 
 from windlass.engine.unit import Unit
 from windlass.errors import Unavailable
-from windlass.store import events, jobs, runs, terms, workers
+from windlass.store import crons, events, jobs, rates, runs, terms, workers
 from windlass.store.pool import Connection
 
 WEEKS_AHEAD = 2
 LOCK_MILLISECONDS = 50  # that writers of the trail may have to wait for an upkeep that waits for a lock itself
+OPEN_LEASE = timedelta(hours=1)  # for clients of plain SQL that claim without `lease_until`
 _log = logging.getLogger("windlass.upkeep")
 
 
@@ -58,11 +59,20 @@ async def prune(unit: Unit, *, age: timedelta, batch: int = 500) -> int:
     async with unit.once() as conn:
         old_jobs = await jobs.prune(conn, age=age, batch=batch)
     async with unit.once() as conn:
-        return max(old_jobs, await runs.prune(conn, age=age, batch=batch))
+        old_runs = await runs.prune(conn, age=age, batch=batch)
+    async with unit.once() as conn:
+        await crons.prune_skipped(conn, age=age, batch=batch)
+    return max(old_jobs, old_runs)
+
+
+async def date_open_leases(unit: Unit) -> None:
+    """Give an end to leases that plain SQL took without one."""
+    async with unit.once() as conn:
+        await jobs.date_open_leases(conn, OPEN_LEASE)
 
 
 async def tend(unit: Unit, *, age: timedelta) -> None:
-    """Make partitions of the trail ahead, drop old ones, forget workers that are long gone.
+    """Make partitions of the trail ahead, drop old ones; forget workers that are long gone and limits nobody uses.
 
     Whoever waits for a lock on the trail has every writer wait behind it, so nobody does for long: what a reader (a
     dump, an open psql) is in the way of is left for the next time.
@@ -75,6 +85,10 @@ async def tend(unit: Unit, *, age: timedelta) -> None:
         await _briefly(unit, partial(events.drop_partition, name=name))
     async with unit.once() as conn:
         await workers.forget(conn, silent_for=timedelta(days=1))
+    async with unit.once() as conn:
+        await rates.forget_waiting(conn)
+    async with unit.once() as conn:
+        await rates.prune(conn, age=age)
 
 
 async def _briefly(unit: Unit, change: Callable[[Connection], Awaitable[object]]) -> None:

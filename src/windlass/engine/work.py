@@ -15,9 +15,22 @@ from windlass.engine.unit import Unit
 from windlass.errors import Unavailable
 from windlass.store import jobs, workers
 from windlass.store.events import Line
-from windlass.store.jobs import Lane
+from windlass.store.jobs import Lane, Served
 
-__all__ = ["Lane", "Line", "Turn", "heartbeat", "held", "look", "record", "register", "registry", "seen", "turn"]
+__all__ = [
+    "Lane",
+    "Line",
+    "Served",
+    "Turn",
+    "heartbeat",
+    "held",
+    "look",
+    "record",
+    "register",
+    "registry",
+    "seen",
+    "turn",
+]
 
 DEFER = timedelta(minutes=1)  # how long a job that cannot be claimed stays out of line
 _log = logging.getLogger("windlass.work")
@@ -80,9 +93,10 @@ async def _defer_first(unit: Unit, lane: Lane, error: Exception) -> None:
         await quarantine.set_aside(unit, Kind.JOB, id_, error)
 
 
-async def look(unit: Unit, queues: Sequence[str]) -> list[Lane]:
+async def look(unit: Unit, queues: Sequence[str], served: Served | None = None) -> list[Lane]:
+    """Return the lanes with due work of the served types (None: all), the most urgent first."""
     async with unit.once() as conn:
-        return await jobs.find_lanes(conn, queues)
+        return await jobs.find_lanes(conn, queues, served)
 
 
 async def heartbeat(unit: Unit, held_: Sequence[Claimed], *, worker: str, lease: timedelta) -> dict[UUID, bool]:

@@ -5,15 +5,17 @@ an old snapshot keeps there. What a cursor can miss (late commits, new lanes) a 
 twentieth of the time, and are due at least every second.
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from windlass.core.job import Claimed
-from windlass.engine.work import Lane
+from windlass.engine.work import Lane, Served
 
 SHARE = 20
 LEAST, MOST = 0.05, 1.0
-MAX_LANES = 100
+MAX_LANES = 100  # offered to one claim
+_LITERAL = re.compile(r"[^%_\\]*")
 
 Key = tuple[str, str, int, bool]
 
@@ -39,10 +41,14 @@ class Lanes:
         return max(0.0, self._looked + self._rest - now)
 
     def found(self, lanes: Iterable[Lane], *, started: float, ended: float) -> bool:
-        """Take in a full look; says whether there is anything to draw. Lanes now empty are kept while there is room."""
+        """Take in a full look; return whether there is anything to claim.
+
+        All lanes with due work are kept: which of them may be offered depends on what their handlers have room for.
+        Lanes now empty are kept while there is room.
+        """
         due = {_key(lane): replace(lane, seq=lane.seq - 1) for lane in lanes if self._serves(lane.type)}
-        kept = {key: lane for key, lane in self._lanes.items() if key not in due and self._serves(lane.type)}
-        self._lanes = dict(list({**due, **kept}.items())[:MAX_LANES])
+        kept = [(key, lane) for key, lane in self._lanes.items() if key not in due and self._serves(lane.type)]
+        self._lanes = due | dict(kept[: max(0, MAX_LANES - len(due))])
         self._looked, self._rest = ended, min(MOST, max(LEAST, SHARE * (ended - started)))
         self._stale = ended + max(MOST, SHARE * (ended - started))
         return bool(due)
@@ -55,13 +61,17 @@ class Lanes:
                 self._lanes[key] = replace(lane, seq=seq)
 
     def offer(self, count: int, room: Callable[[str], int | None], *, alone: bool = True) -> Sequence[tuple[Lane, int]]:
-        """Lanes to claim from, each with the most it may give. A type with limited room offers its first lane only.
+        """Return up to MAX_LANES to claim from, each with the most it may give.
+
+        A type with limited room offers its first lane only: however many lanes it has, they hide no others.
 
         Of jobs that are claimed alone at most one is offered, and none if `alone` says that one is here already.
         """
         offered: list[tuple[Lane, int]] = []
         limited: set[str] = set()
         for lane in self._lanes.values():
+            if len(offered) == MAX_LANES:
+                break
             if not self._serves(lane.type):  # the registry may have changed since the last look
                 continue
             limit = room(lane.type)
@@ -75,6 +85,21 @@ class Lanes:
                 limited.add(lane.type)
                 offered.append((lane, min(limit, count)))
         return offered
+
+
+def served(types: Iterable[str], serves: Callable[[str], bool]) -> Served:
+    """Return what a look has to search for: of handlers' types those that are served; of patterns what they begin with.
+
+    A pattern may match more than is served: what a look finds is filtered again.
+    """
+    types = list(types)
+    patterns = [f"{_begins(type_)}%" for type_ in types if "%" in type_]
+    return Served([type_ for type_ in types if "%" not in type_ and serves(type_)], patterns)
+
+
+def _begins(pattern: str) -> str:
+    found = _LITERAL.match(pattern)
+    return found[0] if found else ""
 
 
 def _key(lane: Lane) -> Key:

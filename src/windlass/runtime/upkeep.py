@@ -6,12 +6,14 @@ import time
 from dataclasses import dataclass
 from datetime import timedelta
 
-from windlass.engine import claims, reports, upkeep
+from windlass.engine import claims, rates, reports, upkeep
 from windlass.engine.unit import Unit
 from windlass.engine.upkeep import Swept
 from windlass.errors import Unavailable
 from windlass.runtime.beat import beat
 from windlass.runtime.leader import Term
+
+REST, LONGEST_REST = 10, 30.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,16 +31,30 @@ class Upkeep:
         self.options = options or UpkeepOptions()
         self._unit = unit
         self._term = Term(unit, "upkeep", holder, length=self.options.term)
-        self._prune_at = self._tend_at = float("-inf")
+        self._release_at = self._prune_at = self._tend_at = self._leases_at = float("-inf")
 
     async def tick(self) -> Swept:
         """One round of all duties that are due; nothing if another process holds the term."""
         if not await self._term.held():
             return Swept()
-        swept = await upkeep.release_expired(self._unit, batch=self.options.batch)
+        swept = await self._release(time.monotonic())
+        await rates.call_waiting(self._unit)
         late = await claims.expire(self._unit, batch=self.options.batch)
         overdue = await reports.end_overdue(self._unit, batch=self.options.batch)
         return Swept(swept.released, swept.failed + late + overdue, await self._clear_away(time.monotonic()))
+
+    async def _release(self, now: float) -> Swept:
+        """Look for lost leases.
+
+        While an old snapshot keeps dead index entries alive a look can take long. One that found nothing is followed by
+        a rest of ten times its length, so that looks do not cost more than a tenth of the time.
+        """
+        if now < self._release_at:
+            return Swept()
+        swept = await upkeep.release_expired(self._unit, batch=self.options.batch)
+        took = time.monotonic() - now
+        self._release_at = now + (min(LONGEST_REST, REST * took) if swept == Swept() else 0.0)
+        return swept
 
     async def _clear_away(self, now: float) -> int:
         keep, pruned = self.options.keep, 0
@@ -46,6 +62,9 @@ class Upkeep:
             pruned = await upkeep.prune(self._unit, age=keep, batch=self.options.batch)
             if pruned < self.options.batch:
                 self._prune_at = now + self.options.prune_every.total_seconds()
+        if now >= self._leases_at:
+            await upkeep.date_open_leases(self._unit)
+            self._leases_at = now + self.options.prune_every.total_seconds()
         if now >= self._tend_at:
             await upkeep.tend(self._unit, age=keep if keep is not None else timedelta(days=36500))
             self._tend_at = now + self.options.tend_every.total_seconds()

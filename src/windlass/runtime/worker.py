@@ -32,7 +32,7 @@ from windlass.engine.work import Lane, Line, Turn
 from windlass.errors import Invalid, Unavailable
 from windlass.runtime.attempts import Attempts, Stop
 from windlass.runtime.beat import LONGEST_PAUSE, beat
-from windlass.runtime.lanes import Lanes
+from windlass.runtime.lanes import Lanes, served
 from windlass.runtime.ledger import Ledger
 from windlass.runtime.metrics import WorkerMetrics
 from windlass.runtime.upstreams import Upstreams
@@ -243,7 +243,7 @@ class Worker:
             self._hungry = False
             asyncio.get_running_loop().call_later(rest, self._wake)
             return False
-        lanes = await work.look(self._unit, self.options.queues)
+        lanes = await work.look(self._unit, self.options.queues, served(self._handlers.types(), self.serves))
         found = self._lanes.found(lanes, started=started, ended=time.monotonic())
         self._hungry = found or wakes != self._wakes  # what came during the look may not be in it
         return found

@@ -1,14 +1,15 @@
 """The inbox for workers and producers that speak HTTP, as functions. What all workers share is in `store.jobs`."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from windlass.core.document import encode
+from windlass.core.document import encode, plain
 from windlass.core.job import Claimed
 from windlass.core.limit import Limit
+from windlass.core.submission import MAX_LEASE
 from windlass.core.unique import Unique
 from windlass.store.pool import Connection
 from windlass.store.queries import load
@@ -44,6 +45,12 @@ class Kept(NamedTuple):
     workflow: str | None
 
 
+class Fetched(NamedTuple):
+    jobs: list[Job]
+    unreadable: dict[UUID, str]  # rows that plain SQL filled with what nobody can read, and why
+    limited: bool  # a job among them has a limit, so that others of its key may have come into line
+
+
 async def fetch(
     conn: Connection,
     queues: Sequence[str],
@@ -53,16 +60,30 @@ async def fetch(
     lease: timedelta | None,
     default: timedelta,
     tenant: str | None = None,
-) -> list[Job]:
-    rows = await conn.fetch(_SQL["fetch"], list(queues), count, worker, lease, default, tenant)
-    return [job(row) for row in rows]
+) -> Fetched:
+    rows = await conn.fetch(_SQL["fetch"], list(queues), count, worker, lease, default, tenant, MAX_LEASE)
+    found = Fetched([], {}, any(row["rate_key"] is not None for row in rows))
+    for row in rows:
+        try:
+            found.jobs.append(job(row))
+        except Exception as error:  # whatever a row does to its reader, the others are handed out
+            found.unreadable[row["id"]] = f"the job cannot be read: {plain(str(error))}"
+    return found
+
+
+async def set_aside(
+    conn: Connection, reasons: Mapping[UUID, str], *, worker: str, delay: timedelta, actor: str
+) -> None:
+    """Give back jobs that this transaction claimed and cannot hand out; they are tried again after a while."""
+    if reasons:
+        await conn.execute(_SQL["set_aside"], list(reasons), list(reasons.values()), worker, delay, actor)
 
 
 async def runs_of(conn: Connection, ids: Sequence[UUID]) -> list[UUID]:
     return sorted(row[0] for row in await conn.fetch(_SQL["runs_of"], list(ids)))
 
 
-async def hold(conn: Connection, ids: Sequence[UUID], *, org: str) -> dict[UUID, HeldJob]:
+async def hold(conn: Connection, ids: Sequence[UUID], *, org: str | None) -> dict[UUID, HeldJob]:
     rows = await conn.fetch(_SQL["hold"], list(ids), org)
     return {row[0]: HeldJob(Claimed._make(tuple(row)[:-2]), row["status"], row["leased_by"]) for row in rows}
 
@@ -75,7 +96,7 @@ async def beat(
     conn: Connection, ids: Sequence[UUID], *, worker: str, lease: timedelta | None, default: timedelta
 ) -> list[tuple[UUID, bool, str | None]]:
     """What it still holds, whether it is asked to stop it, and what a test wants it to be told."""
-    rows = await conn.fetch(_SQL["beat"], list(ids), worker, lease, default)
+    rows = await conn.fetch(_SQL["beat"], list(ids), worker, lease, default, MAX_LEASE)
     return [(row[0], row[1], row[2]) for row in rows]
 
 

@@ -105,6 +105,10 @@ async def skipped(conn: Connection, base: Snapshot, *, org: str) -> list[Skipped
     return [Skipped(int(row[0]), *tuple(row)[1:]) for row in await conn.fetch(_SQL["skipped"], *seen, org)]
 
 
+async def prune_skipped(conn: Connection, *, age: timedelta, batch: int) -> None:
+    await conn.execute(_SQL["prune_skipped"], age, batch)
+
+
 def _row(row: asyncpg.Record) -> CronRow:
     return CronRow(
         id=row["id"],

@@ -18,6 +18,8 @@ _SQL = {name: query.sql for name, query in load("jobs").items()}
 # envelope, expires_at, unique_key, visibility, rate_key
 NewRow = tuple[Any, ...]
 COMMON = 13  # of these columns nearly all rows use; they come before org and actor
+PAGE = 1000  # lanes that one statement of a look visits
+NOWHERE = (None, None, None)
 ALIKE = (1, 3, 4, 7, 9)  # type, queue, priority, max_attempts, retry: mostly the same all over a batch, then sent once
 
 
@@ -30,6 +32,14 @@ class Lane:
     priority: int
     seq: int
     alone: bool = False  # its jobs are claimed one at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """The types that somebody looks for: these, and those that match a LIKE pattern."""
+
+    types: Sequence[str]
+    patterns: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +71,26 @@ async def find_keys(conn: Connection, keys: Sequence[str]) -> dict[str, UUID]:
     return {row[0]: row[1] for row in await conn.fetch(_SQL["find_keys"], list(keys))}
 
 
-async def find_lanes(conn: Connection, queues: Sequence[str]) -> list[Lane]:
-    return [Lane(*row) for row in await conn.fetch(_SQL["find_lanes"], list(queues))]
+async def find_lanes(conn: Connection, queues: Sequence[str], served: Served | None = None) -> list[Lane]:
+    """Return every lane with due work of the served types (None: all), the most urgent first, then by age.
+
+    There may be lanes of other types among them. One statement visits PAGE lanes at most, so that it stays short
+    however many there are; the next one goes on from the last lane of each queue.
+    """
+    types = None if served is None else list(served.types)
+    patterns = [] if served is None else list(served.patterns)
+    after: dict[str, Lane | None] = dict.fromkeys(queues)
+    found: list[Lane] = []
+    while True:
+        places = [
+            (queue, *((last.type, last.priority, last.alone) if last else NOWHERE)) for queue, last in after.items()
+        ]
+        columns = [list(column) for column in zip(*places, strict=True)]
+        page = [Lane(*row) for row in await conn.fetch(_SQL["find_lanes"], *columns, types, patterns, PAGE)]
+        found += page
+        if len(page) < PAGE:
+            return sorted(found, key=lambda lane: (lane.priority, lane.seq))
+        after |= {lane.queue: lane for lane in page}
 
 
 async def claim(
@@ -143,7 +171,14 @@ async def cancel(conn: Connection, ids: Sequence[UUID], *, org: str, actor: str,
 
 
 async def reopen(conn: Connection, ids: Sequence[UUID], *, org: str, actor: str) -> dict[UUID, str]:
+    """Start those of these jobs over that may be; return their queues. Needs a transaction: unique keys are locked."""
+    await conn.execute(_SQL["lock_unique"], list(ids), org)
     return {row[0]: row[1] for row in await conn.fetch(_SQL["reopen"], list(ids), org, actor)}
+
+
+async def unique_holder(conn: Connection, id_: UUID, *, org: str) -> UUID | None:
+    holder: UUID | None = await conn.fetchval(_SQL["unique_holder"], id_, org)
+    return holder
 
 
 async def soft_delete(conn: Connection, ids: Sequence[UUID], *, org: str) -> set[UUID]:
@@ -166,6 +201,10 @@ async def list_(conn: Connection, wanted: Filter) -> list[Job]:
 
 async def list_held(conn: Connection, worker: str, *, org: str, limit: int) -> list[Job]:
     return [job(row) for row in await conn.fetch(_SQL["list_held"], worker, org, limit)]
+
+
+async def date_open_leases(conn: Connection, lease: timedelta) -> None:
+    await conn.execute(_SQL["date_open_leases"], lease)
 
 
 async def prune(conn: Connection, *, age: timedelta, batch: int) -> int:

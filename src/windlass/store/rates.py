@@ -1,4 +1,7 @@
-"""Limits under which jobs are handed out, for people who look. They are set and used in claims.sql."""
+"""Limits under which jobs are handed out: how they stand, and who waits for them.
+
+They are set in claims.sql and used by `windlass.rate_admit`.
+"""
 
 from datetime import timedelta
 from typing import NamedTuple
@@ -25,3 +28,16 @@ async def get(conn: Connection, key: str) -> Rate | None:
 
 async def list_(conn: Connection, prefix: str, *, limit: int, offset: int) -> list[Rate]:
     return list(map(Rate._make, await conn.fetch(_SQL["list"], prefix, limit, offset)))
+
+
+async def call_waiting(conn: Connection) -> list[str]:
+    """Return the queues of the jobs that came back into line, one entry a job."""
+    return [row[0] for row in await conn.fetch(_SQL["call_waiting"])]
+
+
+async def forget_waiting(conn: Connection) -> None:
+    await conn.execute(_SQL["forget_waiting"])
+
+
+async def prune(conn: Connection, *, age: timedelta) -> None:
+    await conn.execute(_SQL["prune"], age)

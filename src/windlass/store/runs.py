@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import asyncpg
 
@@ -149,6 +149,11 @@ async def insert_children(conn: Connection, rows: Sequence[NewChildren], *, acto
     await conn.execute(_SQL["insert_children"], *map(list, zip(*rows, strict=True)), actor)
 
 
+async def live_below(conn: Connection, ids: Iterable[UUID], *, cap: int) -> dict[UUID, tuple[UUID, int]]:
+    """Return for each of these runs the top of its tree, and how many live runs are below that, counted up to `cap`."""
+    return {row[0]: (row[1], row[2]) for row in await conn.fetch(_SQL["live_below"], list(ids), cap)}
+
+
 async def find_keys(conn: Connection, keys: Sequence[str], *, org: str) -> dict[str, tuple[UUID, UUID]]:
     """The run that has each key, and its workflow."""
     return {row[0]: (row[1], row[2]) for row in await conn.fetch(_SQL["find_keys"], org, list(keys))}
@@ -188,8 +193,8 @@ async def bad_children(conn: Connection, id_: UUID, step: int, created: int, cou
 
 
 async def find_held(conn: Connection, batch: int) -> list[UUID]:
-    """Workflows with runs that wait to begin."""
-    return [row[0] for row in await conn.fetch(_SQL["find_held"], batch)]
+    """Return workflows with runs that wait to begin, from a random one on."""
+    return [row[0] for row in await conn.fetch(_SQL["find_held"], batch, uuid4())]
 
 
 async def hold_workflow(conn: Connection, workflow_id: UUID, *, wait: bool = True) -> int | None:

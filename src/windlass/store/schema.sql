@@ -242,9 +242,20 @@ table windlass.rate
   at timestamp with time zone not null default windlass.now()
   taken integer not null default 0
   taken_by xid8
+  taken_at timestamp with time zone
   constraint rate_check CHECK (((per_period > (0)::double precision) AND (period > '00:00:00'::interval) AND (concurrency > 0)))
   constraint rate_pkey PRIMARY KEY (key)
   CREATE UNIQUE INDEX rate_pkey ON windlass.rate USING btree (key)
+
+table windlass.rate_line
+  job_id uuid not null
+  key text not null
+  place bigint not null
+  called_at timestamp with time zone
+  constraint rate_line_pkey PRIMARY KEY (job_id)
+  CREATE INDEX rate_line_called ON windlass.rate_line USING btree (key, called_at) WHERE (called_at IS NOT NULL)
+  CREATE INDEX rate_line_next ON windlass.rate_line USING btree (key, place) WHERE (called_at IS NULL)
+  CREATE UNIQUE INDEX rate_line_pkey ON windlass.rate_line USING btree (job_id)
 
 table windlass.reserved_id
   id uuid not null
@@ -283,6 +294,7 @@ table windlass.run with (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, aut
   finished_at timestamp with time zone
   expires_at timestamp with time zone not null
   trigger_headers jsonb
+  root_id uuid
   constraint run_pkey PRIMARY KEY (id)
   constraint run_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'running'::text, 'completed'::text, 'failed'::text, 'cancelled'::text, 'timeout'::text])))
   constraint run_steps_check CHECK ((translate(steps, '.asftkc'::text, ''::text) = ''::text))
@@ -295,6 +307,7 @@ table windlass.run with (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, aut
   CREATE INDEX run_live ON windlass.run USING btree (workflow_id, created_at) WHERE (state = ANY (ARRAY['pending'::text, 'running'::text]))
   CREATE INDEX run_of_workflow ON windlass.run USING btree (workflow_id, id)
   CREATE UNIQUE INDEX run_pkey ON windlass.run USING btree (id)
+  CREATE INDEX run_root ON windlass.run USING btree (root_id) WHERE ((root_id IS NOT NULL) AND (state = ANY (ARRAY['pending'::text, 'running'::text])))
   CREATE INDEX run_scheduled ON windlass.run USING btree (workflow_id, id) WHERE ((state = ANY (ARRAY['pending'::text, 'running'::text])) AND (idempotency_key ~~ 'schedule/%'::text) AND (NOT COALESCE((labels ? 'backfill'::text), false)))
   CREATE TRIGGER run_labelled AFTER INSERT ON windlass.run FOR EACH ROW WHEN (((new.labels IS NOT NULL) AND (new.labels <> '{}'::jsonb))) EXECUTE FUNCTION windlass.label_run()
   CREATE TRIGGER run_unlabelled AFTER DELETE ON windlass.run FOR EACH ROW WHEN (((old.labels IS NOT NULL) AND (old.labels <> '{}'::jsonb))) EXECUTE FUNCTION windlass.label_run()
@@ -501,9 +514,11 @@ table workflow.workflow_run with (fillfactor=80, autovacuum_vacuum_scale_factor=
   CREATE INDEX idx_workflow_run_wait ON workflow.workflow_run USING btree (run_at) WHERE ((status = 'pending'::text) AND (NOT due))
   CREATE INDEX idx_workflow_run_wait_queue ON workflow.workflow_run USING btree (queue, seq) WHERE ((status = 'pending'::text) AND (NOT due))
   CREATE UNIQUE INDEX workflow_run_pkey ON workflow.workflow_run USING btree (id)
+  CREATE TRIGGER workflow_run_05_bounds BEFORE INSERT ON workflow.workflow_run FOR EACH ROW WHEN ((((new.timeout < '00:00:00'::interval) OR (new.timeout > '36525 days'::interval)) OR ((new.visibility < '00:00:00'::interval) OR (new.visibility > '36525 days'::interval)) OR (new.max_attempts > 1000000) OR ((new.attempt < 0) OR (new.attempt > 1000000)) OR ((new.priority < '-2000000000'::integer) OR (new.priority > 2000000000)) OR (jsonb_typeof((new.retry -> 'dead_letter'::text)) <> 'boolean'::text) OR ((new.run_at < '0001-01-02 00:00:00+00'::timestamp with time zone) OR (new.run_at > '9999-12-30 00:00:00+00'::timestamp with time zone)) OR ((new.created_at < '0001-01-02 00:00:00+00'::timestamp with time zone) OR (new.created_at > '9999-12-30 00:00:00+00'::timestamp with time zone)) OR ((new.updated_at < '0001-01-02 00:00:00+00'::timestamp with time zone) OR (new.updated_at > '9999-12-30 00:00:00+00'::timestamp with time zone)) OR ((new.expires_at < '0001-01-02 00:00:00+00'::timestamp with time zone) OR (new.expires_at > '9999-12-30 00:00:00+00'::timestamp with time zone)))) EXECUTE FUNCTION windlass.inbox_bounds()
   CREATE TRIGGER workflow_run_10_due BEFORE INSERT ON workflow.workflow_run FOR EACH ROW WHEN ((new.run_at > windlass.now())) EXECUTE FUNCTION windlass.inbox_due()
   CREATE TRIGGER workflow_run_20_moved BEFORE UPDATE ON workflow.workflow_run FOR EACH ROW WHEN (((old.status = ANY (ARRAY['pending'::text, 'leased'::text])) AND ((new.run_at <> old.run_at) OR ((new.status <> 'leased'::text) AND ((new.leased_by IS NOT NULL) OR (new.lease_until IS NOT NULL))) OR ((new.status = 'pending'::text) AND (old.status <> 'pending'::text))))) EXECUTE FUNCTION windlass.inbox_moved()
   CREATE TRIGGER workflow_run_30_guard BEFORE UPDATE ON workflow.workflow_run FOR EACH ROW WHEN (((old.status = ANY (ARRAY['succeeded'::text, 'failed'::text, 'cancelled'::text])) AND (new.epoch = old.epoch))) EXECUTE FUNCTION windlass.inbox_guard()
+  CREATE TRIGGER workflow_run_40_rate AFTER UPDATE ON workflow.workflow_run FOR EACH ROW WHEN (((old.status = 'leased'::text) AND (new.status <> 'leased'::text) AND (new.rate_key IS NOT NULL))) EXECUTE FUNCTION windlass.rate_ended()
 
 table workflow.workflow_schedule
   id uuid not null default gen_random_uuid()
@@ -713,6 +728,40 @@ begin
   raise exception 'a published version never changes: publish another' using errcode = 'check_violation';
 end $function$
 
+CREATE OR REPLACE FUNCTION windlass.inbox_bounds()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+declare
+  wrong text := case
+    when new.timeout < interval '0' or new.timeout > interval '36525 days'
+      then format('timeout is %s: it must lie between 0 and 36525 days', new.timeout)
+    when new.visibility < interval '0' or new.visibility > interval '36525 days'
+      then format('visibility is %s: it must lie between 0 and 36525 days', new.visibility)
+    when new.max_attempts > 1000000 then format('max_attempts is %s: the most is 1000000', new.max_attempts)
+    when new.priority not between -2000000000 and 2000000000
+      then format('priority is %s: it must lie between -2000000000 and 2000000000', new.priority)
+    when new.attempt not between 0 and 1000000 then format('attempt is %s: it must lie between 0 and 1000000', new.attempt)
+    when new.retry ? 'dead_letter' and jsonb_typeof(new.retry -> 'dead_letter') <> 'boolean'
+      then format('retry.dead_letter is %s: it must be true or false', new.retry -> 'dead_letter')
+    when isfinite(new.run_at) and new.run_at not between timestamptz '0001-01-02' and timestamptz '9999-12-30'
+      then format('run_at is %s: it must lie in the years 1 to 9999, or be infinity', new.run_at)
+    when new.created_at not between timestamptz '0001-01-02' and timestamptz '9999-12-30'
+      then format('created_at is %s: it must lie in the years 1 to 9999', new.created_at)
+    when new.updated_at not between timestamptz '0001-01-02' and timestamptz '9999-12-30'
+      then format('updated_at is %s: it must lie in the years 1 to 9999', new.updated_at)
+    when new.expires_at not between timestamptz '0001-01-02' and timestamptz '9999-12-30'
+      then format('expires_at is %s: it must lie in the years 1 to 9999', new.expires_at)
+    end;
+begin
+  if wrong is not null then
+    raise exception '%', wrong using errcode = 'check_violation';
+  end if;
+  return new;
+end $function$
+
 CREATE OR REPLACE FUNCTION windlass.inbox_due()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -819,6 +868,145 @@ CREATE OR REPLACE FUNCTION windlass.now()
  LANGUAGE sql
  STABLE PARALLEL SAFE
 RETURN COALESCE((NULLIF(current_setting('windlass.now'::text, true), ''::text))::timestamp with time zone, statement_timestamp())
+
+CREATE OR REPLACE FUNCTION windlass.rate_admit(wanted text, job uuid, place bigint, take boolean)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+declare
+  limits windlass.rate;
+  under_way int := 0;
+  room int;
+begin
+  select * into limits from windlass.rate where key = wanted;
+  if not found then
+    return true;
+  end if;
+  -- New jobs queue up behind those that wait already, or were called a moment ago. After some seconds whoever was called has lost
+  -- that right: nobody may serve its queue.
+  if not exists (select from windlass.rate_line r where r.key = wanted and r.called_at is null)
+     and not exists (select from windlass.rate_line r where r.key = wanted and r.called_at > windlass.now() - interval '5 seconds')
+     or exists (select from windlass.rate_line r where r.job_id = job) then
+    if not take then
+      room := windlass.rate_room(limits, 0);
+    elsif windlass.rate_tokens(limits) >= 1 is not false then  -- else the usual answer, without a lock
+      select * into limits from windlass.rate where key = wanted for update skip locked;
+      if not found then
+        return false;
+      end if;
+      if limits.taken_by = pg_current_xact_id() and limits.taken_at = statement_timestamp() then
+        under_way := limits.taken;  -- rows of this very statement, which nobody can count yet
+      end if;
+      room := windlass.rate_room(limits, under_way);
+    end if;
+  end if;
+  if room >= 1 is not true then
+    perform windlass.rate_leave(wanted, job, place);
+    return false;
+  end if;
+  if take then
+    update windlass.rate set tokens = coalesce(windlass.rate_tokens(limits) - 1, tokens), at = windlass.now(),
+           taken = under_way + 1, taken_by = pg_current_xact_id(), taken_at = statement_timestamp()
+     where key = wanted;
+    delete from windlass.rate_line where job_id = job;
+    if room > 1 then
+      perform windlass.rate_call(wanted, room - 1);
+    else
+      perform windlass.rate_wait(wanted);
+    end if;
+  end if;
+  return true;
+end $function$
+
+CREATE OR REPLACE FUNCTION windlass.rate_call(wanted text, most integer)
+ RETURNS SETOF text
+ LANGUAGE plpgsql
+AS $function$
+declare
+  next record;
+begin
+  for next in
+    select j.id, j.queue from windlass.rate_line r join workflow.workflow_run j on j.id = r.job_id
+     where r.key = wanted and r.called_at is null and j.status = 'pending' and not j.due and j.deleted_at is null
+     order by r.place limit most for update of j skip locked
+  loop
+    update windlass.rate_line set called_at = windlass.now() where job_id = next.id;
+    update workflow.workflow_run set run_at = windlass.now() where id = next.id;  -- its trigger gives it a place in line
+    return next next.queue;
+  end loop;
+end $function$
+
+CREATE OR REPLACE FUNCTION windlass.rate_ended()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+declare
+  queue text;
+begin
+  for queue in select windlass.rate_call(new.rate_key, 1) from windlass.rate r where r.key = new.rate_key and r.concurrency is not null loop
+    perform pg_notify('windlass', case when length(queue) <= 255 then queue else '' end);
+  end loop;
+  return null;
+end $function$
+
+CREATE OR REPLACE FUNCTION windlass.rate_enough()
+ RETURNS boolean
+ LANGUAGE sql
+RETURN (clock_timestamp() > (statement_timestamp() + '00:00:00.5'::interval))
+
+CREATE OR REPLACE FUNCTION windlass.rate_leave(wanted text, job uuid, at_place bigint)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform from workflow.workflow_run where id = job and status = 'pending' and due for update skip locked;
+  if not found then
+    return;
+  end if;
+  insert into windlass.rate_line (job_id, key, place) values (job, wanted, at_place)
+  on conflict (job_id) do update set called_at = null;
+  update workflow.workflow_run set run_at = windlass.now() + interval '1 day' where id = job;
+  perform windlass.rate_wait(wanted);
+end $function$
+
+CREATE OR REPLACE FUNCTION windlass.rate_room(limits windlass.rate, under_way integer)
+ RETURNS integer
+ LANGUAGE sql
+ STABLE
+RETURN (LEAST((100)::double precision, floor(windlass.rate_tokens(limits)), ((((limits).concurrency - under_way) - CASE WHEN ((limits).concurrency IS NOT NULL) THEN (SELECT count(*) AS count FROM workflow.workflow_run WHERE ((workflow_run.rate_key = (rate_room.limits).key) AND (workflow_run.status = 'leased'::text))) ELSE NULL::bigint END))::double precision))::integer
+
+CREATE OR REPLACE FUNCTION windlass.rate_tokens(limits windlass.rate)
+ RETURNS double precision
+ LANGUAGE sql
+ STABLE
+RETURN CASE WHEN ((limits).per_period IS NOT NULL) THEN ((0.000001)::double precision + LEAST(GREATEST((limits).per_period, (1)::double precision), ((limits).tokens + (((limits).per_period * (GREATEST(EXTRACT(epoch FROM (windlass.now() - (limits).at)), (0)::numeric))::double precision) / (EXTRACT(epoch FROM (limits).period))::double precision)))) ELSE NULL::double precision END
+
+CREATE OR REPLACE FUNCTION windlass.rate_wait(wanted text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  first record;
+  back  timestamptz;
+begin
+  select windlass.now() + make_interval(secs => least(3600, greatest(0.001,
+           (1 - windlass.rate_tokens(r)) * extract(epoch from r.period) / r.per_period)))
+    into back from windlass.rate r where r.key = wanted and r.per_period is not null;
+  if back is null then
+    return;  -- only the number of jobs at a time is limited: the end of one of them calls the next
+  end if;
+  select j.id, j.run_at into first from windlass.rate_line r join workflow.workflow_run j on j.id = r.job_id
+   where r.key = wanted and r.called_at is null and j.status = 'pending' and not j.due and j.deleted_at is null
+   order by r.place limit 1 for update of j skip locked;
+  if first.run_at > back then
+    update workflow.workflow_run set run_at = back where id = first.id;
+    if back < windlass.now() + interval '1 second' then
+      perform pg_notify('windlass', 'timer');  -- the timer loop looks once a second unless it is told
+    end if;
+  end if;
+end $function$
 
 CREATE OR REPLACE FUNCTION windlass.remember(errors jsonb, error jsonb)
  RETURNS jsonb

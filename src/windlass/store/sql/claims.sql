@@ -5,7 +5,8 @@
 -- Take up to $2 jobs: queues from left to right, then by priority, then first come, first served. Lanes are found by hopping
 -- through the index, as in `windlass.lane`; `line` has more than is wanted, because others may hold some of it.
 -- There must be no sort above `line`: limits are asked row by row, and only for rows that are taken. `status ||` keeps the
--- planner off the partial indexes, through which rows would come in another order.
+-- planner off the partial indexes, through which rows would come in another order. Jobs whose limit has no room leave the line as
+-- soon as they are met, without a place in `line`: they hide nobody. Times that plain SQL set beyond all calendars are cut.
 -- moves: pending -> leased
 with recursive wanted as (
   select q.queue, q.rank from unnest($1::text[]) with ordinality as q(queue, rank)
@@ -29,21 +30,29 @@ line as materialized (
        and j.queue = lane.queue and j.type = lane.type and j.priority = lane.priority and j.alone = lane.alone
        and j.seq >= lane.seq and (j.expires_at is null or j.expires_at > (select windlass.now()))
        and ($6::text is null or j.meta ->> 'tenant_id' = $6)
+       and case when j.rate_key is null then true
+                when windlass.rate_enough() then false
+                else windlass.rate_admit(j.rate_key, j.id, j.seq, false) end
      order by j.seq limit case when lane.alone then 1 else $2::int * 2 + 10 end) as first
    order by lane.rank, lane.priority, first.seq),
 picked as (
   select j.id from line cross join lateral (
     select j.id from workflow.workflow_run j
      where j.id = line.id and j.status || '' = 'pending'
-       and case when j.rate_key is null then true else windlass.admit(j.rate_key) end
+       and case when j.rate_key is null then true else windlass.rate_admit(j.rate_key, j.id, j.seq, true) end
        for update skip locked) as j
    limit $2::int),
 claimed as (
   update workflow.workflow_run
      set status = 'leased', leased_by = $3, claim_no = claim_no + 1, updated_at = (select windlass.now()),
-         lease = coalesce($4::interval, visibility, $5::interval),
-         lease_until = (select windlass.now()) + coalesce($4::interval, visibility, $5::interval),
-         stop_at = (select windlass.now()) + timeout
+         lease = least(coalesce($4::interval, visibility, $5::interval), $7::interval),
+         lease_until = (select windlass.now()) + least(coalesce($4::interval, visibility, $5::interval), $7::interval),
+         stop_at = (select windlass.now()) + least(timeout, interval '36525 days'),
+         timeout = least(timeout, interval '36525 days'),
+         visibility = least(visibility, interval '36525 days'),
+         run_at = case when isfinite(run_at) then least(greatest(run_at, '0001-01-02'), '9999-12-30') else run_at end,
+         created_at = least(greatest(created_at, '0001-01-02'), '9999-12-30'),
+         expires_at = least(greatest(expires_at, '0001-01-02'), '9999-12-30')
    where id = any(array(select id from picked))
   returning *),
 logged as (
@@ -51,15 +60,32 @@ logged as (
   select id, 'leased', $3, attempt + lost + 1, (select windlass.now()) from claimed)
 select * from claimed order by array_position($1, queue), priority, seq
 
+-- name: set_aside
+-- Give jobs back that this transaction claimed and cannot hand out. They leave the line for a while, with the reason; no attempt is
+-- charged: a process of another version may be able to read them.
+-- moves: leased -> pending
+with done as (
+  update workflow.workflow_run j
+     set status = 'pending', run_at = (select windlass.now()) + $4::interval, last_error = d.reason,
+         errors = windlass.remember(j.errors, jsonb_build_object('type', 'Unreadable', 'message', d.reason,
+                    'attempt', j.attempt + j.lost + 1, 'at', (select windlass.now()))),
+         leased_by = null, lease_until = null, updated_at = (select windlass.now())
+    from unnest($1::uuid[], $2::text[]) as d(id, reason)
+   where j.id = d.id and j.leased_by = $3
+  returning j.id, j.last_error, j.attempt + j.lost + 1 as number)
+insert into workflow.workflow_event (workflow_id, event_type, data, actor, attempt, created_at)
+select id, 'retried', jsonb_build_object('error', last_error, 'reason', 'set aside'), $5, number, (select windlass.now()) from done
+
 -- name: runs_of
 -- Which runs do these jobs belong to? Found without a lock: runs are locked before jobs.
 select distinct run_id from workflow.workflow_run where id = any($1) and run_id is not null
 
 -- name: hold
--- Lock jobs that somebody reports on, and see who holds them.
-select id, type, '' as payload, queue, priority, seq, attempt, lost, max_attempts, claim_no, timeout, retry, created_at, null as meta,
+-- Lock jobs that somebody reports on, and see who holds them. $2 null: of all orgs.
+select id, type, '' as payload, queue, priority, seq, attempt, lost, max_attempts, claim_no, least(timeout, interval '36525 days'),
+       retry, least(greatest(created_at, '0001-01-02'), '9999-12-30'), null as meta,
        alone, run_id, version_id, step, item, items, epoch, status, leased_by
-  from workflow.workflow_run where id = any($1) and org = $2 and deleted_at is null order by id for update
+  from workflow.workflow_run where id = any($1) and ($2::text is null or org = $2) and deleted_at is null order by id for update
 
 -- name: read
 -- Jobs as they are now.
@@ -69,10 +95,10 @@ select * from workflow.workflow_run where id = any($1)
 -- Extend what this worker holds of these, by the lease it names or the one in force.
 with held as (
   update workflow.workflow_run j
-     set lease_until = (select windlass.now()) + coalesce($3::interval, j.lease, $4::interval), updated_at = (select windlass.now())
+     set lease_until = (select windlass.now()) + least(coalesce($3::interval, j.lease, $4::interval), $5::interval), updated_at = (select windlass.now())
    where j.id = any($1) and j.leased_by = $2
   returning j.id, j.cancel_requested, j.attempt + j.lost + 1 as number, j.envelope #>> '{options,metadata,test_directive}' as directive,
-            extract(epoch from coalesce($3::interval, j.lease, $4::interval)) as seconds),
+            extract(epoch from least(coalesce($3::interval, j.lease, $4::interval), $5::interval)) as seconds),
 logged as (
   insert into workflow.workflow_event (workflow_id, event_type, data, actor, attempt, created_at)
   select id, 'heartbeat', jsonb_build_object('extended_by_seconds', seconds), $2, number, (select windlass.now()) from held)

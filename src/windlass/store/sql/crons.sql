@@ -64,3 +64,9 @@ select (select greatest(next_run_at, 'epoch') - windlass.now() from windlass.cro
 -- Ticks that made no job, of transactions that a reader has not seen: see live.sql.
 select xid::text, id, name, tick, reason, created_at from windlass.cron_event
  where org = $3 and (xid >= $1::text::xid8 or xid = any($2::text[]::xid8[])) order by xid, id limit 1000
+
+-- name: prune_skipped
+-- Remove a batch of the oldest ticks that made no job, if they are older than the cutoff.
+delete from windlass.cron_event
+ where (xid, id) in (select xid, id from windlass.cron_event order by xid, id limit $2)
+   and created_at < windlass.now() - $1::interval

@@ -22,15 +22,16 @@ select attempt, line, at, level, message, epoch from windlass.job_log
 select windlass.make_event_partition(windlass.now() + $1 * interval '7 days')
 
 -- name: old_partitions
--- Whole weeks of the trail that are older than the cutoff and than every live job and run.
+-- Whole weeks of the trail that are older than the cutoff and than every live job and run; what is older than three times the
+-- cutoff goes all the same: one job that nobody ever takes must not keep everybody's history.
 select child.relname from pg_inherits
   join pg_class child on child.oid = inhrelid
  where inhparent = 'workflow.workflow_event'::regclass and child.relname ~ '^workflow_event_[0-9]{8}$'
-   and to_date(right(child.relname, 8), 'YYYYMMDD') + 7 <= least(
+   and to_date(right(child.relname, 8), 'YYYYMMDD') + 7 <= greatest(windlass.now() - $1::interval * 3, least(
          windlass.now() - $1::interval,
          (select min(created_at) from workflow.workflow_run where status = 'pending'),
          (select min(created_at) from workflow.workflow_run where status = 'leased'),
-         (select min(created_at) from windlass.run where state in ('pending', 'running')))
+         (select min(created_at) from windlass.run where state in ('pending', 'running'))))
 
 -- name: recent
 -- The transaction that wrote the $1-th of the latest lines; 0 if there are not so many.

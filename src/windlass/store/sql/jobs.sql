@@ -39,13 +39,40 @@ select id, created_at from born
 select idempotency_key, id from workflow.workflow_run where idempotency_key = any($1)
 
 -- name: find_lanes
--- A full look at what is due in these queues, unless they are paused: each lane once, with its oldest place in line.
-select queue, type, priority, seq, alone from windlass.lane
- where queue = any($1) and queue <> all(array(select name from windlass.queue where paused)) order by priority, seq limit 1000
+-- A full look at what is due in these queues, unless they are paused: each lane once, with its oldest place in line, by hopping through
+-- the claim index. Types that are not in $5 and match no pattern of $6 are hopped over with all their lanes; without patterns
+-- the next hop goes straight to the next type of $5, so that lanes nobody serves here cost next to nothing. $5 null: all types count.
+-- $2 to $4 say, for each queue, after which lane to go on; nulls: from the beginning. Stops after $7 hops.
+with recursive wanted as (
+  select q.queue, coalesce(q.type, '') as type, coalesce(q.priority, -2147483648) as priority, coalesce(q.alone, false) as alone
+    from unnest($1::text[], $2::text[], $3::int[], $4::boolean[]) as q(queue, type, priority, alone)
+   where q.queue <> all(array(select name from windlass.queue where paused))),
+lane as (
+  (select head.*, $5::text[] is null or head.type = any($5) or head.type like any($6::text[]) as served
+     from wanted cross join lateral (
+       select j.queue, j.type, j.priority, j.seq, j.alone from workflow.workflow_run j
+        where j.status = 'pending' and j.due and j.deleted_at is null and j.queue = wanted.queue
+          and (j.type, j.priority, j.alone) > (wanted.type, wanted.priority, wanted.alone)
+        order by j.queue, j.type, j.priority, j.alone, j.seq limit 1) as head)
+  union all
+  select next.*, $5::text[] is null or next.type = any($5) or next.type like any($6::text[])
+    from lane cross join lateral (
+      select case when lane.served then lane.type
+                  when $6::text[] = '{}' then (select min(t.type) from unnest($5::text[]) as t(type) where t.type > lane.type)
+                  else lane.type end as type,
+             case when lane.served then lane.priority when $6::text[] = '{}' then -2147483648 else 2147483647 end as priority,
+             lane.served and lane.alone or not lane.served and $6::text[] <> '{}' as alone) as past
+    cross join lateral (
+      select j.queue, j.type, j.priority, j.seq, j.alone from workflow.workflow_run j
+       where j.status = 'pending' and j.due and j.deleted_at is null and j.queue = lane.queue
+         and (j.type, j.priority, j.alone) > (past.type, past.priority, past.alone)
+       order by j.queue, j.type, j.priority, j.alone, j.seq limit 1) as next)
+select queue, type, priority, seq, alone from lane limit $7
 
 -- name: claim
 -- Take up to $7 jobs from these lanes: the most urgent lane first, then the one whose head waited longest.
--- `any(array(...))` and the inner limit keep the plan on its indexes. Paused queues are looked up once a statement: whoever
+-- `any(array(...))` and the inner limit keep the plan on its indexes. Jobs whose limit has no room leave the line (`rate_admit`);
+-- to take a long row of them out takes several claims, of which none spends more than half a second on it. Paused queues are looked up once a statement: whoever
 -- claims after a pause was committed takes nothing.
 -- moves: pending -> leased
 with lane as materialized (
@@ -66,7 +93,9 @@ picked as (
        and j.queue = lane.queue and j.type = lane.type and j.priority = lane.priority and j.alone = lane.alone
        and j.seq >= lane.seq
        and (j.expires_at is null or j.expires_at > (select windlass.now()))
-       and case when j.rate_key is null then true else windlass.admit(j.rate_key) end
+       and case when j.rate_key is null then true
+                when windlass.rate_enough() then false
+                else windlass.rate_admit(j.rate_key, j.id, j.seq, true) end
      order by j.seq limit lane.room for update skip locked) as j
    limit $7),
 claimed as (
@@ -74,7 +103,9 @@ claimed as (
      set status = 'leased', leased_by = $8, lease_until = (select windlass.now()) + $9::interval,
          claim_no = claim_no + 1, stop_at = null, updated_at = (select windlass.now())
    where id = any(array(select id from picked))
-  returning id, type, payload, queue, priority, seq, attempt, lost, max_attempts, claim_no, timeout, retry, created_at, meta, alone,
+  returning id, type, payload, queue, priority, seq, attempt, lost, max_attempts, claim_no,
+            least(timeout, interval '36525 days') as timeout, retry,
+            least(greatest(created_at, '0001-01-02'), '9999-12-30') as created_at, meta, alone,
             run_id, version_id, step, item, items, epoch),
 logged as (
   insert into workflow.workflow_event (workflow_id, event_type, actor, attempt, created_at)
@@ -186,14 +217,14 @@ with silent as (
 freed as (
   update workflow.workflow_run j
      set lost = j.lost + 1,
-         alone = j.attempt + j.lost + 2 >= j.max_attempts + case j.queue when 'sql' then 5 else 0 end,
+         alone = j.attempt + j.lost + 2 >= j.max_attempts::bigint + case j.queue when 'sql' then 5 else 0 end,
          status = case when j.cancel_requested then 'cancelled'
                        when j.attempt >= j.max_attempts
-                         or j.attempt + j.lost + 1 >= j.max_attempts + case j.queue when 'sql' then 5 else 0 end
+                         or j.attempt + j.lost + 1 >= j.max_attempts::bigint + case j.queue when 'sql' then 5 else 0 end
                        then 'failed' else 'pending' end,
          dead_letter = case when not j.cancel_requested and (j.attempt >= j.max_attempts
-                         or j.attempt + j.lost + 1 >= j.max_attempts + case j.queue when 'sql' then 5 else 0 end)
-                       then (j.retry ->> 'dead_letter')::boolean end,
+                         or j.attempt + j.lost + 1 >= j.max_attempts::bigint + case j.queue when 'sql' then 5 else 0 end)
+                       then j.retry @> '{"dead_letter": true}' end,
          last_error = 'lease lost: ' || coalesce(j.leased_by, 'the worker') || ' fell silent',
          errors = windlass.remember(j.errors, jsonb_build_object('type', 'LeaseLost', 'at', windlass.now(),
            'attempt', j.attempt + j.lost + 1, 'message', 'lease lost: ' || coalesce(j.leased_by, 'the worker') || ' fell silent')),
@@ -224,7 +255,8 @@ select id from ended
 
 -- name: reopen
 -- Start a finished job over: attempts are counted afresh, the trail goes on. Not a run's job: its result and its error are
--- part of the record of the run, which starts it over itself.
+-- part of the record of the run, which starts it over itself. A job whose unique key another live job has, or a later one of
+-- these, stays as it is.
 -- moves: failed -> pending; cancelled -> pending
 with again as (
   update workflow.workflow_run j
@@ -234,6 +266,11 @@ with again as (
    where j.id = any(array(
            select id from workflow.workflow_run
             where id = any($1) and org = $2 and status in ('failed', 'cancelled') and deleted_at is null and run_id is null
+              and not exists (
+                     select from workflow.workflow_run other
+                      where other.unique_key is not null and other.unique_key = workflow_run.unique_key
+                        and other.id <> workflow_run.id and other.deleted_at is null
+                        and (other.status in ('pending', 'leased') or other.id = any($1) and other.seq > workflow_run.seq))
             order by id for update))
      and j.status in ('failed', 'cancelled')
   returning j.id, j.queue, j.epoch),
@@ -241,6 +278,19 @@ logged as (
   insert into workflow.workflow_event (workflow_id, event_type, data, actor)
   select id, 'retried', jsonb_build_object('reason', 'reopened', 'epoch', epoch), $3 from again)
 select id, queue from again
+
+-- name: lock_unique
+-- Whoever starts jobs with these unique keys over waits for whoever enqueues one: see lock_keys in claims.sql. Keys ascending.
+select pg_advisory_xact_lock(hashtextextended(key, 0)) from (
+  select distinct unique_key as key from workflow.workflow_run where id = any($1) and org = $2 and unique_key is not null
+   order by unique_key) as keys
+
+-- name: unique_holder
+-- The live job that has the unique key of job $1, if it is another one.
+select other.id from workflow.workflow_run j join workflow.workflow_run other
+    on other.unique_key is not null and other.unique_key = j.unique_key and other.id <> j.id
+   and other.status in ('pending', 'leased') and other.deleted_at is null
+ where j.id = $1 and j.org = $2 order by other.seq desc limit 1
 
 -- name: soft_delete
 -- Hide a job; what is still live is no longer claimed.
@@ -301,20 +351,33 @@ select * from workflow.workflow_run j
 select * from workflow.workflow_run j
  where j.status = 'leased' and j.leased_by = $1 and j.org = $2 and j.deleted_at is null order by j.seq desc limit $3
 
+-- name: date_open_leases
+-- Whoever claimed by plain SQL without `lease_until` has $1 from its last sign of life; then the job is given back like any other.
+update workflow.workflow_run
+   set lease_until = least(updated_at, windlass.now()) + $1::interval
+ where status = 'leased' and lease_until is null
+
 -- name: prune
--- Remove a batch of rows that ended before the cutoff: the oldest places of each (type, status). Steps go with their runs.
+-- Remove a batch of rows that ended before the cutoff, of the first $2 places of each (type, status). Steps go with their runs.
+-- Only what goes is locked: to lock the rows that were looked at would write each of them.
 with old as (
   select j.id from windlass.finished kind cross join lateral (
     select id, updated_at, run_id from workflow.workflow_run j
      where j.status in ('succeeded', 'failed', 'cancelled') and j.type = kind.type and j.status = kind.status
-     order by seq limit $2 for update skip locked) as j
+     order by seq limit $2) as j
    where j.updated_at < windlass.now() - $1::interval
      and j.run_id is null limit $2),
 hidden as (
   select id from workflow.workflow_run j where deleted_at < windlass.now() - $1::interval
      and j.run_id is null limit $2),
+held as (
+  select id from workflow.workflow_run j
+   where j.id = any(array(select id from old union select id from hidden))
+     and (j.status not in ('pending', 'leased') and j.updated_at < windlass.now() - $1::interval
+          or j.deleted_at < windlass.now() - $1::interval)
+   order by id for update skip locked),
 gone as (
-  delete from workflow.workflow_run where id = any(array(select id from old union select id from hidden)) returning id),
+  delete from workflow.workflow_run where id = any(array(select id from held)) returning id),
 quiet as (delete from windlass.job_log where job_id = any(array(select id from gone))),
 saved as (delete from windlass.checkpoint where job_id = any(array(select id from gone))),
 said as (delete from windlass.progress where job_id = any(array(select id from gone)))

@@ -30,17 +30,26 @@ with asked as (
     as a(parent_id, step, first, count, round, workflow_id, version_id, steps, input, max_duration, foreach, labels)),
 born as (
   insert into windlass.run (id, org, workflow_id, version_id, state, steps, input, labels, parent_id, parent_step, parent_item,
-                            parent_round, depth, expires_at)
+                            parent_round, depth, root_id, expires_at)
   select coalesce(c.run_id, windlass.new_id()), p.org, a.workflow_id, a.version_id, 'pending', coalesce(c.steps, a.steps),
          case when a.foreach then case jsonb_typeof(a.input) when 'object' then a.input else '{}' end || jsonb_build_object('item', (
                 select value from windlass.item i where i.run_id = a.parent_id and i.step = a.step and i.item = n))
               else a.input end,
-         a.labels, a.parent_id, a.step, n, a.round, p.depth + 1, windlass.now() + a.max_duration
+         a.labels, a.parent_id, a.step, n, a.round, p.depth + 1, coalesce(p.root_id, p.id),
+         windlass.now() + a.max_duration
     from asked a join windlass.run p on p.id = a.parent_id
     left join windlass.composition c on c.parent_id = a.parent_id and c.parent_step = a.step and a.round = 0
    cross join lateral generate_series(a.first, a.first + a.count - 1) as n
   on conflict do nothing returning id)
 insert into windlass.event (run_id, word, actor) select id, 'pending', $13 from born
+
+-- name: live_below
+-- The top of the tree that each of these runs belongs to, and how many live runs there are below it, counted up to $2.
+select p.id, coalesce(p.root_id, p.id) as root_id, (
+         select count(*) from (
+           select from windlass.run r
+            where r.root_id = coalesce(p.root_id, p.id) and r.root_id is not null and r.state in ('pending', 'running') limit $2) as few) as live
+  from windlass.run p where p.id = any($1)
 
 -- name: find_keys
 -- Who holds these idempotency keys?
@@ -127,14 +136,22 @@ select n from generate_series(0, $3::int - 1) as n
  order by n limit $5
 
 -- name: find_held
--- Workflows with runs that wait to begin, the limit of each, and how many may.
-with recursive held as (
-  (select workflow_id from windlass.run where state = 'pending' order by workflow_id limit 1)
+-- Workflows with runs that wait to begin, $1 at most, by id from $2 on and around: whoever looks begins at another place each time, so
+-- that no number of workflows that are at their limit hides another one.
+with recursive later as (
+  (select workflow_id from windlass.run where state = 'pending' and workflow_id >= $2 order by workflow_id limit 1)
   union all
-  select (select r.workflow_id from windlass.run r where r.state = 'pending' and r.workflow_id > held.workflow_id
-           order by r.workflow_id limit 1) from held where held.workflow_id is not null)
-select workflow_id from held
- where workflow_id is not null and workflow_id <> all(array(select key::uuid from windlass.quarantine where kind = 'workflow')) limit $1
+  select (select r.workflow_id from windlass.run r where r.state = 'pending' and r.workflow_id > later.workflow_id
+           order by r.workflow_id limit 1) from later where later.workflow_id is not null),
+earlier as (
+  (select workflow_id from windlass.run where state = 'pending' and workflow_id < $2 order by workflow_id limit 1)
+  union all
+  select (select r.workflow_id from windlass.run r
+           where r.state = 'pending' and r.workflow_id > earlier.workflow_id and r.workflow_id < $2
+           order by r.workflow_id limit 1) from earlier where earlier.workflow_id is not null)
+select workflow_id from (select workflow_id from later union all select workflow_id from earlier) as held
+ where workflow_id is not null and workflow_id <> all(array(select key::uuid from windlass.quarantine where kind = 'workflow'))
+ limit $1
 
 -- name: hold_workflow
 -- Lock a workflow to begin runs of it: two processes would both see the last free place. Returns its live version.

@@ -1,0 +1,200 @@
+-- May run before the new code: yes (new tables, functions, nullable columns, and triggers that old code does not trip over).
+-- What keeps one row, one limit or one tree of runs from standing in the way of all others.
+
+-- Values that no arithmetic with times survives, or that no client can read, are refused where they enter. This is a trigger and
+-- not a CHECK: a CHECK, NOT VALID or not, is applied to every later update of a row too, so that a bad row which is stored
+-- already would make the claim that meets it fail. Statements that read such rows bound the values themselves.
+-- `run_at = 'infinity'` is legal: the job waits until somebody activates it.
+create function windlass.inbox_bounds() returns trigger language plpgsql security definer set search_path = '' as $$
+declare
+  wrong text := case
+    when new.timeout < interval '0' or new.timeout > interval '36525 days'
+      then format('timeout is %s: it must lie between 0 and 36525 days', new.timeout)
+    when new.visibility < interval '0' or new.visibility > interval '36525 days'
+      then format('visibility is %s: it must lie between 0 and 36525 days', new.visibility)
+    when new.max_attempts > 1000000 then format('max_attempts is %s: the most is 1000000', new.max_attempts)
+    when new.priority not between -2000000000 and 2000000000
+      then format('priority is %s: it must lie between -2000000000 and 2000000000', new.priority)
+    when new.attempt not between 0 and 1000000 then format('attempt is %s: it must lie between 0 and 1000000', new.attempt)
+    when new.retry ? 'dead_letter' and jsonb_typeof(new.retry -> 'dead_letter') <> 'boolean'
+      then format('retry.dead_letter is %s: it must be true or false', new.retry -> 'dead_letter')
+    when isfinite(new.run_at) and new.run_at not between timestamptz '0001-01-02' and timestamptz '9999-12-30'
+      then format('run_at is %s: it must lie in the years 1 to 9999, or be infinity', new.run_at)
+    when new.created_at not between timestamptz '0001-01-02' and timestamptz '9999-12-30'
+      then format('created_at is %s: it must lie in the years 1 to 9999', new.created_at)
+    when new.updated_at not between timestamptz '0001-01-02' and timestamptz '9999-12-30'
+      then format('updated_at is %s: it must lie in the years 1 to 9999', new.updated_at)
+    when new.expires_at not between timestamptz '0001-01-02' and timestamptz '9999-12-30'
+      then format('expires_at is %s: it must lie in the years 1 to 9999', new.expires_at)
+    end;
+begin
+  if wrong is not null then
+    raise exception '%', wrong using errcode = 'check_violation';
+  end if;
+  return new;
+end $$;
+
+-- The condition says it all, so that the function is called for bad rows only.
+create trigger workflow_run_05_bounds before insert on workflow.workflow_run for each row
+  when (new.timeout not between interval '0' and interval '36525 days'
+        or new.visibility not between interval '0' and interval '36525 days'
+        or new.max_attempts > 1000000 or new.attempt not between 0 and 1000000
+        or new.priority not between -2000000000 and 2000000000
+        or jsonb_typeof(new.retry -> 'dead_letter') <> 'boolean'
+        or new.run_at not between timestamptz '0001-01-02' and timestamptz '9999-12-30'
+        or new.created_at not between timestamptz '0001-01-02' and timestamptz '9999-12-30'
+        or new.updated_at not between timestamptz '0001-01-02' and timestamptz '9999-12-30'
+        or new.expires_at not between timestamptz '0001-01-02' and timestamptz '9999-12-30')
+  execute function windlass.inbox_bounds();
+
+-- Jobs whose limit had no room when a claim met them. They have left the line (`due` is false) and come back into it in the order of
+-- `place` when there is room: a blocked key costs nothing, and hides nobody behind it. A table of its own, because the inbox is large
+-- and such jobs are few.
+create table windlass.rate_line (
+  job_id    uuid primary key,
+  key       text not null,
+  place     bigint not null,     -- the job's place in line when it was first refused
+  called_at timestamptz          -- it was put back into line then; null: it waits
+);
+create index rate_line_next on windlass.rate_line (key, place) where called_at is null;
+create index rate_line_called on windlass.rate_line (key, called_at) where called_at is not null;
+
+-- The statement that handed out `taken`: jobs of earlier statements of the same transaction are counted as leased already.
+alter table windlass.rate add column taken_at timestamptz;
+
+-- How many tokens a limit has now; null: the rate is not limited. A millionth is added: sums of fractions are not exact.
+create function windlass.rate_tokens(limits windlass.rate) returns double precision language sql stable
+  return case when limits.per_period is not null then 0.000001 + least(greatest(limits.per_period, 1),
+    limits.tokens + limits.per_period * greatest(extract(epoch from windlass.now() - limits.at), 0) / extract(epoch from limits.period)) end;
+
+-- How many more jobs of this key may be handed out now, at most 100; `under_way` are not leased yet, but will be.
+create function windlass.rate_room(limits windlass.rate, under_way int) returns int language sql stable
+  return least(100, floor(windlass.rate_tokens(limits)),
+    limits.concurrency - under_way - case when limits.concurrency is not null then (
+      select count(*) from workflow.workflow_run where rate_key = limits.key and status = 'leased') end)::int;
+
+-- Put up to `most` jobs that wait for this key back into line, first come first served; returns their queues.
+-- Rows that somebody else has locked are left out: neither a claim nor a report ever waits here.
+create function windlass.rate_call(wanted text, most int) returns setof text language plpgsql as $$
+declare
+  next record;
+begin
+  for next in
+    select j.id, j.queue from windlass.rate_line r join workflow.workflow_run j on j.id = r.job_id
+     where r.key = wanted and r.called_at is null and j.status = 'pending' and not j.due and j.deleted_at is null
+     order by r.place limit most for update of j skip locked
+  loop
+    update windlass.rate_line set called_at = windlass.now() where job_id = next.id;
+    update workflow.workflow_run set run_at = windlass.now() where id = next.id;  -- its trigger gives it a place in line
+    return next next.queue;
+  end loop;
+end $$;
+
+-- Has this statement spent half a second already? Then it leaves the rest of the jobs without room in line: the next claim goes on.
+create function windlass.rate_enough() returns boolean language sql volatile
+  return clock_timestamp() > statement_timestamp() + interval '500 milliseconds';
+
+-- May this job be handed out under the limit of its key? Asked by claims, row by row, and only for jobs that have a limit.
+-- `take`: whoever is told yes has used up its share. Whoever is told no has left the line until there is room again, unless another
+-- claim holds the key at this moment: no claim waits for another.
+create function windlass.rate_admit(wanted text, job uuid, place bigint, take boolean) returns boolean language plpgsql as $$
+declare
+  limits windlass.rate;
+  under_way int := 0;
+  room int;
+begin
+  select * into limits from windlass.rate where key = wanted;
+  if not found then
+    return true;
+  end if;
+  -- New jobs queue up behind those that wait already, or were called a moment ago. After some seconds whoever was called has lost
+  -- that right: nobody may serve its queue.
+  if not exists (select from windlass.rate_line r where r.key = wanted and r.called_at is null)
+     and not exists (select from windlass.rate_line r where r.key = wanted and r.called_at > windlass.now() - interval '5 seconds')
+     or exists (select from windlass.rate_line r where r.job_id = job) then
+    if not take then
+      room := windlass.rate_room(limits, 0);
+    elsif windlass.rate_tokens(limits) >= 1 is not false then  -- else the usual answer, without a lock
+      select * into limits from windlass.rate where key = wanted for update skip locked;
+      if not found then
+        return false;
+      end if;
+      if limits.taken_by = pg_current_xact_id() and limits.taken_at = statement_timestamp() then
+        under_way := limits.taken;  -- rows of this very statement, which nobody can count yet
+      end if;
+      room := windlass.rate_room(limits, under_way);
+    end if;
+  end if;
+  if room >= 1 is not true then
+    perform windlass.rate_leave(wanted, job, place);
+    return false;
+  end if;
+  if take then
+    update windlass.rate set tokens = coalesce(windlass.rate_tokens(limits) - 1, tokens), at = windlass.now(),
+           taken = under_way + 1, taken_by = pg_current_xact_id(), taken_at = statement_timestamp()
+     where key = wanted;
+    delete from windlass.rate_line where job_id = job;
+    if room > 1 then
+      perform windlass.rate_call(wanted, room - 1);
+    else
+      perform windlass.rate_wait(wanted);
+    end if;
+  end if;
+  return true;
+end $$;
+
+-- Take a job that was refused out of the line. Only the first that waits for a key has a time to come back by itself; the others
+-- are called when it is their turn; a day is the longest they wait, whatever was missed.
+create function windlass.rate_leave(wanted text, job uuid, at_place bigint) returns void language plpgsql as $$
+begin
+  perform from workflow.workflow_run where id = job and status = 'pending' and due for update skip locked;
+  if not found then
+    return;
+  end if;
+  insert into windlass.rate_line (job_id, key, place) values (job, wanted, at_place)
+  on conflict (job_id) do update set called_at = null;
+  update workflow.workflow_run set run_at = windlass.now() + interval '1 day' where id = job;
+  perform windlass.rate_wait(wanted);
+end $$;
+
+-- Let the first job that waits for this key come back when there is a token for it again.
+create function windlass.rate_wait(wanted text) returns void language plpgsql as $$
+declare
+  first record;
+  back  timestamptz;
+begin
+  select windlass.now() + make_interval(secs => least(3600, greatest(0.001,
+           (1 - windlass.rate_tokens(r)) * extract(epoch from r.period) / r.per_period)))
+    into back from windlass.rate r where r.key = wanted and r.per_period is not null;
+  if back is null then
+    return;  -- only the number of jobs at a time is limited: the end of one of them calls the next
+  end if;
+  select j.id, j.run_at into first from windlass.rate_line r join workflow.workflow_run j on j.id = r.job_id
+   where r.key = wanted and r.called_at is null and j.status = 'pending' and not j.due and j.deleted_at is null
+   order by r.place limit 1 for update of j skip locked;
+  if first.run_at > back then
+    update workflow.workflow_run set run_at = back where id = first.id;
+    if back < windlass.now() + interval '1 second' then
+      perform pg_notify('windlass', 'timer');  -- the timer loop looks once a second unless it is told
+    end if;
+  end if;
+end $$;
+
+-- The end of a job makes room for the next one of its key, whoever recorded it. An AFTER trigger: the next job may be a row of the same
+-- statement. `security definer`: a foreign worker's role has no rights on our schema.
+create function windlass.rate_ended() returns trigger language plpgsql security definer set search_path = '' as $$
+declare
+  queue text;
+begin
+  for queue in select windlass.rate_call(new.rate_key, 1) from windlass.rate r where r.key = new.rate_key and r.concurrency is not null loop
+    perform pg_notify('windlass', case when length(queue) <= 255 then queue else '' end);
+  end loop;
+  return null;
+end $$;
+create trigger workflow_run_40_rate after update on workflow.workflow_run for each row
+  when (old.status = 'leased' and new.status <> 'leased' and new.rate_key is not null)
+  execute function windlass.rate_ended();
+
+-- The run at the top of a tree of runs; null for runs that no other run started. Counted where runs below steps are started.
+alter table windlass.run add column root_id uuid;
+create index run_root on windlass.run (root_id) where root_id is not null and state in ('pending', 'running');
