@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from uuid import UUID
 
 from windlass.core.ids import RANDOM_BYTES, uuid7
@@ -44,14 +45,15 @@ class Unit:
         self,
         pool: Pool,
         notifier: Notifier,
+        options: DatabaseOptions,
         *,
         org: str,
         actor: str,
-        pooler: bool = False,
         public_url: str = DEFAULT_PUBLIC_URL,
     ) -> None:
         self.pool = pool
-        self._pooler = pooler
+        self._options = options
+        self._pooler = options.pooler
         self.org = org
         self.actor = actor
         self.definitions = Definitions()
@@ -73,7 +75,11 @@ class Unit:
         pool = await open_pool(options)
         notifier = Notifier(options)
         notifier.start()
-        return cls(pool, notifier, org=org, actor=actor, pooler=options.pooler, public_url=public_url)
+        return cls(pool, notifier, options, org=org, actor=actor, public_url=public_url)
+
+    async def open_apart(self) -> "Unit":
+        """Open the same database with one connection more, for an event loop in another thread."""
+        return await Unit.open(replace(self._options, size=1, notify=False), org=self.org, actor=self.actor)
 
     async def close(self) -> None:
         await self._notifier.close()

@@ -2,13 +2,13 @@
 
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
 from windlass.core.event import Ended
-from windlass.core.job import Claimed, JobMove, Report, Setback, Success
+from windlass.core.job import Claimed, Fence, JobMove, Report, Setback, Success
 from windlass.core.reason import Reason
 from windlass.core.run import Letter
 from windlass.engine import first_claims
@@ -18,11 +18,25 @@ from windlass.engine.unit import Unit
 from windlass.errors import Invalid
 from windlass.store import events, jobs, runs, workers
 from windlass.store.events import Line
-from windlass.store.jobs import Lane
+from windlass.store.jobs import HeldLease, Lane
 from windlass.store.pool import UNSTORABLE, Connection
 from windlass.store.runs import Held
+from windlass.store.workers import Registered
 
-__all__ = ["Lane", "Line", "Turn", "heartbeat", "held", "look", "record", "register", "registry", "seen", "turn"]
+__all__ = [
+    "HeldLease",
+    "Lane",
+    "Line",
+    "Turn",
+    "heartbeat",
+    "held",
+    "look",
+    "record",
+    "register",
+    "registry",
+    "seen",
+    "turn",
+]
 
 _log = logging.getLogger("windlass.work")
 
@@ -80,26 +94,30 @@ async def look(unit: Unit, queues: Sequence[str]) -> list[Lane]:
         return await jobs.find_lanes(conn, queues)
 
 
-async def heartbeat(unit: Unit, held_: Sequence[Claimed], *, worker: str, lease: timedelta) -> dict[UUID, bool]:
-    """Extend the leases; what is not in the answer is no longer ours, what is true in it is asked to stop."""
+async def heartbeat(unit: Unit, claims: Iterable[Fence], *, worker: str, lease: timedelta) -> list[HeldLease]:
+    """Extend leases; what is not in the answer is no longer held."""
     async with unit.once() as conn:
-        return await jobs.heartbeat(conn, held_, worker=worker, lease=lease)
+        return await jobs.heartbeat(conn, claims, worker=worker, lease=lease)
 
 
-async def held(unit: Unit, held_: Sequence[Claimed], *, worker: str) -> dict[UUID, bool]:
+async def held(unit: Unit, claims: Iterable[Fence], *, worker: str) -> list[HeldLease]:
+    """Return which of these leases are still held, without extending them."""
     async with unit.once() as conn:
-        return await jobs.held(conn, held_, worker=worker)
+        return await jobs.held(conn, claims, worker=worker)
 
 
 async def register(
     unit: Unit, *, id_: str, host: str, pid: int, queues: Sequence[str], types: Sequence[str], concurrency: int
-) -> None:
+) -> Registered | None:
+    """Register a worker; return the process that had its id before."""
     async with unit.once() as conn:
-        await workers.register(conn, id_=id_, host=host, pid=pid, queues=queues, types=types, concurrency=concurrency)
+        return await workers.register(
+            conn, id_=id_, host=host, pid=pid, queues=queues, types=types, concurrency=concurrency
+        )
 
 
-async def seen(unit: Unit, *, id_: str, state: str, active: int) -> str | None:
-    """A sign of life; what somebody wants the worker to do, `quiet` or `terminate`."""
+async def seen(unit: Unit, *, id_: str, state: str, active: int) -> Registered | None:
+    """Record a sign of life; return the worker's row, with what an operator wants of it."""
     async with unit.once() as conn:
         return await workers.seen(conn, id_=id_, state=state, active=active)
 

@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
+from windlass.core.continuity import Gap
 from windlass.core.document import encode
-from windlass.core.job import Claimed, Setback, Success
+from windlass.core.job import Claimed, Fence, Setback, Success
 from windlass.store.pool import Connection
 from windlass.store.queries import load
 from windlass.store.rows import Job, job
@@ -19,6 +20,19 @@ _SQL = {name: query.sql for name, query in load("jobs").items()}
 NewRow = tuple[Any, ...]
 COMMON = 13  # of these columns nearly all rows use; they come before org and actor
 ALIKE = (1, 3, 4, 7, 9)  # type, queue, priority, max_attempts, retry: mostly the same all over a batch, then sent once
+
+
+class HeldLease(NamedTuple):
+    """A lease that a worker still holds."""
+
+    job_id: UUID
+    claim_no: int
+    cancel_requested: bool  # the run was cancelled: the handler should stop
+    extended: bool  # False after a heartbeat: somebody else has locked the row
+
+    @property
+    def fence(self) -> Fence:
+        return self.job_id, self.claim_no
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +127,13 @@ async def set_back(
     return {row[0]: row[1] for row in rows}
 
 
-async def heartbeat(conn: Connection, jobs: Sequence[Claimed], *, worker: str, lease: timedelta) -> dict[UUID, bool]:
-    """What is still held, and whether it is asked to stop."""
-    return {row[0]: row[1] for row in await conn.fetch(_SQL["heartbeat"], *_fences(jobs), worker, lease)}
+async def heartbeat(conn: Connection, claims: Iterable[Fence], *, worker: str, lease: timedelta) -> list[HeldLease]:
+    """Extend leases; return those that are still held."""
+    return list(map(HeldLease._make, await conn.fetch(_SQL["heartbeat"], *_columns(claims), worker, lease)))
 
 
-async def held(conn: Connection, jobs: Sequence[Claimed], *, worker: str) -> dict[UUID, bool]:
-    return {row[0]: row[1] for row in await conn.fetch(_SQL["held"], *_fences(jobs), worker)}
+async def held(conn: Connection, claims: Iterable[Fence], *, worker: str) -> list[HeldLease]:
+    return list(map(HeldLease._make, await conn.fetch(_SQL["held"], *_columns(claims), worker)))
 
 
 async def become_due(conn: Connection, batch: int) -> list[str]:
@@ -127,8 +141,18 @@ async def become_due(conn: Connection, batch: int) -> list[str]:
     return [row[0] for row in await conn.fetch(_SQL["become_due"], batch)]
 
 
-async def release_expired(conn: Connection, batch: int, *, actor: str) -> list[tuple[UUID, str]]:
-    return [(row[0], row[1]) for row in await conn.fetch(_SQL["release_expired"], batch, actor)]
+async def release_expired(
+    conn: Connection,
+    batch: int,
+    *,
+    actor: str,
+    gaps: Sequence[Gap] = (),
+    answered_at: datetime | None = None,
+) -> list[tuple[UUID, str]]:
+    """Return the jobs that were released, and what they are now."""
+    since, until = [gap.since for gap in gaps], [gap.until for gap in gaps]
+    rows = await conn.fetch(_SQL["release_expired"], batch, actor, since, until, answered_at)
+    return [(row[0], row[1]) for row in rows]
 
 
 async def cancel(conn: Connection, ids: Sequence[UUID], *, org: str, actor: str, reason: str | None) -> set[UUID]:
@@ -179,6 +203,6 @@ def _job_id(report: Success | Setback) -> UUID:
     return report.job.id
 
 
-def _fences(jobs: Sequence[Claimed]) -> tuple[list[UUID], list[int]]:
-    jobs = sorted(jobs, key=lambda held_: held_.id)
-    return [held_.id for held_ in jobs], [held_.claim_no for held_ in jobs]
+def _columns(claims: Iterable[Fence]) -> tuple[list[UUID], list[int]]:
+    claims = sorted(claims)
+    return [id_ for id_, _ in claims], [claim_no for _, claim_no in claims]
