@@ -1,10 +1,14 @@
-"""Duties that keep the inbox honest: time passes, holders fall silent, old rows go."""
+"""Duties of the inbox that nobody asks for: jobs become due, expired leases are released, old rows are removed."""
 
 from dataclasses import dataclass
 from datetime import timedelta
 
+from windlass.core.continuity import Continuity
 from windlass.engine.unit import Unit
 from windlass.store import events, jobs, runs, terms, workers
+from windlass.store.terms import TermAnswer
+
+__all__ = ["Swept", "TermAnswer", "become_due", "prune", "release_expired", "resign_term", "take_term", "tend"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +27,7 @@ async def become_due(unit: Unit, *, batch: int = 1000) -> int:
     return len(queues)
 
 
-async def take_term(unit: Unit, *, duty: str, holder: str, term: timedelta) -> bool:
+async def take_term(unit: Unit, *, duty: str, holder: str, term: timedelta) -> TermAnswer:
     async with unit.once() as conn:
         return await terms.take(conn, duty=duty, holder=holder, term=term)
 
@@ -33,10 +37,12 @@ async def resign_term(unit: Unit, *, duty: str, holder: str) -> None:
         await terms.resign(conn, duty=duty, holder=holder)
 
 
-async def release_expired(unit: Unit, *, batch: int = 500) -> Swept:
-    """Give work back whose holder fell silent."""
+async def release_expired(unit: Unit, *, batch: int = 500, continuity: Continuity | None = None) -> Swept:
+    """Release jobs whose holder fell silent, but those that had no chance to be heard in a gap of `continuity`."""
+    gaps = continuity.gaps if continuity is not None else ()
+    answered_at = continuity.answered_at if continuity is not None else None
     async with unit.once() as conn:
-        freed = await jobs.release_expired(conn, batch, actor="upkeep")
+        freed = await jobs.release_expired(conn, batch, actor="upkeep", gaps=gaps, answered_at=answered_at)
     if freed:
         unit.poke("")
         unit.poke("settle")

@@ -1,11 +1,17 @@
-"""Keeps the inbox honest: leases that ran out go back into line, what is too late ends, old rows and old events go."""
+"""Recovers expired leases, ends what is too late, and removes old rows and old events.
+
+Recovery has a loop of its own: what the other duties cost (removing many rows may take seconds) or raise must not
+delay it, and its rounds tell whether the database answers (see `core.continuity`).
+"""
 
 import asyncio
 import contextlib
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
+from windlass.core.continuity import Continuity
 from windlass.engine import claims, reports, upkeep
 from windlass.engine.unit import Unit
 from windlass.engine.upkeep import Swept
@@ -13,13 +19,15 @@ from windlass.errors import Unavailable
 from windlass.runtime.beat import beat
 from windlass.runtime.leader import Term
 
+SOON = timedelta(milliseconds=20)  # when there is more to do than one batch
+
 
 @dataclass(frozen=True, kw_only=True)
 class UpkeepOptions:
     every: timedelta = timedelta(milliseconds=500)
     prune_every: timedelta = timedelta(seconds=30)
     tend_every: timedelta = timedelta(minutes=10)
-    term: timedelta = timedelta(seconds=10)
+    term: timedelta = timedelta(seconds=10)  # how long recovery may stop when its process dies; no longer than a lease
     keep: timedelta | None = timedelta(days=30)  # how long finished jobs and their events are kept; None: for ever
     batch: int = 500
 
@@ -29,34 +37,67 @@ class Upkeep:
         self.options = options or UpkeepOptions()
         self._unit = unit
         self._term = Term(unit, "upkeep", holder, length=self.options.term)
+        self._continuity = Continuity()
+        self._mine = False
         self._prune_at = self._tend_at = float("-inf")
 
-    async def tick(self) -> Swept:
-        """One round of all duties that are due; nothing if another process holds the term."""
-        if not await self._term.held():
+    async def recover(self) -> Swept:
+        """Release expired leases; nothing if another process holds the term."""
+        answer = await self._term.renew()
+        self._mine = answer.held
+        self._continuity.answered(answer.now, before=answer.renewed_before)
+        if not answer.held:
             return Swept()
-        swept = await upkeep.release_expired(self._unit, batch=self.options.batch)
-        late = await claims.expire(self._unit, batch=self.options.batch)
-        overdue = await reports.end_overdue(self._unit, batch=self.options.batch)
-        return Swept(swept.released, swept.failed + late + overdue, await self._clear_away(time.monotonic()))
+        return await upkeep.release_expired(self._unit, batch=self.options.batch, continuity=self._continuity)
 
-    async def _clear_away(self, now: float) -> int:
-        keep, pruned = self.options.keep, 0
+    async def clear(self) -> Swept:
+        """Do what else is due. A duty that fails does not keep the others from being done."""
+        if not self._mine:
+            return Swept()
+        failed: list[Exception] = []
+
+        async def attempt(duty: Callable[[], Awaitable[int]]) -> int:
+            try:
+                return await duty()
+            except Exception as error:
+                failed.append(error)
+                return 0
+
+        batch = self.options.batch
+        late = await attempt(lambda: claims.expire(self._unit, batch=batch))
+        overdue = await attempt(lambda: reports.end_overdue(self._unit, batch=batch))
+        pruned = await attempt(self._prune)
+        await attempt(self._tend)
+        if failed:
+            raise failed[0]
+        return Swept(failed=late + overdue, pruned=pruned)
+
+    async def _prune(self) -> int:
+        now, keep, pruned = time.monotonic(), self.options.keep, 0
         if keep is not None and now >= self._prune_at:
             pruned = await upkeep.prune(self._unit, age=keep, batch=self.options.batch)
             if pruned < self.options.batch:
                 self._prune_at = now + self.options.prune_every.total_seconds()
-        if now >= self._tend_at:
-            await upkeep.tend(self._unit, age=keep if keep is not None else timedelta(days=36500))
-            self._tend_at = now + self.options.tend_every.total_seconds()
         return pruned
 
-    async def run(self, stop: asyncio.Event) -> None:
-        async def round_() -> timedelta | None:
-            swept = await self.tick()
-            full = max(swept.released + swept.failed, swept.pruned) == self.options.batch
-            return timedelta(milliseconds=20) if full else None
+    async def _tend(self) -> int:
+        now, keep = time.monotonic(), self.options.keep
+        if now >= self._tend_at:
+            self._tend_at = now + self.options.tend_every.total_seconds()  # also if it fails: it takes heavy locks
+            await upkeep.tend(self._unit, age=keep if keep is not None else timedelta(days=36500))
+        return 0
 
-        await beat(round_, every=self.options.every, stop=stop)
+    async def run(self, stop: asyncio.Event) -> None:
+        async def recover() -> timedelta | None:
+            swept = await self.recover()
+            return SOON if swept.released + swept.failed == self.options.batch else None
+
+        async def clear() -> timedelta | None:
+            swept = await self.clear()
+            return SOON if max(swept.failed, swept.pruned) >= self.options.batch else None
+
+        await asyncio.gather(
+            beat(recover, every=self.options.every, stop=stop), beat(clear, every=self.options.every, stop=stop)
+        )
         with contextlib.suppress(Unavailable):
             await self._term.resign()
