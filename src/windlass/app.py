@@ -215,7 +215,9 @@ class Windlass(Catalogue, Switchboard):
         """Run a worker and the loops it needs (timers, settling, upkeep) until `stop`."""
         await self.publish()
         worker = await self.worker(options)
-        supervisor = Supervisor(await self.open(), holder=worker.options.id, keep=self.settings.keep)
+        supervisor = Supervisor(
+            await self.open(), holder=worker.options.id, keep=self.settings.keep, lease=worker.options.lease
+        )
         await supervisor.run(stop or asyncio.Event(), worker=worker, at_once=at_once)
         return worker
 

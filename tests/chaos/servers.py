@@ -1,5 +1,6 @@
 """Servers to hurt: a Postgres of one's own that can be stopped, killed and started, and a PgBouncer in front of one."""
 
+import contextlib
 import os
 import pwd
 import shutil
@@ -54,6 +55,21 @@ class Server:
         pid = embedded.status(self._options).pid
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
+
+    def freeze(self) -> None:
+        """Stop all its processes, as a virtual machine that is paused: connections stay, nothing answers."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: int) -> None:
+        pid = embedded.status(self._options).pid
+        assert pid is not None
+        children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=True)
+        for process in (pid, *map(int, children.stdout.split())):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, number)
 
     def close(self) -> None:
         for share in self._shares:

@@ -93,3 +93,41 @@ async def test_a_job_that_kills_its_worker_does_not_use_up_its_neighbours_attemp
 ) -> None:
     poison = await drain_with_poison(inbox, tmp_path, neighbours_attempts=3)
     assert await inbox.job(poison) == ("failed",)
+
+
+async def test_a_dead_worker_that_was_in_charge_of_recovery_is_replaced_within_its_lease(
+    inbox: Inbox, tmp_path: Path
+) -> None:
+    with Crew(inbox.url, tmp_path) as crew:
+        first = crew.start("first", lease=3)
+        await inbox.working([first])
+        (job,) = await inbox.submit("chaos.slow.v1", 1, {"seconds": 600, "again": 0})
+
+        async def running() -> bool:
+            return bool(await inbox.effects_of(job))
+
+        async def in_charge() -> bool:
+            return bool(await inbox.value("select true from windlass.term where duty = 'upkeep' and holder = 'first'"))
+
+        await eventually(running, "the job was running")
+        await eventually(in_charge, "the first worker was in charge")
+        second = crew.start("second", lease=3)
+        await inbox.working([second])
+        died = await inbox.value("select clock_timestamp()")
+        first.kill()
+        await inbox.drained(within=20)
+        trail = "select created_at from workflow.workflow_event where workflow_id = $1 and event_type = 'retried'"
+        silence = (await inbox.value(trail, job) - died).total_seconds()
+        assert silence < 5, "its lease, and two rounds of a busy machine"
+
+
+async def test_innocent_suspects_do_not_go_one_by_one(inbox: Inbox, tmp_path: Path) -> None:
+    count = 60
+    with Crew(inbox.url, tmp_path) as crew:
+        await inbox.submit("chaos.slow.v1", count, {"seconds": 0.5}, max_attempts=3)
+        await inbox.execute("update workflow.workflow_run set lost = 2, alone = true")
+        crew.start("ann", lease=2)
+        await inbox.drained(within=60)
+        took = await inbox.value("select extract(epoch from max(at) - min(at)) from effects")
+        assert took < count * 0.5 / 3, "one by one they take half a minute"
+        assert await inbox.statuses() == {"succeeded": count}

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -80,6 +81,31 @@ async def test_a_running_job_outlives_a_restart_of_postgres(tmp_path: Path) -> N
         await break_down(server, inbox, staff, Server.stop, after=0)
         await assert_unharmed(inbox, staff, 1, within=30)
         assert await inbox.job(job, "attempt, lost, claim_no") == (0, 0, 1)
+
+
+async def test_a_server_that_stood_still_longer_than_a_lease_costs_nobody_a_lease(tmp_path: Path) -> None:
+    """A frozen machine or a promoted standby: the server did not restart, and every lease is over."""
+    lease, count = 3, 10
+    async with busy(tmp_path, 0, lease=lease) as (server, inbox, staff):
+        jobs = await inbox.submit("chaos.slow.v1", count, {"seconds": 15}, max_attempts=1)
+
+        async def running() -> bool:
+            up = "select pg_postmaster_start_time() < now() - interval '6 seconds'"
+            return bool(await inbox.value("select count(*) from effects") == count and await inbox.value(up))
+
+        await eventually(running, "all jobs were running on a server that had been up for a while")
+        await asyncio.to_thread(server.freeze)
+        until = time.monotonic() + 2 * lease
+        try:
+            await eventually(lambda: _past(until), "all leases were over")
+        finally:
+            await asyncio.to_thread(server.thaw)
+        await assert_unharmed(inbox, staff, count, within=40)
+        assert {await inbox.job(job, "attempt, lost, claim_no") for job in jobs} == {(0, 0, 1)}
+
+
+async def _past(moment: float) -> bool:
+    return time.monotonic() > moment
 
 
 @pytest.mark.soak

@@ -499,7 +499,7 @@ async def test_the_trail_tells_the_whole_story_in_order(unit: Unit) -> None:
     for move in (JobMove.RETRY, JobMove.FAIL):
         [job] = await take(unit)
         error = {"type": "ValueError", "message": f"boom {job.number}"}
-        await work.heartbeat(unit, [job], worker="w1", lease=LEASE)
+        await work.heartbeat(unit, [job.fence], worker="w1", lease=LEASE)
         await take(unit, 0, reports=[Setback(job, move, error, timedelta())])
     trail = await jobs.events(unit, id_)
     assert [(event.event_type, event.attempt) for event in trail] == [

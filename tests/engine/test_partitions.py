@@ -59,7 +59,8 @@ async def test_writers_do_not_wait_for_a_week_that_cannot_be_dropped_because_it_
     async with writing(other):
         loop = Upkeep(unit, "me")
         for _ in range(3):
-            await loop.tick()
+            await loop.recover()
+            await loop.clear()
         await upkeep.tend(unit, age=MONTH)
     assert old in await weeks(other)
     await reading.rollback()

@@ -50,7 +50,7 @@ async def test_a_holder_of_ours_is_asked_to_stop_and_keeps_its_row(unit: Unit, p
     job = await player.take_one("a")
     await runs.cancel(unit, run)
     assert (await state(unit, run), await letters(unit, run)) == ("cancelled", "ac")
-    assert await work.heartbeat(unit, [job], worker="w1", lease=LEASE) == {job.id: True}
+    assert await work.heartbeat(unit, [job.fence], worker="w1", lease=LEASE) == [(*job.fence, True, True)]
     assert (await jobs.get(unit, job.id)).status == "leased"
 
 
@@ -179,7 +179,7 @@ async def test_a_run_whose_time_is_over_ends_as_timeout(unit: Unit, player: Play
     row = await runs.get(unit, run)
     assert (row.state, row.letters) == ("timeout", "aacc")
     assert await reasons(unit, run) == ["the run exceeded its max_duration"]
-    assert await work.held(unit, [held], worker="w1") == {held.id: True}
+    assert await work.held(unit, [held.fence], worker="w1") == [(*held.fence, True, False)]
     await player.end(held)
     assert (await state(unit, run), (await letters(unit, run))[1]) == ("timeout", "s")
     assert await strays.expire(unit) == 0

@@ -110,7 +110,7 @@ class Actor:
         return self.dice.choice(ids)
 
     async def heartbeat(self) -> None:
-        await work.heartbeat(self.unit, self.held, worker=self.worker, lease=LEASE)
+        await work.heartbeat(self.unit, [job.fence for job in self.held], worker=self.worker, lease=LEASE)
 
     async def arrive(self) -> None:
         if len(self.ids) < 40:

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from windlass.core.continuity import Continuity
 from windlass.core.job import Claimed, JobMove, Report, Setback, Success
 from windlass.core.submission import JobSpec
 from windlass.engine import jobs, strays, upkeep, work
@@ -85,8 +86,132 @@ async def test_a_heartbeat_keeps_a_lease(unit: Unit, clock: Clock) -> None:
     [job] = await take(unit)
     for _ in range(5):
         clock.move(LEASE - timedelta(seconds=1))
-        assert await work.heartbeat(unit, [job], worker="w1", lease=LEASE) == {job.id: False}
+        assert await work.heartbeat(unit, [job.fence], worker="w1", lease=LEASE) == [(*job.fence, False, True)]
         assert await upkeep.release_expired(unit) == Swept()
+
+
+# Gaps in which nobody could send a heartbeat
+
+
+async def rounds(unit: Unit, clock: Clock, continuity: Continuity, *waits: float) -> list[int]:
+    """Rounds of recovery, so many seconds apart: how many jobs each released."""
+    released = []
+    for wait in waits:
+        clock.move(timedelta(seconds=wait))
+        answer = await upkeep.take_term(unit, duty="upkeep", holder="a", term=TERM)
+        continuity.answered(answer.now, before=answer.renewed_before)
+        released.append((await upkeep.release_expired(unit, continuity=continuity)).released)
+    return released
+
+
+async def test_after_a_gap_every_holder_has_the_time_of_one_lease_to_be_heard(unit: Unit, clock: Clock) -> None:
+    await submit(unit)
+    [job] = await take(unit)
+    continuity = Continuity()
+    assert await rounds(unit, clock, continuity, 0, 0.5, 60, 0.5, *[1] * 28) == [0] * 32
+    assert await work.heartbeat(unit, [job.fence], worker="w1", lease=LEASE) == [(*job.fence, False, True)]
+    assert await rounds(unit, clock, continuity, *[1] * 30) == [0] * 30
+    assert await rounds(unit, clock, continuity, 1) == [1]
+
+
+async def test_a_holder_that_is_not_heard_after_a_gap_either_loses_its_lease(unit: Unit, clock: Clock) -> None:
+    await submit(unit)
+    await take(unit)
+    assert await rounds(unit, clock, Continuity(), 0, 60, *[1] * 29, 0.9, 0.2) == [0] * 32 + [1]
+
+
+async def test_a_gap_that_left_time_for_a_heartbeat_delays_nothing(unit: Unit, clock: Clock) -> None:
+    await submit(unit)
+    await take(unit)
+    assert await rounds(unit, clock, Continuity(), 0, 9, *[1] * 21, 0.5) == [0] * 23 + [1]
+
+
+async def test_a_gap_that_ends_with_the_release_itself_counts_too(unit: Unit, clock: Clock) -> None:
+    """The answer that shows the gap is that of the statement that would release."""
+    await submit(unit)
+    await take(unit)
+    continuity = Continuity()
+    assert await rounds(unit, clock, continuity, 0) == [0]
+    clock.move(timedelta(minutes=1))
+    assert await upkeep.release_expired(unit, continuity=continuity) == Swept()
+
+
+async def test_a_process_that_takes_over_from_a_dead_one_sees_no_gap(unit: Unit, clock: Clock) -> None:
+    await submit(unit)
+    await take(unit)
+    waiting = Continuity()
+    assert await hold(unit, "dead")
+    assert await rounds(unit, clock, waiting, *[0.5] * 60, 0.5) == [0] * 60 + [1]
+
+
+async def test_a_process_that_starts_after_an_outage_gives_everybody_a_lease(unit: Unit, clock: Clock) -> None:
+    await submit(unit)
+    await take(unit)
+    assert await hold(unit, "former")
+    clock.move(timedelta(minutes=5))
+    assert await rounds(unit, clock, Continuity(), 0, *[1] * 29, 1) == [0] * 30 + [1]
+
+
+async def test_a_process_that_starts_after_an_orderly_end_does_not_wait(unit: Unit, clock: Clock) -> None:
+    await submit(unit)
+    await take(unit)
+    assert await hold(unit, "former")
+    clock.move(timedelta(seconds=28))
+    await upkeep.resign_term(unit, duty="upkeep", holder="former")
+    clock.move(timedelta(seconds=3))
+    assert await rounds(unit, clock, Continuity(), 0) == [1]
+
+
+# Suspects
+
+
+async def suspects(unit: Unit, clock: Clock, conn: Connection, count: int) -> list[UUID]:
+    """Jobs that one more loss would end, all in the hands of one worker of ours."""
+    ids = await jobs.submit(unit, [replace(SPEC, max_attempts=2)] * count)
+    await work.register(unit, id_="w1", host="h", pid=1, queues=["default"], types=["a"], concurrency=9)
+    for _ in range(2):
+        assert len(await take(unit, count)) == count
+        if not await conn.fetchval("select bool_and(alone) from workflow.workflow_run"):
+            clock.move(LEASE * 2)
+            await upkeep.release_expired(unit)
+    return ids
+
+
+async def test_suspects_that_are_lost_together_are_not_charged_for_it(
+    unit: Unit, clock: Clock, conn: Connection
+) -> None:
+    ids = await suspects(unit, clock, conn, 3)
+    clock.move(LEASE * 2)
+    assert await upkeep.release_expired(unit) == Swept(released=3)
+    rows = [await jobs.get(unit, id_) for id_ in ids]
+    assert {(row.status, row.lost) for row in rows} == {("pending", 1)}
+    assert await conn.fetchval("select bool_and(alone) from workflow.workflow_run")
+
+
+async def test_suspects_of_a_dead_worker_are_judged_together_though_they_expire_one_by_one(
+    unit: Unit, clock: Clock, conn: Connection
+) -> None:
+    ids = await suspects(unit, clock, conn, 2)
+    later = "update workflow.workflow_run set lease_until = lease_until + interval '5 seconds' where id = $1"
+    await conn.execute(later, ids[1])
+    clock.move(LEASE + timedelta(seconds=1))
+    assert await upkeep.release_expired(unit) == Swept()
+    clock.move(timedelta(seconds=5))
+    assert await upkeep.release_expired(unit) == Swept(released=2)
+
+
+async def test_a_suspect_that_is_lost_by_itself_ends(unit: Unit, clock: Clock, conn: Connection) -> None:
+    await suspects(unit, clock, conn, 1)
+    clock.move(LEASE * 2)
+    assert await upkeep.release_expired(unit) == Swept(failed=1)
+
+
+async def test_suspects_of_a_worker_that_is_not_ours_are_charged(unit: Unit, clock: Clock, conn: Connection) -> None:
+    """It does not begin with one at a time, so nothing would ever end them."""
+    await suspects(unit, clock, conn, 2)
+    await conn.execute("update windlass.worker set pid = 0")
+    clock.move(LEASE * 2)
+    assert await upkeep.release_expired(unit) == Swept(failed=2)
 
 
 async def losses_until_the_end(unit: Unit, clock: Clock, id_: UUID) -> int:
@@ -314,7 +439,7 @@ TERM = timedelta(seconds=10)
 
 
 async def hold(unit: Unit, holder: str, duty: str = "upkeep") -> bool:
-    return await upkeep.take_term(unit, duty=duty, holder=holder, term=TERM)
+    return (await upkeep.take_term(unit, duty=duty, holder=holder, term=TERM)).held
 
 
 async def test_a_duty_has_one_holder_who_may_renew_it(unit: Unit, clock: Clock) -> None:

@@ -155,7 +155,7 @@ async def test_the_fence_refuses_a_zombies_report(conn: Connection, move: JobMov
     async def reports() -> set[UUID]:
         told = await jobs.succeed(conn, [Success(zombie, '"late"')], worker="w1")
         told |= set(await jobs.set_back(conn, [setback], worker="w1"))
-        return told | set(await jobs.heartbeat(conn, [zombie], worker="w1", lease=LEASE))
+        return told | {held.job_id for held in await jobs.heartbeat(conn, [zombie.fence], worker="w1", lease=LEASE)}
 
     before = await row(conn, id_)
     assert await reports() == set()
@@ -163,7 +163,7 @@ async def test_the_fence_refuses_a_zombies_report(conn: Connection, move: JobMov
     [again] = await claim(conn)  # the same worker, a new lease
     before = await row(conn, id_)
     assert await reports() == set()
-    assert await jobs.held(conn, [zombie], worker="w1") == {}
+    assert await jobs.held(conn, [zombie.fence], worker="w1") == []
     assert await row(conn, id_) == before
     assert await jobs.succeed(conn, [Success(again, "1")], worker="another") == set()
     assert await jobs.succeed(conn, [Success(again, "1")], worker="w1") == {id_}
@@ -174,9 +174,9 @@ async def test_the_fence_refuses_a_zombies_report(conn: Connection, move: JobMov
 async def test_a_cancelled_jobs_holder_is_refused_too(conn: Connection) -> None:
     [id_] = await insert(conn)
     [job] = await claim(conn)
-    assert await jobs.held(conn, [job], worker="w1") == {id_: False}
+    assert await jobs.held(conn, [job.fence], worker="w1") == [(*job.fence, False, False)]
     await jobs.cancel(conn, [id_], org="default", actor="ada", reason=None)
-    assert await jobs.held(conn, [job], worker="w1") == {}
+    assert await jobs.held(conn, [job.fence], worker="w1") == []
     assert await jobs.succeed(conn, [Success(job, "1")], worker="w1") == set()
     assert (await row(conn, id_))["status"] == "cancelled"
 

@@ -519,7 +519,7 @@ async def test_our_worker_and_a_foreign_poller_refuse_each_others_zombies(conn: 
     [claimed], _ = await work.turn(unit, Turn(worker="ours", lease=lease, lanes=lanes, count=1))
     await conn.execute("update workflow_run set lease_until = now() - interval '1 second' where id = $1", id_)
     assert await polled(conn, "go-1", POLL_GO) == id_
-    assert await work.heartbeat(unit, [claimed], worker="ours", lease=lease) == {}
+    assert await work.heartbeat(unit, [claimed.fence], worker="ours", lease=lease) == []
     await conn.execute(SUCCEED, id_, '"theirs"')
     assert (await jobs.get(unit, id_)).result == "theirs"
 

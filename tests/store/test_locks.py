@@ -82,7 +82,7 @@ class Actor:
         del self.ids[:-6]
 
     async def heartbeat(self) -> None:
-        await work.heartbeat(self.unit, self.some(), worker=self.worker, lease=LEASE)
+        await work.heartbeat(self.unit, [job.fence for job in self.some()], worker=self.worker, lease=LEASE)
 
     async def expire(self) -> None:
         await upkeep.release_expired(self.unit, batch=5)
@@ -162,7 +162,7 @@ async def waiting_for_a_lock(conn: Connection, pid: int) -> None:
             await asyncio.sleep(0)
 
 
-@pytest.mark.parametrize("told", ["successes", "setbacks", "heartbeats"])
+@pytest.mark.parametrize("told", ["successes", "setbacks"])
 async def test_a_batch_locks_by_ascending_id_whatever_its_order(
     database: str, conn: Connection, pair: tuple[Claimed, Claimed], told: str
 ) -> None:
@@ -177,7 +177,6 @@ async def test_a_batch_locks_by_ascending_id_whatever_its_order(
     batch: dict[str, Callable[[], Awaitable[Iterable[UUID]]]] = {
         "successes": lambda: jobs.succeed(second, [Success(job, "1") for job in mixed], worker="w1"),
         "setbacks": lambda: jobs.set_back(second, setbacks, worker="w1"),
-        "heartbeats": lambda: jobs.heartbeat(second, mixed, worker="w1", lease=LEASE),
     }
     await second.execute(BEGIN_POOLED)
     waiting = asyncio.ensure_future(batch[told]())

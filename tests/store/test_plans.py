@@ -147,7 +147,7 @@ async def test_a_single_claim_reads_a_handful(crowded: str) -> None:
     [
         ("jobs", "become_due", [1000]),
         ("timers", "next_due", []),
-        ("jobs", "release_expired", [500, "upkeep"]),
+        ("jobs", "release_expired", [500, "upkeep", [], [], None]),
         ("runs", "find_unsettled", [500]),
         ("runs", "find_held", [500]),
         ("runs", "find_expired", [500]),

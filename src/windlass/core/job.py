@@ -60,6 +60,9 @@ EDGES: Mapping[tuple[JobState, JobMove], JobState] = {
 }
 
 
+Fence = tuple[UUID, int]  # job id, claim number: an attempt is known by it, and a stale worker is refused by it
+
+
 class Claimed(NamedTuple):
     """A job in a worker's hands. A tuple: one is made for every job of the hot path."""
 
@@ -90,6 +93,10 @@ class Claimed(NamedTuple):
         """Which attempt this is, counting from 1."""
         return self.attempt + self.lost + 1
 
+    @property
+    def fence(self) -> Fence:
+        return self.id, self.claim_no
+
 
 class Success(NamedTuple):
     """The job ends well."""
@@ -118,8 +125,8 @@ def after(job: Claimed, outcome: Outcome, retry: Retry | None, roll: float) -> R
     match outcome:
         case Succeeded(result):
             return Success(job, result)
-        case Released():
-            return Setback(job, JobMove.RELEASE, None, timedelta())
+        case Released(reason, delay):
+            return Setback(job, JobMove.RELEASE, None if reason is None else {"message": reason}, delay)
         case Cancelled():
             return Setback(job, JobMove.CANCEL, None, timedelta())
         case Failed(error, retryable, retry_after):

@@ -24,7 +24,10 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """The attempt did not come to an end; the job goes back to its queue uncharged."""
+    """The attempt did not come to an end; the job goes back to its queue uncharged, after `delay`."""
+
+    reason: str | None = None  # recorded in the job's events
+    delay: timedelta = timedelta()
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,6 +164,12 @@ def current() -> Context | None:
     return _current.get()
 
 
+def context_of(task: Any) -> Context | None:
+    """Return the context of the handler that started this task, if any; None before Python 3.12, which cannot tell."""
+    get_context = getattr(task, "get_context", None)
+    return get_context().get(_current) if get_context is not None else None
+
+
 def enter(context: Context | None) -> None:
     """From here on this task speaks for `context`; None: for nobody."""
     _current.set(context)

@@ -4,12 +4,14 @@ import logging
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import chain
 from uuid import UUID
 
 from windlass.core.submission import MAX_LEASE, check_length
 from windlass.engine import first_claims
 from windlass.engine.unit import Unit
+from windlass.engine.upkeep import isolate_rows
 from windlass.errors import Conflict, NotFound
 from windlass.store import claims as store
 from windlass.store import jobs
@@ -163,8 +165,9 @@ async def moment(unit: Unit) -> datetime:
 
 async def expire(unit: Unit, *, batch: int = 500) -> int:
     """End jobs that were not begun in time; how many."""
-    async with unit.once() as conn:
-        ended = await store.expire(conn, batch, actor="upkeep")
+    ended = await isolate_rows(
+        unit, partial(store.find_late, limit=batch), partial(store.expire, batch=batch, actor="upkeep")
+    )
     if ended:
         unit.poke("settle")
     return len(ended)

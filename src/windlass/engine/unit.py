@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from uuid import UUID
 
 from windlass.core.ids import RANDOM_BYTES, uuid7
@@ -55,17 +56,16 @@ class Unit:
         self,
         pool: Pool,
         notifier: Notifier,
+        options: DatabaseOptions,
         *,
         org: str,
         actor: str,
-        pooler: bool = False,
-        search_timeout: float = DatabaseOptions.search_timeout,
         public_url: str = DEFAULT_PUBLIC_URL,
         tree_limit: int = TREE_LIMIT,
     ) -> None:
         self.pool = pool
-        self._search_timeout = search_timeout
-        self._pooler = pooler
+        self._options = options
+        self._pooler = options.pooler
         self.org = org
         self.actor = actor
         self.definitions = Definitions()
@@ -90,16 +90,11 @@ class Unit:
         pool = await open_pool(options)
         notifier = Notifier(options)
         notifier.start()
-        return cls(
-            pool,
-            notifier,
-            org=org,
-            actor=actor,
-            pooler=options.pooler,
-            search_timeout=options.search_timeout,
-            public_url=public_url,
-            tree_limit=tree_limit,
-        )
+        return cls(pool, notifier, options, org=org, actor=actor, public_url=public_url, tree_limit=tree_limit)
+
+    async def open_apart(self) -> "Unit":
+        """Open the same database with one connection more, for an event loop in another thread."""
+        return await Unit.open(replace(self._options, size=1, notify=False), org=self.org, actor=self.actor)
 
     async def close(self) -> None:
         await self.schema_validator.close()
@@ -125,7 +120,7 @@ class Unit:
 
     def search(self, advice: str) -> AbstractAsyncContextManager[Connection]:
         """For lists whose filters few rows may meet: stopped after the search timeout; `advice` says what to add."""
-        return search(self.pool, seconds=self._search_timeout, advice=advice, pooler=self._pooler)
+        return search(self.pool, seconds=self._options.search_timeout, advice=advice, pooler=self._pooler)
 
     async def hook_key(self, conn: Connection) -> bytes:
         """The key that callback tokens are made with; it never changes."""

@@ -1,19 +1,27 @@
-"""Duties that keep the inbox honest: time passes, holders fall silent, old rows go."""
+"""Duties of the inbox that nobody asks for: jobs become due, expired leases are released, old rows are removed."""
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from typing import TypeVar
+from uuid import UUID
 
+from windlass.core.continuity import Continuity
+from windlass.engine import quarantine
+from windlass.engine.quarantine import Kind, split_batch
 from windlass.engine.unit import Unit
 from windlass.errors import Unavailable
 from windlass.store import crons, events, jobs, rates, runs, terms, workers
 from windlass.store.pool import Connection
+from windlass.store.terms import TermAnswer
 
+__all__ = ["Swept", "TermAnswer", "become_due", "prune", "release_expired", "resign_term", "take_term", "tend"]
 WEEKS_AHEAD = 2
 LOCK_MILLISECONDS = 50  # that writers of the trail may have to wait for an upkeep that waits for a lock itself
 OPEN_LEASE = timedelta(hours=1)  # for clients of plain SQL that claim without `lease_until`
+Row = TypeVar("Row")
 _log = logging.getLogger("windlass.upkeep")
 
 
@@ -26,14 +34,40 @@ class Swept:
 
 async def become_due(unit: Unit, *, batch: int = 1000) -> int:
     """Put rows whose time has come into line and wake their queues."""
-    async with unit.once() as conn:
-        queues = await jobs.become_due(conn, batch)
+    queues = await isolate_rows(unit, partial(jobs.find_ripe, limit=batch), partial(jobs.become_due, batch=batch))
     for queue in set(queues):
         unit.poke(queue)
     return len(queues)
 
 
-async def take_term(unit: Unit, *, duty: str, holder: str, term: timedelta) -> bool:
+async def isolate_rows(
+    unit: Unit,
+    find: Callable[[Connection], Awaitable[list[UUID]]],
+    act: Callable[..., Awaitable[list[Row]]],
+) -> list[Row]:
+    """Change a batch of jobs with one statement. If a row makes it fail, the rows are done in ever smaller groups, and
+    the culprit is set aside: statements that look for such rows skip it for a while."""
+    try:
+        async with unit.once() as conn:
+            return await act(conn)
+    except Unavailable:
+        raise
+    except Exception as error:
+        _log.warning("a batch of jobs failed and is split: %s", error)
+
+    async def some(ids: Sequence[UUID]) -> list[Row]:
+        async with unit.once() as conn:
+            return await act(conn, only=ids)
+
+    async def set_aside(id_: UUID, error: Exception) -> None:
+        await quarantine.set_aside(unit, Kind.JOB, id_, error)
+
+    async with unit.once() as conn:
+        found = await find(conn)
+    return [row for rows in await split_batch(found, some, set_aside) for row in rows]
+
+
+async def take_term(unit: Unit, *, duty: str, holder: str, term: timedelta) -> TermAnswer:
     async with unit.once() as conn:
         return await terms.take(conn, duty=duty, holder=holder, term=term)
 
@@ -43,10 +77,12 @@ async def resign_term(unit: Unit, *, duty: str, holder: str) -> None:
         await terms.resign(conn, duty=duty, holder=holder)
 
 
-async def release_expired(unit: Unit, *, batch: int = 500) -> Swept:
-    """Give work back whose holder fell silent."""
-    async with unit.once() as conn:
-        freed = await jobs.release_expired(conn, batch, actor="upkeep")
+async def release_expired(unit: Unit, *, batch: int = 500, continuity: Continuity | None = None) -> Swept:
+    """Release jobs whose holder fell silent, but those that had no chance to be heard in a gap of `continuity`."""
+    gaps = continuity.gaps if continuity is not None else ()
+    answered_at = continuity.answered_at if continuity is not None else None
+    release = partial(jobs.release_expired, batch=batch, actor="upkeep", gaps=gaps, answered_at=answered_at)
+    freed = await isolate_rows(unit, partial(jobs.find_expired, limit=batch), release)
     if freed:
         unit.poke("")
         unit.poke("settle")

@@ -1,12 +1,12 @@
 """The worker's side of the inbox: one turn records what ended and claims what is next, in one transaction."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from uuid import UUID
 
 from windlass.core.document import plain
-from windlass.core.job import Claimed
+from windlass.core.job import Claimed, Fence
 from windlass.engine import first_claims, quarantine
 from windlass.engine.faults import point
 from windlass.engine.quarantine import Kind
@@ -15,9 +15,11 @@ from windlass.engine.unit import Unit
 from windlass.errors import Unavailable
 from windlass.store import jobs, workers
 from windlass.store.events import Line
-from windlass.store.jobs import Lane, Served
+from windlass.store.jobs import HeldLease, Lane, Served
+from windlass.store.workers import Registered
 
 __all__ = [
+    "HeldLease",
     "Lane",
     "Line",
     "Served",
@@ -99,26 +101,30 @@ async def look(unit: Unit, queues: Sequence[str], served: Served | None = None) 
         return await jobs.find_lanes(conn, queues, served)
 
 
-async def heartbeat(unit: Unit, held_: Sequence[Claimed], *, worker: str, lease: timedelta) -> dict[UUID, bool]:
-    """Extend the leases; what is not in the answer is no longer ours, what is true in it is asked to stop."""
+async def heartbeat(unit: Unit, claims: Iterable[Fence], *, worker: str, lease: timedelta) -> list[HeldLease]:
+    """Extend leases; what is not in the answer is no longer held."""
     async with unit.once() as conn:
-        return await jobs.heartbeat(conn, held_, worker=worker, lease=lease)
+        return await jobs.heartbeat(conn, claims, worker=worker, lease=lease)
 
 
-async def held(unit: Unit, held_: Sequence[Claimed], *, worker: str) -> dict[UUID, bool]:
+async def held(unit: Unit, claims: Iterable[Fence], *, worker: str) -> list[HeldLease]:
+    """Return which of these leases are still held, without extending them."""
     async with unit.once() as conn:
-        return await jobs.held(conn, held_, worker=worker)
+        return await jobs.held(conn, claims, worker=worker)
 
 
 async def register(
     unit: Unit, *, id_: str, host: str, pid: int, queues: Sequence[str], types: Sequence[str], concurrency: int
-) -> None:
+) -> Registered | None:
+    """Register a worker; return the process that had its id before."""
     async with unit.once() as conn:
-        await workers.register(conn, id_=id_, host=host, pid=pid, queues=queues, types=types, concurrency=concurrency)
+        return await workers.register(
+            conn, id_=id_, host=host, pid=pid, queues=queues, types=types, concurrency=concurrency
+        )
 
 
-async def seen(unit: Unit, *, id_: str, state: str, active: int) -> str | None:
-    """A sign of life; what somebody wants the worker to do, `quiet` or `terminate`."""
+async def seen(unit: Unit, *, id_: str, state: str, active: int) -> Registered | None:
+    """Record a sign of life; return the worker's row, with what an operator wants of it."""
     async with unit.once() as conn:
         return await workers.seen(conn, id_=id_, state=state, active=active)
 

@@ -1,10 +1,11 @@
-"""The attempts a worker has under way: started, timed, told to stop, and what became of them."""
+"""The attempts of a worker: starts handlers, enforces time limits, stops them and turns their ends into reports."""
 
 import asyncio
+import logging
 import random
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
@@ -12,15 +13,21 @@ from typing import Protocol
 from uuid import UUID
 
 from windlass.core.document import decode
-from windlass.core.job import Claimed, Report, after
+from windlass.core.job import Claimed, Fence, JobMove, Report, Setback, after
 from windlass.core.outcome import Cancelled, Outcome, Released
 from windlass.effects.context import Context, enter
 from windlass.effects.handlers import Handler, Handlers, failed, perform, timed_out
 from windlass.effects.tracing import span, tracer
 from windlass.engine.work import Line
 from windlass.runtime.ledger import Ledger
+from windlass.runtime.suspects import Suspects
 
+_log = logging.getLogger("windlass.worker")
 MARGIN = 5.0  # seconds beyond its timeout for a handler that ends by itself
+PATIENCE = 5.0  # seconds for an attempt that lost its lease to stop before a new claim of its job is handed back
+STILL_RUNNING = Released(
+    "an earlier attempt is still running on this worker and cannot be stopped", timedelta(seconds=5)
+)
 
 
 class Stop(Enum):
@@ -64,7 +71,16 @@ class Prepare(Protocol):
 
 
 class Attempts:
-    """`ended` is called with each attempt, its report (None if it no longer matters) and how long it ran."""
+    """The attempts of one worker by job and claim number. A job has at most one that runs.
+
+    A job may be claimed again while an attempt of an earlier claim still runs here: its lease was lost. The earlier
+    attempt is then told to stop, and the new one begins when it is over. A handler that does not stop (a thread cannot
+    be stopped, a coroutine may ignore its cancellation) keeps the new claim from running here: the job is handed back
+    uncharged.
+
+    `ended` is called once for each claim that was given to `start`: with the job, its report (None if the outcome no
+    longer matters) and how long it ran.
+    """
 
     def __init__(
         self,
@@ -80,19 +96,21 @@ class Attempts:
         self._handlers = handlers
         self._concurrency = concurrency
         self._ended = ended
+        self._held: dict[Fence, Attempt] = {}
         self._running: dict[UUID, Attempt] = {}
+        self._waiting: dict[UUID, Attempt] = {}  # for the earlier attempt of the same job to end
         self._per_handler: Counter[str] = Counter()
-        self.suspects = 0  # jobs here that may have killed their workers before
+        self.suspects = Suspects()
         self._threads = ledger.threads
         self._tracer = tracer()
         self._loop = asyncio.get_running_loop()
 
     def __len__(self) -> int:
-        return len(self._running)
+        return len(self._held)
 
     @property
     def free(self) -> int:
-        return self._concurrency - len(self._running) - self._threads.abandoned
+        return self._concurrency - len(self._held) - self._threads.abandoned
 
     @property
     def stuck(self) -> int:
@@ -123,46 +141,79 @@ class Attempts:
         )
         attempt = Attempt(job, handler, context, time.monotonic())
         context.epoch, context.timeout, context._ledger = job.epoch, attempt.timeout, self._ledger
-        self._running[job.id] = attempt
+        self._held[job.fence] = attempt
         self._per_handler[handler.type] += 1
-        self.suspects += job.alone
-        attempt.task = self._loop.create_task(self._run(attempt))
-        if attempt.timeout is not None:
-            patience = attempt.timeout.total_seconds() + (MARGIN if handler.keeps_time else 0)
-            attempt.timer = self._loop.call_later(patience, attempt.end, Stop.TIMEOUT)
+        if job.alone:
+            self.suspects.add(job)
+        if job.id in self._running or self._threads.occupied_by(job.id):
+            self._queue(attempt)
+        else:
+            self._begin(attempt)
 
-    def told(self, reports: Iterable[Report]) -> bool:
-        """These were recorded. A suspect that ended counts until then, for the next may take us down; was there one?"""
-        cleared = sum(report.job.alone for report in reports)
-        self.suspects -= cleared
-        return cleared > 0
+    def lose(self, keys: Iterable[Fence]) -> list[Fence]:
+        """Stop attempts whose lease is lost or whose job was cancelled; return those that were not stopped before."""
+        known = [attempt for key in keys if (attempt := self._held.get(key)) and attempt.stop is not Stop.LOST]
+        for attempt in known:
+            self._stop(attempt, Stop.LOST)
+        return [attempt.job.fence for attempt in known]
 
-    def jobs(self, *, older_than: float = 0.0) -> list[Claimed]:
-        now = time.monotonic()
-        return [attempt.job for attempt in self._running.values() if now - attempt.started >= older_than]
-
-    def keep_only(self, held: Container[UUID], of: Sequence[Claimed]) -> list[UUID]:
-        """Stop those of `of` that are no longer held; returns their ids."""
-        lost = [job.id for job in of if job.id not in held and self._is_running(job)]
-        for id_ in lost:
-            self._running[id_].end(Stop.LOST)
-        return lost
-
-    def ask(self, ids: Iterable[UUID]) -> None:
-        """Their runs were cancelled: they should stop."""
-        for id_ in ids:
-            if attempt := self._running.get(id_):
-                attempt.end(Stop.ASKED)
+    def ask(self, keys: Iterable[Fence]) -> None:
+        """Ask attempts to stop whose runs were cancelled."""
+        for key in keys:
+            if attempt := self._held.get(key):
+                self._stop(attempt, Stop.ASKED)
 
     def stop_all(self, why: Stop) -> None:
-        for attempt in tuple(self._running.values()):
-            attempt.end(why)
+        for attempt in tuple(self._held.values()):
+            self._stop(attempt, why)
 
     def tasks(self) -> list["asyncio.Task[None]"]:
         return [attempt.task for attempt in self._running.values() if attempt.task is not None]
 
+    def of_task(self, task: object) -> Claimed | None:
+        """Return the job whose handler this task runs. May be called from any thread."""
+        running = tuple(self._running.values())
+        return next((attempt.job for attempt in running if attempt.task is task), None)
+
     def close(self) -> None:
         self._threads.close()
+
+    def _queue(self, attempt: Attempt) -> None:
+        """Let a claim wait for the earlier attempt of its job to stop."""
+        job, earlier = attempt.job, self._running.get(attempt.job.id)
+        latest = self._waiting.get(job.id) or earlier
+        if latest is not None and latest.job.claim_no > job.claim_no:  # the answers of two turns overtook each other
+            return self._end(attempt, None)
+        if waiting := self._waiting.pop(job.id, None):
+            self._end(waiting, None)
+        if earlier is None:
+            return self._end(attempt, STILL_RUNNING)  # in a thread
+        _log.warning("job %s was claimed again while its earlier attempt runs: stopping that one first", job.id)
+        self._waiting[job.id] = attempt
+        attempt.timer = self._loop.call_later(PATIENCE, self._give_up, attempt)
+        earlier.end(Stop.LOST)
+        return None
+
+    def _give_up(self, attempt: Attempt) -> None:
+        """The earlier attempt did not stop in time."""
+        if self._waiting.get(attempt.job.id) is attempt:
+            del self._waiting[attempt.job.id]
+            self._end(attempt, STILL_RUNNING)
+
+    def _begin(self, attempt: Attempt) -> None:
+        self._running[attempt.job.id] = attempt
+        attempt.task = self._loop.create_task(self._run(attempt))
+        if attempt.timeout is not None:
+            patience = attempt.timeout.total_seconds() + (MARGIN if attempt.handler.keeps_time else 0)
+            attempt.timer = self._loop.call_later(patience, attempt.end, Stop.TIMEOUT)
+
+    def _stop(self, attempt: Attempt, why: Stop) -> None:
+        if self._waiting.get(attempt.job.id) is attempt:
+            del self._waiting[attempt.job.id]
+            attempt.stop = why
+            self._end(attempt, _meaning(attempt, asyncio.CancelledError()))
+        else:
+            attempt.end(why)
 
     async def _run(self, attempt: Attempt) -> None:
         outcome: Outcome | None
@@ -179,8 +230,13 @@ class Attempts:
             outcome = _meaning(attempt, error)
         except Exception as error:
             outcome = failed(error)
-        enter(None)  # what the worker says from here on is not the handler's
-        self._end(attempt, outcome)
+        enter(None)  # what the worker logs from here on is not the handler's
+        del self._running[attempt.job.id]
+        try:
+            self._end(attempt, outcome)
+        finally:
+            if following := self._waiting.pop(attempt.job.id, None):
+                self._follow(following)
 
     async def _perform(self, attempt: Attempt) -> Outcome:
         payload = decode(attempt.job.payload)
@@ -192,21 +248,35 @@ class Attempts:
             await self._prepare(attempt.job, attempt.context, upstream=attempt.handler.wants_upstream)
         return await perform(attempt.handler, attempt.context, payload, self._threads)
 
-    def _end(self, attempt: Attempt, outcome: Outcome | None) -> None:
+    def _follow(self, attempt: Attempt) -> None:
+        """The earlier attempt of the same job is over, unless its thread goes on without it."""
         if attempt.timer is not None:
             attempt.timer.cancel()
-        del self._running[attempt.job.id]
+        if self._threads.occupied_by(attempt.job.id):
+            self._end(attempt, STILL_RUNNING)
+        else:
+            self._begin(attempt)
+
+    def _end(self, attempt: Attempt, outcome: Outcome | None) -> None:
+        """Forget an attempt, begun or not, and pass its report on. The only place where counters go down."""
+        if attempt.timer is not None:
+            attempt.timer.cancel()
+        del self._held[attempt.job.fence]
         self._per_handler[attempt.handler.type] -= 1
+        superseded = attempt.job.id in self._waiting
         report = None
-        if outcome is not None and attempt.stop is not Stop.LOST:
-            report = after(attempt.job, outcome, attempt.handler.retry, random.random())
+        if outcome is not None and attempt.stop is not Stop.LOST and not superseded:
+            report = _report(attempt, outcome)
         if report is None:
-            self.suspects -= attempt.job.alone
+            self.suspects.drop(attempt.job)
         self._ended(attempt.job, report, time.monotonic() - attempt.started)
 
-    def _is_running(self, job: Claimed) -> bool:
-        attempt = self._running.get(job.id)
-        return attempt is not None and attempt.job is job
+
+def _report(attempt: Attempt, outcome: Outcome) -> Report:
+    try:
+        return after(attempt.job, outcome, attempt.handler.retry, random.random())
+    except Exception as error:  # a retry policy that plain SQL wrote: it must not cost the worker a slot
+        return Setback(attempt.job, JobMove.FAIL, failed(error).error, timedelta())
 
 
 def _meaning(attempt: Attempt, error: BaseException) -> Outcome | None:

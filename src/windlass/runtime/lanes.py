@@ -60,30 +60,27 @@ class Lanes:
             if lane is not None and lane.seq < seq:
                 self._lanes[key] = replace(lane, seq=seq)
 
-    def offer(self, count: int, room: Callable[[str], int | None], *, alone: bool = True) -> Sequence[tuple[Lane, int]]:
+    def offer(self, count: int, room: Callable[[str], int | None], *, alone: int = 1) -> Sequence[tuple[Lane, int]]:
         """Return up to MAX_LANES to claim from, each with the most it may give.
 
         A type with limited room offers its first lane only: however many lanes it has, they hide no others.
 
-        Of jobs that are claimed alone at most one is offered, and none if `alone` says that one is here already.
+        Of suspects (jobs that one more lost lease would end) at most `alone` are offered, over all lanes.
         """
         offered: list[tuple[Lane, int]] = []
         limited: set[str] = set()
         for lane in self._lanes.values():
             if len(offered) == MAX_LANES:
                 break
-            if not self._serves(lane.type):  # the registry may have changed since the last look
+            if lane.type in limited or not self._serves(lane.type):  # the registry may have changed since the last look
                 continue
             limit = room(lane.type)
-            if lane.alone:
-                if alone and limit != 0:
-                    alone = False
-                    offered.append((lane, 1))
-            elif limit is None:
-                offered.append((lane, count))
-            elif limit > 0 and lane.type not in limited:
-                limited.add(lane.type)
-                offered.append((lane, min(limit, count)))
+            most = min(count if limit is None else min(limit, count), alone if lane.alone else count)
+            if most > 0:
+                offered.append((lane, most))
+                alone -= most if lane.alone else 0
+                if limit is not None:
+                    limited.add(lane.type)
         return offered
 
 

@@ -31,6 +31,12 @@ poll_errors_total = Counter(
     "workflow_worker_poll_errors_total", "Turns that failed.", ("worker_id", "error_type"), registry=REGISTRY
 )
 queue_depth = Gauge("workflow_run_queue_depth", "Due jobs by type.", ("workflow_type", "status"), registry=REGISTRY)
+loop_blocked_total = Counter(
+    "workflow_worker_loop_blocked_total",
+    "Times that a handler blocked the worker's event loop for a second or more.",
+    _JOB,
+    registry=REGISTRY,
+)
 uptime_seconds = Gauge("workflow_worker_uptime_seconds", "Since the worker started.", ("worker_id",), registry=REGISTRY)
 last_poll = Gauge(
     "workflow_worker_last_poll_timestamp", "When the worker last looked.", ("worker_id",), registry=REGISTRY

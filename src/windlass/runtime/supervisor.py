@@ -13,12 +13,15 @@ from windlass.runtime.worker import Worker
 
 
 class Supervisor:
-    def __init__(self, unit: Unit, *, holder: str, keep: timedelta | None) -> None:
+    def __init__(
+        self, unit: Unit, *, holder: str, keep: timedelta | None, lease: timedelta = UpkeepOptions.term
+    ) -> None:
+        """`lease` is that of the worker here: if this process dies, others must not wait longer for its terms."""
         self._timers = Timers(unit)
         self._settler = Settler(unit)
         self._scheduler = Scheduler(unit)
         self._deliveries = Deliveries(unit, holder)
-        self._upkeep = Upkeep(unit, holder, UpkeepOptions(keep=keep))
+        self._upkeep = Upkeep(unit, holder, UpkeepOptions(keep=keep, term=min(lease, UpkeepOptions.term)))
 
     async def run(
         self, stop: asyncio.Event, *, worker: Worker | None = None, at_once: asyncio.Event | None = None

@@ -1,4 +1,8 @@
-"""Keeps the inbox honest: leases that ran out go back into line, what is too late ends, old rows and old events go."""
+"""Recovers expired leases, ends what is too late, and removes old rows and old events.
+
+Recovery has a loop of its own: what the other duties cost (removing many rows may take seconds) or raise must not
+delay it, and its rounds tell whether the database answers (see `core.continuity`).
+"""
 
 import asyncio
 import contextlib
@@ -6,13 +10,16 @@ import time
 from dataclasses import dataclass
 from datetime import timedelta
 
-from windlass.engine import claims, rates, reports, upkeep
+from windlass.core.continuity import Continuity
+from windlass.engine import claims, quarantine, rates, reports, upkeep
 from windlass.engine.unit import Unit
 from windlass.engine.upkeep import Swept
 from windlass.errors import Unavailable
 from windlass.runtime.beat import beat
+from windlass.runtime.duties import Duties
 from windlass.runtime.leader import Term
 
+SOON = timedelta(milliseconds=20)  # when there is more to do than one batch
 REST, LONGEST_REST = 10, 30.0
 
 
@@ -21,7 +28,7 @@ class UpkeepOptions:
     every: timedelta = timedelta(milliseconds=500)
     prune_every: timedelta = timedelta(seconds=30)
     tend_every: timedelta = timedelta(minutes=10)
-    term: timedelta = timedelta(seconds=10)
+    term: timedelta = timedelta(seconds=10)  # how long recovery may stop when its process dies; no longer than a lease
     keep: timedelta | None = timedelta(days=30)  # how long finished jobs and their events are kept; None: for ever
     batch: int = 500
 
@@ -31,51 +38,73 @@ class Upkeep:
         self.options = options or UpkeepOptions()
         self._unit = unit
         self._term = Term(unit, "upkeep", holder, length=self.options.term)
-        self._release_at = self._prune_at = self._tend_at = self._leases_at = float("-inf")
+        self._duties = Duties(unit, "upkeep")
+        self._continuity = Continuity()
+        self._mine = False
+        self._release_at = self._prune_at = self._tend_at = float("-inf")
 
-    async def tick(self) -> Swept:
-        """One round of all duties that are due; nothing if another process holds the term."""
-        if not await self._term.held():
+    async def recover(self) -> Swept:
+        """Release expired leases; nothing if another process holds the term."""
+        answer = await self._term.renew()
+        self._mine = answer.held
+        self._continuity.answered(answer.now, before=answer.renewed_before)
+        return await self._duties.run("leases", self._release, Swept()) if answer.held else Swept()
+
+    async def clear(self) -> Swept:
+        """Do what else is due. A duty that fails does not keep the others from being done."""
+        if not self._mine:
             return Swept()
-        swept = await self._release(time.monotonic())
-        await rates.call_waiting(self._unit)
-        late = await claims.expire(self._unit, batch=self.options.batch)
-        overdue = await reports.end_overdue(self._unit, batch=self.options.batch)
-        return Swept(swept.released, swept.failed + late + overdue, await self._clear_away(time.monotonic()))
+        unit, batch, run = self._unit, self.options.batch, self._duties.run
+        await run("rates", lambda: rates.call_waiting(unit), 0)
+        late = await run("expired", lambda: claims.expire(unit, batch=batch), 0)
+        overdue = await run("overdue", lambda: reports.end_overdue(unit, batch=batch), 0)
+        pruned = await run("prune", self._prune, 0)
+        await run("tend", self._tend, None)
+        return Swept(failed=late + overdue, pruned=pruned)
 
-    async def _release(self, now: float) -> Swept:
+    async def _release(self) -> Swept:
         """Look for lost leases.
 
         While an old snapshot keeps dead index entries alive a look can take long. One that found nothing is followed by
         a rest of ten times its length, so that looks do not cost more than a tenth of the time.
         """
+        now = time.monotonic()
         if now < self._release_at:
             return Swept()
-        swept = await upkeep.release_expired(self._unit, batch=self.options.batch)
+        swept = await upkeep.release_expired(self._unit, batch=self.options.batch, continuity=self._continuity)
         took = time.monotonic() - now
         self._release_at = now + (min(LONGEST_REST, REST * took) if swept == Swept() else 0.0)
         return swept
 
-    async def _clear_away(self, now: float) -> int:
-        keep, pruned = self.options.keep, 0
-        if keep is not None and now >= self._prune_at:
+    async def _prune(self) -> int:
+        now, keep, pruned = time.monotonic(), self.options.keep, 0
+        if now < self._prune_at:
+            return 0
+        await upkeep.date_open_leases(self._unit)
+        await quarantine.forget(self._unit)
+        if keep is not None:
             pruned = await upkeep.prune(self._unit, age=keep, batch=self.options.batch)
-            if pruned < self.options.batch:
-                self._prune_at = now + self.options.prune_every.total_seconds()
-        if now >= self._leases_at:
-            await upkeep.date_open_leases(self._unit)
-            self._leases_at = now + self.options.prune_every.total_seconds()
-        if now >= self._tend_at:
-            await upkeep.tend(self._unit, age=keep if keep is not None else timedelta(days=36500))
-            self._tend_at = now + self.options.tend_every.total_seconds()
+        if pruned < self.options.batch:
+            self._prune_at = now + self.options.prune_every.total_seconds()
         return pruned
 
-    async def run(self, stop: asyncio.Event) -> None:
-        async def round_() -> timedelta | None:
-            swept = await self.tick()
-            full = max(swept.released + swept.failed, swept.pruned) == self.options.batch
-            return timedelta(milliseconds=20) if full else None
+    async def _tend(self) -> None:
+        now, keep = time.monotonic(), self.options.keep
+        if now >= self._tend_at:
+            self._tend_at = now + self.options.tend_every.total_seconds()  # also if it fails: it takes heavy locks
+            await upkeep.tend(self._unit, age=keep if keep is not None else timedelta(days=36500))
 
-        await beat(round_, every=self.options.every, stop=stop)
+    async def run(self, stop: asyncio.Event) -> None:
+        async def recover() -> timedelta | None:
+            swept = await self.recover()
+            return SOON if swept.released + swept.failed == self.options.batch else None
+
+        async def clear() -> timedelta | None:
+            swept = await self.clear()
+            return SOON if max(swept.failed, swept.pruned) >= self.options.batch else None
+
+        await asyncio.gather(
+            beat(recover, every=self.options.every, stop=stop), beat(clear, every=self.options.every, stop=stop)
+        )
         with contextlib.suppress(Unavailable):
             await self._term.resign()

@@ -18,12 +18,11 @@ import os
 import random
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from uuid import UUID
 
-from windlass.core.job import Claimed, JobMove, Report, Setback
+from windlass.core.job import Claimed, Fence, JobMove, Report, Setback
 from windlass.effects.context import keep_lines
 from windlass.effects.handlers import Handlers, like
 from windlass.engine import work
@@ -32,13 +31,16 @@ from windlass.engine.work import Lane, Line, Turn
 from windlass.errors import Invalid, Unavailable
 from windlass.runtime.attempts import Attempts, Stop
 from windlass.runtime.beat import LONGEST_PAUSE, beat
+from windlass.runtime.heartbeat import Heartbeat
 from windlass.runtime.lanes import Lanes, served
+from windlass.runtime.leases import Leases
 from windlass.runtime.ledger import Ledger
 from windlass.runtime.metrics import WorkerMetrics
+from windlass.runtime.registration import Registration
 from windlass.runtime.upstreams import Upstreams
+from windlass.runtime.watchdog import Watchdog
 
 _log = logging.getLogger("windlass.worker")
-SIGN_OF_LIFE = 10.0  # seconds; others take a worker for dead that was silent for three of these
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,9 +97,11 @@ class Worker:
         self._paused = False
         self._metrics = WorkerMetrics(self.options.id)
         self._born = time.monotonic()
-        self._extended = float("-inf")
-        self._registered = False
-        self._suspicion = asyncio.Event()  # something was cancelled somewhere: see whether it was ours
+        self._leases = Leases()
+        self._registration = Registration(self.options.id)
+        self._heartbeat = Heartbeat(
+            unit, self._leases, self._registration, lease=self.options.lease, learn=self._learn, obey=self._obey
+        )
 
     @property
     def stuck(self) -> int:
@@ -108,19 +112,20 @@ class Worker:
         """Work until `stop`, then drain; `at_once` cuts the drain short."""
         keep_lines()
         over = asyncio.Event()
-        watch_every = min(timedelta(seconds=1), self.options.lease / 3)
         loops = [
             asyncio.create_task(beat(self._poll, every=self.options.poll, stop=over)),
-            asyncio.create_task(beat(self._watch, every=watch_every, stop=over, wake=self._suspicion)),
+            asyncio.create_task(beat(self._register, every=timedelta(seconds=1), stop=over)),
             asyncio.create_task(beat(self._read_registry, every=self.options.registry_every, stop=over)),
             asyncio.create_task(beat(self._ledger.tell, every=self.options.progress_every, stop=over)),
         ]
+        self._heartbeat.start(Watchdog(self.options.id, self._attempts.of_task))
         try:
             with self._unit.subscribe(self._woken):
                 await stop.wait()
                 await self._drain(at_once or asyncio.Event())
         finally:
             over.set()
+            await self._heartbeat.close()
             await asyncio.gather(*loops, return_exceptions=True)
             self._attempts.close()
 
@@ -138,7 +143,7 @@ class Worker:
 
     def _woken(self, topic: str) -> None:
         if topic == "cancel":
-            self._suspicion.set()
+            self._heartbeat.look_soon()
         elif not topic or topic in self.options.queues:
             self._wake()
 
@@ -199,7 +204,7 @@ class Worker:
             free = self._attempts.room(type_)
             return free if free is None or only else 0
 
-        return self._lanes.offer(count, room, alone=only and not self._attempts.suspects)
+        return self._lanes.offer(count, room, alone=self._attempts.suspects.room if only else 0)
 
     async def _exchange(self, reports: list[Report], lines: list[Line], count: int) -> bool:
         """One turn with the database; says whether it brought fewer jobs than there is room for."""
@@ -210,7 +215,8 @@ class Worker:
             worker=self.options.id, lease=self.options.lease, reports=reports, lines=lines, lanes=offer, count=count
         )
         claimed, recorded = await work.turn(self._unit, wish)
-        if self._attempts.told(reports):
+        self._leases.remove(report.job.fence for report in reports)
+        if self._attempts.suspects.recorded(reports):
             self._wake()  # the next of them may be claimed now
         self._begin(claimed)
         if len(recorded) < len(reports):
@@ -231,6 +237,7 @@ class Worker:
         return self._known_lanes(count)
 
     def _begin(self, claimed: Sequence[Claimed]) -> None:
+        self._leases.add(job.fence for job in claimed)
         self._lanes.taken(claimed)
         self._metrics.claimed(job.type for job in claimed)
         for job in claimed:
@@ -277,6 +284,8 @@ class Worker:
                 _tell(report)
             self._ends.append((job.type, status, job.number, seconds))
             self._hungry = self._hungry or job.run_id is not None  # the next step may be there right after the report
+        else:
+            self._leases.remove([job.fence])
         self._stir()
 
     # Beats
@@ -288,28 +297,10 @@ class Worker:
             self._lanes.distrust()  # idle: a look tells more than a claim from lanes that were empty
         self._wake()
 
-    async def _watch(self) -> None:
-        """Extend leases at a third of their length; see each second what was taken from us."""
-        if time.monotonic() - self._extended < min(SIGN_OF_LIFE, self.options.lease.total_seconds() / 3):
-            return await self._check_held()
-        started = time.monotonic()
-        await self._say_seen()
-        jobs = self._attempts.jobs()
-        if jobs:
-            held = await work.heartbeat(self._unit, jobs, worker=self.options.id, lease=self.options.lease)
-            self._let_go(held, jobs)
-        self._extended = started
-        return None
-
-    async def _check_held(self) -> None:
-        if jobs := self._attempts.jobs(older_than=0.5):
-            with contextlib.suppress(Unavailable):
-                self._let_go(await work.held(self._unit, jobs, worker=self.options.id), jobs)
-
-    def _let_go(self, held: Mapping[UUID, bool], jobs: Sequence[Claimed]) -> None:
-        """Stop what is no longer ours, and ask to stop what our side of is no longer wanted."""
-        self._attempts.ask(id_ for id_, asked in held.items() if asked)
-        for id_ in self._attempts.keep_only(held, jobs):
+    def _learn(self, lost: Sequence[Fence], asked: Sequence[Fence]) -> None:
+        """Heartbeats found out that leases are lost, and that runs were cancelled."""
+        self._attempts.ask(asked)
+        for id_, _ in self._attempts.lose(lost):
             _log.info("job %s was cancelled or its lease lost: its handler is told to stop", id_)
 
     async def _read_registry(self) -> None:
@@ -317,23 +308,16 @@ class Worker:
 
     # Beginning and end
 
-    async def _say_seen(self) -> None:
-        if self._registered:
-            state = "running" if self._open else "draining"
-            self._obey(await work.seen(self._unit, id_=self.options.id, state=state, active=len(self._attempts)))
+    async def _register(self) -> None:
+        """Register once; nothing is claimed before. Heartbeats send the signs of life after that."""
+        if self._registration.done:
             return
         await self._read_registry()
-        await work.register(
-            self._unit,
-            id_=self.options.id,
-            host=socket.gethostname(),
-            pid=os.getpid(),
-            queues=self.options.queues,
-            types=[type_ for type_ in self._handlers.types() if "%" in type_ or self.serves(type_)],
-            concurrency=self.options.concurrency,
+        types = [type_ for type_ in self._handlers.types() if "%" in type_ or self.serves(type_)]
+        await self._registration.register(
+            self._unit, queues=self.options.queues, types=types, concurrency=self.options.concurrency
         )
-        self._registered = True
-        self._open = not self._draining  # the stop may come while we say hello
+        self._open = not self._draining  # the stop may come while we register
         self._wake()
 
     def _obey(self, wish: str | None) -> None:
@@ -342,10 +326,11 @@ class Worker:
         if is_open != self._open and not self._draining:
             _log.info("an operator wants this worker to claim %s", "again" if is_open else "nothing")
             self._open = is_open
+            self._registration.state = "running" if is_open else "draining"
             self._wake()
 
     async def _drain(self, at_once: asyncio.Event) -> None:
-        self._open, self._draining = False, True
+        self._open, self._draining, self._registration.state = False, True, "draining"
         _log.info("draining: %d jobs are running", len(self._attempts))
         hurry = asyncio.ensure_future(at_once.wait())
         deadline = time.monotonic() + self.options.grace.total_seconds()
@@ -374,6 +359,7 @@ class Worker:
             await asyncio.wait(tuple(self._turns), timeout=1)
             if self._reports:
                 await asyncio.sleep(0.1)
+        await self._heartbeat.close()  # or it would overwrite the state that is written now
         with contextlib.suppress(Unavailable):
             await self._ledger.tell()
             await work.seen(self._unit, id_=self.options.id, state="stopped", active=0)

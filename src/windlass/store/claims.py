@@ -113,8 +113,12 @@ async def overdue(conn: Connection, batch: int) -> list[tuple[UUID, int]]:
     return [(row[0], row[1]) for row in await conn.fetch(_SQL["overdue"], batch)]
 
 
-async def expire(conn: Connection, batch: int, *, actor: str) -> list[UUID]:
-    return [row[0] for row in await conn.fetch(_SQL["expire"], batch, actor)]
+async def find_late(conn: Connection, *, limit: int) -> list[UUID]:
+    return [row[0] for row in await conn.fetch(_SQL["find_late"], limit)]
+
+
+async def expire(conn: Connection, batch: int, *, actor: str, only: Sequence[UUID] | None = None) -> list[UUID]:
+    return [row[0] for row in await conn.fetch(_SQL["expire"], batch, actor, only)]
 
 
 async def activate(conn: Connection, id_: UUID, *, org: str) -> str | None:

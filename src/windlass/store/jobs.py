@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
+from windlass.core.continuity import Gap
 from windlass.core.document import encode
-from windlass.core.job import Claimed, Setback, Success
+from windlass.core.job import Claimed, Fence, Setback, Success
 from windlass.store.pool import Connection
 from windlass.store.queries import load
 from windlass.store.rows import Job, job
@@ -21,6 +22,19 @@ COMMON = 13  # of these columns nearly all rows use; they come before org and ac
 PAGE = 1000  # lanes that one statement of a look visits
 NOWHERE = (None, None, None)
 ALIKE = (1, 3, 4, 7, 9)  # type, queue, priority, max_attempts, retry: mostly the same all over a batch, then sent once
+
+
+class HeldLease(NamedTuple):
+    """A lease that a worker still holds."""
+
+    job_id: UUID
+    claim_no: int
+    cancel_requested: bool  # the run was cancelled: the handler should stop
+    extended: bool  # False after a heartbeat: somebody else has locked the row
+
+    @property
+    def fence(self) -> Fence:
+        return self.job_id, self.claim_no
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,22 +162,41 @@ async def set_back(
     return {row[0]: row[1] for row in rows}
 
 
-async def heartbeat(conn: Connection, jobs: Sequence[Claimed], *, worker: str, lease: timedelta) -> dict[UUID, bool]:
-    """What is still held, and whether it is asked to stop."""
-    return {row[0]: row[1] for row in await conn.fetch(_SQL["heartbeat"], *_fences(jobs), worker, lease)}
+async def heartbeat(conn: Connection, claims: Iterable[Fence], *, worker: str, lease: timedelta) -> list[HeldLease]:
+    """Extend leases; return those that are still held."""
+    return list(map(HeldLease._make, await conn.fetch(_SQL["heartbeat"], *_columns(claims), worker, lease)))
 
 
-async def held(conn: Connection, jobs: Sequence[Claimed], *, worker: str) -> dict[UUID, bool]:
-    return {row[0]: row[1] for row in await conn.fetch(_SQL["held"], *_fences(jobs), worker)}
+async def held(conn: Connection, claims: Iterable[Fence], *, worker: str) -> list[HeldLease]:
+    return list(map(HeldLease._make, await conn.fetch(_SQL["held"], *_columns(claims), worker)))
 
 
-async def become_due(conn: Connection, batch: int) -> list[str]:
+async def find_ripe(conn: Connection, *, limit: int) -> list[UUID]:
+    return [row[0] for row in await conn.fetch(_SQL["find_ripe"], limit)]
+
+
+async def find_expired(conn: Connection, *, limit: int) -> list[UUID]:
+    return [row[0] for row in await conn.fetch(_SQL["find_expired"], limit)]
+
+
+async def become_due(conn: Connection, batch: int, *, only: Sequence[UUID] | None = None) -> list[str]:
     """The queues of the rows that came into line, one entry a row."""
-    return [row[0] for row in await conn.fetch(_SQL["become_due"], batch)]
+    return [row[0] for row in await conn.fetch(_SQL["become_due"], batch, only)]
 
 
-async def release_expired(conn: Connection, batch: int, *, actor: str) -> list[tuple[UUID, str]]:
-    return [(row[0], row[1]) for row in await conn.fetch(_SQL["release_expired"], batch, actor)]
+async def release_expired(
+    conn: Connection,
+    batch: int,
+    *,
+    actor: str,
+    gaps: Sequence[Gap] = (),
+    answered_at: datetime | None = None,
+    only: Sequence[UUID] | None = None,
+) -> list[tuple[UUID, str]]:
+    """Return the jobs that were released, and what they are now."""
+    since, until = [gap.since for gap in gaps], [gap.until for gap in gaps]
+    rows = await conn.fetch(_SQL["release_expired"], batch, actor, since, until, answered_at, only)
+    return [(row[0], row[1]) for row in rows]
 
 
 async def cancel(conn: Connection, ids: Sequence[UUID], *, org: str, actor: str, reason: str | None) -> set[UUID]:
@@ -225,6 +258,6 @@ def _job_id(report: Success | Setback) -> UUID:
     return report.job.id
 
 
-def _fences(jobs: Sequence[Claimed]) -> tuple[list[UUID], list[int]]:
-    jobs = sorted(jobs, key=lambda held_: held_.id)
-    return [held_.id for held_ in jobs], [held_.claim_no for held_ in jobs]
+def _columns(claims: Iterable[Fence]) -> tuple[list[UUID], list[int]]:
+    claims = sorted(claims)
+    return [id_ for id_, _ in claims], [claim_no for _, claim_no in claims]

@@ -373,6 +373,7 @@ table windlass.term
   duty text not null
   holder text not null
   until timestamp with time zone not null
+  renewed_at timestamp with time zone not null default now()
   constraint term_pkey PRIMARY KEY (duty)
   CREATE UNIQUE INDEX term_pkey ON windlass.term USING btree (duty)
 

@@ -1,6 +1,7 @@
 """Terms: leases on duties."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from windlass.store.pool import Connection
 from windlass.store.queries import load
@@ -8,8 +9,18 @@ from windlass.store.queries import load
 _SQL = {name: query.sql for name, query in load("terms").items()}
 
 
-async def take(conn: Connection, *, duty: str, holder: str, term: timedelta) -> bool:
-    return bool(await conn.fetchval(_SQL["take"], duty, holder, term))
+class TermAnswer(NamedTuple):
+    """The answer to whoever asked for a term."""
+
+    held: bool  # by the one who asked
+    now: datetime
+    renewed_before: datetime | None  # by whoever held it; None: nobody ever did
+
+
+async def take(conn: Connection, *, duty: str, holder: str, term: timedelta) -> TermAnswer:
+    row = await conn.fetchrow(_SQL["take"], duty, holder, term)
+    assert row is not None  # it has no `from`
+    return TermAnswer(*row)
 
 
 async def resign(conn: Connection, *, duty: str, holder: str) -> None:

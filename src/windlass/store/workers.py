@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import NamedTuple
 
 from windlass.store.pool import Connection
 from windlass.store.queries import load
@@ -10,15 +11,26 @@ from windlass.store.rows import WorkerRow
 _SQL = {name: query.sql for name, query in load("workers").items()}
 
 
+class Registered(NamedTuple):
+    """The process that registered under a worker's id."""
+
+    directive: str | None  # what an operator wants of it
+    host: str
+    pid: int
+    alive: bool  # it was seen a moment ago, and did not say that it stopped
+
+
 async def register(
     conn: Connection, *, id_: str, host: str, pid: int, queues: Sequence[str], types: Sequence[str], concurrency: int
-) -> None:
-    await conn.execute(_SQL["register"], id_, host, pid, list(queues), list(types), concurrency)
+) -> Registered | None:
+    """Return who had this id before."""
+    row = await conn.fetchrow(_SQL["register"], id_, host, pid, list(queues), list(types), concurrency)
+    return Registered(*row) if row else None
 
 
-async def seen(conn: Connection, *, id_: str, state: str, active: int) -> str | None:
-    directive: str | None = await conn.fetchval(_SQL["seen"], id_, state, active)
-    return directive
+async def seen(conn: Connection, *, id_: str, state: str, active: int) -> Registered | None:
+    row = await conn.fetchrow(_SQL["seen"], id_, state, active)
+    return Registered(*row) if row else None
 
 
 async def list_(conn: Connection, *, alive_within: timedelta, id_: str | None = None) -> list[WorkerRow]:

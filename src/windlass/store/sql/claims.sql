@@ -6,7 +6,8 @@
 -- through the index, as in `windlass.lane`; `line` has more than is wanted, because others may hold some of it.
 -- There must be no sort above `line`: limits are asked row by row, and only for rows that are taken. `status ||` keeps the
 -- planner off the partial indexes, through which rows would come in another order. Jobs whose limit has no room leave the line as
--- soon as they are met, without a place in `line`: they hide nobody. Times that plain SQL set beyond all calendars are cut.
+-- soon as they are met, without a place in `line`: they hide nobody. Times that plain SQL set beyond all calendars are cut; with
+-- `case`, because `least` and `greatest` ignore nulls.
 -- moves: pending -> leased
 with recursive wanted as (
   select q.queue, q.rank from unnest($1::text[]) with ordinality as q(queue, rank)
@@ -47,12 +48,12 @@ claimed as (
      set status = 'leased', leased_by = $3, claim_no = claim_no + 1, updated_at = (select windlass.now()),
          lease = least(coalesce($4::interval, visibility, $5::interval), $7::interval),
          lease_until = (select windlass.now()) + least(coalesce($4::interval, visibility, $5::interval), $7::interval),
-         stop_at = (select windlass.now()) + least(timeout, interval '36525 days'),
-         timeout = least(timeout, interval '36525 days'),
-         visibility = least(visibility, interval '36525 days'),
+         stop_at = (select windlass.now()) + case when timeout > interval '36525 days' then interval '36525 days' else timeout end,
+         timeout = case when timeout > interval '36525 days' then interval '36525 days' else timeout end,
+         visibility = case when visibility > interval '36525 days' then interval '36525 days' else visibility end,
          run_at = case when isfinite(run_at) then least(greatest(run_at, '0001-01-02'), '9999-12-30') else run_at end,
          created_at = least(greatest(created_at, '0001-01-02'), '9999-12-30'),
-         expires_at = least(greatest(expires_at, '0001-01-02'), '9999-12-30')
+         expires_at = case when expires_at is not null then least(greatest(expires_at, '0001-01-02'), '9999-12-30') end
    where id = any(array(select id from picked))
   returning *),
 logged as (
@@ -82,8 +83,8 @@ select distinct run_id from workflow.workflow_run where id = any($1) and run_id 
 
 -- name: hold
 -- Lock jobs that somebody reports on, and see who holds them. $2 null: of all orgs.
-select id, type, '' as payload, queue, priority, seq, attempt, lost, max_attempts, claim_no, least(timeout, interval '36525 days'),
-       retry, least(greatest(created_at, '0001-01-02'), '9999-12-30'), null as meta,
+select id, type, '' as payload, queue, priority, seq, attempt, lost, max_attempts, claim_no,
+       case when timeout > interval '36525 days' then interval '36525 days' else timeout end, retry, least(greatest(created_at, '0001-01-02'), '9999-12-30'), null as meta,
        alone, run_id, version_id, step, item, items, epoch, status, leased_by
   from workflow.workflow_run where id = any($1) and ($2::text is null or org = $2) and deleted_at is null order by id for update
 
@@ -115,14 +116,21 @@ returning state, directive, windlass.now()
 -- name: overdue
 -- Attempts that ran out of time while their worker did not see to it.
 select id, claim_no from workflow.workflow_run
- where status = 'leased' and stop_at is not null and stop_at <= windlass.now() order by stop_at limit $1
+ where status = 'leased' and stop_at is not null and stop_at <= windlass.now() and id <> all(array(select key::uuid from windlass.quarantine where kind = 'job' and retry_at > windlass.now()))
+ order by stop_at limit $1
+
+-- name: find_late
+-- The rows that `expire` would take.
+select id from workflow.workflow_run
+ where status = 'pending' and expires_at is not null and expires_at <= windlass.now() and id <> all(array(select key::uuid from windlass.quarantine where kind = 'job' and retry_at > windlass.now())) order by id limit $1
 
 -- name: expire
--- End jobs that were not begun in time.
+-- End jobs that were not begun in time; of $3 only, unless that is null.
 -- moves: pending -> failed
 with late as (
   select id from workflow.workflow_run
    where status = 'pending' and expires_at is not null and expires_at <= windlass.now()
+     and ($3::uuid[] is null or id = any($3)) and id <> all(array(select key::uuid from windlass.quarantine where kind = 'job' and retry_at > windlass.now()))
    order by id limit $1 for update skip locked),
 ended as (
   update workflow.workflow_run j

@@ -104,7 +104,7 @@ claimed as (
          claim_no = claim_no + 1, stop_at = null, updated_at = (select windlass.now())
    where id = any(array(select id from picked))
   returning id, type, payload, queue, priority, seq, attempt, lost, max_attempts, claim_no,
-            least(timeout, interval '36525 days') as timeout, retry,
+            case when timeout > interval '36525 days' then interval '36525 days' else timeout end as timeout, retry,
             least(greatest(created_at, '0001-01-02'), '9999-12-30') as created_at, meta, alone,
             run_id, version_id, step, item, items, epoch),
 logged as (
@@ -156,9 +156,10 @@ done as (
   update workflow.workflow_run j
      set status = d.status, settled = j.settled or d.status <> 'pending', result = case when d.move in ('fail', 'retry') then d.result else j.result end,
          attempt = j.attempt + case when d.move in ('fail', 'retry') then 1 else 0 end,
-         run_at = case d.move when 'retry' then (select windlass.now()) + d.delay else j.run_at end,
+         run_at = case when d.move = 'retry' or d.move = 'release' and d.delay > interval '0'
+                       then (select windlass.now()) + d.delay else j.run_at end,
          last_error = coalesce(d.error ->> 'message', j.last_error),
-         errors = case when d.error is null then j.errors else windlass.remember(j.errors, jsonb_build_object(
+         errors = case when d.error is null or d.move = 'release' then j.errors else windlass.remember(j.errors, jsonb_build_object(
            'attempt', j.attempt + j.lost + 1, 'at', (select windlass.now())) || d.error) end,
          dead_letter = case when d.status = 'failed' then d.dead_letter end, leased_by = null, lease_until = null, updated_at = (select windlass.now())
     from meant d
@@ -169,68 +170,105 @@ logged as (
   insert into workflow.workflow_event (workflow_id, event_type, data, actor, attempt, created_at)
   select id, case status when 'pending' then 'retried' else status end,
          case when status = 'cancelled' then null
-              when move = 'release' then '{"reason": "handed back"}'::jsonb
+              when move = 'release' then jsonb_build_object('reason', coalesce('handed back: ' || (error ->> 'message'), 'handed back'))
               when status = 'pending' then jsonb_build_object('error', error ->> 'message', 'delay_seconds', extract(epoch from delay))
               else jsonb_build_object('error', error ->> 'message') end,
          coalesce(holder, $7), number, (select windlass.now()) from done)
 select id, status from done
 
 -- name: heartbeat
--- Extend what this worker still holds; what is not returned was lost or cancelled. Also: which of it is it asked to stop?
-with held as (
+-- Extend what this worker still holds; what is not returned was lost or cancelled. A row that somebody else has locked is
+-- skipped, or one session with an open transaction would stop the heartbeats of all jobs of this worker. Such a row is read
+-- as it was before: it counts as held, and `extended` is false. Also: which of it is it asked to stop?
+with named as materialized (select id, claim_no from unnest($1::uuid[], $2::int[]) as d(id, claim_no)),
+free as (
+  select j.id from named d join workflow.workflow_run j on j.id = d.id and j.claim_no = d.claim_no and j.leased_by = $3
+     for no key update of j skip locked),
+held as (
   update workflow.workflow_run j set lease_until = (select windlass.now()) + $4::interval, updated_at = (select windlass.now())
-    from unnest($1::uuid[], $2::int[]) as d(id, claim_no)
-   where j.id = d.id and j.claim_no = d.claim_no and j.leased_by = $3
-  returning j.id, j.cancel_requested, j.attempt + j.lost + 1 as number),
+   where j.id = any(array(select id from free))
+  returning j.id, j.attempt + j.lost + 1 as number),
 logged as (
   insert into workflow.workflow_event (workflow_id, event_type, data, actor, attempt, created_at)
   select id, 'heartbeat', jsonb_build_object('extended_by_seconds', extract(epoch from $4::interval)), $3, number,
          (select windlass.now()) from held)
-select id, cancel_requested from held
+select j.id, j.claim_no, j.cancel_requested, j.id = any(array(select id from held)) as extended
+  from named d join workflow.workflow_run j on j.id = d.id and j.claim_no = d.claim_no and j.leased_by = $3
 
 -- name: held
 -- What does this worker still hold, and which of it is it asked to stop?
-select j.id, j.cancel_requested from unnest($1::uuid[], $2::int[]) as d(id, claim_no)
+select j.id, j.claim_no, j.cancel_requested, false as extended from unnest($1::uuid[], $2::int[]) as d(id, claim_no)
   join workflow.workflow_run j on j.id = d.id and j.claim_no = d.claim_no and j.leased_by = $3
 
 -- name: become_due
--- Put rows whose time has come into line, in the order of their time.
+-- Put rows whose time has come into line, in the order of their time; of $2 only, unless that is null.
 with ripe as (
   select id, run_at from workflow.workflow_run
-   where status = 'pending' and not due and run_at <= windlass.now()
+   where status = 'pending' and not due and run_at <= windlass.now() and ($2::uuid[] is null or id = any($2))
+     and id <> all(array(select key::uuid from windlass.quarantine where kind = 'job' and retry_at > windlass.now()))
    order by run_at limit $1 for update skip locked),
 placed as (
   select id, nextval('workflow.workflow_run_seq_seq') as seq from (select id from ripe order by run_at) as r)
 update workflow.workflow_run j set due = true, seq = placed.seq from placed where j.id = placed.id
 returning j.queue
 
+-- name: find_ripe
+-- The rows that `become_due` would take.
+select id from workflow.workflow_run
+ where status = 'pending' and not due and run_at <= windlass.now() and id <> all(array(select key::uuid from windlass.quarantine where kind = 'job' and retry_at > windlass.now())) order by run_at limit $1
+
+-- name: find_expired
+-- The rows that `release_expired` would look at.
+select id from workflow.workflow_run
+ where status = 'leased' and lease_until < windlass.now() and id <> all(array(select key::uuid from windlass.quarantine where kind = 'job' and retry_at > windlass.now())) order by id limit $1
+
 -- name: release_expired
 -- Give work back whose holder fell silent, whoever it was; a job that used up its attempts that way ends.
--- Not in the first seconds of a server: while it was down nobody could send a heartbeat.
+-- Not in the first seconds of a server, and not before one lease has passed since a gap ($3, $4; the last one may have
+-- ended just now, $5) in which nobody could send a heartbeat: see core/continuity.py. `lease_until - updated_at` is the
+-- length of a lease, for whoever extends one sets both.
 -- What one more loss would end is claimed by itself from now on: whatever kills its workers takes no others along.
+-- One of our workers may hold several of those: they are released together, when all have expired, and none is charged,
+-- for it is not known which one it was. A worker that starts again begins with one of them, so that the guilty one ends.
 -- Whoever was asked to stop is not tried again.
 -- moves: leased -> pending; leased -> failed; leased -> cancelled
-with silent as (
-  select id from workflow.workflow_run where status = 'leased' and lease_until < windlass.now()
+with gap as materialized (
+  select since, until from unnest($3::timestamptz[], $4::timestamptz[]) as g(since, until)
+   union all
+  select $5::timestamptz, windlass.now()),
+silent as materialized (
+  select id, leased_by, alone from workflow.workflow_run j
+   where status = 'leased' and lease_until < windlass.now()
      and pg_postmaster_start_time() < windlass.now() - interval '5 seconds'
-   order by id limit $1 for update skip locked),
+     and ($6::uuid[] is null or id = any($6)) and id <> all(array(select key::uuid from windlass.quarantine where kind = 'job' and retry_at > windlass.now()))
+     and not exists (
+       select from gap where j.updated_at < gap.until and gap.until - gap.since >= (j.lease_until - j.updated_at) / 3
+          and windlass.now() < gap.until + (j.lease_until - j.updated_at))
+     and not (j.alone and exists (
+       select from windlass.worker w join workflow.workflow_run o on o.leased_by = w.id
+        where w.id = j.leased_by and w.pid <> 0 and o.status = 'leased' and o.alone and o.lease_until >= windlass.now()))
+   order by id limit $1 for update of j skip locked),
+judged as (
+  select id, alone and count(*) filter (where alone) over (partition by leased_by) > 1
+             and exists (select from windlass.worker w where w.id = silent.leased_by and w.pid <> 0) as spared from silent),
 freed as (
   update workflow.workflow_run j
-     set lost = j.lost + 1,
-         alone = j.attempt + j.lost + 2 >= j.max_attempts::bigint + case j.queue when 'sql' then 5 else 0 end,
+     set lost = j.lost + case when s.spared then 0 else 1 end,
+         alone = s.spared or j.attempt + j.lost + 2 >= j.max_attempts::bigint + case j.queue when 'sql' then 5 else 0 end,
          status = case when j.cancel_requested then 'cancelled'
-                       when j.attempt >= j.max_attempts
-                         or j.attempt + j.lost + 1 >= j.max_attempts::bigint + case j.queue when 'sql' then 5 else 0 end
+                       when not s.spared and (j.attempt >= j.max_attempts
+                         or j.attempt + j.lost + 1 >= j.max_attempts::bigint + case j.queue when 'sql' then 5 else 0 end)
                        then 'failed' else 'pending' end,
-         dead_letter = case when not j.cancel_requested and (j.attempt >= j.max_attempts
+         dead_letter = case when not s.spared and not j.cancel_requested and (j.attempt >= j.max_attempts
                          or j.attempt + j.lost + 1 >= j.max_attempts::bigint + case j.queue when 'sql' then 5 else 0 end)
                        then j.retry @> '{"dead_letter": true}' end,
          last_error = 'lease lost: ' || coalesce(j.leased_by, 'the worker') || ' fell silent',
          errors = windlass.remember(j.errors, jsonb_build_object('type', 'LeaseLost', 'at', windlass.now(),
            'attempt', j.attempt + j.lost + 1, 'message', 'lease lost: ' || coalesce(j.leased_by, 'the worker') || ' fell silent')),
          leased_by = null, lease_until = null, updated_at = windlass.now()
-   where j.id = any(array(select id from silent))
-  returning j.id, j.status, j.last_error, j.attempt + j.lost as number),
+    from judged s
+   where j.id = s.id
+  returning j.id, j.status, j.last_error, j.attempt + j.lost + case when s.spared then 1 else 0 end as number),
 logged as (
   insert into workflow.workflow_event (workflow_id, event_type, data, actor, attempt)
   select id, case status when 'pending' then 'retried' else status end, jsonb_build_object('error', last_error), $2, number

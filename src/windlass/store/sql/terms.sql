@@ -1,12 +1,15 @@
 -- Duties that one process at a time carries out.
 
 -- name: take
--- Take or renew the term of a duty; no row back means somebody else holds it.
-insert into windlass.term (duty, holder, until) values ($1, $2, windlass.now() + $3::interval)
-on conflict (duty) do update set holder = excluded.holder, until = excluded.until
- where windlass.term.holder = excluded.holder or windlass.term.until < windlass.now()
-returning true
+-- Take or renew the term of a duty. Whoever asks learns what time it is and when the term was renewed before.
+with former as (select renewed_at from windlass.term where duty = $1),
+taken as (
+  insert into windlass.term (duty, holder, until, renewed_at) values ($1, $2, windlass.now() + $3::interval, windlass.now())
+  on conflict (duty) do update set holder = excluded.holder, until = excluded.until, renewed_at = excluded.renewed_at
+   where windlass.term.holder = excluded.holder or windlass.term.until < windlass.now()
+  returning true)
+select exists (select from taken) as held, windlass.now() as now, (select renewed_at from former) as renewed_before
 
 -- name: resign
--- Give a term up, so that the next holder need not wait for its end.
-delete from windlass.term where duty = $1 and holder = $2
+-- Give a term up, so that the next holder need not wait for its end. The row stays: it tells when the last round was.
+update windlass.term set until = '-infinity', renewed_at = windlass.now() where duty = $1 and holder = $2

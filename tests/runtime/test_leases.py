@@ -1,0 +1,237 @@
+"""A worker keeps the leases of its jobs whatever blocks it, and survives losing them."""
+
+import asyncio
+import logging
+import threading
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import pytest
+
+from tests.runtime.conftest import Working, eventually
+from windlass import Context, Windlass
+from windlass.runtime.metrics import loop_blocked_total
+from windlass.settings import Settings
+
+Connection = Any
+LEASE = timedelta(seconds=1)  # extended every third of a second
+TAKE_BACK = """update workflow.workflow_run set status = 'pending', lost = lost + 1, alone = $2
+                where id = $1 and status = 'leased' returning true"""
+
+
+@pytest.fixture(autouse=True)
+async def old_server(conn: Connection) -> None:
+    """Leases are not taken back in the first five seconds of a server."""
+    await eventually(lambda: conn.fetchval("select pg_postmaster_start_time() < now() - interval '5.1 seconds'"))
+
+
+@asynccontextmanager
+async def locked(database: str, statement: str, *values: Any) -> AsyncIterator[None]:
+    """Somebody else's session with an open transaction."""
+    session: Connection = await asyncpg.connect(database)
+    transaction = session.transaction()
+    await transaction.start()
+    await session.execute(statement, *values)
+    try:
+        yield
+    finally:
+        await transaction.rollback()
+        await session.close()
+
+
+async def heartbeats(conn: Connection, id_: UUID) -> int:
+    count: int = await conn.fetchval(
+        "select count(*) from workflow.workflow_event where workflow_id = $1 and event_type = 'heartbeat'", id_
+    )
+    return count
+
+
+def extended(conn: Connection, *ids: UUID, times: int = 5) -> Callable[[], Awaitable[bool]]:
+    """Each of these was extended so often since now that its first lease would be over."""
+
+    async def look() -> bool:
+        return min([await heartbeats(conn, id_) for id_ in ids]) >= times
+
+    return look
+
+
+async def ended(app: Windlass, id_: UUID, status: str = "succeeded") -> None:
+    async def look() -> bool:
+        return (await app.get(id_)).status == status
+
+    await eventually(look)
+
+
+@pytest.mark.parametrize("suspect", [False, True], ids=["plain", "suspect"])
+async def test_a_job_taken_back_while_it_runs_is_done_by_the_same_worker_afterwards(
+    app: Windlass, conn: Connection, working: Working, suspect: bool
+) -> None:
+    running, most, starts = Counter[UUID](), 0, Counter[UUID]()
+    release = asyncio.Event()
+
+    @app.job("a.b.v1", concurrency=2)
+    async def handle(ctx: Context) -> int:
+        nonlocal most
+        running[ctx.id] += 1
+        most = max(most, running[ctx.id])
+        starts[ctx.id] += 1
+        try:
+            if ctx.fence == 1:
+                await asyncio.Event().wait()
+            await release.wait()
+        finally:
+            running[ctx.id] -= 1
+        return ctx.fence
+
+    first = await app.submit("a.b.v1")
+    async with working(app):
+        await eventually(lambda: _is(starts[first] == 1))
+        assert await conn.fetchval(TAKE_BACK, first, suspect)
+        await eventually(lambda: _is(starts[first] == 2))
+        release.set()
+        await ended(app, first)
+        assert ((await app.get(first)).result, most) == (2, 1)
+        # Neither its slot nor its place among the suspects is gone.
+        for _ in range(2):
+            id_ = await app.submit("a.b.v1")
+            await eventually(partial(_counted, starts, id_))
+            assert await conn.fetchval(TAKE_BACK, id_, suspect)
+            await ended(app, id_)
+
+
+async def test_a_row_that_somebody_locked_costs_no_other_job_its_lease(
+    app: Windlass, database: str, conn: Connection, working: Working
+) -> None:
+    starts, release = Counter[int](), asyncio.Event()
+
+    @app.job("a.b.v1", max_attempts=10)
+    async def handle(n: int) -> None:
+        starts[n] += 1
+        await release.wait()
+
+    ids = [await app.submit("a.b.v1", {"n": n}) for n in range(3)]
+    async with working(app, lease=LEASE):
+        await eventually(lambda: _is(len(starts) == 3))
+        async with locked(database, "select from workflow.workflow_run where id = $1 for update", ids[0]):
+            before = await heartbeats(conn, ids[1])
+            await eventually(extended(conn, *ids[1:], times=before + 5))
+            assert starts == {0: 1, 1: 1, 2: 1}
+        release.set()
+        for id_ in ids:
+            await ended(app, id_)
+    assert (starts[1], starts[2]) == (1, 1)
+    assert [(await app.get(id_)).lost for id_ in ids[1:]] == [0, 0]
+
+
+async def test_a_handler_that_blocks_the_event_loop_costs_nobody_a_lease_and_is_named(
+    app: Windlass, database: str, working: Working, caplog: pytest.LogCaptureFixture
+) -> None:
+    calm: list[UUID] = []
+    started, release = asyncio.Event(), asyncio.Event()
+
+    @app.job("calm.job.v1")
+    async def calm_job() -> None:
+        started.set()
+        await release.wait()
+
+    @app.job("blocking.job.v1")
+    async def blocking_job(ctx: Context) -> None:
+        async def watch() -> None:
+            conn = await asyncpg.connect(database)
+            ids = (*calm, ctx.id)
+            await eventually(extended(conn, *ids, times=max([await heartbeats(conn, id_) for id_ in ids]) + 5))
+            await conn.close()
+
+        watcher = threading.Thread(target=lambda: asyncio.run(watch()))
+        watcher.start()
+        watcher.join()  # as any blocking call would
+
+    calm.append(await app.submit("calm.job.v1", max_attempts=1))
+    with caplog.at_level(logging.WARNING, logger="windlass.worker"):
+        async with working(app, id="w", lease=LEASE):
+            await started.wait()
+            blocking = await app.submit("blocking.job.v1", max_attempts=1)
+            await ended(app, blocking)
+            release.set()
+            await ended(app, calm[0])
+    [warning] = [record for record in caplog.records if "blocked" in record.getMessage()]
+    text = warning.getMessage()
+    for words in (f"the handler of blocking.job.v1 (job {blocking})", "watcher.join()", "asyncio.to_thread"):
+        assert words in text
+    assert loop_blocked_total.labels("blocking.job.v1", "w")._value.get() == 1
+
+
+async def test_heartbeats_need_no_connection_of_the_pool(database: str, conn: Connection, working: Working) -> None:
+    async with Windlass(database, settings=Settings(pool_size=2)) as app:
+        unit, started, release = await app.open(), asyncio.Event(), asyncio.Event()
+
+        @app.job("a.b.v1")
+        async def handle() -> None:
+            started.set()
+            await release.wait()
+
+        id_ = await app.submit("a.b.v1", max_attempts=1)
+        async with working(app, lease=LEASE):
+            await started.wait()
+            taken = [await unit.pool.acquire() for _ in range(2)]
+            await eventually(extended(conn, id_, times=await heartbeats(conn, id_) + 5))
+            for one in taken:
+                await unit.pool.release(one)
+            release.set()
+            await ended(app, id_)
+
+
+async def test_a_report_that_waits_for_a_locked_run_keeps_its_lease(
+    app: Windlass, database: str, conn: Connection, working: Working
+) -> None:
+    done: list[int] = []
+
+    @app.job("step.one.v1")
+    async def one(ctx: Context) -> None:
+        done.append(ctx.attempt)
+
+    flow = app.workflow("w")
+    flow.step("one", one)
+    async with working(app, lease=LEASE):
+        run = await app.start("w")
+        async with locked(database, "select from windlass.run where id = $1 for update", run.id):
+            await eventually(lambda: _is(bool(done)))
+            [job] = (await app.list()).jobs
+            await eventually(extended(conn, job.id, times=await heartbeats(conn, job.id) + 5))
+        await run.wait(timeout=15)
+    assert (done, (await app.get(job.id)).lost) == ([1], 0)
+
+
+async def test_heartbeats_come_back_after_the_server_ended_their_connection(
+    app: Windlass, conn: Connection, working: Working
+) -> None:
+    started, release = asyncio.Event(), asyncio.Event()
+
+    @app.job("a.b.v1")
+    async def handle() -> None:
+        started.set()
+        await release.wait()
+
+    id_ = await app.submit("a.b.v1", max_attempts=1)
+    async with working(app, lease=LEASE):
+        await started.wait()
+        await eventually(extended(conn, id_, times=1))
+        await conn.execute("""select pg_terminate_backend(pid) from pg_stat_activity
+                               where datname = current_database() and pid <> pg_backend_pid()""")
+        await eventually(extended(conn, id_, times=await heartbeats(conn, id_) + 4))
+        release.set()
+        await ended(app, id_)
+
+
+async def _counted(counter: Counter[UUID], id_: UUID) -> bool:
+    return counter[id_] > 0
+
+
+async def _is(value: bool) -> bool:
+    return value
