@@ -86,7 +86,7 @@ class Direct(DirectQueues):
         if dry_run:
             done = [_previewed(one) for one in await workflows.preview_many(unit, found)]
         else:
-            done = [_deployed(unit, one) for one in await workflows.publish_many(unit, found)]
+            done = [await _deployed(unit, one) for one in await workflows.publish_many(unit, found)]
         missing = await workflows.missing_children(unit, found)
         return Deployment(done, [MISSING.format(step=step, name=name, child=child) for name, step, child in missing])
 
@@ -109,7 +109,7 @@ class Direct(DirectQueues):
 
     async def rotate(self, name: str) -> str:
         unit = await self._app.open()
-        return triggers.address(unit, await triggers.rotate(unit, name))
+        return await triggers.address(unit, await triggers.rotate(unit, name))
 
     # Runs
 
@@ -185,9 +185,9 @@ def _previewed(one: Preview) -> Deployed:
     return Deployed(name=one.name, number=one.number, change=one.change, diff=one.diff, ids={})
 
 
-def _deployed(unit: Unit, one: Published) -> Deployed:
+async def _deployed(unit: Unit, one: Published) -> Deployed:
     change = Change.NEW if one.created else Change.CHANGED if one.changed else Change.UNCHANGED
-    address = triggers.address(unit, one.token) if one.token is not None else None
+    address = await triggers.address(unit, one.token) if one.token is not None else None
     ids = {"workflow_id": one.workflow_id, "version_id": one.version_id}
     return Deployed(name=one.name, number=one.number, change=change, address=address, ids=ids)
 

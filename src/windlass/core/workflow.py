@@ -17,6 +17,7 @@ from windlass.core import duration
 from windlass.core.definition_write import step_document
 from windlass.core.plan import Plan
 from windlass.core.step import Step
+from windlass.core.webhook import Scheme
 
 MAX_DURATION = timedelta(days=30)
 # Of compositions: the Open Job Spec (14.3) has no aggregate timeout. A century, not infinity: the engine adds and
@@ -66,7 +67,10 @@ class CronTrigger:
 
 @dataclass(frozen=True, slots=True)
 class WebhookTrigger:
-    """A request to the workflow's own address; its body and headers are the trigger."""
+    """A request to the workflow's own address; its body and headers are the trigger. A secret demands a signature."""
+
+    secret: str | None = field(default=None, repr=False)
+    scheme: Scheme = Scheme.STANDARD
 
 
 Trigger = ApiTrigger | CronTrigger | WebhookTrigger
@@ -114,8 +118,10 @@ def _trigger_document(trigger: Trigger) -> str | dict[str, Any]:
     match trigger:
         case ApiTrigger():
             return "api"
-        case WebhookTrigger():
+        case WebhookTrigger(None):
             return "webhook"
+        case WebhookTrigger():
+            return {"webhook": {"secret": trigger.secret, "scheme": str(trigger.scheme)}}
         case CronTrigger():
             return {
                 "cron": trigger.cron,

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from windlass.core import schedule
 from windlass.core.document import encode
 from windlass.core.event import Begun
 from windlass.core.incoming import kept_headers
@@ -53,6 +54,11 @@ async def start(unit: Unit, name: str, specs: Sequence[RunSpec], *, connection: 
         raise Invalid(f"{len(specs)} runs in one call, the limit is {MAX_BATCH}: start in batches", field="runs")
     for spec in specs:
         check(spec)
+        if schedule.is_key(spec.idempotency_key):
+            message = (
+                f"idempotency_key is {spec.idempotency_key!r}: schedule/ is reserved for schedules, use another key"
+            )
+            raise Invalid(message, field="idempotency_key")
     if not specs:
         return []
     for _ in range(TRIES):

@@ -133,4 +133,5 @@ update windlass.workflow set token_hash = $2 where id = $1
 
 -- name: of_token
 -- Whose address is this?
-select id, org, name, enabled from windlass.workflow where token_hash = $1 and deleted_at is null
+select w.id, w.org, w.name, w.enabled, w.live as version_id, windlass.now() as now
+  from windlass.workflow w where w.token_hash = $1 and w.deleted_at is null
