@@ -11,6 +11,7 @@ from windlass.cli.output import record
 from windlass.cli.reach import Deployed, Deployment, Row, Rows, RunReach, Seen, SeenStep
 from windlass.cli.reach_direct_queues import DirectQueues
 from windlass.core.account import Account, StepAccount, took
+from windlass.core.definition_publish import advice
 from windlass.core.drawing_tree import places
 from windlass.core.explanation import Explanation, explain
 from windlass.core.remark import remark
@@ -88,7 +89,8 @@ class Direct(DirectQueues):
         else:
             done = [await _deployed(unit, one) for one in await workflows.publish_many(unit, found)]
         missing = await workflows.missing_children(unit, found)
-        return Deployment(done, [MISSING.format(step=step, name=name, child=child) for name, step, child in missing])
+        warnings = [MISSING.format(step=step, name=name, child=child) for name, step, child in missing]
+        return Deployment(done, warnings + [warning for workflow in found for warning in advice(workflow)])
 
     async def workflows(self, *, after: str, limit: int) -> Rows:
         page = await self._app.workflows(after=after, limit=limit)

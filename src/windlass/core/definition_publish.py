@@ -1,8 +1,10 @@
 """Rules for definitions that are published now. Versions that were stored before a rule existed stay readable."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import assert_never
 
+from windlass.core import duration
 from windlass.core.binding_command import check_places
 from windlass.core.binding_read import pieces
 from windlass.core.binding_url import UNBOUNDED, Url
@@ -14,6 +16,7 @@ from windlass.core.workflow import WebhookTrigger, Workflow
 from windlass.errors import Invalid, InvalidWorkflow
 
 Mistake = tuple[str, str]
+SHORT_WAIT = timedelta(minutes=1)
 
 
 def check(workflow: Workflow) -> Workflow:
@@ -24,6 +27,16 @@ def check(workflow: Workflow) -> Workflow:
     if mistakes:
         raise InvalidWorkflow(mistakes)
     return workflow
+
+
+def advice(workflow: Workflow) -> list[str]:
+    """What is allowed and probably not meant."""
+    return [
+        f"step {step.name} of {workflow.name} waits {duration.text(step.action.timeout)} for its callback:"
+        " a number without a unit is milliseconds, write for example 1h if you meant more"
+        for step in workflow.steps
+        if isinstance(step.action, HookAction) and step.action.timeout is not None and step.action.timeout < SHORT_WAIT
+    ]
 
 
 def _of_step(step: Step) -> Iterator[Mistake]:

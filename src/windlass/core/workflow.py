@@ -13,8 +13,9 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any, assert_never
 
-from windlass.core import duration
+from windlass.core import duration, expression
 from windlass.core.definition_write import step_document
+from windlass.core.payload import compile_payload
 from windlass.core.plan import Plan
 from windlass.core.step import Step
 from windlass.core.webhook import Scheme
@@ -90,6 +91,15 @@ class Workflow:
     @cached_property
     def plan(self) -> Plan:
         return Plan(self.steps)
+
+    @cached_property
+    def reads_headers(self) -> bool:
+        """Does any step ask for the headers of the request that started the run?"""
+        conditions = [expression.parse(step.condition).paths for step in self.steps if step.condition is not None]
+        payloads = [compile_payload(step.action).references for step in self.steps]
+        return any(
+            path.root == "trigger" and path.field == "headers" for paths in conditions + payloads for path in paths
+        )
 
     @cached_property
     def fingerprint(self) -> str:

@@ -39,6 +39,7 @@ class RunSpec:
     labels: Mapping[str, str] = field(default_factory=dict)
     max_duration: timedelta | None = None
     headers: Mapping[str, str] | None = None  # of the request that asks; templates may read them, secrets are dropped
+    api_headers: Mapping[str, str] | None = None  # of a request to the API: kept only if the workflow reads them
 
 
 class _KeyTaken(Exception):
@@ -188,6 +189,7 @@ async def _begin(
 
 def _row(id_: UUID, spec: RunSpec, workflow: Workflow, run: Run) -> NewRun:
     labels = {**workflow.labels, **spec.labels}
+    headers = spec.headers or (spec.api_headers if workflow.reads_headers else None)
     return (
         id_,
         run.state.value,
@@ -201,5 +203,5 @@ def _row(id_: UUID, spec: RunSpec, workflow: Workflow, run: Run) -> NewRun:
         None,
         None,
         0,
-        encode(kept_headers(spec.headers), field="headers") if spec.headers else None,
+        encode(kept_headers(headers), field="headers") if headers else None,
     )

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request
 from pydantic import ConfigDict, Field
 
 from windlass.core.definition import parse
+from windlass.core.definition_publish import advice
 from windlass.core.workflow import Workflow
 from windlass.engine import triggers, workflows
 from windlass.engine.unit import Unit
@@ -85,6 +86,7 @@ async def deploy(unit: Open, request: Request) -> Data[Deployment]:
         done = [await _deployed(unit, one) for one in await workflows.publish_many(unit, found)]
     missing = await workflows.missing_children(unit, found)
     warnings = [f"step {step} of {name} runs workflow {child}, which is not deployed" for name, step, child in missing]
+    warnings += [warning for workflow in found for warning in advice(workflow)]
     return Data[Deployment](data=Deployment(dry_run=asked.dry_run, workflows=done, warnings=warnings))
 
 
