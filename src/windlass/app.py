@@ -22,12 +22,14 @@ from windlass.engine import faults, jobs, progress, runs, specs, starts, workers
 from windlass.engine.database import Place, check_commands
 from windlass.engine.jobs import Page
 from windlass.engine.progress import Progress
+from windlass.engine.public_url import REPEAT
 from windlass.engine.runs import RunPage
 from windlass.engine.starts import RunSpec
-from windlass.engine.unit import DEFAULT_ORG, DEFAULT_PUBLIC_URL, Unit, prepare
+from windlass.engine.unit import DEFAULT_ORG, Unit, prepare
 from windlass.engine.workflows import Published
 from windlass.errors import Invalid
 from windlass.runtime.adoption import adopt
+from windlass.runtime.beat import beat
 from windlass.runtime.catalogue import Catalogue
 from windlass.runtime.deliveries import delivery_handler, ping
 from windlass.runtime.handle import Run
@@ -78,6 +80,7 @@ class Windlass(Catalogue, Switchboard):
         self._starting: Starting | None = None
         self._live: Live | None = None
         self._builders: dict[str, WorkflowBuilder] = {}
+        self._recording: asyncio.Task[None] | None = None  # repeats where this process is reached
         self._published: set[str] = set()  # builders whose workflow is in this database by now
         faults.arm(self.settings.fault)
 
@@ -95,7 +98,7 @@ class Windlass(Catalogue, Switchboard):
                 self._unit = await Unit.open(
                     options,
                     org=self._org,
-                    public_url=self.settings.public_url or DEFAULT_PUBLIC_URL,
+                    public_url=self.settings.public_url,
                     tree_limit=self.settings.tree_limit,
                 )
                 self._waiters, self._live = Waiters(self._unit), Live(self._unit)
@@ -103,6 +106,10 @@ class Windlass(Catalogue, Switchboard):
             return self._unit
 
     async def close(self) -> None:
+        if self._recording is not None:
+            self._recording.cancel()
+            await asyncio.gather(self._recording, return_exceptions=True)
+            self._recording = None
         if self._live is not None:
             await self._live.close()
             self._live = None
@@ -150,11 +157,22 @@ class Windlass(Catalogue, Switchboard):
         return self._embedded is not None and await asyncio.to_thread(self._embedded.revive)
 
     async def listen_at(self, url: str) -> str:
-        """Callbacks come here unless WINDLASS_PUBLIC_URL says otherwise; the address they are told."""
+        """Record where this process is reached from outside, for as long as it is open; returns the URL of callbacks.
+
+        That is WINDLASS_PUBLIC_URL, or what another server has configured, or `url`.
+        """
         unit = await self.open()
-        if self.settings.public_url is None:
-            unit.public_url = url
-        return unit.public_url
+        unit.public_url.listening = url
+        await self._record_url()
+        if self._recording is None:
+            self._recording = asyncio.create_task(beat(self._record_url, every=REPEAT, stop=asyncio.Event()))
+        async with unit.once() as conn:
+            return await unit.public_url.get(conn)
+
+    async def _record_url(self) -> None:
+        unit = await self.open()
+        async with unit.once() as conn:
+            await unit.public_url.record(conn)
 
     async def __aenter__(self) -> Self:
         await self.open()

@@ -7,13 +7,12 @@ from typing import Any
 from uuid import UUID
 
 from tests.engine.playing import LEASE, QUEUES, Player, begin
-from windlass.core import hook
 from windlass.core.definition import parse
 from windlass.core.document import encode
 from windlass.core.job import Claimed
 from windlass.core.outcome import Failed, Outcome, Succeeded
 from windlass.core.payload import OWN_QUEUE
-from windlass.engine import hooks, runs, work, workflows
+from windlass.engine import hooks, work, workflows
 from windlass.engine.hooks import Received
 from windlass.engine.unit import Unit
 from windlass.engine.work import Turn
@@ -86,9 +85,7 @@ async def played(unit: Unit, tasks: Mapping[str, Any], *, input: Any = None, **e
 
 
 async def token_of(unit: Unit, run: UUID, step: str = "paid") -> str:
-    view = await runs.view(unit, run)
-    async with unit.once() as conn:
-        return hook.token(await unit.hook_key(conn), run, view.workflow.plan.number[step])
+    return (await hooks.address(unit, run, step)).rpartition("/")[2]
 
 
 async def call(unit: Unit, run: UUID, body: bytes = b"{}", *, step: str = "paid", **headers: str) -> Received:

@@ -69,7 +69,7 @@ async def test_the_address_is_the_same_in_every_process_and_in_every_template(un
 
 
 async def test_the_address_begins_with_the_public_url(unit: Unit) -> None:
-    unit.public_url = "https://windlass.example/flows"
+    unit.public_url.configured = "https://windlass.example/flows"
     run = await run_of(unit, ask=ASK, paid=PAID)
     [payload] = (await play(unit)).payloads["ask"]
     assert payload["url"] == f"https://windlass.example/flows/wh/{await token_of(unit, run)}"
@@ -594,6 +594,35 @@ async def test_with_a_secret_a_callback_must_be_signed_and_fresh(unit: Unit, clo
             await call(unit, run, b"1", **headers)
     assert await letters(unit, run) == "sa."
     assert await call(unit, run, b"1", **signed(b"1", now)) == NEW
+
+
+async def test_a_signed_callback_that_was_heard_is_refused_after_a_rerun(unit: Unit, clock: Clock) -> None:
+    now = datetime(2031, 5, 5, tzinfo=UTC)
+    clock.set(now)
+    run, stage = await waiting(unit, paid=SIGNED)
+    old, request = await token_of(unit, run), signed(b'"yes"', now)
+    headers = {name.replace("_", "-"): value for name, value in request.items()}
+    assert await hooks.receive(unit, old, b'"yes"', headers) == NEW
+    assert await hooks.receive(unit, old, b'"yes"', headers) == AGAIN
+    await stage.play()
+    await runs.rerun(unit, run, "paid")
+    new = await token_of(unit, run)
+    assert new != old
+    with pytest.raises(NotFound, match="callback address"):
+        await hooks.receive(unit, old, b'"yes"', headers)
+    assert await hooks.receive(unit, new, b'"yes"', headers) == AGAIN  # the signature does not cover the address
+    assert await letters(unit, run) == "sa."
+    assert await call(unit, run, b'"yes"', **signed(b'"yes"', now, id_="msg_2")) == NEW
+
+
+async def test_templates_of_a_later_round_have_the_new_address(unit: Unit) -> None:
+    run, stage = await waiting(unit)
+    await call(unit, run)
+    await stage.play()
+    await runs.rerun(unit, run, "ask")
+    await stage.play()
+    first, second = [payload["url"].rpartition("/")[2] for payload in stage.payloads["ask"]]
+    assert (first != second, second) == (True, await token_of(unit, run))
 
 
 async def test_whoever_cannot_sign_learns_nothing_about_the_run(unit: Unit, clock: Clock) -> None:

@@ -85,7 +85,8 @@ async def test_a_command_gets_each_value_as_one_word_and_its_input_as_json(unit:
     step = {"run": "convert {{input.file}}", "input": {"n": "{{input.n}}"}}
     _, stage = await played(unit, {"a": step}, input={"file": "a b; rm -rf /", "n": [1]}, a=None)
     [payload] = stage.payloads["a"]
-    assert (payload["run"], payload["input"]) == ("convert 'a b; rm -rf /'", {"n": [1]})
+    assert (payload["run"], payload["input"]) == ('convert "${WINDLASS_VALUE_1?}"', {"n": [1]})
+    assert payload["values"] == {"WINDLASS_VALUE_1": "a b; rm -rf /"}
 
 
 async def test_a_run_below_is_started_with_the_filled_in_input(unit: Unit, conn: Connection) -> None:
@@ -174,7 +175,7 @@ async def test_callback_urls_are_known_from_the_start_and_of_several_waits(unit:
     wait = {"needs": ["a"], "wait_for_webhook": True}
     run = await run_of(unit, a=job(input=["{{wait.x.url}}", "see {{wait.y-z.url}}"]), x=wait, y__z=wait)
     stage = await play(unit)
-    x, y = [f"{unit.public_url}/wh/{await token_of(unit, run, step)}" for step in ("x", "y-z")]
+    x, y = [f"http://127.0.0.1:8080/wh/{await token_of(unit, run, step)}" for step in ("x", "y-z")]
     assert stage.payloads["a"] == [[x, f"see {y}"]]
 
 
@@ -217,7 +218,7 @@ async def test_copies_of_requests_and_commands_have_their_item(unit: Unit) -> No
     }
     _, stage = await played(unit, tasks, input={"list": ["p", "q"]}, a=answer(), b=None)
     assert sorted(payload["url"][-1] + str(payload["body"]["n"]) for payload in stage.payloads["a"]) == ["p0", "q1"]
-    assert sorted(payload["run"] for payload in stage.payloads["b"]) == ["do 'p' '0'", "do 'q' '1'"]
+    assert sorted([*payload["values"].values()] for payload in stage.payloads["b"]) == [["p", "0"], ["q", "1"]]
     assert sorted(payload["input"]["item"] for payload in stage.payloads["b"]) == ["p", "q"]
     assert sorted(stage.payloads["c"]) == [0, 1]
 

@@ -34,7 +34,7 @@ async def test_a_token_is_made_at_the_first_publishing_and_shown_once(unit: Unit
     [stored] = await conn.fetch("select * from windlass.workflow")
     assert first.token not in str(dict(stored))
     assert await triggers.receive(unit, first.token, b"{}", JSON | {"content-type": "application/json"})
-    assert triggers.address(unit, first.token) == f"http://127.0.0.1:8080/in/{first.token}"
+    assert await triggers.address(unit, first.token) == f"http://127.0.0.1:8080/in/{first.token}"
 
 
 async def test_body_and_headers_of_a_request_become_the_trigger(unit: Unit, conn: Client) -> None:

@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from windlass.core.definition import MAX_DOCUMENT, parse
+from windlass.core.definition_publish import advice
+from windlass.core.step import Parallel
 from windlass.errors import Invalid, InvalidWorkflow
 
 JOB = {"job": "a.b.v1"}
@@ -210,3 +212,33 @@ def test_a_document_that_is_all_mistakes_is_refused_without_looking_for_similar_
     many = told(**{f"s{n}": {**JOB, "needs": [f"q{k}" for k in range(50)]} for n in range(1000)})
     assert len(many) == 50_000
     assert sum("did you mean" in line for line in many) <= 20
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        ({"foreach": "tasks.a.body.files"}, "the path of a fan-out begins with the step: write a.files"),
+        ({"foreach": "tasks.a"}, "the path of a fan-out begins with the step: write a"),
+        ({"foreach": ["x", "y"]}, "it is a list: give the path to one, for example input.files or discover.files"),
+    ],
+)
+def test_the_path_of_a_fan_out_is_corrected(step: dict[str, Any], message: str) -> None:
+    tasks = {"a": {"job": "a.b.v1"}, "b": {"job": "a.b.v1", "needs": ["a"], **step}}
+    with pytest.raises(InvalidWorkflow) as refused:
+        parse({"name": "w", "tasks": tasks})
+    assert refused.value.errors == [("tasks.b.foreach", message)]
+
+
+def test_a_number_of_copies_may_be_written_as_text() -> None:
+    assert parse({"name": "w", "tasks": {"a": {"job": "a.b.v1", "parallel": "4"}}}).steps[0].fan_out == Parallel(4)
+
+
+def test_a_short_wait_for_a_callback_is_advised_against() -> None:
+    def told(timeout: Any) -> list[str]:
+        return advice(parse({"name": "w", "tasks": {"a": {"wait_for_webhook": {"timeout": timeout}}}}))
+
+    assert told("1h") == []
+    assert told(3600) == [
+        "step a of w waits 3s600ms for its callback: a number without a unit is milliseconds,"
+        " write for example 1h if you meant more"
+    ]

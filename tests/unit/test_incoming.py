@@ -52,6 +52,11 @@ def test_headers_are_kept_in_lower_case_and_without_secrets() -> None:
         "Cookie": "a=b",
         "Proxy-Authorization": "Basic x",
         "X-API-Key": "k",
+        "X-Gitlab-Token": "t",
+        "X-Telegram-Bot-Api-Secret-Token": "t",
+        "X-Auth-Token": "t",
+        "X-Hub-Signature-256": "sha256=00",
+        "X-Password": "p",
     }
     assert kept_headers(sent) == {"x-github-event": "push"}
     assert kept_headers({"a": "\x00\ud800"}) == {"a": "\\x00?"}

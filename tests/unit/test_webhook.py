@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from windlass.core import hook
-from windlass.core.webhook import TOLERANCE, objection, signature
+from windlass.core.webhook import TOLERANCE, Scheme, objection, secret_mistake, signature
 
 ID, MOMENT = "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330"
 NOW = datetime.fromtimestamp(int(MOMENT), UTC)
@@ -65,7 +65,7 @@ def test_all_three_headers_are_needed(missing: str) -> None:
 
 @pytest.mark.parametrize("moment", ["soon", "-1", "1e9", "16142653300000", "١٦١٤٢٦٥٣٣٠", "1614265330.0", " 1614265330"])
 def test_a_timestamp_is_a_whole_number_of_seconds(moment: str) -> None:
-    assert objection(SECRET, headers(timestamp=moment), BODY, NOW) == "webhook-timestamp is no number of seconds"
+    assert objection(SECRET, headers(timestamp=moment), BODY, NOW) == "webhook-timestamp is not a number of seconds"
 
 
 def test_one_of_several_signatures_is_enough_and_versions_we_do_not_know_are_passed_over() -> None:
@@ -103,12 +103,66 @@ def test_a_token_is_the_same_in_every_process_and_has_256_bits_for_a_url() -> No
     assert len(b64decode(token.replace("-", "+").replace("_", "/") + "=")) * 8 == 256
 
 
-def test_a_token_belongs_to_one_key_one_run_and_one_step() -> None:
-    made = {hook.token(key, run, step) for key in (b"a", b"b") for run in (RUN, UUID(int=1)) for step in (0, 1, 256)}
-    assert len(made) == 12
+def test_a_token_belongs_to_one_key_one_run_one_step_and_one_round() -> None:
+    places = [(run, step, round_) for run in (RUN, UUID(int=1)) for step in (0, 1, 256) for round_ in (0, 1, 2)]
+    assert len({hook.token(key, *place) for key in (b"a", b"b") for place in places}) == 36
+
+
+def test_the_token_of_the_first_round_is_the_one_that_older_releases_made() -> None:
+    mark = hmac.digest(b"key", RUN.bytes + (3).to_bytes(4, "big"), "sha256")
+    assert hook.token(b"key", RUN, 3) == b64encode(mark, b"-_").decode().rstrip("=")
 
 
 def test_what_is_stored_of_a_token_is_its_hash_whatever_somebody_sends() -> None:
     assert hook.fingerprint("abc") == hashlib.sha256(b"abc").digest()
     for odd in ("", "é", "\x00", "\ud800", "a" * 10_000):
         assert len(hook.fingerprint(odd)) == 32
+
+
+# Other schemes
+
+
+def github(body: bytes = BODY, secret: str = SECRET) -> dict[str, str]:
+    return {"x-hub-signature-256": "sha256=" + hmac.new(secret.encode(), body, "sha256").hexdigest()}
+
+
+def stripe(body: bytes = BODY, secret: str = SECRET, moment: str = MOMENT) -> dict[str, str]:
+    mark = hmac.new(secret.encode(), f"{moment}.".encode() + body, "sha256").hexdigest()
+    return {"stripe-signature": f"t={moment},v1=0000,v1={mark},v0=x"}
+
+
+def test_github_signs_the_body() -> None:
+    assert objection(SECRET, github(), BODY, NOW, Scheme.GITHUB) is None
+    assert objection(SECRET, github(), BODY + b" ", NOW, Scheme.GITHUB) == "x-hub-signature-256 does not match"
+    assert objection(SECRET, github(secret="x" * 20), BODY, NOW, Scheme.GITHUB) == "x-hub-signature-256 does not match"
+    assert objection(SECRET, {}, BODY, NOW, Scheme.GITHUB) == "the header x-hub-signature-256 is needed"
+
+
+def test_stripe_signs_the_time_and_the_body() -> None:
+    assert objection(SECRET, stripe(), BODY, NOW, Scheme.STRIPE) is None
+    assert objection(SECRET, stripe(), b"", NOW, Scheme.STRIPE) == "stripe-signature does not match"
+    late = NOW + TOLERANCE + timedelta(seconds=1)
+    assert objection(SECRET, stripe(), BODY, late, Scheme.STRIPE) == "t in stripe-signature is too far from now"
+    for given in ({}, {"stripe-signature": f"t={MOMENT}"}, {"stripe-signature": "v1=00"}, {"stripe-signature": ",=,"}):
+        assert (
+            objection(SECRET, given, BODY, NOW, Scheme.STRIPE) == "the header stripe-signature with t and v1 is needed"
+        )
+
+
+@pytest.mark.parametrize(
+    ("secret", "scheme", "message"),
+    [
+        ("x" * 15, Scheme.STANDARD, "it has 15 characters, at least 16 are needed"),
+        ("whsec_", Scheme.STANDARD, "decodes to 0 bytes, at least 24 are needed"),
+        ("whsec_" + "A" * 28, Scheme.STANDARD, "decodes to 21 bytes, at least 24 are needed"),
+        ("whsec_" + "!" * 40, Scheme.STANDARD, "is not base64"),
+        ("short", Scheme.STRIPE, "it has 5 characters"),
+    ],
+)
+def test_a_weak_secret_is_refused(secret: str, scheme: Scheme, message: str) -> None:
+    assert message in str(secret_mistake(secret, scheme))
+
+
+def test_a_strong_secret_is_not_refused() -> None:
+    assert [secret_mistake(secret) for secret in ("x" * 16, "whsec_" + "A" * 32)] == [None, None]
+    assert secret_mistake("whsec_0123456789", Scheme.STRIPE) is None  # Stripe's are used as they are

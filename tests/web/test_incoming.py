@@ -24,7 +24,7 @@ async def test_the_address_is_told_once(app: Windlass) -> None:
         first = (await http.post("/workflows", json=HOOKED)).json()["data"]
         again = (await http.post("/workflows", json=HOOKED)).json()["data"]
         shown = (await http.get("/workflows/hooked")).json()["data"]
-    assert first["webhook_url"].startswith(f"{(await app.open()).public_url}/in/")
+    assert first["webhook_url"].startswith("http://127.0.0.1:8080/in/")
     assert again["webhook_url"] is None
     assert "webhook_url" not in shown
 

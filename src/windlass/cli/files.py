@@ -9,6 +9,7 @@ import typer
 
 from windlass.cli.output import cell, note
 from windlass.core.definition import parse
+from windlass.core.definition_publish import check
 from windlass.core.workflow import Workflow
 from windlass.effects.documents import read
 from windlass.errors import Invalid, InvalidWorkflow
@@ -78,7 +79,7 @@ def tell(mistakes: Iterable[Mistake]) -> None:
 
 def _add(found: Loaded, file: Path, where: str, document: Any) -> None:
     try:
-        workflow = parse(document)
+        workflow = check(parse(document))
     except InvalidWorkflow as refusal:
         found.mistakes += _placed(file, where, refusal)
         return

@@ -11,6 +11,7 @@ from windlass.cli.output import record
 from windlass.cli.reach import Deployed, Deployment, Row, Rows, RunReach, Seen, SeenStep
 from windlass.cli.reach_direct_queues import DirectQueues
 from windlass.core.account import Account, StepAccount, took
+from windlass.core.definition_publish import advice
 from windlass.core.drawing_tree import places
 from windlass.core.explanation import Explanation, explain
 from windlass.core.remark import remark
@@ -86,9 +87,10 @@ class Direct(DirectQueues):
         if dry_run:
             done = [_previewed(one) for one in await workflows.preview_many(unit, found)]
         else:
-            done = [_deployed(unit, one) for one in await workflows.publish_many(unit, found)]
+            done = [await _deployed(unit, one) for one in await workflows.publish_many(unit, found)]
         missing = await workflows.missing_children(unit, found)
-        return Deployment(done, [MISSING.format(step=step, name=name, child=child) for name, step, child in missing])
+        warnings = [MISSING.format(step=step, name=name, child=child) for name, step, child in missing]
+        return Deployment(done, warnings + [warning for workflow in found for warning in advice(workflow)])
 
     async def workflows(self, *, after: str, limit: int) -> Rows:
         page = await self._app.workflows(after=after, limit=limit)
@@ -109,7 +111,7 @@ class Direct(DirectQueues):
 
     async def rotate(self, name: str) -> str:
         unit = await self._app.open()
-        return triggers.address(unit, await triggers.rotate(unit, name))
+        return await triggers.address(unit, await triggers.rotate(unit, name))
 
     # Runs
 
@@ -185,9 +187,9 @@ def _previewed(one: Preview) -> Deployed:
     return Deployed(name=one.name, number=one.number, change=one.change, diff=one.diff, ids={})
 
 
-def _deployed(unit: Unit, one: Published) -> Deployed:
+async def _deployed(unit: Unit, one: Published) -> Deployed:
     change = Change.NEW if one.created else Change.CHANGED if one.changed else Change.UNCHANGED
-    address = triggers.address(unit, one.token) if one.token is not None else None
+    address = await triggers.address(unit, one.token) if one.token is not None else None
     ids = {"workflow_id": one.workflow_id, "version_id": one.version_id}
     return Deployed(name=one.name, number=one.number, change=change, address=address, ids=ids)
 

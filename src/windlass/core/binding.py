@@ -67,8 +67,9 @@ def compile_header(text: str) -> Binding:
 
 
 def compile_command(text: str) -> Binding:
-    """Resolves to a text for the shell, in which each value is one word."""
-    return _special(text, Command.of)
+    """Resolves to `{"run": script}`, and `values` by environment variable if there are any."""
+    found = pieces(text)
+    return Binding(Constant({"run": "".join(map(str, found))}) if _is_plain(found) else Command.of(found))
 
 
 def _special(text: str, template: Callable[[Pieces], Template]) -> Binding:

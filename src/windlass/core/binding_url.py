@@ -1,7 +1,8 @@
 """Templates in a URL. A value can fill its place and nothing more: it never changes which host, path or query is meant.
 
-A template at the start is the base, which the author trusts: it stands as it is, and whoever sends must check its
-scheme and its host. Behind it values are percent-encoded; in the host only what a host is made of may stand.
+A template at the start is the base, which the author trusts: it is used unchanged, and the sender must check its scheme
+and its host. Behind it values are percent-encoded; in the host only the characters of a host are allowed. A value
+that follows literal text of the host and ends it (`https://api.example.com{{x}}`) could choose another one: refused.
 """
 
 import re
@@ -16,17 +17,24 @@ from windlass.core.expression_path import Path
 from windlass.core.facts import Facts
 
 MAX_VALUE = 8192
-STAND_IN = "x"  # for a template, where only the text around it matters
+STAND_IN = "\ue000"  # for a template, where only the text around it matters; nobody writes it
+UNBOUNDED = (
+    "it would choose the host: write a / before the template if it is a path, or end the host with your own domain"
+)
 HOLLOW = frozenset({"", ".", ".."})  # segments of a path that name nothing, or something above
 
 _host = re.compile(r"[A-Za-z0-9._:\[\]-]+").fullmatch
 _unfit = re.compile(r"[\x00-\x20\x7f]").search
 _end_of_path = re.compile(r"[?#]")
+_own_domain = re.compile(r"[^/?#:]*\.[A-Za-z0-9-]+(?:[/?#:]|\Z)").match  # literal text that ends the host
+_port = re.compile(r"[0-9]{1,5}").fullmatch
 
 
 class Place(Enum):
     TEXT = auto()  # what the author wrote
     HOST = auto()
+    HOST_END = auto()  # behind literal text of a host, with nothing of the author's domain behind it
+    PORT = auto()
     PATH = auto()
     QUERY = auto()
 
@@ -40,10 +48,16 @@ class Url:
     @classmethod
     def of(cls, pieces: Pieces) -> "Url":
         base = pieces[0] if pieces and isinstance(pieces[0], Path) else None
+        rest = list(pieces if base is None else pieces[1:])
         tail: list[tuple[str | Path, Place]] = []
         before = ""
-        for piece in pieces if base is None else pieces[1:]:
-            tail.append((piece, Place.TEXT if isinstance(piece, str) else _place(_behind(base, before))))
+        for n, piece in enumerate(rest):
+            place = Place.TEXT
+            if isinstance(piece, Path):
+                place = _place(_behind(base, before))
+                if place is Place.HOST:
+                    place = _host_place(base, _behind(base, before), rest[n + 1 :])
+            tail.append((piece, place))
             before += piece if isinstance(piece, str) else STAND_IN
         return cls(base, tuple(tail), _hollow(_behind(base, before)))
 
@@ -58,6 +72,10 @@ class Url:
         if self.base is not None:
             yield self.base
         yield from paths_of([piece for piece, _ in self.tail])
+
+    def unbounded(self) -> Path | None:
+        """The template that could choose another host, if there is one."""
+        return next((piece for piece, place in self.tail if isinstance(piece, Path) and place is Place.HOST_END), None)
 
     def _first(self, wanted: Place) -> Path:
         return next(piece for piece, place in self.tail if isinstance(piece, Path) and place is wanted)
@@ -75,6 +93,15 @@ def _place(behind: str) -> Place:
     return Place.PATH if "/" in behind else Place.HOST
 
 
+def _host_place(base: Path | None, before: str, after: Pieces) -> Place:
+    if before.endswith(":"):
+        return Place.PORT
+    if base is None and not before.replace(STAND_IN, ""):
+        return Place.HOST  # the author lets values name the whole host
+    rest = "".join(piece if isinstance(piece, str) else STAND_IN for piece in after)
+    return Place.HOST if _own_domain(rest) else Place.HOST_END
+
+
 def _base(facts: Facts, path: Path) -> str:
     value = value_at(facts, path)
     if not isinstance(value, str) or not value:
@@ -90,6 +117,12 @@ def _fit(facts: Facts, path: Path, place: Place) -> str:
     text = text_at(facts, path)
     if len(text) > MAX_VALUE:
         raise refusal(path, f"its value is {len(text)} characters long, the limit in a URL is {MAX_VALUE}")
+    if place is Place.HOST_END:
+        raise refusal(path, UNBOUNDED)
+    if place is Place.PORT:
+        if not _port(text):
+            raise refusal(path, "its value is not a port number")
+        return text
     if place is Place.HOST:
         if not _host(text):
             raise refusal(path, "its value is no part of a host; if it is a path, write a / before the template")

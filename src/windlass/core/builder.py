@@ -41,7 +41,7 @@ class WorkflowBuilder:
         cron_input: Any = None,
         overlap: Overlap | str = Overlap.ALLOW,
         catch_up: CatchUp | str = CatchUp.ONE,
-        webhook: bool = False,
+        webhook: bool | Mapping[str, str] = False,
         description: str | None = None,
         max_duration: Span | None = None,
         concurrency: int | None = None,
@@ -203,7 +203,7 @@ class WorkflowBuilder:
             self._mistakes.add(inside(path, key), "it is a keyword too: give it once")
         return {**whole, **named}
 
-    def _trigger(self, cron: str | None, times: Mapping[str, Any], *, webhook: bool) -> Any:
+    def _trigger(self, cron: str | None, times: Mapping[str, Any], *, webhook: bool | Mapping[str, str]) -> Any:
         if cron is not None and webhook:
             self._mistakes.add("trigger", "`cron` and `webhook` are both given: a workflow has one trigger")
         if cron is not None:
@@ -211,4 +211,6 @@ class WorkflowBuilder:
         usual = {"timezone": "UTC", "input": None, "overlap": Overlap.ALLOW, "catch_up": CatchUp.ONE}
         for key in [key for key in usual if times[key] != usual[key]]:
             self._mistakes.add("cron_input" if key == "input" else key, "it goes with `cron`")
+        if isinstance(webhook, Mapping):
+            return {"webhook": dict(webhook)}
         return "webhook" if webhook else "api"

@@ -10,13 +10,14 @@ from typing import Any
 
 from windlass.core import cron
 from windlass.core.cron_syntax import read_zone
-from windlass.core.definition_action import SECOND, UNREADABLE
+from windlass.core.definition_action import SECOND, UNREADABLE, read_secret
 from windlass.core.definition_fields import Fields, Mistakes, inside, is_number, shown
 from windlass.core.definition_names import step_name_mistake, workflow_name_mistake
 from windlass.core.definition_shape import check_shape
 from windlass.core.definition_step import read_step
 from windlass.core.document import encode
 from windlass.core.step import Step
+from windlass.core.webhook import Scheme
 from windlass.core.workflow import (
     MAX_DURATION,
     ApiTrigger,
@@ -40,6 +41,7 @@ WORKFLOW_KEYS = frozenset(
     | {"tasks", *TIME_KEYS}
 )
 TRIGGER_KEYS = ("cron", "timezone", "input", "overlap", "catch_up")
+WEBHOOK_KEYS = ("secret", "scheme")
 TRIGGER_WORDS = ("api", "cron", "webhook")
 
 
@@ -184,12 +186,27 @@ def _trigger(fields: Fields) -> Trigger:
             if key in fields:
                 fields.refuse(key, "it goes with `trigger: cron`")
     if isinstance(trigger, Mapping):
-        return _cron(Fields(trigger, "trigger", fields.mistakes))
+        inner = Fields(trigger, "trigger", fields.mistakes)
+        return _webhook(inner) if "webhook" in trigger else _cron(inner)
     if trigger == "cron":
         return _flat_cron(fields)
     if trigger not in TRIGGER_WORDS:
         fields.lose("trigger", f"one of {', '.join(TRIGGER_WORDS)}, or an object such as {{cron: '0 2 * * *'}}")
     return WebhookTrigger() if trigger == "webhook" else ApiTrigger()
+
+
+def _webhook(fields: Fields) -> WebhookTrigger:
+    fields.refuse_unknown(("webhook",))
+    webhook = fields.object("webhook")
+    if webhook is None:
+        return WebhookTrigger()
+    webhook.refuse_unknown(WEBHOOK_KEYS)
+    scheme = webhook.choice("scheme", Scheme, Scheme.STANDARD)
+    if "secret" not in webhook:
+        webhook.refuse(
+            "secret", "it is missing: give the secret that requests are signed with, or use `trigger: webhook`"
+        )
+    return WebhookTrigger(read_secret(webhook), scheme)
 
 
 def _flat_cron(fields: Fields) -> CronTrigger:
@@ -201,7 +218,7 @@ def _flat_cron(fields: Fields) -> CronTrigger:
 def _cron(fields: Fields) -> CronTrigger:
     fields.refuse_unknown(TRIGGER_KEYS)
     if "cron" not in fields:
-        fields.refuse("cron", "it is missing: an object as trigger is a cron trigger")
+        fields.refuse("cron", "it is missing: an object as trigger has `cron` or `webhook`")
     return CronTrigger(
         *_times(fields, "cron"),
         input=None if "input" in fields.nulls else fields.values.get("input", {}),

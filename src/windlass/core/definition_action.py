@@ -84,11 +84,11 @@ def _hook(fields: Fields) -> Action:
         return HookAction()
     hook = Fields(fields.values["wait_for_webhook"], fields.at("wait_for_webhook"), fields.mistakes)
     hook.refuse_unknown(HOOK_KEYS)
-    return HookAction(hook.span("timeout", unit=MILLISECOND), _secret(hook))
+    return HookAction(hook.span("timeout", unit=MILLISECOND), read_secret(hook))
 
 
-def _secret(hook: Fields) -> str | None:
-    """Refused without saying what it was, and so are headers: messages end up in logs."""
+def read_secret(hook: Fields) -> str | None:
+    """Read a secret. It is refused without being repeated, and so are headers: messages end up in logs."""
     secret = hook.values.get("secret")
     if secret is None or (isinstance(secret, str) and 0 < len(secret) <= MAX_SECRET):
         return secret

@@ -86,7 +86,15 @@ def _check_source(step: Step, named: Mapping[str, Step], lineage: Lineage | None
     elif head in RUN_INPUT:
         if head in named:
             mistakes.add(path, f"{head!r} is the run's input and also a step: give the step another name")
+    elif head == "tasks" and head not in named:
+        mistakes.add(path, f"the path of a fan-out begins with the step: write {_without_tasks(source)}")
     elif head not in named:
         mistakes.unknown(path, "step", head, [*named, *RUN_INPUT])
     elif lineage and not lineage.has(step.name, head):
         mistakes.add(path, f"{head!r} must have ended before: add it to `needs`")
+
+
+def _without_tasks(source: str) -> str:
+    """`tasks.a.body.files`, which is how templates say it, as `a.files`."""
+    _, *rest = source.split(".")
+    return ".".join([*rest[:1], *rest[2 if rest[1:2] == ["body"] else 1 :]]) or "its name"

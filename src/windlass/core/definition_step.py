@@ -125,8 +125,14 @@ def _fan_out(fields: Fields) -> FanOut | None:
         given = fields.values.get("input", {})
         if not isinstance(given, Mapping) and not (isinstance(given, str) and "{{" in given):
             fields.refuse("input", "each copy is given its `item` in it, so it must be an object")
+        if isinstance(fields.values["foreach"], list | tuple):
+            fields.refuse("foreach", "it is a list: give the path to one, for example input.files or discover.files")
+            return None
         items = fields.text("foreach")
         return None if items is None else Foreach(items)
+    parallel = fields.values.get("parallel")
+    if isinstance(parallel, str) and parallel.isascii() and parallel.isdecimal() and len(parallel) < 10:
+        fields.values["parallel"] = int(parallel)  # YAML with quotes, or the value of an environment variable
     path = isinstance(fields.values.get("parallel"), str)
     count = fields.text("parallel") if path else fields.whole("parallel", 0, MAX_INSTANCES)
     return None if count is None else Parallel(count)

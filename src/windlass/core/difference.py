@@ -10,7 +10,7 @@ from difflib import unified_diff
 from typing import Any
 
 from windlass.core.definition import parse
-from windlass.core.definition_secret import HIDDEN, hidden, secrets
+from windlass.core.definition_secret import HIDDEN, TRIGGER, hidden, secrets
 from windlass.errors import InvalidWorkflow
 
 Document = dict[str, Any]
@@ -24,9 +24,14 @@ def difference(old: Document, new: Document) -> list[str]:
     """`@@ where @@`, then lines that begin with a blank, - or +; empty if nothing differs."""
     old, new = _canonical(old), _canonical(new)
     kept, given = secrets(old), secrets(new)
-    before, after = _steps(hidden(old)), _steps(hidden(new))
+    old, new = hidden(old), hidden(new)
+    before, after = _steps(old), _steps(new)
     for name in kept.keys() & given.keys():
-        if kept[name] != given[name]:  # that it changed is told, and nothing else
+        if kept[name] == given[name]:
+            continue
+        if name == TRIGGER:  # that it changed is told, and nothing else
+            new["trigger"] = {"webhook": {**new["trigger"]["webhook"], "secret": ANOTHER}}
+        else:
             after[name] = {**after[name], "wait_for_webhook": {**after[name]["wait_for_webhook"], "secret": ANOTHER}}
     found = [*_hunks("workflow", _lines(_head(old)), _lines(_head(new)))]
     for name in {**before, **after}:

@@ -6,8 +6,13 @@ from base64 import urlsafe_b64encode
 from uuid import UUID
 
 
-def token(key: bytes, run: UUID, step: int) -> str:
-    mark = hmac.digest(key, run.bytes + step.to_bytes(4, "big"), "sha256")
+def token(key: bytes, run: UUID, step: int, round_: int = 0) -> str:
+    """The token of a step in a round of its run. A retry or rerun makes another one, so that no old call counts again.
+
+    The first round's is made as it was before rounds counted: addresses that were handed out stay valid.
+    """
+    place = run.bytes + step.to_bytes(4, "big")
+    mark = hmac.digest(key, place + round_.to_bytes(4, "big") if round_ else place, "sha256")
     return urlsafe_b64encode(mark).rstrip(b"=").decode()
 
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from windlass.core import document
+from windlass.core.sensitive import is_secret
 from windlass.errors import Invalid
 
 BODY_LIMIT = 1_048_576
 HEADER_LIMIT = 65_536  # all names and values together
-SECRET = frozenset({"authorization", "cookie", "proxy-authorization", "x-api-key"})
 # Decoders that a stranger may choose: others (punycode, idna, utf-7) are slow or surprising.
 CHARSETS = frozenset({"utf-8", "utf8", "us-ascii", "iso-8859-1", "latin1", "windows-1252", "utf-16"})
 
@@ -32,8 +32,8 @@ def parse_body(body: bytes, content_type: str | None) -> Any:
 
 
 def kept_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """What templates may read: names in lower case, nothing that lets one in elsewhere."""
-    kept = {name.lower(): document.plain(value) for name, value in headers.items() if name.lower() not in SECRET}
+    """What is stored and templates may read: names in lower case, without those whose values are secrets."""
+    kept = {name.lower(): document.plain(value) for name, value in headers.items() if not is_secret(name)}
     if sum(len(name) + len(value) for name, value in kept.items()) > HEADER_LIMIT:
         raise Invalid(f"the headers have more than {HEADER_LIMIT} characters", field="headers")
     return kept

@@ -13,6 +13,7 @@ from windlass.core.http_rules import METHODS
 from windlass.core.retry import Backoff
 from windlass.core.step import Condition, Join
 from windlass.core.submission import MAX_PRIORITY
+from windlass.core.webhook import Scheme
 from windlass.core.workflow import CatchUp, Overlap
 
 Schema = dict[str, Any]
@@ -71,7 +72,17 @@ def _triggers() -> Schema:
         "cron",
         description="Starts runs by the clock.",
     )
-    return _either("What starts a run.", _choice("", "api", "cron", "webhook"), cron)
+    signed = _object(
+        {
+            "secret": _text(
+                "What requests are signed with: at least 16 characters, or whsec_ and base64.", minLength=1
+            ),
+            "scheme": _choice("How they are signed; standard (Standard Webhooks) if left out.", *Scheme),
+        },
+        "secret",
+    )
+    webhook = _object({"webhook": signed}, "webhook", description="Starts runs by signed requests to its own address.")
+    return _either("What starts a run.", _choice("", "api", "cron", "webhook"), cron, webhook)
 
 
 def _needs() -> Schema:

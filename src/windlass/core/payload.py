@@ -9,8 +9,10 @@ from windlass.core.binding import Binding
 from windlass.core.expression_path import Path
 from windlass.core.facts import Facts
 from windlass.core.step import Action, ChildAction, CommandAction, HookAction, HttpAction, JobAction, SleepAction
+from windlass.core.submission import OWN_QUEUE
 
-OWN_QUEUE = "windlass"  # where the jobs of our own step types wait
+__all__ = ["COMMAND_TYPE", "HTTP_TYPE", "OWN_QUEUE", "Payload", "compile_payload"]
+
 HTTP_TYPE = "windlass.http.v1"
 COMMAND_TYPE = "windlass.command.v1"
 
@@ -43,7 +45,7 @@ def compile_payload(action: Action) -> Payload:
             fixed = {"runs_on": action.runs_on}
             return _many(
                 [command, given],
-                lambda facts: {"run": command.resolve(facts), "input": given.resolve(facts), **fixed},
+                lambda facts: {**command.resolve(facts), "input": given.resolve(facts), **fixed},
             )
         case SleepAction() | HookAction():
             return Payload((), lambda _: None)

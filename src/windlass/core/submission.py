@@ -19,6 +19,8 @@ DEFAULT_PRIORITY = 100
 MAX_PRIORITY = 1_000_000
 MAX_NAME = 255
 MAX_LEASE = timedelta(days=7)  # for workers that choose their own; heartbeats extend a lease as often as needed
+OWN_QUEUE = "windlass"  # where the jobs of our own step types wait
+OWN_PREFIX = "windlass."  # of the types of those jobs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,12 +46,15 @@ class JobSpec:
     unique: Unique | None = None
     limit: Limit | None = None
     envelope: Mapping[str, Any] | None = None  # what a face keeps with it
+    internal: bool = False  # a job of the engine, which may have a reserved type; never set from what a client sent
 
 
 def check(spec: JobSpec) -> None:
     """Refuse what makes no sense, with a sentence that names the field."""
     _check_often(spec.type, "type", "name the work, for example content.thumbnail.v1")
     _check_often(spec.queue, "queue", "name a queue, for example default")
+    if not spec.internal and (why := reserved(spec.type, spec.queue)):
+        raise Invalid(f"{why[0]} is {getattr(spec, why[0])!r}: {why[1]}", field=why[0])
     if spec.idempotency_key is not None:
         check_name(spec.idempotency_key, "idempotency_key", "leave it out or give a key", limit=1024)
     _whole(spec.priority, "priority", -MAX_PRIORITY, MAX_PRIORITY)
@@ -80,6 +85,15 @@ def check_length(value: timedelta | None, field_: str, *, most: timedelta) -> No
         raise Invalid(f"{field_} is {value}: it must be positive", field=field_)
     if value is not None and value > most:
         raise Invalid(f"{field_} is {value}: the longest is {most.days} days", field=field_)
+
+
+def reserved(type_: str, queue: str) -> tuple[str, str] | None:
+    """The field that names something only the engine may use, and why; None: neither does."""
+    if type_.startswith(OWN_PREFIX):
+        return "type", f"types that begin with {OWN_PREFIX} are reserved for the engine: choose another name"
+    if queue == OWN_QUEUE:
+        return "queue", f"the queue {OWN_QUEUE} is reserved for the engine: choose another one"
+    return None
 
 
 _VERSIONED = re.compile(r"[^.]+(\.[^.]+)+\.v[0-9]+").fullmatch

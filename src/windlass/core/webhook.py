@@ -1,44 +1,127 @@
-"""Standard Webhooks: is a callback signed by somebody who knows the secret, and fresh?
+"""Signed requests: was the body signed by somebody who knows the secret, and recently?
 
-The headers `webhook-id`, `webhook-timestamp` and `webhook-signature`; signed is `id.timestamp.body` with HMAC-SHA256. A
-secret is `whsec_` and base64, or any text.
+Three schemes. `standard` is Standard Webhooks: the headers `webhook-id`, `webhook-timestamp` and `webhook-signature`,
+with HMAC-SHA256 over `id.timestamp.body`; its secret is `whsec_` and base64, or any text. `github` signs the body
+alone, in `x-hub-signature-256`. `stripe` signs `timestamp.body`, in `stripe-signature`.
 """
 
 import binascii
 import hashlib
 import hmac
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import assert_never
 
 PREFIX = "whsec_"
 TOLERANCE = timedelta(minutes=5)
+MIN_SECRET = 16  # characters
+MIN_KEY = 24  # bytes behind `whsec_`, as Standard Webhooks asks
 
 
-def objection(secret: str, headers: Mapping[str, str], body: bytes, now: datetime) -> str | None:
-    """What is wrong with the signature; None: nothing. `headers` have their names in lower case."""
-    id_, moment, signatures = (headers.get(f"webhook-{name}", "") for name in ("id", "timestamp", "signature"))
-    if not (id_ and moment and signatures):
-        return "the headers webhook-id, webhook-timestamp and webhook-signature are needed"
-    if not moment.isascii() or not moment.isdecimal() or len(moment) > 12:
-        return "webhook-timestamp is no number of seconds"
-    if abs(now.timestamp() - int(moment)) > TOLERANCE.total_seconds():
-        return "webhook-timestamp is too far from now"
-    expected = signature(secret, id_, moment, body)
-    given = (part.removeprefix("v1,") for part in signatures.split() if part.startswith("v1,"))
-    # All are compared, each in constant time.
-    if not sum(hmac.compare_digest(expected.encode(), part.encode("latin-1", "replace")) for part in given):
-        return "webhook-signature does not match"
+class Scheme(StrEnum):
+    STANDARD = "standard"
+    GITHUB = "github"
+    STRIPE = "stripe"
+
+
+def objection(
+    secret: str, headers: Mapping[str, str], body: bytes, now: datetime, scheme: Scheme = Scheme.STANDARD
+) -> str | None:
+    """What is wrong with the signature; None: nothing. The names of `headers` are in lower case."""
+    match scheme:
+        case Scheme.STANDARD:
+            return _standard(secret, headers, body, now)
+        case Scheme.GITHUB:
+            return _github(secret, headers, body)
+        case Scheme.STRIPE:
+            return _stripe(secret, headers, body, now)
+        case _:
+            assert_never(scheme)
+
+
+def signed_id(headers: Mapping[str, str], scheme: Scheme) -> str | None:
+    """What tells a request that was sent twice, taken from what the signature covers where the scheme allows that."""
+    match scheme:
+        case Scheme.STANDARD:
+            return headers.get("webhook-id")
+        case Scheme.GITHUB:
+            return headers.get("x-github-delivery")
+        case Scheme.STRIPE:
+            return hashlib.sha256(headers.get("stripe-signature", "").encode()).hexdigest()
+        case _:
+            assert_never(scheme)
+
+
+def secret_mistake(secret: str, scheme: Scheme = Scheme.STANDARD) -> str | None:
+    """Why a secret is too weak to be published; None: it is not."""
+    if scheme is Scheme.STANDARD and secret.startswith(PREFIX):
+        key = _decoded(secret)
+        if key is None:
+            return f"the text behind {PREFIX} is not base64: generate a secret with `openssl rand -base64 32`"
+        if len(key) < MIN_KEY:
+            return f"the text behind {PREFIX} decodes to {len(key)} bytes, at least {MIN_KEY} are needed"
+    elif len(secret) < MIN_SECRET:
+        return f"it has {len(secret)} characters, at least {MIN_SECRET} are needed"
     return None
 
 
 def signature(secret: str, id_: str, moment: str, body: bytes) -> str:
+    """The signature of Standard Webhooks."""
     signed = f"{id_}.{moment}.".encode() + body
     return b64encode(hmac.digest(_key(secret), signed, hashlib.sha256)).decode()
 
 
+def _standard(secret: str, headers: Mapping[str, str], body: bytes, now: datetime) -> str | None:
+    id_, moment, signatures = (headers.get(f"webhook-{name}", "") for name in ("id", "timestamp", "signature"))
+    if not (id_ and moment and signatures):
+        return "the headers webhook-id, webhook-timestamp and webhook-signature are needed"
+    if why := _stale("webhook-timestamp", moment, now):
+        return why
+    given = (part.removeprefix("v1,") for part in signatures.split() if part.startswith("v1,"))
+    return None if _matches(signature(secret, id_, moment, body), given) else "webhook-signature does not match"
+
+
+def _github(secret: str, headers: Mapping[str, str], body: bytes) -> str | None:
+    given = headers.get("x-hub-signature-256", "")
+    if not given:
+        return "the header x-hub-signature-256 is needed"
+    expected = "sha256=" + hmac.digest(secret.encode(), body, hashlib.sha256).hex()
+    return None if _matches(expected, [given]) else "x-hub-signature-256 does not match"
+
+
+def _stripe(secret: str, headers: Mapping[str, str], body: bytes, now: datetime) -> str | None:
+    parts = [part.strip().partition("=") for part in headers.get("stripe-signature", "").split(",")]
+    moment = next((value for name, _, value in parts if name == "t"), "")
+    given = [value for name, _, value in parts if name == "v1"]
+    if not (moment and given):
+        return "the header stripe-signature with t and v1 is needed"
+    if why := _stale("t in stripe-signature", moment, now):
+        return why
+    expected = hmac.digest(secret.encode(), f"{moment}.".encode() + body, hashlib.sha256).hex()
+    return None if _matches(expected, given) else "stripe-signature does not match"
+
+
+def _stale(name: str, moment: str, now: datetime) -> str | None:
+    if not moment.isascii() or not moment.isdecimal() or len(moment) > 12:
+        return f"{name} is not a number of seconds"
+    if abs(now.timestamp() - int(moment)) > TOLERANCE.total_seconds():
+        return f"{name} is too far from now"
+    return None
+
+
+def _matches(expected: str, given: Iterable[str]) -> bool:
+    """All are compared, each in constant time."""
+    return sum(hmac.compare_digest(expected.encode(), part.encode("latin-1", "replace")) for part in given) > 0
+
+
 def _key(secret: str) -> bytes:
+    return (_decoded(secret) if secret.startswith(PREFIX) else None) or secret.encode()
+
+
+def _decoded(secret: str) -> bytes | None:
     try:
-        return b64decode(secret.removeprefix(PREFIX), validate=True) if secret.startswith(PREFIX) else secret.encode()
+        return b64decode(secret.removeprefix(PREFIX), validate=True)
     except binascii.Error:
-        return secret.encode()
+        return None

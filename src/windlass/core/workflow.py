@@ -13,10 +13,12 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any, assert_never
 
-from windlass.core import duration
+from windlass.core import duration, expression
 from windlass.core.definition_write import step_document
+from windlass.core.payload import compile_payload
 from windlass.core.plan import Plan
 from windlass.core.step import Step
+from windlass.core.webhook import Scheme
 
 MAX_DURATION = timedelta(days=30)
 # Of compositions: the Open Job Spec (14.3) has no aggregate timeout. A century, not infinity: the engine adds and
@@ -66,7 +68,10 @@ class CronTrigger:
 
 @dataclass(frozen=True, slots=True)
 class WebhookTrigger:
-    """A request to the workflow's own address; its body and headers are the trigger."""
+    """A request to the workflow's own address; its body and headers are the trigger. A secret demands a signature."""
+
+    secret: str | None = field(default=None, repr=False)
+    scheme: Scheme = Scheme.STANDARD
 
 
 Trigger = ApiTrigger | CronTrigger | WebhookTrigger
@@ -86,6 +91,15 @@ class Workflow:
     @cached_property
     def plan(self) -> Plan:
         return Plan(self.steps)
+
+    @cached_property
+    def reads_headers(self) -> bool:
+        """Does any step ask for the headers of the request that started the run?"""
+        conditions = [expression.parse(step.condition).paths for step in self.steps if step.condition is not None]
+        payloads = [compile_payload(step.action).references for step in self.steps]
+        return any(
+            path.root == "trigger" and path.field == "headers" for paths in conditions + payloads for path in paths
+        )
 
     @cached_property
     def fingerprint(self) -> str:
@@ -114,8 +128,10 @@ def _trigger_document(trigger: Trigger) -> str | dict[str, Any]:
     match trigger:
         case ApiTrigger():
             return "api"
-        case WebhookTrigger():
+        case WebhookTrigger(None):
             return "webhook"
+        case WebhookTrigger():
+            return {"webhook": {"secret": trigger.secret, "scheme": str(trigger.scheme)}}
         case CronTrigger():
             return {
                 "cron": trigger.cron,

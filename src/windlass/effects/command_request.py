@@ -1,4 +1,4 @@
-"""What is to be run: the command of a step, the folder it runs in, and all it is told through its environment."""
+"""What a command step runs: the script, the folder it runs in, and its environment."""
 
 import asyncio
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ INHERITED: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandRequest:
-    """All templates are resolved."""
+    """The request of one attempt; `values` holds what the templates of `run` resolved to."""
 
     run: str
     run_id: UUID | str
@@ -34,6 +34,7 @@ class CommandRequest:
     fence: int
     index: int = 0
     count: int = 1
+    values: Mapping[str, str] = field(default_factory=dict)  # of templates in the command, by variable
     input: Any = field(default_factory=dict)
     timeout: timedelta | None = None
 
@@ -88,4 +89,4 @@ def environment(request: CommandRequest, folder: Folder, base: Mapping[str, str]
     }
     if len(data) <= MAX_VARIABLE:
         told["WINDLASS_INPUT"] = text
-    return {"HOME": str(folder.work)} | dict(base) | told
+    return {"HOME": str(folder.work)} | dict(base) | dict(request.values) | told

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from windlass.core.document import encode, plain
 from windlass.core.progress import MAX_DATA, fraction_of
+from windlass.core.step import Action
 from windlass.effects.steps import Ledger, Steps
 from windlass.errors import Invalid
 
@@ -85,6 +86,7 @@ class Context:
     parent_results: Mapping[str, Any] = field(default_factory=dict)  # in a chain or batch, by index: "0", "1", ...
     epoch: int = 0  # grows when the job is started over
     timeout: timedelta | None = None  # of this attempt
+    _action: Action | None = None  # of the step
     _ledger: Ledger | None = None  # None: nothing is recorded, as in a test that calls a handler
     _steps: Steps | None = None
     _lines: int = 0

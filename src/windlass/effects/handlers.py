@@ -12,6 +12,7 @@ from typing import Any
 from windlass.core.document import RESULT_LIMIT, encode, plain
 from windlass.core.outcome import Failed, Outcome, Succeeded
 from windlass.core.retry import Retry
+from windlass.core.submission import OWN_PREFIX
 from windlass.effects.context import Context, enter
 from windlass.effects.threads import Threads
 from windlass.errors import Invalid, NonRetryable, RetryAfter
@@ -117,7 +118,7 @@ class Handlers:
 
     def find(self, type_: str) -> Handler | None:
         handler = self._exact.get(type_)
-        if handler is None:
+        if handler is None and not type_.startswith(OWN_PREFIX):  # no pattern of an app takes the engine's own jobs
             handler = next((known for pattern, known in self._patterns if pattern.fullmatch(type_)), None)
         return handler
 

@@ -1,10 +1,15 @@
-"""Handlers of our own step types: HTTP requests, and commands where they are allowed."""
+"""Handlers of our own step types: HTTP requests, and commands where they are allowed.
+
+They run only jobs that the engine made of such a step. A row that somebody else wrote into the inbox is refused here
+even if nothing refused it there.
+"""
 
 from datetime import timedelta
 from typing import Any
 
 from windlass.core.outcome import Failed, Outcome
 from windlass.core.payload import COMMAND_TYPE, HTTP_TYPE, OWN_QUEUE
+from windlass.core.step import CommandAction, HttpAction
 from windlass.effects.command import CommandRequest, Commands
 from windlass.effects.context import Context
 from windlass.effects.handlers import Handler
@@ -14,8 +19,15 @@ from windlass.effects.tracing import traceparent
 HTTP_TIMEOUT = timedelta(seconds=30)
 
 
+def _foreign(type_: str, key: str) -> Failed:
+    message = f"{type_} is reserved for `{key}` steps of workflows, and this job is not one: publish a workflow instead"
+    return Failed({"type": "Reserved", "message": message}, retryable=False)
+
+
 def http_handler(http: Http) -> Handler:
     async def request(ctx: Context, payload: Any) -> Outcome:
+        if ctx.queue != OWN_QUEUE or not isinstance(ctx._action, HttpAction):
+            return _foreign(HTTP_TYPE, "url")
         wanted = HttpRequest(
             **payload,
             timeout=ctx.timeout or HTTP_TIMEOUT,
@@ -32,11 +44,14 @@ def http_handler(http: Http) -> Handler:
 
 def command_handler(commands: Commands) -> Handler:
     async def command(ctx: Context, payload: Any) -> Outcome:
+        if ctx.queue != OWN_QUEUE or not isinstance(ctx._action, CommandAction):
+            return _foreign(COMMAND_TYPE, "run")
         if payload["runs_on"] != "local":
             told = f"runs_on: {payload['runs_on']} needs a launcher, and this worker has none: use local"
             return Failed({"type": "NoLauncher", "message": told}, retryable=False)
         wanted = CommandRequest(
             run=payload["run"],
+            values=payload.get("values", {}),
             input=payload["input"],
             run_id=ctx.run_id or ctx.id,
             workflow=ctx.workflow or "",

@@ -4,16 +4,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
+from urllib.parse import urlsplit
 
 from windlass.core import duration
 from windlass.core.submission import advice
 from windlass.effects.handlers import like
 from windlass.engine import database
+from windlass.engine.public_url import LIVE_WITHIN
 from windlass.engine.unit import Unit
 from windlass.engine.workers import ALIVE_WITHIN
 from windlass.store import doctor as store
+from windlass.store import public_urls
 from windlass.store import workers as worker_store
 from windlass.store.doctor import Server, Snapshot, Waiting
+from windlass.store.public_urls import RecordedUrl
 from windlass.store.rows import WorkerRow
 
 OLDEST_VERSION = 15
@@ -48,8 +52,11 @@ async def examine(unit: Unit) -> list[Finding]:
         snapshots = await store.snapshots(conn, older_than=PATIENCE)
         workers = await worker_store.list_(conn, alive_within=ALIVE_WITHIN)
         registry = {name: (runtime, on) for name, runtime, on in await worker_store.registry(conn)}
+        urls = await public_urls.list_(conn, live_within=LIVE_WITHIN)
+        called = await public_urls.hooks_in_use(conn)
     alive = [worker for worker in workers if worker.alive]
     findings += [judge_types(types), judge_workers(alive, lines), *judge_lines(lines, alive, registry)]
+    findings.append(judge_public_url(urls, unit.public_url.configured, called=called))
     return [*findings, *judge_queues(lines), *judge_snapshots(snapshots)]
 
 
@@ -131,6 +138,25 @@ def judge_queues(lines: Sequence[Waiting]) -> Iterator[Finding]:
         late = line.waits > PATIENCE
         fix = "add workers or raise --concurrency, unless a finding above explains it" if late else None
         yield Finding(Level.WARNING if late else Level.OK, "queue", told, fix)
+
+
+def judge_public_url(urls: Sequence[RecordedUrl], own: str | None, *, called: bool) -> Finding:
+    """Callbacks go to one address, whichever process made it; is it one that senders can reach?"""
+    configured = {url.url for url in urls if url.configured and url.live} | ({own} if own else set())
+    if len(configured) > 1:
+        told = f"processes disagree about the public URL: {', '.join(sorted(configured))}"
+        return Finding(Level.PROBLEM, "public URL", told, "set WINDLASS_PUBLIC_URL to the same value for all of them")
+    url = next(iter(configured), None) or (urls[0].url if urls else None)
+    if not called:
+        return Finding(Level.OK, "public URL", f"{url or 'none recorded'}; nothing is called from outside")
+    if url is None:
+        told = "callbacks are in use, and no server has recorded where it is reached"
+        return Finding(Level.WARNING, "public URL", told, "start a server, or set WINDLASS_PUBLIC_URL")
+    host = urlsplit(url).hostname or ""
+    if host == "localhost" or host.startswith("127.") or host in ("::1", "0.0.0.0", "::"):  # noqa: S104 - compared only
+        told = f"callbacks are sent to {url}, which only this machine can reach"
+        return Finding(Level.WARNING, "public URL", told, "set WINDLASS_PUBLIC_URL where the server runs")
+    return Finding(Level.OK, "public URL", f"callbacks are sent to {url}")
 
 
 def judge_snapshots(snapshots: Sequence[Snapshot]) -> Iterator[Finding]:

@@ -73,11 +73,19 @@ async def _given(conn: Connection, wanted: Mapping[UUID, Asked]) -> dict[UUID, s
 
 async def _urls(conn: Connection, unit: Unit, wanted: Mapping[UUID, Asked]) -> dict[UUID, dict[str, str]]:
     found: dict[UUID, dict[str, str]] = defaultdict(dict)
-    for id_, ask in wanted.items():
-        for path in ask.paths:
-            if path.root == "wait":
-                token = hook.token(await unit.hook_key(conn), id_, ask.run.plan.number[path.name])
-                found[id_][path.name] = f"{unit.public_url}/wh/{token}"
+    places = {
+        (id_, ask.run.plan.number[path.name]): path.name
+        for id_, ask in wanted.items()
+        for path in ask.paths
+        if path.root == "wait"
+    }
+    if not places:
+        return found
+    key, base = await unit.hook_key(conn), await unit.public_url.get(conn)
+    later = [place for place in places if wanted[place[0]].held.round]  # in the first round no address was replaced
+    rounds = await hooks.rounds(conn, later) if later else {}
+    for (id_, step), name in places.items():
+        found[id_][name] = f"{base}/wh/{hook.token(key, id_, step, rounds.get((id_, step), 0))}"
     return found
 
 

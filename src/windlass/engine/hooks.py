@@ -42,13 +42,14 @@ async def receive(unit: Unit, token: str, body: bytes, headers: Mapping[str, str
         (id_, step), held = place, locked[0]
         workflow = (await unit.definitions.of(conn, [held.version_id]))[held.version_id]
         _check(workflow, held, step, body, headers)
-        if await hooks.received(conn, place):
+        signed_id = headers.get("webhook-id") if _action(workflow, step).secret is not None else None
+        if await hooks.received(conn, place, signed_id):
             return Received(again=True)
         if held.state not in LIVE or held.steps[step] not in OPEN:
             raise Gone("nobody waits for this callback any more: its step or its run has ended")
         kept = kept_headers(headers)
         text = plain(body.decode("utf-8", "replace"))
-        await hooks.receive(conn, place, body=text, headers=encode(kept, field="headers"))
+        await hooks.receive(conn, place, body=text, headers=encode(kept, field="headers"), id_=signed_id)
         news: list[Event] = []
         if held.steps[step] == Letter.ACTIVE:
             await timers.delete(conn, [place])
@@ -66,12 +67,18 @@ async def address(unit: Unit, id_: UUID, step: str) -> str:
         number = step_number(workflow, step)
         if not isinstance(workflow.steps[number].action, HookAction):
             raise NotFound("callback address", f"of task {step}", hint="it does not wait for a callback")
-        token = hook.token(await unit.hook_key(conn), id_, number)
-    return f"{unit.public_url}/wh/{token}"
+        round_ = (await hooks.rounds(conn, [(id_, number)])).get((id_, number), 0) if row.round else 0
+        token = hook.token(await unit.hook_key(conn), id_, number, round_)
+        return f"{await unit.public_url.get(conn)}/wh/{token}"
+
+
+def _action(workflow: Workflow, step: int) -> HookAction:
+    action = workflow.steps[step].action
+    assert isinstance(action, HookAction)
+    return action
 
 
 def _check(workflow: Workflow, held: Held, step: int, body: bytes, headers: Mapping[str, str]) -> None:
-    action = workflow.steps[step].action
-    assert isinstance(action, HookAction)
+    action = _action(workflow, step)
     if action.secret is not None and (why := webhook.objection(action.secret, headers, body, held.now)):
         raise Refused(f"the callback is not signed as it must be: {why}")

@@ -4,14 +4,16 @@ import functools
 import logging
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
 from windlass.core.document import PAYLOAD_LIMIT, encode
 from windlass.core.job import JobState
+from windlass.core.payload import HTTP_TYPE
 from windlass.core.retry import Retry
+from windlass.core.sensitive import masked
 from windlass.core.submission import JobSpec, advice, check, check_pattern
 from windlass.engine.unit import Unit, new_ids
 from windlass.errors import Conflict, Duplicate, Invalid, NotFound
@@ -74,8 +76,9 @@ async def record(
 
 
 async def get(unit: Unit, id_: UUID) -> Job:
+    """A job as people may see it: secret headers of requests and answers are hidden."""
     async with unit.once() as conn:
-        return await _known(conn, unit, id_)
+        return _shown(await _known(conn, unit, id_))
 
 
 async def steps(unit: Unit, found: Iterable[Job]) -> dict[UUID, str]:
@@ -117,7 +120,7 @@ async def list_(
         org=unit.org, statuses=statuses, queue=queue, type=type_, tag=tag, run=run, before=before, limit=limit
     )
     async with unit.search("filter by type and status too, or go on from a page's `next`") as conn:
-        jobs = await store.list_(conn, wanted)
+        jobs = [_shown(job) for job in await store.list_(conn, wanted)]
     return Page(jobs, jobs[-1].seq if len(jobs) == limit else None)
 
 
@@ -270,6 +273,12 @@ def _advise(type_: str) -> None:
         _warned.add(type_)
         if warning := advice(type_):
             _log.warning(warning)
+
+
+def _shown(job: Job) -> Job:
+    if job.type != HTTP_TYPE:
+        return job
+    return replace(job, payload=masked(job.payload), result=masked(job.result))
 
 
 async def _known(conn: Connection, unit: Unit, id_: UUID) -> Job:

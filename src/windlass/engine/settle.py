@@ -307,7 +307,9 @@ class Settlement:
             rows = [(id_, step, hook.fingerprint(hook.token(key, id_, step))) for id_, step in self._hooks]
             await hooks.insert(self.conn, rows)
         if self._forget:
-            await hooks.reset(self.conn, self._forget)
+            key = await self.unit.hook_key(self.conn)
+            again = [(id_, step, self.held[id_].round) for id_, step in self._forget]
+            await hooks.reset(self.conn, [(*place, hook.fingerprint(hook.token(key, *place))) for place in again])
         self._hooks, self._forget = [], []
 
     async def _hear(self, answers: Answers) -> None:

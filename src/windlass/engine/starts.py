@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from windlass.core import schedule
 from windlass.core.document import encode
 from windlass.core.event import Begun
 from windlass.core.incoming import kept_headers
@@ -38,6 +39,7 @@ class RunSpec:
     labels: Mapping[str, str] = field(default_factory=dict)
     max_duration: timedelta | None = None
     headers: Mapping[str, str] | None = None  # of the request that asks; templates may read them, secrets are dropped
+    api_headers: Mapping[str, str] | None = None  # of a request to the API: kept only if the workflow reads them
 
 
 class _KeyTaken(Exception):
@@ -53,6 +55,11 @@ async def start(unit: Unit, name: str, specs: Sequence[RunSpec], *, connection: 
         raise Invalid(f"{len(specs)} runs in one call, the limit is {MAX_BATCH}: start in batches", field="runs")
     for spec in specs:
         check(spec)
+        if schedule.is_key(spec.idempotency_key):
+            message = (
+                f"idempotency_key is {spec.idempotency_key!r}: schedule/ is reserved for schedules, use another key"
+            )
+            raise Invalid(message, field="idempotency_key")
     if not specs:
         return []
     for _ in range(TRIES):
@@ -182,6 +189,7 @@ async def _begin(
 
 def _row(id_: UUID, spec: RunSpec, workflow: Workflow, run: Run) -> NewRun:
     labels = {**workflow.labels, **spec.labels}
+    headers = spec.headers or (spec.api_headers if workflow.reads_headers else None)
     return (
         id_,
         run.state.value,
@@ -195,5 +203,5 @@ def _row(id_: UUID, spec: RunSpec, workflow: Workflow, run: Run) -> NewRun:
         None,
         None,
         0,
-        encode(kept_headers(spec.headers), field="headers") if spec.headers else None,
+        encode(kept_headers(headers), field="headers") if headers else None,
     )

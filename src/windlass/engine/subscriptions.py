@@ -105,10 +105,10 @@ async def remove(unit: Unit, id_: UUID) -> None:
             raise NotFound("subscription", id_)
 
 
-async def target(unit: Unit, id_: UUID) -> Target | None:
-    """Where a delivery goes now, and what signs it; None: nobody wants it any more."""
+async def target(unit: Unit, id_: UUID, *, job: UUID | None = None) -> Target | None:
+    """Where a delivery goes now, and what signs it; None: nobody wants it any more. A job delivers only for its org."""
     async with unit.begin() as conn:
-        found = await store.target(conn, id_, overlap=OVERLAP)
+        found = await store.target(conn, id_, job, overlap=OVERLAP)
         if found is None:
             return None
         key = await unit.hook_key(conn)
@@ -228,6 +228,7 @@ def _delivery(one: Wanted, happening: Happening) -> JobSpec:
         retry=RETRY,
         timeout=TIMEOUT,
         idempotency_key=f"webhook/{one.id}/{happening.id}",
+        internal=True,
     )
 
 

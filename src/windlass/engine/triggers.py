@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import partial
 from uuid import UUID
 
-from windlass.core import hook, schedule
+from windlass.core import hook, schedule, webhook
 from windlass.core.definition_names import workflow_name_mistake
 from windlass.core.document import encode
 from windlass.core.event import CancelAsked
@@ -18,7 +18,7 @@ from windlass.core.incoming import parse_body
 from windlass.core.origin import SCHEDULED_FOR
 from windlass.core.reason import Reason
 from windlass.core.schedule import Schedule
-from windlass.core.workflow import Overlap, WebhookTrigger
+from windlass.core.workflow import Overlap, Trigger, WebhookTrigger
 from windlass.engine import starts
 from windlass.engine.publishing import new_token, pause_loudly
 from windlass.engine.quarantine import Kind, each_alone
@@ -26,7 +26,7 @@ from windlass.engine.settle import Stirred, settle
 from windlass.engine.starts import MAX_BATCH, RunSpec
 from windlass.engine.unit import Unit
 from windlass.engine.workflows import PAGE_LIMIT, find_live
-from windlass.errors import Conflict, Invalid, NotFound
+from windlass.errors import Conflict, Invalid, NotFound, Refused
 from windlass.store import runs
 from windlass.store import triggers as store
 from windlass.store.pool import Connection
@@ -265,10 +265,13 @@ async def receive(unit: Unit, token: str, body: bytes, headers: Mapping[str, str
         found = await store.of_token(conn, hook.fingerprint(token))
         if found is None:
             raise _strange()
+        trigger = (await unit.definitions.of(conn, [found.version_id]))[found.version_id].trigger
+        given = {name.lower(): value for name, value in headers.items()}
+        _check_signature(trigger, given, body, found.now)
         if not found.enabled:
             raise Conflict("the workflow of this address is disabled")
-        key = _key(found.name, headers)
-        spec = RunSpec(input=parse_body(body, _content_type(headers)), headers=headers, idempotency_key=key)
+        key = _key(found.name, trigger, given)
+        spec = RunSpec(input=parse_body(body, given.get("content-type")), headers=given, idempotency_key=key)
         acting = unit.acting_for(found.org, actor="webhook")
         [id_], stirred = await starts.include(conn, acting, found.name, [spec])
     stirred.poke(unit)
@@ -287,27 +290,34 @@ async def rotate(unit: Unit, name: str) -> str:
     return token
 
 
-def address(unit: Unit, token: str) -> str:
+async def address(unit: Unit, token: str) -> str:
     """Where requests with this token go."""
-    return f"{unit.public_url}/in/{token}"
+    async with unit.once() as conn:
+        return f"{await unit.public_url.get(conn)}/in/{token}"
 
 
-def _key(workflow: str, headers: Mapping[str, str]) -> str | None:
-    """What a sender calls its request: one that it sends again starts nothing. Standard Webhooks have an id."""
-    given = _header(headers, "idempotency-key") or _header(headers, "webhook-id")
+def _check_signature(trigger: Trigger, headers: Mapping[str, str], body: bytes, now: datetime) -> None:
+    """Refuse a request that is not signed as its workflow demands, before anything of it is used."""
+    if isinstance(trigger, WebhookTrigger) and trigger.secret is not None:
+        why = webhook.objection(trigger.secret, headers, body, now, trigger.scheme)
+        if why:
+            raise Refused(f"the request is not signed as the workflow demands ({trigger.scheme}): {why}")
+
+
+def _key(workflow: str, trigger: Trigger, headers: Mapping[str, str]) -> str | None:
+    """The idempotency key of a request, so that sending it again starts nothing.
+
+    Where requests are signed, only an id that the signature covers counts: a replay could change any other header.
+    """
+    if isinstance(trigger, WebhookTrigger) and trigger.secret is not None:
+        given = webhook.signed_id(headers, trigger.scheme)
+    else:
+        given = headers.get("idempotency-key") or headers.get("webhook-id")
     if not given:
         return None
     if len(given) > MAX_KEY:
         raise Invalid(f"idempotency-key has {len(given)} characters, the limit is {MAX_KEY}", field="idempotency-key")
     return f"webhook/{workflow}/{given}"
-
-
-def _content_type(headers: Mapping[str, str]) -> str | None:
-    return _header(headers, "content-type")
-
-
-def _header(headers: Mapping[str, str], wanted: str) -> str | None:
-    return next((value for name, value in headers.items() if name.lower() == wanted), None)
 
 
 def _strange() -> NotFound:

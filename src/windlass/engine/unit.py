@@ -13,6 +13,7 @@ from uuid import UUID
 from windlass.core.ids import RANDOM_BYTES, uuid7
 from windlass.effects.schema_validator import SchemaValidator
 from windlass.engine.definitions import Definitions
+from windlass.engine.public_url import PublicUrl
 from windlass.engine.recipes import Recipes
 from windlass.store import hooks, migrate, restored
 from windlass.store.notify import Listener, Notifier
@@ -29,7 +30,6 @@ from windlass.store.pool import (
 from windlass.store.workflows import Live
 
 DEFAULT_ORG = "default"
-DEFAULT_PUBLIC_URL = "http://127.0.0.1:8080"  # where `windlass up` listens unless told otherwise
 TREE_LIMIT = 10_000  # live runs below a run that no other run started
 
 
@@ -60,7 +60,7 @@ class Unit:
         *,
         org: str,
         actor: str,
-        public_url: str = DEFAULT_PUBLIC_URL,
+        public_url: str | None = None,
         tree_limit: int = TREE_LIMIT,
     ) -> None:
         self.pool = pool
@@ -72,7 +72,7 @@ class Unit:
         self.recipes = Recipes()
         self.shapes = Shapes()
         self.schema_validator = SchemaValidator()
-        self.public_url = public_url
+        self.public_url = PublicUrl(public_url)
         self.tree_limit = tree_limit
         self._hook_key: bytes | None = None
         self._notifier = notifier
@@ -84,7 +84,7 @@ class Unit:
         *,
         org: str = DEFAULT_ORG,
         actor: str = "windlass",
-        public_url: str = DEFAULT_PUBLIC_URL,
+        public_url: str | None = None,
         tree_limit: int = TREE_LIMIT,
     ) -> "Unit":
         pool = await open_pool(options)

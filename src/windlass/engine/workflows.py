@@ -9,6 +9,7 @@ from uuid import UUID
 
 from windlass.core.definition import checked, parse
 from windlass.core.definition_names import workflow_name_mistake
+from windlass.core.definition_publish import check
 from windlass.core.definition_secret import has_hidden, hidden, revealed, secrets
 from windlass.core.difference import difference
 from windlass.core.document import encode
@@ -224,7 +225,7 @@ def _ready(workflows: Sequence[Given]) -> list[Workflow]:
     mistakes: list[tuple[str, str]] = []
     for n, given in enumerate(workflows):
         try:
-            workflow = checked(given) if isinstance(given, Workflow) else parse(given)
+            workflow = check(checked(given) if isinstance(given, Workflow) else parse(given))
             ready = parse(as_stored(workflow.to_document()))
         except InvalidWorkflow as refusal:
             mistakes += refusal.errors if len(workflows) == 1 else _of(_called(given, n), refusal)

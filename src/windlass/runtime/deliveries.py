@@ -62,7 +62,7 @@ def delivery_handler(http: Http, open_: Callable[[], Awaitable[Unit]]) -> Handle
 
     async def deliver(ctx: Context, payload: Any) -> Outcome:
         unit, id_ = await open_(), UUID(payload["subscription"])
-        target = await subscriptions.target(unit, id_)
+        target = await subscriptions.target(unit, id_, job=ctx.id) if ctx.queue == OWN_QUEUE else None
         if target is None:
             return Cancelled()
         outcome = await _send(http, target, payload, ctx.id, ctx.fence, ctx.attempt)

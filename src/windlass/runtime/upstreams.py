@@ -37,7 +37,7 @@ class Upstreams:
         assert job.step is not None
         workflow = self._unit.definitions.get(job.version_id) or await outputs.definition(self._unit, job.version_id)
         context.run_id, context.workflow = job.run_id, workflow.name
-        context.step_name = workflow.steps[job.step].name
+        context.step_name, context._action = workflow.steps[job.step].name, workflow.steps[job.step].action
         context.index = 0 if job.item is None else job.item
         context.count = 1 if job.items is None else job.items
         context.workflow_id = str(job.run_id)

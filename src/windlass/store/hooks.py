@@ -37,17 +37,24 @@ async def listen(conn: Connection, places: Sequence[Place]) -> list[Place]:
     return [(row[0], row[1]) for row in await conn.fetch(_SQL["listen"], *map(list, zip(*places, strict=True)))]
 
 
-async def reset(conn: Connection, places: Sequence[Place]) -> None:
-    await conn.execute(_SQL["reset"], *map(list, zip(*places, strict=True)))
+async def reset(conn: Connection, rows: Sequence[tuple[UUID, int, int, bytes]]) -> None:
+    """(run, step, round, hash of the new token) of hooks that are waited for again."""
+    await conn.execute(_SQL["reset"], *map(list, zip(*rows, strict=True)))
 
 
-async def receive(conn: Connection, place: Place, *, body: str, headers: str) -> bool:
-    """False if there was a callback before."""
-    return await conn.fetchval(_SQL["receive"], *place, body, headers) is not None
+async def rounds(conn: Connection, places: Sequence[Place]) -> dict[Place, int]:
+    """The rounds in which the addresses of these hooks were made."""
+    rows = await conn.fetch(_SQL["rounds"], *map(list, zip(*places, strict=True)))
+    return {(row[0], row[1]): row[2] for row in rows}
 
 
-async def received(conn: Connection, place: Place) -> bool:
-    return bool(await conn.fetchval(_SQL["received"], *place))
+async def receive(conn: Connection, place: Place, *, body: str, headers: str, id_: str | None) -> bool:
+    """False if there was a callback before. `id_` is the sender's id of a signed request."""
+    return await conn.fetchval(_SQL["receive"], *place, body, headers, id_) is not None
+
+
+async def received(conn: Connection, place: Place, id_: str | None) -> bool:
+    return bool(await conn.fetchval(_SQL["received"], *place, id_))
 
 
 async def bodies(conn: Connection, places: Sequence[Place]) -> list[Callback]:

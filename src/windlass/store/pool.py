@@ -34,6 +34,7 @@ PLANNER = {
     "plan_cache_mode": "force_generic_plan",
     "jit": "off",
     "idle_in_transaction_session_timeout": "5000",
+    "windlass.writes_events": "on",  # every statement of ours writes its events itself: see workflow_run_50_created
 }
 # Every statement is written for it; the default of a database or a role may be another.
 ISOLATION = "read committed"

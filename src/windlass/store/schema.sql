@@ -28,7 +28,7 @@ table workflow.workflow_event partition by RANGE (created_at)
   constraint workflow_event_pkey PRIMARY KEY (xid, id, created_at)
   CREATE INDEX idx_workflow_event_workflow_id ON ONLY workflow.workflow_event USING btree (workflow_id, id)
   CREATE UNIQUE INDEX workflow_event_pkey ON ONLY workflow.workflow_event USING btree (xid, id, created_at)
-  CREATE TRIGGER workflow_event_late BEFORE INSERT ON workflow.workflow_event FOR EACH ROW WHEN (((new.actor IS NULL) AND (new.event_type = ANY (ARRAY['succeeded'::text, 'failed'::text, 'retried'::text, 'cancelled'::text])))) EXECUTE FUNCTION windlass.event_late()
+  CREATE TRIGGER workflow_event_late BEFORE INSERT ON workflow.workflow_event FOR EACH ROW WHEN (((new.actor IS NULL) AND (new.event_type = ANY (ARRAY['created'::text, 'succeeded'::text, 'failed'::text, 'retried'::text, 'cancelled'::text])))) EXECUTE FUNCTION windlass.event_late()
 
 table windlass.bookmark
   reader text not null
@@ -129,6 +129,8 @@ table windlass.hook
   received_at timestamp with time zone
   body text
   headers jsonb
+  round integer not null default 0
+  seen_ids text[]
   constraint hook_pkey PRIMARY KEY (run_id, step)
   CREATE UNIQUE INDEX hook_pkey ON windlass.hook USING btree (run_id, step)
   CREATE UNIQUE INDEX hook_token ON windlass.hook USING btree (token_hash)
@@ -205,6 +207,13 @@ table windlass.progress with (fillfactor=50)
   constraint progress_fraction_check CHECK (((fraction >= (0)::double precision) AND (fraction <= (1)::double precision)))
   constraint progress_pkey PRIMARY KEY (job_id)
   CREATE UNIQUE INDEX progress_pkey ON windlass.progress USING btree (job_id)
+
+table windlass.public_url
+  url text not null
+  configured boolean not null
+  recorded_at timestamp with time zone not null default windlass.now()
+  constraint public_url_pkey PRIMARY KEY (url)
+  CREATE UNIQUE INDEX public_url_pkey ON windlass.public_url USING btree (url)
 
 table windlass.quarantine
   kind text not null
@@ -493,6 +502,7 @@ table workflow.workflow_run with (fillfactor=80, autovacuum_vacuum_scale_factor=
   stop_at timestamp with time zone
   rate_key text
   dead_letter boolean
+  event_written boolean not null default false
   constraint idx_workflow_run_idempotency UNIQUE (idempotency_key)
   constraint workflow_run_pkey PRIMARY KEY (id)
   constraint workflow_run_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'leased'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text])))
@@ -516,10 +526,19 @@ table workflow.workflow_run with (fillfactor=80, autovacuum_vacuum_scale_factor=
   CREATE INDEX idx_workflow_run_wait_queue ON workflow.workflow_run USING btree (queue, seq) WHERE ((status = 'pending'::text) AND (NOT due))
   CREATE UNIQUE INDEX workflow_run_pkey ON workflow.workflow_run USING btree (id)
   CREATE TRIGGER workflow_run_05_bounds BEFORE INSERT ON workflow.workflow_run FOR EACH ROW WHEN ((((new.timeout < '00:00:00'::interval) OR (new.timeout > '36525 days'::interval)) OR ((new.visibility < '00:00:00'::interval) OR (new.visibility > '36525 days'::interval)) OR (new.max_attempts > 1000000) OR ((new.attempt < 0) OR (new.attempt > 1000000)) OR ((new.priority < '-2000000000'::integer) OR (new.priority > 2000000000)) OR (jsonb_typeof((new.retry -> 'dead_letter'::text)) <> 'boolean'::text) OR ((new.run_at < '0001-01-02 00:00:00+00'::timestamp with time zone) OR (new.run_at > '9999-12-30 00:00:00+00'::timestamp with time zone)) OR ((new.created_at < '0001-01-02 00:00:00+00'::timestamp with time zone) OR (new.created_at > '9999-12-30 00:00:00+00'::timestamp with time zone)) OR ((new.updated_at < '0001-01-02 00:00:00+00'::timestamp with time zone) OR (new.updated_at > '9999-12-30 00:00:00+00'::timestamp with time zone)) OR ((new.expires_at < '0001-01-02 00:00:00+00'::timestamp with time zone) OR (new.expires_at > '9999-12-30 00:00:00+00'::timestamp with time zone)))) EXECUTE FUNCTION windlass.inbox_bounds()
+  CREATE TRIGGER workflow_run_05_reserved BEFORE INSERT ON workflow.workflow_run FOR EACH ROW WHEN (((NOT new.event_written) AND (new.run_id IS NULL) AND ((new.queue = 'windlass'::text) OR (new.type ~~ 'windlass.%'::text)) AND (NOT ((new.queue = 'windlass'::text) AND (new.type = 'windlass.webhook.v1'::text) AND has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text))))) EXECUTE FUNCTION windlass.inbox_reserved()
+  CREATE TRIGGER workflow_run_06_foreign BEFORE UPDATE OF type, queue, org, epoch, run_id, version_id, step, item, items ON workflow.workflow_run FOR EACH ROW WHEN ((NOT has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text))) EXECUTE FUNCTION windlass.inbox_foreign()
   CREATE TRIGGER workflow_run_10_due BEFORE INSERT ON workflow.workflow_run FOR EACH ROW WHEN ((new.run_at > windlass.now())) EXECUTE FUNCTION windlass.inbox_due()
   CREATE TRIGGER workflow_run_20_moved BEFORE UPDATE ON workflow.workflow_run FOR EACH ROW WHEN (((old.status = ANY (ARRAY['pending'::text, 'leased'::text])) AND ((new.run_at <> old.run_at) OR ((new.status <> 'leased'::text) AND ((new.leased_by IS NOT NULL) OR (new.lease_until IS NOT NULL))) OR ((new.status = 'pending'::text) AND (old.status <> 'pending'::text))))) EXECUTE FUNCTION windlass.inbox_moved()
   CREATE TRIGGER workflow_run_30_guard BEFORE UPDATE ON workflow.workflow_run FOR EACH ROW WHEN (((old.status = ANY (ARRAY['succeeded'::text, 'failed'::text, 'cancelled'::text])) AND (new.epoch = old.epoch))) EXECUTE FUNCTION windlass.inbox_guard()
   CREATE TRIGGER workflow_run_40_rate AFTER UPDATE ON workflow.workflow_run FOR EACH ROW WHEN (((old.status = 'leased'::text) AND (new.status <> 'leased'::text) AND (new.rate_key IS NOT NULL))) EXECUTE FUNCTION windlass.rate_ended()
+  CREATE TRIGGER workflow_run_50_created AFTER INSERT ON workflow.workflow_run REFERENCING NEW TABLE AS rows FOR EACH STATEMENT WHEN (((current_setting('windlass.writes_events'::text, true) IS DISTINCT FROM 'on'::text) OR (NOT has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text)))) EXECUTE FUNCTION windlass.inbox_created()
+  CREATE TRIGGER workflow_run_60_cancelled AFTER UPDATE OF status ON workflow.workflow_run FOR EACH ROW WHEN (((new.status = 'cancelled'::text) AND (old.status = ANY (ARRAY['pending'::text, 'leased'::text])) AND (NOT new.cancel_requested))) EXECUTE FUNCTION windlass.inbox_cancelled()
+  policy columns_of_the_engine_keep_their_defaults restrictive for a with check (((status = 'pending'::text) AND (run_id IS NULL) AND (version_id IS NULL) AND (step IS NULL) AND (item IS NULL) AND (items IS NULL) AND (org = 'default'::text) AND settled AND (NOT event_written) AND (NOT cancel_requested) AND (epoch = 0) AND (claim_no = 0) AND (lost = 0) AND (leased_by IS NULL)) OR ( SELECT has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text) AS has_table_privilege))
+  policy everybody permissive for * using true with check true
+  policy only_the_engine_deletes restrictive for d using ( SELECT has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text) AS has_table_privilege)
+  policy producers_may_only_cancel restrictive for w with check ((status = 'cancelled'::text) OR ( SELECT has_column_privilege(('workflow.workflow_run'::regclass)::oid, 'result'::text, 'UPDATE'::text) AS has_column_privilege))
+  policy the_jobs_of_the_engine_are_not_visible restrictive for * using ((queue <> 'windlass'::text) OR ( SELECT has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text) AS has_table_privilege)) with check (((queue <> 'windlass'::text) AND (type !~~ 'windlass.%'::text)) OR ( SELECT has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text) AS has_table_privilege))
 
 table workflow.workflow_schedule
   id uuid not null default gen_random_uuid()
@@ -536,6 +555,7 @@ table workflow.workflow_schedule
   updated_at timestamp with time zone not null default windlass.now()
   deleted_at timestamp with time zone
   constraint workflow_schedule_pkey PRIMARY KEY (id)
+  constraint workflow_schedule_type_reserved CHECK ((type !~~ 'windlass.%'::text)) NOT VALID
   CREATE INDEX idx_workflow_schedule_due ON workflow.workflow_schedule USING btree (next_run_at) WHERE (enabled AND (deleted_at IS NULL))
   CREATE UNIQUE INDEX workflow_schedule_pkey ON workflow.workflow_schedule USING btree (id)
 
@@ -712,9 +732,21 @@ CREATE OR REPLACE FUNCTION windlass.event_late()
 AS $function$
 declare
   state text := (select status from workflow.workflow_run where id = new.workflow_id);
+  there bigint;
 begin
-  if state in ('succeeded', 'failed', 'cancelled')
-     and state <> new.event_type then
+  if new.event_type in ('created', 'cancelled') then
+    select max(e.id) into there from workflow.workflow_event e
+     where e.workflow_id = new.workflow_id and e.event_type = new.event_type;
+    if there is not null and (new.event_type = 'created' or state = 'cancelled') then
+      if new.data is not null then
+        update workflow.workflow_event e set data = coalesce(e.data, '{}') || new.data
+         where e.workflow_id = new.workflow_id and e.id = there and jsonb_typeof(new.data) = 'object'
+           and coalesce(jsonb_typeof(e.data), 'object') = 'object';
+      end if;
+      return null;
+    end if;
+  end if;
+  if state in ('succeeded', 'failed', 'cancelled') and new.event_type not in ('created', state) then
     new.data := jsonb_build_object('late', true) || case jsonb_typeof(new.data) when 'object' then new.data
                                                     else jsonb_strip_nulls(jsonb_build_object('data', new.data)) end;
   end if;
@@ -763,6 +795,44 @@ begin
   return new;
 end $function$
 
+CREATE OR REPLACE FUNCTION windlass.inbox_cancelled()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+begin
+  if (select e.xid from workflow.workflow_event e where e.workflow_id = new.id and e.event_type = 'cancelled'
+       order by e.id desc limit 1) is distinct from pg_current_xact_id() then
+    insert into workflow.workflow_event (workflow_id, event_type, actor, attempt)
+    values (new.id, 'cancelled', session_user, new.attempt + new.lost + 1);
+  end if;
+  return null;
+end $function$
+
+CREATE OR REPLACE FUNCTION windlass.inbox_created()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+begin
+  if (select count(*) from (select from rows where not event_written limit 100) as few) < 100 then
+    insert into workflow.workflow_event (workflow_id, event_type, actor, created_at)
+    select r.id, 'created', session_user, r.created_at from rows r
+     where not r.event_written  -- a probe for each, of the index by job
+       and (select e.id from workflow.workflow_event e where e.workflow_id = r.id and e.event_type = 'created'
+             order by e.id limit 1) is null;
+  else
+    insert into workflow.workflow_event (workflow_id, event_type, actor, created_at)
+    select r.id, 'created', session_user, r.created_at from rows r
+     where not r.event_written  -- what this transaction has written, hashed once
+       and r.id not in (select e.workflow_id from workflow.workflow_event e
+                         where e.xid = pg_current_xact_id() and e.event_type = 'created');
+  end if;
+  return null;
+end $function$
+
 CREATE OR REPLACE FUNCTION windlass.inbox_due()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -771,6 +841,22 @@ CREATE OR REPLACE FUNCTION windlass.inbox_due()
 AS $function$
 begin
   new.due := new.run_at <= windlass.now();
+  return new;
+end $function$
+
+CREATE OR REPLACE FUNCTION windlass.inbox_foreign()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+begin
+  if (new.type, new.queue, new.org, new.epoch) is distinct from (old.type, old.queue, old.org, old.epoch)
+     or (new.run_id, new.version_id, new.step, new.item, new.items)
+        is distinct from (old.run_id, old.version_id, old.step, old.item, old.items) then
+    raise exception 'type, queue, org, epoch, run_id, version_id, step, item and items of a job never change'
+      using errcode = 'insufficient_privilege';
+  end if;
   return new;
 end $function$
 
@@ -810,6 +896,18 @@ begin
     end if;
   end if;
   return new;
+end $function$
+
+CREATE OR REPLACE FUNCTION windlass.inbox_reserved()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+begin
+  raise exception using errcode = 'check_violation', message = case when new.type like 'windlass.%'
+    then format('type %s is reserved for the engine: choose a name that does not begin with windlass.', new.type)
+    else format('queue %s is reserved for the engine: choose another one', new.queue) end;
 end $function$
 
 CREATE OR REPLACE FUNCTION windlass.label_run()

@@ -55,6 +55,12 @@ _SETTINGS = """
 select 'set ' || setting as line from pg_db_role_setting s join pg_database d on d.oid = s.setdatabase
  cross join unnest(setconfig) as setting where d.datname = current_database() and s.setrole = 0 order by setting
 """
+_POLICIES = """
+select format('policy %s %s for %s%s%s', polname, case when polpermissive then 'permissive' else 'restrictive' end,
+              polcmd, ' using ' || pg_get_expr(polqual, polrelid),
+              ' with check ' || pg_get_expr(polwithcheck, polrelid)) as line
+  from pg_policy where polrelid = $1 order by polname
+"""
 
 
 async def snapshot(conn: Connection) -> str:
@@ -84,7 +90,8 @@ async def _relation(conn: Connection, row: asyncpg.Record) -> str:
         return f"sequence {name}"
     head = f"table {name}" + (f" partition by {row['partition_key']}" if row["partition_key"] else "")
     head += f" with ({row['options']})" if row["options"] else ""
-    body = [await _lines(conn, query, row["oid"]) for query in (_COLUMNS, _CONSTRAINTS, _INDEXES, _TRIGGERS)]
+    parts = (_COLUMNS, _CONSTRAINTS, _INDEXES, _TRIGGERS, _POLICIES)
+    body = [await _lines(conn, query, row["oid"]) for query in parts]
     return "\n".join([head, *(f"  {_tidy(line)}" for part in body for line in part)])
 
 

@@ -97,8 +97,8 @@ async def remove(conn: Connection, id_: UUID, *, org: str) -> bool:
     return await conn.fetchval(_SQL["remove"], id_, org) is True
 
 
-async def target(conn: Connection, id_: UUID, *, overlap: timedelta) -> Secrets | None:
-    row = await conn.fetchrow(_SQL["target"], id_, overlap)
+async def target(conn: Connection, id_: UUID, job: UUID | None, *, overlap: timedelta) -> Secrets | None:
+    row = await conn.fetchrow(_SQL["target"], id_, overlap, job)
     return Secrets._make(row) if row else None
 
 

@@ -71,6 +71,8 @@ class Address(NamedTuple):
     org: str
     name: str
     enabled: bool
+    version_id: int
+    now: datetime
 
 
 async def find_due(conn: Connection, batch: int) -> list[UUID]:

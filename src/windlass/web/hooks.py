@@ -42,7 +42,7 @@ def routes(app: Windlass) -> APIRouter:
         summary="Start a run by a request",
         status_code=201,
         openapi_extra=BODY,
-        responses=_told(404, 409, 413, 422),
+        responses=_told(401, 404, 409, 413, 422),
     )
     async def incoming(token: str, request: Request) -> Response:
         """The address of a workflow with a webhook trigger: body and headers are the trigger of a run."""

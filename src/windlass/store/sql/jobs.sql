@@ -22,10 +22,10 @@ with asked as (
 born as (
   insert into workflow.workflow_run (id, type, payload, queue, priority, run_at, max_attempts, timeout, retry,
                                      idempotency_key, tags, meta, org, created_at, updated_at,
-                                     envelope, expires_at, unique_key, visibility, rate_key)
+                                     envelope, expires_at, unique_key, visibility, rate_key, event_written)
   select id, type, payload, queue, priority, coalesce(run_at, moment + delay, moment), max_attempts, timeout, retry,
          idempotency_key, case when tags is null then null else array(select jsonb_array_elements_text(tags)) end,
-         meta, $14, moment, moment, envelope, expires_at, unique_key, visibility, rate_key
+         meta, $14, moment, moment, envelope, expires_at, unique_key, visibility, rate_key, true
     from asked
   on conflict (idempotency_key) do nothing
   returning id, created_at),

@@ -43,10 +43,11 @@ returning id, url, events, queues, types, metadata, active, rotation, rotated_at
 delete from windlass.subscription where id = $1 and org = $2 returning true
 
 -- name: target
--- Where a delivery goes, and what signs it. Nothing back: nobody wants it any more.
+-- Where a delivery goes, and what signs it. Nothing back: nobody wants it any more, or job $3 belongs to another org.
 select url, secret, old_secret, rotation, rotated_at is not null and rotated_at > windlass.now() - $2::interval as overlaps,
        windlass.now() as now
-  from windlass.subscription where id = $1 and active
+  from windlass.subscription s where s.id = $1 and s.active
+   and ($3::uuid is null or s.org = (select j.org from workflow.workflow_run j where j.id = $3))
 
 -- name: delivered
 -- It works. Written now and then: a busy subscriber must not make its row the busiest.

@@ -132,5 +132,7 @@ update windlass.workflow set token_hash = null where id = any($1) and token_hash
 update windlass.workflow set token_hash = $2 where id = $1
 
 -- name: of_token
--- Whose address is this?
-select id, org, name, enabled from windlass.workflow where token_hash = $1 and deleted_at is null
+-- Whose address is this, and which version is live?
+select w.id, w.org, w.name, w.enabled, v.id as version_id, windlass.now() as now
+  from windlass.workflow w join windlass.version v on v.workflow_id = w.id and v.number = w.live
+ where w.token_hash = $1 and w.deleted_at is null

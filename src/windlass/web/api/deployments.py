@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request
 from pydantic import ConfigDict, Field
 
 from windlass.core.definition import parse
+from windlass.core.definition_publish import advice
 from windlass.core.workflow import Workflow
 from windlass.engine import triggers, workflows
 from windlass.engine.unit import Unit
@@ -82,16 +83,17 @@ async def deploy(unit: Open, request: Request) -> Data[Deployment]:
             for one in await workflows.preview_many(unit, found)
         ]
     else:
-        done = [_deployed(unit, one) for one in await workflows.publish_many(unit, found)]
+        done = [await _deployed(unit, one) for one in await workflows.publish_many(unit, found)]
     missing = await workflows.missing_children(unit, found)
     warnings = [f"step {step} of {name} runs workflow {child}, which is not deployed" for name, step, child in missing]
+    warnings += [warning for workflow in found for warning in advice(workflow)]
     return Data[Deployment](data=Deployment(dry_run=asked.dry_run, workflows=done, warnings=warnings))
 
 
 @router.post("/workflows/{ref}/rotate", summary="Give a webhook another address", responses=told(404, 409))
 async def rotate(unit: Open, name: Name) -> Data[Address]:
     """The old address stops working at once. 409 if its trigger is no webhook."""
-    return Data[Address](data=Address(url=triggers.address(unit, await triggers.rotate(unit, name))))
+    return Data[Address](data=Address(url=await triggers.address(unit, await triggers.rotate(unit, name))))
 
 
 def _parsed(documents: list[dict[str, Any]]) -> list[Workflow]:
@@ -107,12 +109,12 @@ def _parsed(documents: list[dict[str, Any]]) -> list[Workflow]:
     return found
 
 
-def _deployed(unit: Unit, one: Published) -> Deployed:
+async def _deployed(unit: Unit, one: Published) -> Deployed:
     return Deployed(
         name=one.name,
         workflow_id=str(one.workflow_id),
         version=one.number,
         change=Change.NEW if one.created else Change.CHANGED if one.changed else Change.UNCHANGED,
-        webhook_url=triggers.address(unit, one.token) if one.token is not None else None,
+        webhook_url=await triggers.address(unit, one.token) if one.token is not None else None,
         lines=[],
     )

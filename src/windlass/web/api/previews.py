@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request
 from pydantic import ConfigDict, Field
 
 from windlass.core.definition import parse
+from windlass.core.definition_publish import advice
 from windlass.engine import workflows
 from windlass.engine.workflows import Change
 from windlass.web.api.given import Open
@@ -41,7 +42,8 @@ async def preview(unit: Open, request: Request) -> Data[Preview]:
         change=found.change,
         version=found.number,
         lines=found.diff,
-        warnings=[f"task {step} runs workflow {child}, which is not deployed" for _, step, child in missing],
+        warnings=[f"task {step} runs workflow {child}, which is not deployed" for _, step, child in missing]
+        + advice(workflow),
         graph=graph_of(workflow),
     )
     return Data[Preview](data=shown)

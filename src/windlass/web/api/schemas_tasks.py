@@ -9,6 +9,7 @@ from windlass.core.account import Account, BelowAccount, StepAccount
 from windlass.core.activity import Activity, doing
 from windlass.core.remark import remark
 from windlass.core.run import OPEN, Fan, Letter, RunState
+from windlass.core.sensitive import masked
 from windlass.core.step import HookAction, SleepAction
 from windlass.engine.accounts import RunLine
 from windlass.engine.facts import NEVER_BEGAN
@@ -150,7 +151,7 @@ def instance(row: InstanceRow) -> Instance:
         status=status,
         attempt=row.attempts + begun,
         max_attempts=row.max_attempts,
-        result=row.result,
+        result=masked(row.result),
         error=row.last_error,
         errors=row.errors,
         worker=row.leased_by,

@@ -82,7 +82,7 @@ async def trigger(
 ) -> Data[Started] | Data[WaitedRun]:
     """Start a run; the body is its input."""
     payload = await bodies.value(request, limit=PAYLOAD_LIMIT, default={})
-    return await _start(app, name, RunSpec(input=payload, idempotency_key=key), wait)
+    return await _start(app, name, RunSpec(input=payload, idempotency_key=key, api_headers=request.headers), wait)
 
 
 @router.post(
@@ -100,6 +100,7 @@ async def start(
         labels=order.labels,
         idempotency_key=key if order.idempotency_key is None else order.idempotency_key,
         max_duration=order.max_duration,
+        api_headers=request.headers,
     )
     return await _start(app, name, spec, wait)
 

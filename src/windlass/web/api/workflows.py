@@ -155,7 +155,7 @@ async def _publish(app: Windlass, document: Any) -> tuple[Published, Data[Publis
     unit = await app.open()
     [made] = await app.deploy(document)
     row = await workflows.get(unit, made.name)
-    address = triggers.address(unit, made.token) if made.token is not None else None
+    address = await triggers.address(unit, made.token) if made.token is not None else None
     shown = schemas.published(row, changed=made.changed, webhook_url=address)
     return made, Data[PublishedWorkflow](data=shown)
 

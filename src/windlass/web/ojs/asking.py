@@ -8,8 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from windlass.core.job import DEFAULT_QUEUE
-from windlass.core.payload import OWN_QUEUE
-from windlass.core.submission import JobSpec
+from windlass.core.submission import OWN_PREFIX, OWN_QUEUE, JobSpec
 from windlass.core.template import Template
 from windlass.errors import Invalid
 from windlass.web.ojs import policy, times
@@ -96,6 +95,8 @@ def read_later(body: Any) -> Template:
 def job_type(value: Any, *, field: str = "type") -> str:
     if not isinstance(value, str) or len(value) > MAX_TYPE or not _type(value):
         raise Invalid(f"{field} must be lower-case words with dots, for example email.send", field=field)
+    if value.startswith(OWN_PREFIX):
+        raise Invalid(f"{field}: types that begin with {OWN_PREFIX!r} are reserved for the engine", field=field)
     return value
 
 

@@ -1,0 +1,141 @@
+-- May run before the new code: yes (a defaulted column, triggers, policies, a table).
+-- What roles that speak plain SQL may do to the inbox, and the events of rows that they write.
+--
+-- Three kinds of role. The owner of the tables, and whoever may update `windlass.run`, is the engine. Everybody else is a
+-- client: a producer or a worker with the grants of docs/how-to/plain-sql.md. The policies bind clients only; the owner's
+-- statements are planned and run as before.
+
+-- Whether the statement that wrote a row also wrote its `created` event. Ours do, and say so; the rows of others get one
+-- from a trigger. A row of an older release of ours says no, so the trigger looks before it writes.
+alter table workflow.workflow_run add column event_written boolean not null default false;
+
+-- Types that begin with `windlass.` and the queue `windlass` are the engine's. This refuses the owner's mistakes and
+-- `windlass.submit()`; steps of runs and deliveries of webhooks come from the engine, of an older release too.
+create function windlass.inbox_reserved() returns trigger language plpgsql security definer set search_path = '' as $$
+begin
+  raise exception using errcode = 'check_violation', message = case when new.type like 'windlass.%'
+    then format('type %s is reserved for the engine: choose a name that does not begin with windlass.', new.type)
+    else format('queue %s is reserved for the engine: choose another one', new.queue) end;
+end $$;
+create trigger workflow_run_05_reserved before insert on workflow.workflow_run
+  for each row when (not new.event_written and new.run_id is null and (new.queue = 'windlass' or new.type like 'windlass.%')
+                     and not (new.queue = 'windlass' and new.type = 'windlass.webhook.v1'
+                              and has_table_privilege('windlass.run'::regclass, 'UPDATE')))
+  execute function windlass.inbox_reserved();
+alter table workflow.workflow_schedule
+  add constraint workflow_schedule_type_reserved check (type not like 'windlass.%') not valid;
+
+-- A client with rights on the whole table, as the manual once gave them, cannot make a row another's. Of the columns listed
+-- here no statement of ours on a hot path sets any, so that the trigger is not even looked at there.
+create function windlass.inbox_foreign() returns trigger language plpgsql security definer set search_path = '' as $$
+begin
+  if (new.type, new.queue, new.org, new.epoch) is distinct from (old.type, old.queue, old.org, old.epoch)
+     or (new.run_id, new.version_id, new.step, new.item, new.items)
+        is distinct from (old.run_id, old.version_id, old.step, old.item, old.items) then
+    raise exception 'type, queue, org, epoch, run_id, version_id, step, item and items of a job never change'
+      using errcode = 'insufficient_privilege';
+  end if;
+  return new;
+end $$;
+create trigger workflow_run_06_foreign
+  before update of type, queue, org, epoch, run_id, version_id, step, item, items on workflow.workflow_run
+  for each row when (not has_table_privilege('windlass.run'::regclass, 'UPDATE')) execute function windlass.inbox_foreign();
+
+alter table workflow.workflow_run enable row level security;
+create policy everybody on workflow.workflow_run using (true) with check (true);
+-- Payloads of our own steps hold resolved headers, and their results decide what runs do next.
+create policy the_jobs_of_the_engine_are_not_visible on workflow.workflow_run as restrictive
+  using (queue <> 'windlass' or (select has_table_privilege('windlass.run'::regclass, 'UPDATE')))
+  with check (queue <> 'windlass' and type not like 'windlass.%' or (select has_table_privilege('windlass.run'::regclass, 'UPDATE')));
+create policy columns_of_the_engine_keep_their_defaults on workflow.workflow_run as restrictive for insert
+  with check (status = 'pending' and run_id is null and version_id is null and step is null and item is null and items is null
+              and org = 'default' and settled and not event_written and not cancel_requested and epoch = 0 and claim_no = 0
+              and lost = 0 and leased_by is null
+              or (select has_table_privilege('windlass.run'::regclass, 'UPDATE')));
+-- Who may not write results is a producer, not a worker.
+create policy producers_may_only_cancel on workflow.workflow_run as restrictive for update
+  with check (status = 'cancelled'
+              or (select has_column_privilege('workflow.workflow_run'::regclass, 'result', 'UPDATE')));
+create policy only_the_engine_deletes on workflow.workflow_run as restrictive for delete
+  using ((select has_table_privilege('windlass.run'::regclass, 'UPDATE')));
+
+-- `created` of rows that plain SQL wrote: once a statement, because a bulk load would pay for each row otherwise. A trigger of
+-- this kind fires when its statement is over, so it sees the events that the statement itself has written. Sessions of the
+-- engine say that their statements do, and are spared even the call.
+create function windlass.inbox_created() returns trigger language plpgsql security definer set search_path = '' as $$
+begin
+  if (select count(*) from (select from rows where not event_written limit 100) as few) < 100 then
+    insert into workflow.workflow_event (workflow_id, event_type, actor, created_at)
+    select r.id, 'created', session_user, r.created_at from rows r
+     where not r.event_written  -- a probe for each, of the index by job
+       and (select e.id from workflow.workflow_event e where e.workflow_id = r.id and e.event_type = 'created'
+             order by e.id limit 1) is null;
+  else
+    insert into workflow.workflow_event (workflow_id, event_type, actor, created_at)
+    select r.id, 'created', session_user, r.created_at from rows r
+     where not r.event_written  -- what this transaction has written, hashed once
+       and r.id not in (select e.workflow_id from workflow.workflow_event e
+                         where e.xid = pg_current_xact_id() and e.event_type = 'created');
+  end if;
+  return null;
+end $$;
+create trigger workflow_run_50_created after insert on workflow.workflow_run referencing new table as rows
+  for each statement when (current_setting('windlass.writes_events', true) is distinct from 'on'
+                           or not has_table_privilege('windlass.run'::regclass, 'UPDATE'))
+  execute function windlass.inbox_created();
+
+-- `cancelled`: row by row, because a trigger with transition tables would cost every update of ours. The order keeps the look
+-- on the index by job.
+create function windlass.inbox_cancelled() returns trigger language plpgsql security definer set search_path = '' as $$
+begin
+  if (select e.xid from workflow.workflow_event e where e.workflow_id = new.id and e.event_type = 'cancelled'
+       order by e.id desc limit 1) is distinct from pg_current_xact_id() then
+    insert into workflow.workflow_event (workflow_id, event_type, actor, attempt)
+    values (new.id, 'cancelled', session_user, new.attempt + new.lost + 1);
+  end if;
+  return null;
+end $$;
+create trigger workflow_run_60_cancelled after update of status on workflow.workflow_run
+  for each row when (new.status = 'cancelled' and old.status in ('pending', 'leased') and not new.cancel_requested)
+  execute function windlass.inbox_cancelled();
+
+-- Clients that write these two lines themselves, a moment later, add what they know to the line that is there.
+create or replace function windlass.event_late() returns trigger language plpgsql security definer set search_path = '' as $$
+declare
+  state text := (select status from workflow.workflow_run where id = new.workflow_id);
+  there bigint;
+begin
+  if new.event_type in ('created', 'cancelled') then
+    select max(e.id) into there from workflow.workflow_event e
+     where e.workflow_id = new.workflow_id and e.event_type = new.event_type;
+    if there is not null and (new.event_type = 'created' or state = 'cancelled') then
+      if new.data is not null then
+        update workflow.workflow_event e set data = coalesce(e.data, '{}') || new.data
+         where e.workflow_id = new.workflow_id and e.id = there and jsonb_typeof(new.data) = 'object'
+           and coalesce(jsonb_typeof(e.data), 'object') = 'object';
+      end if;
+      return null;
+    end if;
+  end if;
+  if state in ('succeeded', 'failed', 'cancelled') and new.event_type not in ('created', state) then
+    new.data := jsonb_build_object('late', true) || case jsonb_typeof(new.data) when 'object' then new.data
+                                                    else jsonb_strip_nulls(jsonb_build_object('data', new.data)) end;
+  end if;
+  return new;
+end $$;
+drop trigger workflow_event_late on workflow.workflow_event;
+create trigger workflow_event_late before insert on workflow.workflow_event
+  for each row when (new.actor is null and new.event_type in ('created', 'succeeded', 'failed', 'retried', 'cancelled'))
+  execute function windlass.event_late();
+
+-- A callback that was heard is never heard again: when its step is done again, it gets another token. The signature of a
+-- Standard Webhook does not cover the address, so the ids of those that were taken are kept.
+alter table windlass.hook add column round int not null default 0, add column seen_ids text[];
+
+-- Where requests from outside reach this installation, as its servers say. Every process makes callback addresses, and most
+-- of them do not serve any.
+create table windlass.public_url (
+  url         text primary key,
+  configured  boolean not null,  -- WINDLASS_PUBLIC_URL, not the address that a server happens to listen at
+  recorded_at timestamptz not null default windlass.now()
+);

@@ -1,0 +1,28 @@
+"""The addresses at which servers of this installation are reached from outside."""
+
+from datetime import timedelta
+from typing import NamedTuple
+
+from windlass.store.pool import Connection
+from windlass.store.queries import load
+
+_SQL = {name: query.sql for name, query in load("public_urls").items()}
+
+
+class RecordedUrl(NamedTuple):
+    url: str
+    configured: bool  # by WINDLASS_PUBLIC_URL; otherwise it is where a server listens
+    live: bool  # a server has repeated it lately
+
+
+async def record(conn: Connection, url: str, *, configured: bool) -> None:
+    await conn.execute(_SQL["record"], url, configured)
+
+
+async def list_(conn: Connection, *, live_within: timedelta) -> list[RecordedUrl]:
+    """The best first, at most ten."""
+    return list(map(RecordedUrl._make, await conn.fetch(_SQL["list"], live_within)))
+
+
+async def hooks_in_use(conn: Connection) -> bool:
+    return bool(await conn.fetchval(_SQL["hooks_in_use"]))

@@ -1,0 +1,107 @@
+"""Where callbacks are sent: the same address, whichever process makes it."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.engine.outside import deploy, run_of
+from tests.engine.scheduling import another
+from windlass import Windlass
+from windlass.engine import hooks, triggers
+from windlass.engine.doctor import Level, examine, judge_public_url
+from windlass.engine.public_url import LIVE_WITHIN
+from windlass.engine.unit import Unit
+from windlass.settings import Settings
+from windlass.store.public_urls import RecordedUrl
+from windlass.testing import Clock
+
+WAIT = {"wait_for_webhook": {"timeout": "1h"}}
+SHOP, OTHER, BOUND = "https://flows.shop.example", "https://other.example", "http://127.0.0.1:18931"
+
+
+async def url_of(unit: Unit) -> str:
+    async with unit.once() as conn:
+        return await unit.public_url.get(conn)
+
+
+async def record(unit: Unit, url: str, *, configured: bool) -> None:
+    unit.public_url.configured, unit.public_url.listening = (url, None) if configured else (None, url)
+    async with unit.once() as conn:
+        await unit.public_url.record(conn)
+
+
+async def test_a_process_without_a_setting_uses_what_a_server_recorded(database: str, clock: Clock, unit: Unit) -> None:
+    await record(unit, BOUND, configured=False)
+    run = await run_of(unit, paid=WAIT)
+    async with another(database, clock) as worker:
+        for address in (await hooks.address(worker, run, "paid"), await hooks.address(unit, run, "paid")):
+            assert address.startswith(f"{BOUND}/wh/")
+        assert await triggers.address(worker, "token") == f"{BOUND}/in/token"
+
+
+async def test_a_configured_url_wins_over_an_address_that_a_server_listens_at(
+    database: str, clock: Clock, unit: Unit
+) -> None:
+    clock.set(datetime(2031, 5, 5, tzinfo=UTC))
+    await record(unit, SHOP, configured=True)
+    async with another(database, clock) as server, another(database, clock) as worker:
+        clock.move(timedelta(seconds=1))
+        await record(server, BOUND, configured=False)
+        assert [await url_of(one) for one in (unit, server, worker)] == [SHOP] * 3
+
+
+async def test_a_url_that_no_server_repeats_gives_way_to_one_that_is_alive(
+    database: str, clock: Clock, unit: Unit
+) -> None:
+    clock.set(datetime(2031, 5, 5, tzinfo=UTC))
+    await record(unit, SHOP, configured=True)
+    clock.move(LIVE_WITHIN + timedelta(seconds=1))
+    async with another(database, clock) as worker:
+        assert await url_of(worker) == SHOP  # there is no other: a server that is down comes back
+    async with another(database, clock) as server, another(database, clock) as worker:
+        await record(server, BOUND, configured=False)
+        assert await url_of(worker) == BOUND
+
+
+async def test_a_process_with_a_setting_of_its_own_uses_that(database: str, unit: Unit) -> None:
+    await record(unit, SHOP, configured=True)
+    async with Windlass(database, settings=Settings(public_url=OTHER)) as app:
+        assert await url_of(await app.open()) == OTHER
+
+
+async def test_without_any_server_the_usual_address_is_used(unit: Unit) -> None:
+    assert await url_of(unit) == "http://127.0.0.1:8080"
+
+
+async def test_a_server_records_where_it_listens(database: str, unit: Unit) -> None:
+    async with Windlass(database, settings=Settings()) as app:
+        assert await app.listen_at(BOUND) == BOUND
+    assert await url_of(unit) == BOUND
+
+
+@pytest.mark.parametrize(
+    ("urls", "own", "called", "level", "message"),
+    [
+        ([], None, False, Level.OK, "nothing is called from outside"),
+        ([], None, True, Level.WARNING, "no server has recorded where it is reached"),
+        ([RecordedUrl(BOUND, False, True)], None, True, Level.WARNING, "which only this machine can reach"),
+        ([RecordedUrl("http://localhost:8080", True, True)], None, True, Level.WARNING, "only this machine can reach"),
+        ([RecordedUrl(SHOP, True, True)], None, True, Level.OK, f"callbacks are sent to {SHOP}"),
+        ([RecordedUrl(SHOP, True, True), RecordedUrl(OTHER, True, True)], None, True, Level.PROBLEM, "disagree"),
+        ([RecordedUrl(SHOP, True, True), RecordedUrl(OTHER, True, False)], None, True, Level.OK, SHOP),
+        ([RecordedUrl(SHOP, True, True)], OTHER, True, Level.PROBLEM, "disagree"),
+    ],
+)
+def test_the_doctor_tells_an_address_that_senders_cannot_reach(
+    urls: list[RecordedUrl], own: str | None, called: bool, level: Level, message: str
+) -> None:
+    finding = judge_public_url(urls, own, called=called)
+    assert (finding.level, message in finding.message) == (level, True)
+    assert (finding.fix is None) == (level is Level.OK)
+
+
+async def test_the_doctor_looks_at_it_when_a_step_waits_for_a_callback(unit: Unit) -> None:
+    await deploy(unit, paid=WAIT)
+    await run_of(unit, paid=WAIT)
+    [finding] = [one for one in await examine(unit) if one.check == "public URL"]
+    assert (finding.level, "no server has recorded" in finding.message) == (Level.WARNING, True)

@@ -1,0 +1,233 @@
+"""What the roles of the manual can do to the inbox, and what they cannot."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+from uuid import UUID, uuid4
+
+import asyncpg
+import pytest
+
+from tests.engine.playing import Player
+from tests.store.roles import acting
+from tests.store.test_contract import CANCEL, CREATE, HEARTBEAT, LEASE, LOG, say
+from windlass.core.submission import JobSpec
+from windlass.engine import jobs, starts, strays, workflows
+from windlass.engine import runs as run_engine
+from windlass.engine.starts import RunSpec
+from windlass.engine.unit import Unit
+
+Client = Any
+DENIED = asyncpg.InsufficientPrivilegeError
+ROLES = ("shop_producer", "billing_worker", "wide")
+COMMAND = json.dumps({"run": "id", "input": {}, "runs_on": "local"})
+ANSWER = '{"status_code": 200, "headers": {}, "body": "paid", "is_truncated": false, "duration_ms": 1}'
+
+
+@pytest.fixture(params=ROLES)
+async def client(request: pytest.FixtureRequest, database: str) -> AsyncIterator[Client]:
+    async with acting(database, request.param) as client:
+        yield client
+
+
+@pytest.fixture
+async def producer(database: str) -> AsyncIterator[Client]:
+    async with acting(database, "shop_producer") as client:
+        yield client
+
+
+@pytest.fixture
+async def worker(database: str) -> AsyncIterator[Client]:
+    async with acting(database, "billing_worker") as client:
+        yield client
+
+
+async def trail(conn: Client, id_: UUID) -> list[tuple[str, str | None]]:
+    rows = await conn.fetch(
+        "select event_type, actor from workflow.workflow_event where workflow_id = $1 order by id", id_
+    )
+    return [(row["event_type"], row["actor"]) for row in rows]
+
+
+async def step_of_a_run(unit: Unit) -> tuple[UUID, UUID]:
+    """A run, and the job of its HTTP step."""
+    step = {"url": "https://pay.example/charge", "headers": {"Authorization": "Bearer sk_live_SECRET"}}
+    await workflows.publish_many(unit, [{"name": "charge", "tasks": {"pay": step}}])
+    [run] = await starts.start(unit, "charge", [RunSpec()])
+    [job] = (await jobs.list_(unit, run=run)).jobs
+    return run, job.id
+
+
+# What they can do
+
+
+async def test_a_producer_records_follows_and_cancels_by_the_documents_statements(producer: Client) -> None:
+    [created] = await producer.fetch(CREATE)
+    assert await producer.fetch(CREATE) == []
+    await say(producer, CANCEL, run_id=created["id"])
+    found = await producer.fetchrow("select status, result from workflow.workflow_run where id = $1", created["id"])
+    assert tuple(found) == ("cancelled", None)
+
+
+async def test_a_worker_claims_beats_and_reports_by_the_documents_statements(worker: Client, conn: Client) -> None:
+    [created] = await worker.fetch(CREATE)
+    await say(worker, LEASE, worker_id="w", run_id=created["id"])
+    await say(worker, HEARTBEAT, run_id=created["id"])
+    await say(worker, LOG, run_id=created["id"])
+    done = "update workflow.workflow_run set status = 'succeeded', result = '1', updated_at = now() where id = $1"
+    await worker.execute(done, created["id"])
+    assert await conn.fetchval("select status from workflow.workflow_run") == "succeeded"
+
+
+async def test_a_workers_report_of_a_job_step_advances_its_run(worker: Client, unit: Unit) -> None:
+    await workflows.publish_many(unit, [{"name": "bill", "tasks": {"a": {"job": "billing.invoice.v1"}}}])
+    [run] = await starts.start(unit, "bill", [RunSpec()])
+    id_ = await worker.fetchval("select id from workflow.workflow_run where type = 'billing.invoice.v1' for update")
+    await say(worker, LEASE, worker_id="w", run_id=id_)
+    await worker.execute("update workflow.workflow_run set status = 'succeeded', result = '1' where id = $1", id_)
+    await strays.settle_strays(unit)
+    assert (await run_engine.get(unit, run)).state == "completed"
+
+
+# What they cannot do
+
+
+@pytest.mark.parametrize("type_", ["windlass.command.v1", "windlass.http.v1", "windlass.webhook.v1", "windlass.x"])
+async def test_no_role_records_a_reserved_type(client: Client, conn: Client, type_: str) -> None:
+    with pytest.raises(asyncpg.CheckViolationError, match=f"type {type_} is reserved for the engine"):
+        await client.execute("insert into workflow.workflow_run (type, payload) values ($1, $2)", type_, COMMAND)
+    assert await conn.fetchval("select count(*) from workflow.workflow_run") == 0
+
+
+async def test_nor_does_the_owner_by_mistake(conn: Client) -> None:
+    for statement in (
+        "insert into workflow.workflow_run (type, payload, queue) values ('windlass.command.v1', '{}', 'windlass')",
+        "insert into workflow.workflow_run (type, payload, queue) values ('a.b.v1', '{}', 'windlass')",
+        "select windlass.submit('windlass.command.v1', '{}')",
+        "select windlass.submit('a.b.v1', '{}', queue => 'windlass')",
+        """insert into workflow.workflow_schedule (type, schedule, next_run_at)
+           values ('windlass.command.v1', '* * * * *', now())""",
+    ):
+        with pytest.raises(asyncpg.CheckViolationError, match="reserved"):
+            await conn.execute(statement)
+
+
+async def test_no_role_sees_the_secrets_of_http_steps(client: Client, unit: Unit) -> None:
+    _, job = await step_of_a_run(unit)
+    seen = await client.fetch("select id from workflow.workflow_run")
+    assert (job in {row["id"] for row in seen}, len(seen)) == (False, 0)
+
+
+async def test_no_role_forges_the_result_of_an_http_step(client: Client, unit: Unit, conn: Client) -> None:
+    _, job = await step_of_a_run(unit)
+    for statement in (
+        "update workflow.workflow_run set status = 'cancelled', updated_at = now() where id = $1",
+        f"update workflow.workflow_run set status = 'succeeded', result = '{ANSWER}' where id = $1",
+        f"update workflow.workflow_run set status = 'succeeded', settled = false, result = '{ANSWER}' where id = $1",
+    ):
+        try:
+            assert await client.execute(statement, job) == "UPDATE 0"
+        except DENIED:
+            continue
+    assert await conn.fetchval("select status from workflow.workflow_run where id = $1", job) == "pending"
+
+
+@pytest.mark.parametrize(
+    "column",
+    ["run_id", "version_id", "step", "org", "settled", "event_written", "epoch", "status", "leased_by", "claim_no"],
+)
+async def test_no_role_sets_a_column_of_the_engine(client: Client, column: str) -> None:
+    values = {"run_id": f"'{uuid4()}'", "org": "'other'", "settled": "false", "event_written": "true",
+              "status": "'succeeded'", "leased_by": "'me'"}  # fmt: skip
+    value = values.get(column, "7")
+    with pytest.raises(DENIED):
+        await client.execute(
+            f"insert into workflow.workflow_run (type, payload, {column}) values ('a.b.v1', '{{}}', {value})"
+        )
+
+
+async def test_no_role_makes_its_row_a_step_of_somebodys_run(client: Client, unit: Unit) -> None:
+    run, _ = await step_of_a_run(unit)
+    [created] = await client.fetch(CREATE)
+    for change in (
+        f"run_id = '{run}'",
+        "queue = 'windlass'",
+        "type = 'windlass.command.v1'",
+        "org = 'other'",
+        "epoch = 5",
+    ):
+        with pytest.raises(DENIED):
+            await client.execute(f"update workflow.workflow_run set {change} where id = $1", created["id"])
+
+
+async def test_a_producer_reads_no_payloads_and_writes_no_results(producer: Client, conn: Client) -> None:
+    [created] = await producer.fetch(CREATE)
+    for statement in (
+        "select payload from workflow.workflow_run",
+        "select * from workflow.workflow_run",
+        "update workflow.workflow_run set result = '1'",
+        "update workflow.workflow_run set leased_by = 'me'",
+        "update workflow.workflow_registry set is_enabled = false",
+        "delete from workflow.workflow_run",
+        "select * from windlass.secret",
+    ):
+        with pytest.raises(DENIED):
+            await producer.execute(statement)
+    for status in ("succeeded", "failed", "leased"):
+        with pytest.raises(DENIED, match="producers_may_only_cancel"):
+            await producer.execute("update workflow.workflow_run set status = $1", status)
+    assert await conn.fetchval("select status from workflow.workflow_run where id = $1", created["id"]) == "pending"
+
+
+async def test_no_role_deletes_jobs_or_forges_who_wrote_a_line(client: Client, conn: Client) -> None:
+    [created] = await client.fetch(CREATE)
+    await conn.execute(f"grant delete on workflow.workflow_run to {await client.fetchval('select session_user')}")
+    assert await client.execute("delete from workflow.workflow_run where id = $1", created["id"]) == "DELETE 0"
+    if "wide" in await client.fetchval("select session_user"):
+        return
+    line = "insert into workflow.workflow_event (workflow_id, event_type, actor) values ($1, 'succeeded', 'w1')"
+    with pytest.raises(DENIED):
+        await client.execute(line, created["id"])
+
+
+# The trail of what they write
+
+
+async def test_an_insert_and_a_cancel_by_plain_sql_have_one_line_each(client: Client, conn: Client) -> None:
+    role = await client.fetchval("select session_user")
+    [created] = await client.fetch(CREATE)
+    assert await trail(conn, created["id"]) == [("created", role)]
+    await say(client, CANCEL, run_id=created["id"])
+    await say(client, CANCEL, run_id=created["id"])  # it is over: nothing changes
+    assert await trail(conn, created["id"]) == [("created", role), ("cancelled", role)]
+
+
+async def test_a_client_that_writes_these_lines_itself_adds_to_them(client: Client, conn: Client) -> None:
+    [created] = await client.fetch(CREATE)
+    line = "insert into workflow.workflow_event (workflow_id, event_type, data) values ($1, $2, $3)"
+    await client.execute(line, created["id"], "created", None)
+    await say(client, CANCEL, run_id=created["id"])
+    await client.execute(line, created["id"], "cancelled", '{"reason": "changed my mind"}')
+    assert [word for word, _ in await trail(conn, created["id"])] == ["created", "cancelled"]
+    data = await conn.fetchval("select data from workflow.workflow_event where event_type = 'cancelled'")
+    assert json.loads(data) == {"reason": "changed my mind"}
+
+
+async def test_a_cancel_that_our_worker_notices_is_told_once(client: Client, unit: Unit, conn: Client) -> None:
+    [created] = await client.fetch(CREATE)
+    player = await Player.hello(unit)
+    [job] = await player.take()
+    await say(client, CANCEL, run_id=created["id"])
+    assert not await player.end(job, 1)
+    assert [word for word, _ in await trail(conn, created["id"])] == ["created", "leased", "cancelled"]
+
+
+async def test_our_own_jobs_and_windlass_submit_have_one_line_each(unit: Unit, conn: Client) -> None:
+    [ours] = await jobs.submit(unit, [JobSpec(type="a.b.v1")])
+    theirs = await conn.fetchval("select windlass.submit('a.b.v1', '{}')")
+    run, step = await step_of_a_run(unit)
+    await jobs.cancel(unit, ours, reason="no")
+    assert await trail(conn, ours) == [("created", "windlass"), ("cancelled", "windlass")]
+    assert [word for word, _ in await trail(conn, theirs)] == ["created"]
+    await run_engine.cancel(unit, run)
+    assert [word for word, _ in await trail(conn, step)] == ["created", "cancelled"]
