@@ -8,10 +8,11 @@ import pytest
 
 from tests.engine.scheduling import Client, another, called, publish, runs_of, timed
 from windlass.core.incoming import BODY_LIMIT
+from windlass.core.workflow import WebhookTrigger
 from windlass.engine import runs, starts, triggers, workflows
 from windlass.engine.starts import RunSpec
 from windlass.engine.unit import Unit
-from windlass.errors import Conflict, Invalid, NotFound
+from windlass.errors import Conflict, Invalid, NotFound, Refused
 from windlass.testing import Clock
 
 JSON = {"Content-Type": "application/json", "X-From": "shop", "Authorization": "Bearer secret", "Cookie": "a=b"}
@@ -129,3 +130,15 @@ async def test_headers_given_with_any_start_are_kept_without_secrets(unit: Unit,
     await starts.start(unit, "incoming", [RunSpec(headers=JSON)])
     kept = json.loads(await conn.fetchval("select trigger_headers from windlass.run"))
     assert kept == {"content-type": "application/json", "x-from": "shop"}
+
+
+async def test_a_request_is_checked_against_the_live_version_of_its_own_workflow(unit: Unit) -> None:
+    """Numbers of versions count within a workflow; their ids do not."""
+    await publish(unit, timed())
+    id_ = await triggers.receive(unit, await token_of(unit), b"{}", JSON)
+    assert (await runs.get(unit, id_)).workflow == "incoming"
+    signed = replace(called("signed"), trigger=WebhookTrigger(secret="0123456789abcdef"))
+    token = (await publish(unit, signed)).token
+    assert token is not None
+    with pytest.raises(Refused):
+        await triggers.receive(unit, token, b"{}", JSON)
