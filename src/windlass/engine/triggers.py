@@ -257,16 +257,20 @@ async def _unscheduled(conn: Connection, unit: Unit, name: str) -> NotFound:
 # Requests
 
 
+async def check_token(unit: Unit, token: str) -> None:
+    """Raise what `receive` would raise for this token, whatever the body is: asked before a stranger's body is read."""
+    if len(token) > MAX_TOKEN:
+        raise _strange()
+    async with unit.once() as conn:
+        _usable(await store.of_token(conn, hook.fingerprint(token)))
+
+
 async def receive(unit: Unit, token: str, body: bytes, headers: Mapping[str, str]) -> UUID:
     """A request came to a workflow's address: its body and headers start a run."""
     if len(token) > MAX_TOKEN:
         raise _strange()
     async with unit.begin() as conn:
-        found = await store.of_token(conn, hook.fingerprint(token))
-        if found is None:
-            raise _strange()
-        if not found.enabled:
-            raise Conflict("the workflow of this address is disabled")
+        found = _usable(await store.of_token(conn, hook.fingerprint(token)))
         key = _key(found.name, headers)
         spec = RunSpec(input=parse_body(body, _content_type(headers)), headers=headers, idempotency_key=key)
         acting = unit.acting_for(found.org, actor="webhook")
@@ -308,6 +312,14 @@ def _content_type(headers: Mapping[str, str]) -> str | None:
 
 def _header(headers: Mapping[str, str], wanted: str) -> str | None:
     return next((value for name, value in headers.items() if name.lower() == wanted), None)
+
+
+def _usable(found: store.Address | None) -> store.Address:
+    if found is None:
+        raise _strange()
+    if not found.enabled:
+        raise Conflict("the workflow of this address is disabled")
+    return found
 
 
 def _strange() -> NotFound:
