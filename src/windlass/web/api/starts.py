@@ -48,7 +48,7 @@ def _span(given: object) -> timedelta | None:
             return specs.span(given, "it")
     except Invalid as error:
         raise ValueError(str(error)) from None
-    raise ValueError("it is a text such as 1h30m, or a number of seconds")
+    raise ValueError("it must be a string such as 1h30m, or a number of seconds")
 
 
 Span = Annotated[
@@ -65,6 +65,10 @@ class Order(bodies.Asked):
     labels: dict[str, str] = Field(default={})
     idempotency_key: str | None = None
     max_duration: Span | None = None
+
+    @classmethod
+    def unknown(cls) -> str:
+        return 'the payload goes into `input`, for example {"input": {...}}; or post it to /trigger as it is'
 
 
 ORDER = bodies.described(Order, {"input": {"order_id": 123}, "labels": {"team": "shop"}, "max_duration": "1h"})
