@@ -1,4 +1,4 @@
-"""What commands print: nothing that a stranger stored steers a terminal, forges a line of a log, or runs when pasted."""
+"""What commands print: nothing that a stranger stored steers a terminal, forges a log line, or runs when pasted."""
 
 import asyncio
 import json

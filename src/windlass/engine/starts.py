@@ -38,6 +38,7 @@ class RunSpec:
     labels: Mapping[str, str] = field(default_factory=dict)
     max_duration: timedelta | None = None
     headers: Mapping[str, str] | None = None  # of the request that asks; templates may read them, secrets are dropped
+    id: UUID | None = None  # of the run, if it is new: who chose it can tell whether it is
 
 
 class _KeyTaken(Exception):
@@ -137,7 +138,7 @@ def _fresh(specs: Sequence[RunSpec], known: Mapping[str, UUID]) -> list[tuple[UU
             if spec.idempotency_key in seen:
                 continue
             seen.add(spec.idempotency_key)
-        fresh.append((id_, spec))
+        fresh.append((spec.id or id_, spec))
     return fresh
 
 
