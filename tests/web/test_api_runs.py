@@ -50,12 +50,17 @@ async def test_a_known_key_answers_with_its_run(app: Windlass) -> None:
         await http.post("/workflows", json=ONE)
         headers = {"Idempotency-Key": "order-1"}
         first = data(await http.post("/workflows/one/trigger", json={"n": 1}, headers=headers), 201)
-        again = data(await http.post("/workflows/one/trigger", json={"n": 1}, headers=headers), 201)
-        order = data(await http.post("/workflows/one/runs", json={"idempotency_key": "order-1"}), 201)
+        again = data(await http.post("/workflows/one/trigger", json={"n": 1}, headers=headers))
+        same = {"idempotency_key": "order-1", "input": {"n": 1}}
+        order = data(await http.post("/workflows/one/runs", json=same))
+        waited = data(await http.post("/workflows/one/runs?wait=0", json=same))
+        other = await http.post("/workflows/one/trigger", json={"n": 2}, headers=headers)
         differs = await http.post("/workflows/one/runs", json={"idempotency_key": "x"}, headers=headers)
         shown = data(await http.get(f"/runs/{first['run_id']}"))
         assert len(data(await http.get("/runs"))) == 1
     assert first == again == order
+    assert waited["id"] == first["run_id"]
+    assert "which has another input" in problem(other, 409)["detail"]
     assert fields(differs) == ["idempotency_key"]
     assert shown["idempotency_key"] == "order-1"
 

@@ -8,8 +8,9 @@ import pytest
 
 from windlass import Windlass
 from windlass.errors import Invalid, Unavailable
-from windlass.settings import Settings
+from windlass.settings import Rate, Settings
 from windlass.web import asgi
+from windlass.web import guard as guard_
 from windlass.web.guard import GuardOptions
 from windlass.web.server import listen, serving
 
@@ -129,3 +130,50 @@ def test_a_port_that_is_taken_is_told_with_the_way_out() -> None:
 def test_a_name_that_is_not_ours_is_refused() -> None:
     with pytest.raises(Invalid, match=r"host 'no\.such\.host\.invalid' is not an address"):
         listen("no.such.host.invalid", 0)
+
+
+@pytest.mark.parametrize("name", ["Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "Via"])
+async def test_without_keys_what_a_proxy_passes_on_is_refused(app: Windlass, name: str) -> None:
+    async with client(app) as http:
+        answer = await http.post("/nothing", headers={name: "203.0.113.9"})
+        assert (answer.status_code, "set WINDLASS_API_KEY" in answer.json()["detail"]) == (403, True)
+    async with client(app, keys=KEYS) as http:
+        assert (await http.post("/nothing", headers={name: "203.0.113.9", "x-api-key": KEYS[0]})).status_code == 404
+
+
+async def test_requests_of_pages_elsewhere_are_refused_even_without_an_origin(app: Windlass) -> None:
+    elsewhere = {"sec-fetch-site": "cross-site", "x-api-key": KEYS[0]}
+    for keys in ((), KEYS):
+        async with client(app, keys=keys) as http:
+            assert (await http.get("/nothing", headers=elsewhere)).status_code == 403
+            assert (await http.get("/health", headers=elsewhere)).status_code == 200
+            for site in ("same-origin", "same-site", "none"):
+                assert (await http.get("/nothing", headers=elsewhere | {"sec-fetch-site": site})).status_code == 404
+
+
+async def test_wrong_keys_are_counted_by_address_and_the_right_one_still_works(
+    app: Windlass, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard_, "WRONG_KEYS", Rate(5, 3600.0))
+    async with client(app, keys=KEYS) as http:
+        answers = [await http.get("/nothing", headers={"x-api-key": f"wrong-key-{n:06}"}) for n in range(7)]
+        assert (await http.get("/nothing", headers={"x-api-key": KEYS[0]})).status_code == 404
+        ojs = await http.get("/ojs/v1/jobs/x")
+    assert [answer.status_code for answer in answers] == [401] * 5 + [429] * 2
+    assert int(answers[-1].headers["retry-after"]) >= 1
+    assert (ojs.status_code, ojs.json()["error"]["code"], "retry-after" in ojs.headers) == (429, "rate_limited", True)
+
+
+async def test_answers_are_not_stored_and_not_guessed_at(app: Windlass) -> None:
+    async with client(app, keys=KEYS) as http:
+        for path in ("/api/v1/nothing", "/ojs/v1/nothing", "/wh/nothing/at/all"):
+            answer = await http.get(path, headers={"x-api-key": KEYS[0]})
+            assert answer.headers["x-content-type-options"] == "nosniff"
+            assert answer.headers["cache-control"] == "no-store"
+        assert (await http.get("/health")).headers["x-content-type-options"] == "nosniff"
+
+
+async def test_probes_need_no_key(app: Windlass) -> None:
+    async with client(app, keys=KEYS) as http:
+        assert (await http.get("/ready")).status_code == 503  # there is no database
+        assert (await http.get("/metrics")).status_code == 401

@@ -19,7 +19,9 @@ from windlass.engine import runs
 from windlass.engine.hooks import BODY_LIMIT
 from windlass.web import asgi
 from windlass.web.guard import GuardOptions
+from windlass.web.rates import RateOptions
 from windlass.web.server import listen, serving
+from windlass.web.slots import SlotOptions
 
 KEYS = ("first-key-of-sixteen",)
 PAID = {"wait_for_webhook": {"timeout": "1h"}}
@@ -115,7 +117,8 @@ async def test_a_body_over_a_megabyte_is_413_with_and_without_a_length(app: Wind
         ("application/octet-stream", b"\xff\x00", "\ufffd\\x00"),
         ("nonsense", b'{"n": 1}', {"n": 1}),
         (None, b"true", True),
-        (None, b"", ""),
+        (None, b"", None),
+        ("application/json", b"", None),
     ],
 )
 async def test_any_content_type_is_taken(app: Windlass, media: str | None, body: bytes, value: Any) -> None:
@@ -212,3 +215,52 @@ async def test_a_sender_who_hangs_up_halfway_leaves_nothing_behind(
         assert await letters(await app.open(), run) == "a"
         assert (await http.post(path, json={})).json() == {"status": "received", "again": False}
     assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+async def test_what_claims_to_be_json_and_is_not_is_refused_like_a_request_that_starts_a_run(app: Windlass) -> None:
+    run, path = await waiting(app)
+    async with client(app) as http:
+        answer = await http.post(path, content=b'{"n": ', headers={"content-type": "application/json"})
+        assert "body is not JSON" in problem(answer, 422, "Invalid")
+        assert await letters(await app.open(), run) == "a"
+        assert (await http.post(path, content=b'{"n": ', headers={"content-type": "text/plain"})).status_code == 200
+    assert (await (await app.run(run)).result()).output == '{"n": '
+
+
+async def unfinished(http: httpx.AsyncClient, path: str) -> tuple[bytes, asyncio.StreamWriter]:
+    """The head of an answer to a request whose body never comes."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", http.base_url.port)
+    writer.write(f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{{".encode())
+    return await asyncio.wait_for(reader.readuntil(b"\r\n"), 10), writer
+
+
+async def test_the_token_is_looked_up_before_the_body_is_read(app: Windlass) -> None:
+    run, path = await waiting(app)
+    await runs.cancel(await app.open(), run)
+    async with client(app) as http:
+        for address, status in ((path, b"410"), ("/wh/nobody", b"404"), ("/in/nobody", b"404")):
+            head, writer = await unfinished(http, address)
+            assert head.split()[1] == status
+            writer.close()
+
+
+async def test_slow_bodies_of_strangers_take_no_slot_of_those_with_a_key(
+    app: Windlass, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = SlotOptions(requests=3, body_bytes=1, per_address=2)
+    monkeypatch.setattr("windlass.web.asgi.RateOptions", lambda **more: RateOptions(slots=few, outside=few, **more))
+    _, path = await waiting(app)
+    async with client(app, keys=KEYS) as http:
+        writers = []
+        for _ in range(2):  # they know a token, and never finish
+            _, writer = await asyncio.open_connection("127.0.0.1", http.base_url.port)
+            writer.write(f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{{".encode())
+            writers.append(writer)
+        statuses: set[int] = set()
+        while 503 not in statuses:  # until both have arrived
+            statuses.add((await http.post("/wh/nobody", content=b"")).status_code)
+        assert statuses <= {404, 503}
+        answer = await http.get("/api/v1/workflows", headers={"x-api-key": KEYS[0]})
+        assert answer.status_code == 200
+        for writer in writers:
+            writer.close()

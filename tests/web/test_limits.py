@@ -14,9 +14,11 @@ from tests.web.streaming import reading
 from tests.web.test_incoming import address
 from windlass import Windlass
 from windlass.settings import Rate, Settings
-from windlass.web import rates
-from windlass.web.rates import Buckets, RateOptions, Rates
+from windlass.web import buckets as buckets_
+from windlass.web.buckets import Buckets
+from windlass.web.rates import RateOptions, Rates
 from windlass.web.server import listen, serving
+from windlass.web.slots import SlotOptions
 
 KEYS = ("first-key-of-sixteen", "other-key-of-sixteen")
 
@@ -39,7 +41,7 @@ def test_a_bucket_allows_a_burst_and_then_so_many_in_a_time() -> None:
 
 
 def test_of_many_callers_the_latest_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rates, "MOST_CALLERS", 2)
+    monkeypatch.setattr(buckets_, "MOST_CALLERS", 2)
     buckets = Buckets(Rate(2, 3600.0), lambda: 0.0)
     for caller in (b"a", b"b", b"a", b"c"):
         buckets.take(caller)
@@ -62,6 +64,16 @@ async def test_who_asks_too_often_is_told_when_to_come_back(database: str) -> No
         assert (await http.get("/workflows", headers={"x-api-key": KEYS[1]})).status_code == 200
         for _ in range(5):
             assert (await http.get(str(http.base_url.copy_with(path="/health")))).status_code == 200
+
+
+async def test_the_spelling_of_a_key_does_not_change_whose_it_is(database: str) -> None:
+    async with limited(database, keys=KEYS, rate_limit=Rate(3, 3600.0)) as http:
+        key = KEYS[0]
+        spellings: list[dict[str, str]] = [{"authorization": f"Bearer{' ' * n}{key}"} for n in range(1, 3)]
+        spellings += [{"authorization": f"Basic {n}", "x-api-key": key} for n in range(3)]
+        async with httpx.AsyncClient(base_url=http.base_url) as plain:
+            codes = [(await plain.get("/workflows", headers=headers)).status_code for headers in spellings]
+    assert codes == [200, 200, 200, 429, 429]
 
 
 async def test_without_keys_callers_are_addresses_whatever_they_send(database: str) -> None:
@@ -88,7 +100,7 @@ async def test_there_is_a_limit_of_requests_at_a_time_and_streams_do_not_count()
 
     listener = listen("127.0.0.1", 0)
     async with (
-        serving(Rates(app, RateOptions(at_a_time=1)), listener),
+        serving(Rates(app, RateOptions(slots=SlotOptions(requests=1, body_bytes=1))), listener),
         httpx.AsyncClient(base_url=listener.url) as http,
         asyncio.TaskGroup() as group,
     ):

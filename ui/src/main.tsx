@@ -2,12 +2,13 @@ import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { App } from "./App";
-import { Problem } from "./api/client";
+import { keyFromLink, Problem } from "./api/client";
 import { applyTheme } from "./parts/theme";
 import { fetchViews } from "./views";
 import "./style/index.css";
 
 applyTheme();
+keyFromLink();
 window.addEventListener("load", fetchViews);
 
 /** What the server refuses it will refuse again; what it did not answer may be asked once more. */

@@ -49,10 +49,10 @@ def _publish(loaded: Loaded, *, json: bool) -> None:
         _show_json([_fields(one) for one in done.workflows], done.warnings)
         return
     for one in done.workflows:
-        say(f"{one.change} {one.name} version {one.number}", "dim" if one.change is Change.UNCHANGED else "")
+        say(cell(f"{one.change} {one.name} version {one.number}"), "dim" if one.change is Change.UNCHANGED else "")
         if one.address is not None:
-            say(f"address of {one.name}: {one.address}")
-            note(f"keep it: it is not shown again; windlass workflows rotate {one.name} makes another")
+            say(cell(f"address of {one.name}: {one.address}"))
+            note(cell(f"keep it: it is not shown again; windlass workflows rotate {one.name} makes another"))
     _warn(done.warnings)
 
 
@@ -62,7 +62,7 @@ def _show_previews(loaded: Loaded, *, json: bool) -> None:
         _show_json([{**_fields(one), "diff": one.diff} for one in seen.workflows], seen.warnings)
         return
     for one in seen.workflows:
-        say(f"{one.change} {one.name} version {one.number}", "bold")
+        say(cell(f"{one.change} {one.name} version {one.number}"), "bold")
         for line in one.diff:
             say(cell(line), {"+": "green", "-": "red", "@": "cyan"}.get(line[0], ""))
     _warn(seen.warnings)
@@ -76,7 +76,7 @@ def _show_json(
 
 def _warn(warnings: Iterable[str]) -> None:
     for warning in warnings:
-        note(f"warning: {warning}")
+        note(cell(f"warning: {warning}"))
 
 
 def _fields(one: Deployed) -> dict[str, Any]:

@@ -1,11 +1,11 @@
-"""One act for many things, each standing for itself: what could be done is done, the rest is told."""
+"""Does one thing to many objects, each by itself: one that fails does not stop the others, and is reported."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 import typer
 
-from windlass.cli.output import note, say, show_json
+from windlass.cli.output import cell, note, say, show_json
 from windlass.cli.reach import Reach
 from windlass.cli.running import reach
 from windlass.errors import WindlassError
@@ -25,7 +25,7 @@ def each(
     if json:
         show_json([{key: thing, done: error is None, "error": error} for thing, error in answers])
     for thing, error in answers if not json else ():
-        note(f"error: {error}") if error else say(f"{done} {thing}")
+        note(cell(f"error: {error}")) if error else say(cell(f"{done} {thing}"))
     if any(error for _, error in answers):
         raise typer.Exit(1)
 

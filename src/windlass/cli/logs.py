@@ -41,7 +41,9 @@ class Lines(logging.Formatter):
             text += f" [{job['job_type']} {job['job_id']} attempt {job['attempt']}]"
         if record.exc_info:
             text = f"{text}\n{self.formatException(record.exc_info)}"
-        return block(text)  # an error's text may come from anywhere, and this may be a terminal
+        # An error's text may come from anywhere, and this may be a terminal. Lines after the first are indented: a text
+        # with a line break in it cannot pass for a line of the log.
+        return block(text).replace("\n", "\n    ")
 
 
 class Brief(logging.Formatter):

@@ -41,7 +41,9 @@ COLOURS = {
 
 
 def show_json(value: object) -> None:
-    typer.echo(json.dumps(value, default=_plain_value, indent=2 if sys.stdout.isatty() else None, ensure_ascii=False))
+    """On a terminal everything beyond ASCII is escaped: marks that reverse text, and C1 controls, are legal in JSON."""
+    on_terminal = sys.stdout.isatty()
+    typer.echo(json.dumps(value, default=_plain_value, indent=2 if on_terminal else None, ensure_ascii=on_terminal))
 
 
 def show_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -81,8 +83,8 @@ def say(line: str, style: str = "") -> None:
 
 
 def note(line: str) -> None:
-    """For people, beside the data."""
-    typer.echo(line, err=True)
+    """For people, beside the data. It may repeat what a server said, and is escaped."""
+    typer.echo(block(line), err=True)
 
 
 def styled(text: str, style: str) -> str:

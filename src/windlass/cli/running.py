@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from windlass import settings
 from windlass.app import Windlass
-from windlass.cli import logs
+from windlass.cli import local_key, logs
 from windlass.cli.reach import Reach
 from windlass.cli.reach_direct import Direct
 from windlass.errors import Unavailable, WindlassError
@@ -30,13 +30,14 @@ def reach(action: Callable[[Reach], Awaitable[T]]) -> T:
     if chosen.url is None:
         return use(lambda app: action(Direct(app)))
     logs.configure(chosen, brief=True)
-    return asyncio.run(_remotely(action, chosen.url, chosen.api_keys))
+    key = chosen.api_keys[0] if chosen.api_keys else local_key.find(chosen.home, chosen.url)
+    return asyncio.run(_remotely(action, chosen.url, key))
 
 
-async def _remotely(action: Callable[[Reach], Awaitable[T]], url: str, keys: tuple[str, ...]) -> T:
+async def _remotely(action: Callable[[Reach], Awaitable[T]], url: str, key: str | None) -> T:
     from windlass.cli.reach_remote import remote  # only those who go through a server pay for the import
 
-    async with remote(url, keys[0] if keys else None) as found:
+    async with remote(url, key) as found:
         return await action(found)
 
 

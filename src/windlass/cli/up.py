@@ -1,13 +1,14 @@
 """`windlass up`: database, loops, HTTP and, given an app, a worker; all in one process until Ctrl-C."""
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from windlass import __version__, settings
 from windlass.app import Windlass
-from windlass.cli import logs
+from windlass.cli import local_key, logs
 from windlass.cli.loading import load
 from windlass.cli.output import Json, say, show_json
 from windlass.cli.running import leave, run
@@ -49,31 +50,40 @@ def up(
     if allow_commands:
         check_commands(app.place())  # before anything is started
     listener = listen(host, port, keys=app.settings.api_keys, test_mode=app.settings.test_mode)
+    key = None
+    if allow_commands and not app.settings.api_keys:  # after `listen`: beyond loopback it takes a key of the operator's
+        key = local_key.make(app.settings.home)
+        app.settings = replace(app.settings, api_keys=(key,))
     options = WorkerOptions(lease=duration.parse(lease, field="lease"), allow_commands=allow_commands)
-    leave(*run(_up(app, listener, options, json=json)))
+    leave(*run(_up(app, listener, options, key, json=json)))
 
 
-async def _up(app: Windlass, listener: "Listener", options: WorkerOptions, *, json: bool) -> tuple[Worker | None, int]:
+async def _up(
+    app: Windlass, listener: "Listener", options: WorkerOptions, key: str | None, *, json: bool
+) -> tuple[Worker | None, int]:
     with Signals() as signals:
         async with app:
             public = await app.listen_at(listener.url)
             async with serving(app, listener, signals.stop, public=public):
                 warn_of_test_mode(app)
-                _tell(app, listener, json=json)
+                _tell(app, listener, key, json=json)
                 announce(app, options)
                 worker = await app.work(options, stop=signals.stop, at_once=signals.at_once)
         return worker, signals.exit_code
 
 
-def _tell(app: Windlass, listener: "Listener", *, json: bool) -> None:
+def _tell(app: Windlass, listener: "Listener", key: str | None, *, json: bool) -> None:
     database = without_password(app.url())[0]
     types = app.handlers.types()
     if json:
-        show_json({"http": listener.url, "database": database, "pid": os.getpid(), "types": types})
+        link = {} if key is None else {"browser": f"{listener.url}/#key={key}"}
+        show_json({"http": listener.url, "database": database, "pid": os.getpid(), "types": types, **link})
         return
     embedded = app.place().url is None
     say(f"windlass {__version__} is up, Ctrl-C stops it", "bold")
     say(f"http      {listener.url}  (/health, /ready, /metrics)")
+    if key is not None:
+        say(f"browser   {listener.url}/#key={key}  (commands are allowed, so a key is required)")
     say(f"database  {database}" + (f"  (embedded, data in {app.settings.home})" if embedded else ""))
     say("psql      windlass db psql")
     own = [type_ for type_ in types if not type_.startswith("windlass.")]

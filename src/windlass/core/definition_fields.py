@@ -16,6 +16,7 @@ from windlass.core.submission import check_name
 from windlass.errors import Invalid
 
 MAX_SUGGESTIONS = 20  # looking for similar names is slow, and a document may be all mistakes
+WORDS = {True: "true", False: "false", None: "null"}
 LONGEST_SHOWN = 60
 LONGEST_MESSAGE = 300
 
@@ -206,7 +207,8 @@ def inside(path: str, key: object) -> str:
 
 
 def shown(value: object) -> str:
-    return cut(repr(value), LONGEST_SHOWN)
+    """A value for a message. Definitions are JSON or YAML: true, false and null, not Python's words for them."""
+    return WORDS[value] if value is None or isinstance(value, bool) else cut(repr(value), LONGEST_SHOWN)
 
 
 def cut(text: str, length: int) -> str:

@@ -1,6 +1,7 @@
-"""A request from outside that starts a run: its body by content type, its headers without secrets.
+"""Requests from outside, which start runs or call back: bodies by content type, headers without secrets.
 
-Senders are strangers: what they send is bounded, and a text that is no text is kept as well as it can be.
+Senders are strangers: what they send is bounded. A body that claims to be JSON and is not is refused; no body is null;
+anything else is text, with replacement characters where it is not.
 """
 
 from collections.abc import Mapping
@@ -23,12 +24,21 @@ def parse_body(body: bytes, content_type: str | None) -> Any:
     if not body:
         return None
     kind, charset = _read(content_type or "")
-    if kind == "application/json" or kind.endswith("+json"):
+    if _is_json(kind):
         try:
             return document.parse(body.decode("utf-8-sig"), field="body")
         except UnicodeDecodeError:
             raise Invalid("body is not JSON: it is not UTF-8 text", field="body") from None
     return body.decode(charset if charset in CHARSETS else "utf-8", "replace")
+
+
+def stored_body(body: bytes, content_type: str | None) -> str:
+    """The text of a callback's body as it is stored; read again, it is JSON if it can be, else text."""
+    if not body:
+        return "null"
+    if _is_json(_read(content_type or "")[0]):
+        parse_body(body, content_type)
+    return document.plain(body.decode("utf-8", "replace"))
 
 
 def kept_headers(headers: Mapping[str, str]) -> dict[str, str]:
@@ -37,6 +47,10 @@ def kept_headers(headers: Mapping[str, str]) -> dict[str, str]:
     if sum(len(name) + len(value) for name, value in kept.items()) > HEADER_LIMIT:
         raise Invalid(f"the headers have more than {HEADER_LIMIT} characters", field="headers")
     return kept
+
+
+def _is_json(kind: str) -> bool:
+    return kind == "application/json" or kind.endswith("+json")
 
 
 def _read(content_type: str) -> tuple[str, str]:

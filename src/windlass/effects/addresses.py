@@ -72,10 +72,17 @@ def _forms(ip: Address) -> Iterator[Address]:
             yield IPv4Address(int(ip) & 0xFFFF_FFFF)
 
 
+def _is_isatap(ip: Address) -> bool:
+    """An interface id of ISATAP (RFC 5214) carries an IPv4 address, usually an internal one, in any prefix."""
+    return isinstance(ip, IPv6Address) and (int(ip) >> 32) & 0xFDFF_FFFF == 0x0000_5EFE
+
+
 def _kind(ip: Address) -> str | None:
     for kind, networks in REFUSED.items():
         if any(ip in network for network in networks):
             return kind
+    if _is_isatap(ip):
+        return "an ISATAP"
     if isinstance(ip, IPv6Address) and not any(ip in network for network in PUBLIC_IPV6):
         return "not a public"
     return None

@@ -14,7 +14,8 @@ import aiohttp
 
 from windlass.core.outcome import Outcome
 from windlass.effects.addresses import AddressGuard, Network
-from windlass.effects.http_connector import LookUp, connector, look_up
+from windlass.effects.dns_lookup import DnsLookup
+from windlass.effects.http_connector import LookUp, connector
 from windlass.effects.http_exchange import Exchange
 from windlass.effects.http_request import HttpRequest
 
@@ -35,9 +36,10 @@ class HttpOptions:
 
 
 class Http:
-    def __init__(self, options: HttpOptions | None = None, *, look_up: LookUp = look_up) -> None:
+    def __init__(self, options: HttpOptions | None = None, *, look_up: LookUp | None = None) -> None:
         self._options = options or HttpOptions()
-        self._look_up = look_up
+        self._dns = DnsLookup()
+        self._look_up = look_up or self._dns
         self._session: aiohttp.ClientSession | None = None
 
     async def open(self) -> None:
@@ -59,6 +61,7 @@ class Http:
         if self._session is not None:
             await self._session.close()
             self._session = None
+        self._dns.close()
 
     async def __aenter__(self) -> Self:
         await self.open()

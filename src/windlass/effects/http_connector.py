@@ -1,6 +1,5 @@
 """The pool of connections, with the guard at both doors: where names become addresses, and where sockets are made."""
 
-import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
@@ -12,13 +11,6 @@ from windlass.effects.addresses import AddressGuard
 
 LookUp = Callable[[str, int], Awaitable[Sequence[str]]]
 DNS_KEPT = timedelta(seconds=10)
-
-
-async def look_up(host: str, port: int) -> Sequence[str]:
-    """The addresses of a name, as the system knows them."""
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
-    return [str(address[0]) for _, _, _, _, address in found]
 
 
 def connector(guard: AddressGuard, look_up: LookUp, *, total: int, per_host: int) -> TCPConnector:

@@ -19,6 +19,8 @@ from windlass.effects.http_redirect import FOLLOWED, redirected
 from windlass.effects.http_request import HttpRequest, Message, prepare
 from windlass.errors import Invalid
 
+MAX_TIMEOUT = timedelta(hours=24)  # of an attempt, whatever its step says: a connection is not held for ever
+
 
 class Exchange:
     def __init__(self, session: aiohttp.ClientSession, *, max_body: int, max_redirects: int) -> None:
@@ -30,8 +32,9 @@ class Exchange:
         self._answer: Answer | None = None
 
     async def run(self, request: HttpRequest, user_agent: str) -> Outcome:
+        timeout = min(request.timeout, MAX_TIMEOUT).total_seconds()
         try:
-            async with asyncio.timeout(request.timeout.total_seconds()) as limit:
+            async with asyncio.timeout(timeout) as limit:
                 return await self._run(prepare(request, user_agent))
         except Invalid as mistake:
             return self._failed("Invalid", str(mistake), retryable=False)
@@ -39,7 +42,7 @@ class Exchange:
             if refusal := _refusal(error):
                 return self._failed("AddressRefused", str(refusal), retryable=False)
             if limit.expired():
-                error = TimeoutError(f"timed out after {request.timeout.total_seconds():g} s")
+                error = TimeoutError(f"timed out after {timeout:g} s")
             return self._broken(error)
 
     async def _run(self, message: Message) -> Outcome:

@@ -1,12 +1,13 @@
-"""What a redirect makes of a message."""
+"""What a redirect makes of a message. Keys and bodies were meant for one server and are not sent to another."""
 
 from dataclasses import replace
 
 from windlass.effects.http_request import Message
 from windlass.effects.http_url import read
+from windlass.errors import Invalid
 
 FOLLOWED = frozenset({301, 302, 303, 307, 308})
-# All else may be a key: what was meant for one server is not told to another.
+# All other headers may carry a key.
 KEPT_ACROSS_ORIGINS = frozenset({"accept", "accept-encoding", "accept-language", "content-type", "user-agent"})
 ABOUT_THE_BODY = ("content-type", "content-encoding", "content-language", "content-location")
 
@@ -16,6 +17,12 @@ def redirected(message: Message, status: int, location: str) -> Message:
     url = read(location, base=message.url)
     followed = _turned(replace(message, url=url, headers=message.headers.copy()), status)
     if url.origin() != message.url.origin():
+        if followed.body is not None:
+            raise Invalid(
+                f"{message.name} redirects with {status} to {url.origin()}, another origin: "
+                "the body is not sent there; give the step that address if it is meant to have it",
+                field="url",
+            )
         for name in [name for name in followed.headers if name.lower() not in KEPT_ACROSS_ORIGINS]:
             followed.headers.popall(name, None)
     return followed

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
+from shlex import quote
 from urllib.parse import urlsplit
 
 from windlass.core import duration
@@ -115,7 +116,7 @@ def judge_lines(
         if line.waits <= PATIENCE:
             continue
         if line.paused:
-            fix = f"windlass queues resume {line.queue}"
+            fix = f"windlass queues resume {quote(line.queue)}"
             yield Finding(Level.WARNING, "waiting", f"{told}: the queue is paused", fix)
         elif not enabled:
             fix = "set is_enabled of its row in workflow.workflow_registry"
@@ -124,7 +125,7 @@ def judge_lines(
             fix = f"start a {runtime} worker, or set its runtime in workflow.workflow_registry to {RUNTIME}"
             yield Finding(Level.WARNING, "waiting", f"{told}: it is registered to runtime {runtime}", fix)
         elif not any(_serves(worker, line) for worker in alive):
-            fix = f"start a worker that has a handler for it: windlass worker MODULE:APP --queue {line.queue}"
+            fix = f"start a worker that has a handler for it: windlass worker MODULE:APP --queue {quote(line.queue)}"
             yield Finding(Level.PROBLEM, "waiting", f"{told}: no live worker serves it", fix)
 
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from windlass.core import hook, webhook
-from windlass.core.document import encode, plain
+from windlass.core.document import encode
 from windlass.core.event import Ended, Event
-from windlass.core.incoming import kept_headers
+from windlass.core.incoming import kept_headers, stored_body
 from windlass.core.run import OPEN, Letter, RunState
 from windlass.core.step import HookAction
 from windlass.core.workflow import Workflow
@@ -30,6 +30,16 @@ class Received:
     again: bool
 
 
+async def check_token(unit: Unit, token: str) -> None:
+    """Raise what `receive` would raise for this token, whatever the body is: asked before a stranger's body is read."""
+    async with unit.once() as conn:
+        standing = await hooks.standing(conn, hook.fingerprint(token))
+    if standing is None:
+        raise _unknown()
+    if not standing.is_received and (standing.state not in LIVE or standing.step not in OPEN):
+        raise _over()
+
+
 async def receive(unit: Unit, token: str, body: bytes, headers: Mapping[str, str]) -> Received:
     """Take a callback. The names of `headers` are in lower case."""
     if len(body) > BODY_LIMIT:
@@ -38,7 +48,7 @@ async def receive(unit: Unit, token: str, body: bytes, headers: Mapping[str, str
         place = await hooks.find(conn, hook.fingerprint(token))
         locked = await runs.lock(conn, [place[0]]) if place is not None else []
         if place is None or not locked:  # its run may have been pruned at this moment
-            raise NotFound("callback address", "of this token")
+            raise _unknown()
         (id_, step), held = place, locked[0]
         workflow = (await unit.definitions.of(conn, [held.version_id]))[held.version_id]
         _check(workflow, held, step, body, headers)
@@ -46,9 +56,9 @@ async def receive(unit: Unit, token: str, body: bytes, headers: Mapping[str, str
         if await hooks.received(conn, place, signed_id):
             return Received(again=True)
         if held.state not in LIVE or held.steps[step] not in OPEN:
-            raise Gone("nobody waits for this callback any more: its step or its run has ended")
+            raise _over()
         kept = kept_headers(headers)
-        text = plain(body.decode("utf-8", "replace"))
+        text = stored_body(body, headers.get("content-type"))
         await hooks.receive(conn, place, body=text, headers=encode(kept, field="headers"), id_=signed_id)
         news: list[Event] = []
         if held.steps[step] == Letter.ACTIVE:
@@ -57,6 +67,14 @@ async def receive(unit: Unit, token: str, body: bytes, headers: Mapping[str, str
         stirred = await settle(conn, unit, [held], {id_: news} if news else {}, actor=ACTOR)
     stirred.poke(unit)
     return Received(again=False)
+
+
+def _unknown() -> NotFound:
+    return NotFound("callback address", "of this token")
+
+
+def _over() -> Gone:
+    return Gone("nobody waits for this callback any more: its step or its run has ended")
 
 
 async def address(unit: Unit, id_: UUID, step: str) -> str:

@@ -40,6 +40,7 @@ class RunSpec:
     max_duration: timedelta | None = None
     headers: Mapping[str, str] | None = None  # of the request that asks; templates may read them, secrets are dropped
     api_headers: Mapping[str, str] | None = None  # of a request to the API: kept only if the workflow reads them
+    id: UUID | None = None  # of the run, if it is new: who chose it can tell whether it is
 
 
 class _KeyTaken(Exception):
@@ -144,7 +145,7 @@ def _fresh(specs: Sequence[RunSpec], known: Mapping[str, UUID]) -> list[tuple[UU
             if spec.idempotency_key in seen:
                 continue
             seen.add(spec.idempotency_key)
-        fresh.append((id_, spec))
+        fresh.append((spec.id or id_, spec))
     return fresh
 
 

@@ -257,19 +257,23 @@ async def _unscheduled(conn: Connection, unit: Unit, name: str) -> NotFound:
 # Requests
 
 
+async def check_token(unit: Unit, token: str) -> None:
+    """Raise what `receive` would raise for this token, whatever the body is: asked before a stranger's body is read."""
+    if len(token) > MAX_TOKEN:
+        raise _strange()
+    async with unit.once() as conn:
+        _usable(await store.of_token(conn, hook.fingerprint(token)))
+
+
 async def receive(unit: Unit, token: str, body: bytes, headers: Mapping[str, str]) -> UUID:
     """A request came to a workflow's address: its body and headers start a run."""
     if len(token) > MAX_TOKEN:
         raise _strange()
     async with unit.begin() as conn:
-        found = await store.of_token(conn, hook.fingerprint(token))
-        if found is None:
-            raise _strange()
+        found = _usable(await store.of_token(conn, hook.fingerprint(token)))
         trigger = (await unit.definitions.of(conn, [found.version_id]))[found.version_id].trigger
         given = {name.lower(): value for name, value in headers.items()}
         _check_signature(trigger, given, body, found.now)
-        if not found.enabled:
-            raise Conflict("the workflow of this address is disabled")
         key = _key(found.name, trigger, given)
         spec = RunSpec(input=parse_body(body, given.get("content-type")), headers=given, idempotency_key=key)
         acting = unit.acting_for(found.org, actor="webhook")
@@ -318,6 +322,14 @@ def _key(workflow: str, trigger: Trigger, headers: Mapping[str, str]) -> str | N
     if len(given) > MAX_KEY:
         raise Invalid(f"idempotency-key has {len(given)} characters, the limit is {MAX_KEY}", field="idempotency-key")
     return f"webhook/{workflow}/{given}"
+
+
+def _usable(found: store.Address | None) -> store.Address:
+    if found is None:
+        raise _strange()
+    if not found.enabled:
+        raise Conflict("the workflow of this address is disabled")
+    return found
 
 
 def _strange() -> NotFound:

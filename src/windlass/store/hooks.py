@@ -32,6 +32,17 @@ async def find(conn: Connection, token_hash: bytes) -> Place | None:
     return (row[0], row[1]) if row else None
 
 
+class Standing(NamedTuple):
+    is_received: bool
+    state: str  # of the run
+    step: str  # its letter
+
+
+async def standing(conn: Connection, token_hash: bytes) -> Standing | None:
+    row = await conn.fetchrow(_SQL["standing"], token_hash)
+    return Standing(*row) if row else None
+
+
 async def listen(conn: Connection, places: Sequence[Place]) -> list[Place]:
     """Those that were called already."""
     return [(row[0], row[1]) for row in await conn.fetch(_SQL["listen"], *map(list, zip(*places, strict=True)))]

@@ -1,6 +1,7 @@
-"""The doors for the outside world: callbacks at /wh/{token}, and requests that start runs at /in/{token}.
+"""Routes for the outside world: callbacks at /wh/{token}, and requests that start runs at /in/{token}.
 
-No key, any content type; the token is the permission.
+No key, any content type; the token is the permission. It is looked up before the body is read, so that a stranger
+without one holds nothing here.
 """
 
 from typing import Any
@@ -11,9 +12,8 @@ from starlette.responses import JSONResponse, Response
 from windlass.app import Windlass
 from windlass.engine import hooks, triggers
 from windlass.engine.hooks import BODY_LIMIT
-from windlass.web import problems
+from windlass.web import json_bodies
 
-PREFIXES = ("/wh/", "/in/")
 BODY: dict[str, Any] = {"requestBody": {"content": {"*/*": {"schema": {}, "example": {"status": "paid"}}}}}
 MEANINGS = {
     401: "The signature is missing or does not match.",
@@ -28,13 +28,13 @@ MEANINGS = {
 def routes(app: Windlass) -> APIRouter:
     router = APIRouter(tags=["outside"])
 
-    @router.post("/wh/{token}", summary="Call back", openapi_extra=BODY, responses=_told(401, 404, 410, 413))
+    @router.post("/wh/{token}", summary="Call back", openapi_extra=BODY, responses=_told(401, 404, 410, 413, 422))
     async def callback(token: str, request: Request) -> Response:
-        """What a step waits for. The second time is welcome, and changes nothing."""
-        body = await bounded(request)
-        if body is None:
-            return problems.response(413, "Too large", f"a callback may have {BODY_LIMIT} bytes")
-        received = await hooks.receive(await app.open(), token, body, dict(request.headers))
+        """What a step waits for. A second callback changes nothing and is answered with `again`."""
+        unit = await app.open()
+        await hooks.check_token(unit, token)
+        body = await json_bodies.read(request, limit=BODY_LIMIT)
+        received = await hooks.receive(unit, token, body, dict(request.headers))
         return JSONResponse({"status": "received", "again": received.again})
 
     @router.post(
@@ -46,10 +46,10 @@ def routes(app: Windlass) -> APIRouter:
     )
     async def incoming(token: str, request: Request) -> Response:
         """The address of a workflow with a webhook trigger: body and headers are the trigger of a run."""
-        body = await bounded(request)
-        if body is None:
-            return problems.response(413, "Too large", f"a request may have {BODY_LIMIT} bytes")
-        run = await triggers.receive(await app.open(), token, body, dict(request.headers))
+        unit = await app.open()
+        await triggers.check_token(unit, token)
+        body = await json_bodies.read(request, limit=BODY_LIMIT)
+        run = await triggers.receive(unit, token, body, dict(request.headers))
         return JSONResponse({"data": {"run_id": str(run)}}, status_code=201)
 
     return router
@@ -57,15 +57,3 @@ def routes(app: Windlass) -> APIRouter:
 
 def _told(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"description": MEANINGS[status]} for status in statuses}
-
-
-async def bounded(request: Request) -> bytes | None:
-    """The body; None as soon as it is longer than it may be."""
-    parts: list[bytes] = []
-    size = 0
-    async for part in request.stream():
-        size += len(part)
-        if size > BODY_LIMIT:
-            return None
-        parts.append(part)
-    return b"".join(parts)

@@ -1,7 +1,17 @@
-"""JSON from outside, for all faces: bounded while it is read, and nothing in it that Postgres or JSON cannot hold."""
+"""JSON from outside: bounded while it is read, and nothing in it that Postgres or JSON cannot hold.
 
+Large bodies are parsed in a thread. That alone does not keep the event loop responsive: the scanner of the standard
+library is C and holds the interpreter's lock to its end, for seconds if the body is made of millions of small values.
+Such bodies are parsed by the scanner that is written in Python, which takes longer and can be interrupted.
+"""
+
+import asyncio
+import functools
+import gc
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from json.scanner import py_make_scanner  # type: ignore[attr-defined]  # not in the stubs
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -9,6 +19,13 @@ from starlette.requests import Request
 
 from windlass.core.document import MAX_DEPTH, depth
 from windlass.errors import Invalid
+
+MIB = 1024 * 1024
+BATCH_LIMIT = 8 * MIB  # of many jobs in one request
+LARGE = 256 * 1024  # bytes; smaller ones are parsed where they are read
+DENSE = 100_000  # values: more of them hold the interpreter's lock for too long
+MOST_CONTAINERS = 500_000  # lists and objects: each takes a hundred bytes of memory or more, and two of a body
+_thread = ThreadPoolExecutor(1, thread_name_prefix="windlass-json")
 
 
 async def read(request: Request, *, limit: int) -> bytes:
@@ -23,10 +40,42 @@ async def read(request: Request, *, limit: int) -> bytes:
     return b"".join(parts)
 
 
-def parse(body: bytes, *, unique: bool = False) -> Any:
+async def parsed(body: bytes, *, unique: bool = False) -> Any:
+    """Parse without blocking the event loop, however the body is made."""
+    if len(body) <= LARGE:
+        return parse(body, unique=unique)
+    containers = body.count(b"[") + body.count(b"{")
+    if containers > MOST_CONTAINERS:
+        raise HTTPException(413, f"the body has more than {MOST_CONTAINERS} lists and objects")
+    decoder = _Interruptible if containers + body.count(b",") > DENSE else json.JSONDecoder
+    work = functools.partial(parse, body, unique=unique, decoder=decoder)
+    return await asyncio.get_running_loop().run_in_executor(_thread, _uncollected, work)
+
+
+def _uncollected(work: Callable[[], Any]) -> Any:
+    """Do it without the garbage collector, which would walk through all that was parsed so far again and again, with
+    the interpreter's lock held. JSON has no cycles. There is one thread for this, so nobody else switches it."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        return work()
+    finally:
+        if was_on:
+            gc.enable()
+
+
+class _Interruptible(json.JSONDecoder):
+    """The standard decoder with the scanner that is written in Python."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.scan_once = py_make_scanner(self)
+
+
+def parse(body: bytes, *, unique: bool = False, decoder: type[json.JSONDecoder] = json.JSONDecoder) -> Any:
     try:
         text = body.decode("utf-8-sig")
-        found = json.loads(text, parse_constant=_Strange, object_pairs_hook=_once if unique else None)
+        found = decoder(parse_constant=_Strange, object_pairs_hook=_once if unique else None).decode(text)
     except UnicodeDecodeError as error:
         raise Invalid(f"the body is not UTF-8 text: byte {error.start} is no part of one", field="body") from None
     except RecursionError:

@@ -8,17 +8,18 @@ from fastapi.openapi.utils import get_openapi
 
 from windlass.core.json_schema import SCHEMA
 from windlass.web.api.schemas import FieldProblem, Problem
+from windlass.web.guard import OUTSIDE
 
 DESCRIPTION = """Workflows and their runs. Answers are `{"data": ...}`, lists `{"data": [...], "next": cursor}`.
 Errors are problem documents (RFC 9457) whose `errors` name every field. Every answer has an `X-Request-Id`."""
 REF = "#/components/schemas/{model}"
 METHODS = frozenset({"get", "post", "put", "patch", "delete"})
-OUTSIDE = ("/wh/", "/in/")  # no key, any content type
+OPEN = ("/health", "/ready")  # no key
 COMMON = {
     "401": "Unauthorized: the server has keys, and none of them was sent.",
-    "403": "Forbidden: a page of another origin asked.",
+    "403": "Forbidden: a page of another origin asked, or a proxy did and the server has no keys.",
     "408": "Request timeout: the body did not come in time.",
-    "415": "Unsupported media type: bodies are application/json.",
+    "415": "Unsupported media type: bodies are application/json; definitions may be application/yaml.",
     "421": "Misdirected request: Host names another server.",
     "429": "Too many requests: wait as `Retry-After` says.",
     "500": "A defect of Windlass; its log has the details.",
@@ -58,7 +59,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
 def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
     """What the guard may answer, and the key it asks for."""
     outside = path.startswith(OUTSIDE)
-    if not outside and path != "/health":
+    if not outside and path not in OPEN:
         operation["security"] = [{"bearer": []}, {"key": []}, {}]  # without keys none is asked for
     left_out = {"401", "403", "415"} if outside else {"408", "415"} if method == "get" else set()
     answers = operation["responses"]

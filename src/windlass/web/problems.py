@@ -11,6 +11,8 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 
 from windlass.errors import Conflict, Gone, Invalid, InvalidWorkflow, NotFound, Refused, Unavailable, WindlassError
+from windlass.web import methods
+from windlass.web.validation_messages import message
 
 MEDIA_TYPE = "application/problem+json"
 STATUS: dict[type[WindlassError], tuple[int, str]] = {
@@ -75,15 +77,17 @@ def install(app: FastAPI) -> None:
     async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         detail = str(error.detail)
-        if error.status_code == 405 and (allowed := (error.headers or {}).get("Allow")):
-            detail = f"{request.method} is not for this address: use {allowed}"
+        headers = dict(error.headers or {})
+        if error.status_code == 405:
+            headers["Allow"] = ", ".join(methods.allowed(request))
+            detail = f"{request.method} is not for this address: use {headers['Allow']}"
         answer = response(error.status_code, TITLES.get(error.status_code, str(error.detail)), detail)
-        answer.headers.update(error.headers or {})
+        answer.headers.update(headers)
         return answer
 
     async def unfit(_request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        fields = [{"field": _field(e["loc"]), "message": e["msg"]} for e in error.errors()[:MOST_ERRORS]]
+        fields = [{"field": _field(e["loc"]), "message": message(e)} for e in error.errors()[:MOST_ERRORS]]
         return response(422, "Invalid", "; ".join(f"{f['field']}: {f['message']}" for f in fields), errors=fields)
 
     async def defect(_request: Request, _error: Exception) -> Response:

@@ -1,4 +1,7 @@
-"""A name for every request: that of X-Request-Id if it is a decent one, else one of ours; told with every answer."""
+"""What every answer has: the id of its request, and headers that keep browsers and caches from misusing it.
+
+The id is that of X-Request-Id if it is safe to log, else a new one.
+"""
 
 import re
 import uuid
@@ -7,6 +10,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 HEADER = "x-request-id"
+# Answers hold payloads, callback addresses and secrets of webhooks: nobody is to keep them.
+UNSTORED = ("/api/", "/ojs/", "/wh/", "/in/")
 _decent = re.compile(
     r"[A-Za-z0-9._:/+=@-]{1,128}"
 ).fullmatch  # it stands in logs: no blanks, nothing that steers a terminal
@@ -26,7 +31,11 @@ class RequestIds:
 
         async def named(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message)[HEADER] = id_
+                headers = MutableHeaders(scope=message)
+                headers[HEADER] = id_
+                headers["x-content-type-options"] = "nosniff"
+                if scope["path"].startswith(UNSTORED):
+                    headers.setdefault("cache-control", "no-store")
             await send(message)
 
         await self._app(scope, receive, named)

@@ -11,6 +11,7 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from windlass.errors import Invalid, Unavailable
+from windlass.web.connections import Connection, Connections, ListeningSocket
 from windlass.web.guard import check_binding, check_test_mode
 
 GRACE = 5  # seconds that requests under way get when the server stops
@@ -20,7 +21,7 @@ GRACE = 5  # seconds that requests under way get when the server stops
 class Listener:
     """A bound socket. Port 0 became a real one."""
 
-    socket: socket.socket
+    socket: ListeningSocket
     host: str
     port: int
 
@@ -43,7 +44,8 @@ def listen(
     # Connections inherit it. asyncio sets it only where a socket says that it is TCP, and this one does not. Head and
     # body of an answer are two packets: the second would wait 40 ms for the first to be acknowledged.
     bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return Listener(bound, host, bound.getsockname()[1])
+    listening = ListeningSocket(fileno=bound.detach())
+    return Listener(listening, host, listening.getsockname()[1])
 
 
 @contextlib.asynccontextmanager
@@ -58,6 +60,7 @@ async def serving(app: ASGIApp, listener: Listener) -> AsyncIterator[None]:
     server = _Server(
         uvicorn.Config(
             told,
+            http=Connection,
             log_config=None,
             access_log=False,
             lifespan="off",
@@ -67,6 +70,7 @@ async def serving(app: ASGIApp, listener: Listener) -> AsyncIterator[None]:
         )
     )
     task = asyncio.create_task(server.serve(sockets=[listener.socket]), name="windlass-http")
+    listener.socket.make_room = server.connections.close_idle
     try:
         await server.up.wait()
         yield
@@ -79,6 +83,7 @@ async def serving(app: ASGIApp, listener: Listener) -> AsyncIterator[None]:
 class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
+        self.server_state = self.connections = Connections()
         self.up = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

@@ -37,6 +37,14 @@ export const key = {
   },
 };
 
+/** The link that `windlass up --allow-commands` prints has the key behind a #, which browsers do not send. */
+export function keyFromLink(at: Location = location): void {
+  const found = new URLSearchParams(at.hash.slice(1)).get("key");
+  if (!found) return;
+  key.set(found);
+  history.replaceState(null, "", at.pathname + at.search);
+}
+
 export function useRefused(): boolean {
   return useSyncExternalStore(
     (listen) => (listeners.add(listen), () => listeners.delete(listen)),

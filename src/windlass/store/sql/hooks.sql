@@ -13,6 +13,12 @@ on conflict do nothing
 -- Whose address is this?
 select run_id, step from windlass.hook where token_hash = $1
 
+-- name: standing
+-- What became of the step that this address is for; read without a lock, before the body of a callback.
+select h.received_at is not null, r.state, substr(r.steps, h.step + 1, 1)
+  from windlass.hook h join windlass.run r on r.id = h.run_id
+ where h.token_hash = $1
+
 -- name: listen
 -- These steps wait now; which of them were called already?
 select h.run_id, h.step from unnest($1::uuid[], $2::int[]) as w(run_id, step)

@@ -3,6 +3,7 @@
 Definitions are not held to a model here: `core.definition` reads them, and tells every mistake.
 """
 
+import asyncio
 from typing import Any, TypeVar
 
 from fastapi import Request
@@ -10,10 +11,11 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from windlass.core.document import PAYLOAD_LIMIT
+from windlass.effects.yaml_documents import Unreadable, load
 from windlass.errors import Invalid
-from windlass.web.json_bodies import parse, read
+from windlass.web.json_bodies import parsed, read
 
-__all__ = ["NOTHING", "ROOM", "SMALL", "Asked", "described", "model", "parse", "read", "value"]
+__all__ = ["NOTHING", "ROOM", "SMALL", "Asked", "described", "model", "parsed", "read", "value", "yaml_document"]
 
 ROOM = 65_536  # beside a payload: labels, keys, names
 SMALL = 65_536
@@ -23,9 +25,14 @@ Body = TypeVar("Body", bound="Asked")
 
 
 class Asked(BaseModel):
-    """What may stand in a body; anything else is a mistake, and numbers are not made of texts."""
+    """What may stand in a body; anything else is a mistake, and strings are not converted to numbers."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    @classmethod
+    def unknown(cls) -> str:
+        """What is said about a field that the body may not have."""
+        return f"use {', '.join(cls.model_fields)}"
 
 
 async def value(request: Request, *, limit: int = PAYLOAD_LIMIT, default: Any = NOTHING) -> Any:
@@ -35,7 +42,22 @@ async def value(request: Request, *, limit: int = PAYLOAD_LIMIT, default: Any = 
         if default is NOTHING:
             raise Invalid("the body is empty: send JSON", field="body")
         return default
-    return parse(body, unique=True)
+    return await parsed(body, unique=True)
+
+
+async def yaml_document(request: Request, *, limit: int) -> Any:
+    """The one document of a YAML body, read as files are: bounded, nothing but JSON's values, keys once."""
+    body = await read(request, limit=limit)
+    try:
+        found = await asyncio.to_thread(load, body.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise Invalid(f"the body is not UTF-8 text: byte {error.start} is no part of one", field="body") from None
+    except Unreadable as error:
+        place = f"line {error.line}, column {error.column}: " if error.line else ""
+        raise Invalid(f"the body is not YAML: {place}{error}", field="body") from None
+    if len(found) != 1:
+        raise Invalid(f"the body has {len(found)} YAML documents: send one", field="body")
+    return found[0]
 
 
 async def model(request: Request, kind: type[Body], *, limit: int = SMALL) -> Body:
@@ -44,7 +66,11 @@ async def model(request: Request, kind: type[Body], *, limit: int = SMALL) -> Bo
     try:
         return kind.model_validate(given)
     except ValidationError as error:
-        raise RequestValidationError(error.errors(include_url=False, include_input=False)) from None
+        found = error.errors(include_url=False, include_input=False)
+        for one in found:
+            if one["type"] == "extra_forbidden" and len(one["loc"]) == 1:
+                one |= {"type": "unknown_field", "msg": f"it is not known here: {kind.unknown()}"}
+        raise RequestValidationError(found) from None
 
 
 def described(kind: type[Asked], example: Any) -> dict[str, Any]:

@@ -26,10 +26,10 @@ from windlass.web.api.schemas import Data, Listing, told
 from windlass.web.api.schemas_jobs import Job, JobDetail, JobEvent, JobLogLine, SubmittedJobs
 from windlass.web.api.starts import Key, Span
 from windlass.web.api.words import job_states
+from windlass.web.json_bodies import BATCH_LIMIT
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
 
-BATCH_ROOM = 16 * PAYLOAD_LIMIT
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Place = Annotated[str | None, Query(max_length=40, description="Go on after this place.")]
 
@@ -121,7 +121,7 @@ async def submit(app: App, request: Request, response: Response, key: Key = None
 )
 async def submit_many(app: App, request: Request) -> Data[SubmittedJobs]:
     """All or none, in one transaction. A mistake is told with the place of its job: `jobs.3.type`."""
-    asked = await bodies.model(request, NewJobs, limit=BATCH_ROOM)
+    asked = await bodies.model(request, NewJobs, limit=BATCH_LIMIT)
     specs = [_spec(app, job) for job in asked.jobs]
     return Data[SubmittedJobs](data=schemas.batch(await jobs.record(await app.open(), specs, listed=True)))
 

@@ -2,10 +2,11 @@
 
 import asyncio
 import contextlib
+from dataclasses import replace
 from datetime import timedelta
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from windlass.app import Windlass
@@ -13,6 +14,7 @@ from windlass.core import duration
 from windlass.core.document import PAYLOAD_LIMIT
 from windlass.engine import accounts, runs, specs
 from windlass.engine.starts import RunSpec
+from windlass.engine.unit import new_ids
 from windlass.errors import Conflict, Invalid
 from windlass.web.api import bodies
 from windlass.web.api import schemas_runs as schemas
@@ -30,13 +32,23 @@ Wait = Annotated[
 ]
 Key = Annotated[
     str | None,
-    Header(alias="Idempotency-Key", max_length=1024, description="A known key answers with the run that has it."),
+    Header(
+        alias="Idempotency-Key",
+        max_length=1024,
+        description="A known key answers 200 with the run or job that has it.",
+    ),
 ]
 PAYLOAD: dict[str, Any] = {
     "requestBody": {
         "description": "The payload as it is: any JSON value; nothing is as good as {}.",
         "content": {"application/json": {"schema": {}, "example": {"order_id": 123, "email": "alice@example.com"}}},
     }
+}
+
+
+ANSWERS: dict[int | str, dict[str, Any]] = {
+    200: {"model": Data[Started] | Data[WaitedRun], "description": "The key was known."},
+    **told(404, 409, 413, 422),
 }
 
 
@@ -48,7 +60,7 @@ def _span(given: object) -> timedelta | None:
             return specs.span(given, "it")
     except Invalid as error:
         raise ValueError(str(error)) from None
-    raise ValueError("it is a text such as 1h30m, or a number of seconds")
+    raise ValueError("it must be a string such as 1h30m, or a number of seconds")
 
 
 Span = Annotated[
@@ -66,6 +78,10 @@ class Order(bodies.Asked):
     idempotency_key: str | None = None
     max_duration: Span | None = None
 
+    @classmethod
+    def unknown(cls) -> str:
+        return 'the payload goes into `input`, for example {"input": {...}}; or post it to /trigger as it is'
+
 
 ORDER = bodies.described(Order, {"input": {"order_id": 123}, "labels": {"team": "shop"}, "max_duration": "1h"})
 
@@ -75,21 +91,20 @@ ORDER = bodies.described(Order, {"input": {"order_id": 123}, "labels": {"team": 
     summary="Trigger a workflow",
     status_code=201,
     openapi_extra=PAYLOAD,
-    responses=told(404, 409, 413, 422),
+    responses=ANSWERS,
 )
 async def trigger(
-    app: App, name: Name, request: Request, key: Key = None, wait: Wait = None
+    app: App, name: Name, request: Request, response: Response, key: Key = None, wait: Wait = None
 ) -> Data[Started] | Data[WaitedRun]:
     """Start a run; the body is its input."""
     payload = await bodies.value(request, limit=PAYLOAD_LIMIT, default={})
-    return await _start(app, name, RunSpec(input=payload, idempotency_key=key, api_headers=request.headers), wait)
+    spec = RunSpec(input=payload, idempotency_key=key, api_headers=request.headers)
+    return await _start(app, name, spec, wait, response)
 
 
-@router.post(
-    "/{ref}/runs", summary="Start a run", status_code=201, openapi_extra=ORDER, responses=told(404, 409, 413, 422)
-)
+@router.post("/{ref}/runs", summary="Start a run", status_code=201, openapi_extra=ORDER, responses=ANSWERS)
 async def start(
-    app: App, name: Name, request: Request, key: Key = None, wait: Wait = None
+    app: App, name: Name, request: Request, response: Response, key: Key = None, wait: Wait = None
 ) -> Data[Started] | Data[WaitedRun]:
     """Start a run with an input, labels, a key, a time limit."""
     order = await bodies.model(request, Order, limit=PAYLOAD_LIMIT + bodies.ROOM)
@@ -102,14 +117,23 @@ async def start(
         max_duration=order.max_duration,
         api_headers=request.headers,
     )
-    return await _start(app, name, spec, wait)
+    return await _start(app, name, spec, wait, response)
 
 
-async def _start(app: Windlass, name: str, spec: RunSpec, wait: float | None) -> Data[Started] | Data[WaitedRun]:
-    [run] = await app.start_many(name, [spec])
+async def _start(
+    app: Windlass, name: str, spec: RunSpec, wait: float | None, response: Response
+) -> Data[Started] | Data[WaitedRun]:
+    id_ = new_ids(1)[0]
+    [run] = await app.start_many(name, [replace(spec, id=id_)])
     unit = await app.open()
+    row = None
+    if run.id != id_:  # the key is known
+        row = await runs.get(unit, run.id)
+        if row.input != spec.input:
+            raise Conflict(f"idempotency_key {spec.idempotency_key!r} belongs to run {run.id}, which has another input")
+        response.status_code = 200
     if wait is None:
-        return Data[Started](data=schemas.started(await runs.get(unit, run.id)))
+        return Data[Started](data=schemas.started(row or await runs.get(unit, run.id)))
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(run.ended(), wait)
     account = await accounts.account(unit, run.id, answers=True)

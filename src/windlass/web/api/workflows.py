@@ -23,6 +23,7 @@ from windlass.web.api.schemas_workflows import (
     Workflow,
     WorkflowDetail,
 )
+from windlass.web.guard import YAML, media_type
 
 router = APIRouter(prefix="/workflows", tags=["workflows"])
 
@@ -50,7 +51,9 @@ EXAMPLE: dict[str, Any] = {
     },
 }
 DEFINITION = {"schema": {"$ref": "#/components/schemas/WorkflowDefinition"}, "example": EXAMPLE}
-BODY: dict[str, Any] = {"requestBody": {"required": True, "content": {"application/json": DEFINITION}}}
+BODY: dict[str, Any] = {
+    "requestBody": {"required": True, "content": {"application/json": DEFINITION, "application/yaml": DEFINITION}}
+}
 Number = Annotated[int | None, Query(ge=1, le=MAX_INT)]
 
 
@@ -145,7 +148,11 @@ async def diff(
 
 
 async def document_of(request: Request) -> Any:
-    document = await bodies.value(request, limit=DOCUMENT_LIMIT)
+    """The definition in a body, JSON or YAML."""
+    if media_type(request.headers) in YAML:
+        document = await bodies.yaml_document(request, limit=DOCUMENT_LIMIT)
+    else:
+        document = await bodies.value(request, limit=DOCUMENT_LIMIT)
     if not isinstance(document, dict):
         raise InvalidWorkflow([("body", "a workflow is an object with a name and tasks")])
     return document

@@ -12,21 +12,23 @@ from windlass.web.ojs.errors import INVALID_PAYLOAD, INVALID_REQUEST, TOO_LARGE,
 
 ENVELOPE_LIMIT = PAYLOAD_LIMIT
 RESULT_ROOM = 16 * PAYLOAD_LIMIT + 65_536
-BULK_LIMIT = 64 * PAYLOAD_LIMIT
+BULK_LIMIT = json_bodies.BATCH_LIMIT
 
 
 async def object_(request: Request, *, limit: int = ENVELOPE_LIMIT, optional: bool = False) -> dict[str, Any]:
     """The body as an object; `optional`: none is as good as an empty one."""
     try:
         raw = await json_bodies.read(request, limit=limit)
-    except HTTPException as error:
-        raise Refusal(TOO_LARGE, str(error.detail)) from None
-    if not raw.strip():
-        if optional:
+        if raw.strip():
+            found = await json_bodies.parsed(raw)
+        elif optional:
             return {}
-        raise Refusal(INVALID_PAYLOAD, "the body is empty: send a JSON object")
-    try:
-        found = json_bodies.parse(raw)
+        else:
+            raise Refusal(INVALID_PAYLOAD, "the body is empty: send a JSON object")
+    except HTTPException as error:
+        if error.status_code != 413:  # too slow, or too much at a time: said by `routes` like everywhere
+            raise
+        raise Refusal(TOO_LARGE, str(error.detail)) from None
     except Invalid as error:
         raise Refusal(INVALID_PAYLOAD, str(error)) from None
     if not isinstance(found, dict):
