@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from tests.engine.playing import Fails, Player, begin, letters, node, publish, reasons, state, tick
-from windlass.core.step import ChildAction, Foreach, Parallel, Step
+from windlass.core.step import ChildAction, Foreach, Parallel, SleepAction, Step
 from windlass.engine import runs, strays, workflows
 from windlass.engine.unit import Unit
 from windlass.testing import Clock
@@ -198,3 +198,23 @@ async def test_children_wait_for_a_place_like_anybody(unit: Unit, player: Player
         await player.end(await player.take_one("x"))
     await player.play()
     assert await state(unit, run) == "completed"
+
+
+async def test_the_timeout_of_a_step_limits_the_run_below_it(
+    unit: Unit, player: Player, conn: Connection, clock: Clock
+) -> None:
+    await publish(unit, node("nap", action=SleepAction(timedelta(hours=5))), name="kid")
+    run = await begin(unit, child(timeout=timedelta(hours=1)), node("late", "sub:failure"))
+    await tick(unit)
+    clock.move(timedelta(hours=2))
+    await player.play()
+    [kid] = await below(conn, run)
+    assert (await state(unit, kid), await letters(unit, kid)) == ("timeout", "c")
+    assert (await state(unit, run), await letters(unit, run)) == ("completed", "ts")
+
+
+async def test_a_run_below_a_step_with_a_long_timeout_keeps_its_own_limit(unit: Unit, conn: Connection) -> None:
+    await publish(unit, node("x"), name="kid", max_duration=timedelta(hours=1))
+    run = await begin(unit, child(timeout=timedelta(hours=5)))
+    [kid] = [await runs.get(unit, id_) for id_ in await below(conn, run)]
+    assert timedelta(minutes=59) < kid.expires_at - kid.created_at <= timedelta(hours=1)

@@ -173,7 +173,7 @@ async def test_a_retried_child_is_not_counted_twice(unit: Unit, player: Player, 
     assert (await state(unit, run), await reasons(unit, run, "sub")) == ("failed", ["1 of 2 instances failed"])
 
 
-async def test_a_retry_while_the_child_is_told_to_stop_does_not_hang(
+async def test_a_retry_while_the_child_is_told_to_stop_starts_it_anew(
     unit: Unit, player: Player, conn: Connection, clock: Clock
 ) -> None:
     """The parent's time was over, its child was asked to stop, and the parent was retried before the child ended."""
@@ -184,8 +184,44 @@ async def test_a_retry_while_the_child_is_told_to_stop_does_not_hang(
     await strays.expire(unit)
     assert (await state(unit, run), await letters(unit, run)) == ("timeout", "a")
     await runs.retry(unit, run)
+    await tick(unit)  # the child hears that it is to stop
     await player.play()
-    assert await state(unit, run) in ("failed", "completed")  # its child was stopped, or was left to go on
+    assert (await state(unit, run), await letters(unit, run)) == ("completed", "s")
+    assert [await state(unit, kid) for kid in await below(conn, run)] == ["cancelled", "completed"]
+
+
+async def test_a_retry_while_some_children_are_told_to_stop_starts_those_anew(
+    unit: Unit, player: Player, conn: Connection, clock: Clock
+) -> None:
+    await publish(unit, node("x"), name="kid")
+    run = await begin(unit, child(fan_out=Parallel(3)), max_duration=timedelta(minutes=1))
+    await tick(unit)
+    first, *_ = await player.take()
+    await player.end(first)
+    await tick(unit)
+    clock.move(timedelta(minutes=2))
+    await strays.expire(unit)
+    await runs.retry(unit, run)
+    await tick(unit)
+    await player.play()
+    assert (await state(unit, run), await letters(unit, run)) == ("completed", "s")
+    assert (await runs.get(unit, run)).fans["0"][:5] == [3, 3, 3, 0, 0]
+
+
+async def test_a_child_told_to_stop_is_not_started_anew_for_a_run_that_was_cancelled_meanwhile(
+    unit: Unit, player: Player, conn: Connection, clock: Clock
+) -> None:
+    await publish(unit, node("x"), name="kid")
+    run = await begin(unit, child(), max_duration=timedelta(minutes=1))
+    await tick(unit)
+    clock.move(timedelta(minutes=2))
+    await strays.expire(unit)
+    await runs.retry(unit, run)
+    await runs.cancel(unit, run)
+    await tick(unit)
+    await player.play()
+    assert (await state(unit, run), await letters(unit, run)) == ("cancelled", "c")
+    assert len(await below(conn, run)) == 1
 
 
 async def test_an_old_childs_end_does_not_end_the_new_child(unit: Unit, player: Player, conn: Connection) -> None:

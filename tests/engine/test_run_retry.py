@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.engine.playing import LEASE, Fails, Player, begin, events_of, letters, node, reasons, state, tick
+from windlass.core.outcome import Cancelled
 from windlass.core.step import Foreach, SleepAction
 from windlass.engine import jobs, outputs, runs, strays, upkeep
 from windlass.engine.unit import Unit
@@ -255,3 +256,19 @@ async def test_an_unknown_step_is_refused_with_the_steps_there_are(unit: Unit, p
     with pytest.raises(Invalid, match="workflow 'w' has no step 'x': it has a, b"):
         await runs.rerun(unit, run, "x")
     assert (await runs.get(unit, run)).round == 0
+
+
+async def test_a_handler_that_stops_after_its_run_was_retried_is_done_again(
+    unit: Unit, player: Player, clock: Clock
+) -> None:
+    """The run ran out of time, its handler was asked to stop, and the run was retried before the handler had ended."""
+    run = await begin(unit, node("a", max_attempts=1), max_duration=timedelta(minutes=1))
+    job = await player.take_one("a")
+    clock.move(timedelta(minutes=2))
+    await tick(unit)
+    assert (await state(unit, run), await letters(unit, run)) == ("timeout", "a")
+    await runs.retry(unit, run)
+    assert await player.end(job, Cancelled())
+    assert (await state(unit, run), await letters(unit, run)) == ("running", "a")
+    await player.play()
+    assert (await state(unit, run), player.seen) == ("completed", ["a", "a"])

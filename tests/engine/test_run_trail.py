@@ -87,6 +87,53 @@ async def test_a_run_that_ends_as_it_starts_says_that_it_ran_first(unit: Unit) -
     assert row.finished_at is not None
 
 
+async def test_a_step_with_a_job_has_the_lines_of_its_job(unit: Unit, player: Player) -> None:
+    run = await begin(unit, node("a", max_attempts=2), node("b", "a"))
+    await player.play({"a": lambda job: Fails("no luck") if not job.attempt else None})
+    assert await trail(unit, run) == [
+        (None, "running"),
+        ("a", "queued"),
+        ("a", "active"),
+        ("a", "retrying"),
+        ("a", "active"),
+        ("a", "succeeded"),
+        ("b", "queued"),
+        ("b", "active"),
+        ("b", "succeeded"),
+        (None, "completed"),
+    ]
+    lines = [(event.attempt, event.reason) for step, event in await runs.events(unit, run) if step and step.name == "a"]
+    assert [attempt for attempt, _ in lines[1:]] == [1, 1, 2, 2]
+    assert lines[2][1] == "no luck"
+
+
+async def test_a_fanned_out_step_has_a_line_for_its_start_and_one_for_its_end(unit: Unit, player: Player) -> None:
+    run = await begin(unit, node("a", fan_out=Parallel(3)), node("b", "a", condition="true", fan_out=Parallel(2)))
+    await player.play()
+    told = await trail(unit, run)
+    assert [word for step, word in told if step == "a"] == ["active", "succeeded"]
+    assert [word for step, word in told if step == "b"] == ["active", "succeeded"]
+    assert told[-1] == (None, "completed")
+
+
+async def test_a_step_that_failed_says_so_once(unit: Unit, player: Player) -> None:
+    run = await begin(unit, node("a"))
+    await player.play({"a": Fails(for_good=True)})
+    assert [word for step, word in await trail(unit, run) if step == "a"] == ["queued", "active", "failed"]
+
+
+async def test_the_trail_comes_in_pages_of_any_size(unit: Unit, player: Player) -> None:
+    run = await begin(unit, node("a"), node("nap", "a", action=SleepAction(timedelta())), node("b", "nap"))
+    await player.play()
+    whole = await runs.events(unit, run)
+    for size in range(1, len(whole) + 1):
+        place, found = runs.TrailPlace(), []
+        while page := await runs.events(unit, run, after=place, limit=size):
+            found += page
+            place = place.after([event for _, event in page])
+        assert found == whole
+
+
 async def test_a_run_that_begins_says_so_before_its_steps_do(unit: Unit, player: Player) -> None:
     await publish(unit, node("nap", action=NAP), concurrency=1)
     first, held = await begin(unit), await begin(unit)

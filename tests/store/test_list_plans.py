@@ -96,7 +96,7 @@ LISTS: dict[str, tuple[str, str, tuple[Any, ...]]] = {
     ),
     "GET /runs?status=running": ("runs", "list_live", RunFilter(org="default", states=["running"]).more_arguments),
     "GET /workflows/{ref}/runs": ("runs", "list_of_workflow", RunFilter(org="default", workflow_id=WORKFLOW).arguments),
-    "GET /runs/{id}/events": ("runs", "events", (RUN, 100, 0, None)),
+    "GET /runs/{id}/events": ("runs", "trail", (RUN, 100, 0, 0, None, [0, 1], datetime(2020, 1, 1, tzinfo=UTC), None)),
     "GET /jobs": ("jobs", "list", JOBS),
     "GET /jobs?status=failed": ("jobs", "list", ("default", ["failed"], *JOBS[2:])),
     "GET /jobs?status=pending&queue=q1": ("jobs", "list", ("default", ["pending"], "q1", *JOBS[3:])),

@@ -242,7 +242,14 @@ async def test_the_trail_comes_in_pages(app: Windlass) -> None:
         page = (await http.get(f"/runs/{run}/events?limit=1")).json()
         rest = (await http.get(f"/runs/{run}/events?after={page['next']}")).json()
         shown = data(await http.get(f"/runs/{run}"))
+        assert fields(await http.get(f"/runs/{run}/events?after=7")) == ["after"]
     assert page["data"] + rest["data"] == whole
+    assert [(event["task"], event["event"]) for event in whole] == [
+        (None, "running"),
+        ("a", "queued"),
+        ("a", "cancelled"),
+        (None, "cancelled"),
+    ]
     assert [event["event"] for event in whole if event["task"] is None][:1] == ["running"]
     assert shown["reason"] == "wrong bucket"
 

@@ -53,6 +53,8 @@ class DirectRun:
         view = await self._run.view()
         names = [step.name for step in view.workflow.steps]
         events = [{**record(one), "step": None if one.step is None else names[one.step]} for one in view.events]
+        for event in events:
+            del event["xid"]
         return {**record(view.row), "output": (await self._run.result()).output}, events
 
     async def lines(

@@ -71,13 +71,15 @@ class RemoteRun:
         run = await self._client.runs.get(str(self.id))
         events = [
             {
-                "id": int(one.id),
+                "id": int(one.id.removeprefix("job-")),
                 "step": one.task,
                 "word": one.event if one.task is None or one.event not in LETTERS else WORDS[LETTERS[one.event]],
                 "code": one.code,
                 "reason": one.reason,
                 "actor": one.actor,
                 "created_at": one.at,
+                "attempt": one.attempt,
+                "of_job": one.id.startswith("job-"),
             }
             async for one in self._client.runs.events(str(self.id), limit=1000)
         ]

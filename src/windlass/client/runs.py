@@ -70,7 +70,7 @@ class Runs(Group[W]):
 
     @upwards
     def events(
-        self, run_id: str, *, attempt: int | None = None, after: int | None = None, limit: int | None = None
+        self, run_id: str, *, attempt: int | None = None, after: str | None = None, limit: int | None = None
     ) -> Call[Page[RunEvent]]:
         """The trail, oldest first; of a run that was retried or rerun, all of it or that of one attempt."""
         return page(RunEvent, f"{RUN}/events", {"run_id": run_id}, attempt=attempt, after=after, limit=limit)

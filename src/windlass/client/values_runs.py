@@ -161,6 +161,7 @@ class RunEvent:
     reason: str | None
     actor: str | None
     at: datetime
+    attempt: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,18 @@ from windlass.core.command import (
     WakeAt,
     Withdraw,
 )
-from windlass.core.event import Begun, CancelAsked, Ended, Event, Expanded, Expired, Judged, RerunAsked, RetryAsked
+from windlass.core.event import (
+    Begun,
+    CancelAsked,
+    ChildStopped,
+    Ended,
+    Event,
+    Expanded,
+    Expired,
+    Judged,
+    RerunAsked,
+    RetryAsked,
+)
 from windlass.core.reason import EMPTY, EXPIRED, NONE_MET, Reason, unmet
 from windlass.core.run import BAD, OPEN, RUN_EDGES, STEP_EDGES, Fan, Letter, Run, RunMove, RunState, StepMove
 from windlass.core.step import (
@@ -97,6 +108,8 @@ class _Board:
         match event:
             case Ended():
                 self._end(event)
+            case ChildStopped():
+                self._child_stopped(event)
             case Begun():
                 self._begin()
             case Judged():
@@ -158,6 +171,13 @@ class _Board:
         self._set_fan(event.step, fan)
         if not fan.active:
             self._move(event.step, fan.letter, fan.reason)
+
+    def _child_stopped(self, event: ChildStopped) -> None:
+        """Start the run below anew: a retry withdrew the wish that it stops, but the run had heard it already."""
+        if self._state is not RunState.RUNNING:
+            self._end(Ended(event.step, Letter.CANCELLED, event.reason))
+        elif self._letter(event.step) == Letter.ACTIVE:
+            self.commands.append(StartChild(event.step, event.item, 1))
 
     def _refill(self, step: int, fan: Fan, free: int) -> Fan:
         """Use free slots: first what is to be done again, then what was never begun."""

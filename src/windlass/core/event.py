@@ -22,6 +22,15 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
+class ChildStopped:
+    """A run below a step was cancelled because an earlier round of this run asked for it."""
+
+    step: int
+    item: int
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
 class Judged:
     """The answer to `Judge`."""
 
@@ -60,4 +69,4 @@ class RerunAsked:
     step: int
 
 
-Event = Begun | Ended | Judged | Expanded | CancelAsked | Expired | RetryAsked | RerunAsked
+Event = Begun | Ended | ChildStopped | Judged | Expanded | CancelAsked | Expired | RetryAsked | RerunAsked

@@ -45,9 +45,14 @@ class Plan:
 
     @cached_property
     def quiet(self) -> tuple[int, ...]:
-        """Steps without a job, whose trail would tell when they begin and end."""
+        """Steps whose starts and ends are in no job's trail, or in those of many: the run's trail has them."""
         without = (SleepAction, HookAction, ChildAction)
-        return tuple(n for n, step in enumerate(self.steps) if isinstance(step.action, without))
+        return tuple(n for n, s in enumerate(self.steps) if isinstance(s.action, without) or s.fan_out is not None)
+
+    @cached_property
+    def single_jobs(self) -> tuple[int, ...]:
+        """Steps with one job, whose trail has their starts and successes."""
+        return tuple(n for n in range(len(self.steps)) if n not in set(self.quiet))
 
     @cached_property
     def roots(self) -> tuple[int, ...]:

@@ -8,24 +8,44 @@ did not see. Within such a batch the numbers of events tell the order: who waite
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from datetime import datetime
+from typing import NamedTuple, Protocol, TypeVar
 
 from windlass.errors import Invalid
 
+_PLACE = re.compile(r"(\d{1,19})\.(\d{1,19})", re.ASCII).fullmatch
 _SNAPSHOT = re.compile(r"(\d{1,19})\+(\d{1,19})((?:,\d{1,19})*)").fullmatch
 MAX_TEXT = 12_000
 LAST = 2**63 - 1
+STARTS = frozenset({"pending", "running", "retried", "rerun"})  # lines of a run that come before what its jobs do then
 
 
-class Line(Protocol):
+class Numbered(Protocol):
     """A line of one of the two trails: that of runs, or that of jobs."""
 
-    @property
-    def xid(self) -> int: ...
     @property
     def id(self) -> int: ...
     @property
     def of_job(self) -> bool: ...
+
+
+class Line(Numbered, Protocol):
+    """A line with the transaction that wrote it."""
+
+    @property
+    def xid(self) -> int: ...
+
+
+class Timed(Line, Protocol):
+    """A line with what tells its place among those of the other trail."""
+
+    @property
+    def at(self) -> datetime: ...
+    @property
+    def word(self) -> str: ...
+
+
+T = TypeVar("T", bound=Timed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +116,51 @@ class Cursor:
         if self.before is None:
             return str(self.upto)
         return f"{self.upto};{self.before};{self.run_line};{self.job_line}"
+
+
+class TrailPlace(NamedTuple):
+    """Where a reader of pages of one run's trail is: after this line of the run, and after this line of its jobs."""
+
+    run_line: int = 0
+    job_line: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> "TrailPlace":
+        found = _PLACE(text)
+        place = cls(int(found[1]), int(found[2])) if found is not None else None
+        if place is None or max(place) > LAST:
+            raise Invalid(
+                f"after is {text[:100]!r}, which is no place in the trail: give what `next` was", field="after"
+            )
+        return place
+
+    def after(self, lines: Sequence[Numbered]) -> "TrailPlace":
+        """The place of a reader who was here and read these lines."""
+        last = {line.of_job: line.id for line in lines}
+        return TrailPlace(last.get(False, self.run_line), last.get(True, self.job_line))
+
+    def __str__(self) -> str:
+        return f"{self.run_line}.{self.job_line}"
+
+
+def interleaved(run_lines: Sequence[T], job_lines: Sequence[T]) -> Iterator[T]:
+    """Merge the trail of runs with the trail of jobs by time; each keeps its own order.
+
+    Statements of one transaction have times that grow, so a job's end comes before what follows from it. Where times
+    are equal (a test has stopped the clock) transactions tell, and within one jobs go first unless their run begins.
+    """
+    place = 0
+    for line in run_lines:
+        while place < len(job_lines) and _precedes(job_lines[place], line):
+            yield job_lines[place]
+            place += 1
+        yield line
+    yield from job_lines[place:]
+
+
+def _precedes(job_line: Timed, run_line: Timed) -> bool:
+    job, run = (job_line.at, job_line.xid), (run_line.at, run_line.xid)
+    return job < run or (job == run and run_line.word not in STARTS)
 
 
 def places(lines: Sequence[Line], at: Cursor, upto: Snapshot, *, more: bool = False) -> Iterator[Cursor]:

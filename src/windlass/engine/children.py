@@ -112,7 +112,7 @@ def _row(wish: Asked, known: Live, workflow: Workflow) -> NewChildren:
         known.version_id,
         Letter.WAITING * len(workflow.steps),
         wish.input,
-        workflow.max_duration,
+        workflow.max_duration if wish.step.timeout is None else min(workflow.max_duration, wish.step.timeout),
         isinstance(wish.step.fan_out, Foreach),
         encode(dict(workflow.labels), field="labels") if workflow.labels else None,
     )

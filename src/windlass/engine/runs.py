@@ -13,6 +13,7 @@ from windlass.core.reason import Reason
 from windlass.core.rounds import Round, of_number, rounds
 from windlass.core.run import RUN_EDGES, WORDS, Letter, RunMove, RunState
 from windlass.core.step import Step
+from windlass.core.trail import TrailPlace
 from windlass.core.workflow import Workflow
 from windlass.engine import outputs
 from windlass.engine.outputs import TooMany
@@ -23,7 +24,7 @@ from windlass.errors import Conflict, Invalid, NotFound
 from windlass.store import runs as store
 from windlass.store import steps
 from windlass.store.pool import Connection
-from windlass.store.runs import OLDEST, Held, RunEvent, RunFilter, RunRow
+from windlass.store.runs import BEGINNING, OLDEST, Held, RunEvent, RunFilter, RunRow
 from windlass.store.steps import Instance, StepJob
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "RunPage",
     "RunRow",
     "RunView",
+    "TrailPlace",
     "Wanted",
     "cancel",
     "events",
@@ -102,22 +104,29 @@ async def view(unit: Unit, id_: UUID) -> RunView:
     async with unit.begin() as conn:
         row = await known(conn, unit, id_)
         workflow = (await unit.definitions.of(conn, [row.version_id]))[row.version_id]
-        return RunView(row, workflow, await store.events(conn, id_), await steps.jobs(conn, id_))
+        trail = await store.trail(conn, id_, workflow.plan.single_jobs, since=row.created_at)
+        return RunView(row, workflow, trail, await steps.jobs(conn, id_))
 
 
 async def events(
-    unit: Unit, id_: UUID, *, attempt: int | None = None, after: int = 0, limit: int = 100
+    unit: Unit, id_: UUID, *, attempt: int | None = None, after: TrailPlace = BEGINNING, limit: int = 100
 ) -> list[tuple[Step | None, RunEvent]]:
-    """(step, event): a page of a run's trail, oldest first; all of it, or that of one of its rounds."""
+    """(step, event): a page of a run's trail, oldest first; all of it, or that of one of its rounds.
+
+    Of a step with one job it has the job's lines, too. A fanned-out step has lines only for its start and its end.
+    """
     _check_limit(limit)
     async with unit.begin() as conn:
         row = await known(conn, unit, id_)
         workflow = (await unit.definitions.of(conn, [row.version_id]))[row.version_id]
-        before = None
+        before, since, until = None, row.created_at, None
         if attempt is not None:
             asked = of_number(await rounds_of(conn, row), attempt)
-            after, before = max(after, asked.first - 1), asked.following
-        found = await store.events(conn, id_, after=after, before=before, limit=limit)
+            after = after._replace(run_line=max(after.run_line, asked.first - 1))
+            before, since, until = asked.following, asked.began_at, asked.left_at
+        found = await store.trail(
+            conn, id_, workflow.plan.single_jobs, after=after, before=before, since=since, until=until, limit=limit
+        )
     return [(None if event.step is None else workflow.steps[event.step], event) for event in found]
 
 

@@ -152,10 +152,10 @@ class Settlement:
                 self._forget.append((id_, number))  # it was heard; what came early and was not is kept
 
     def _tell_move(self, id_: UUID, step: int, before: str, commands: Sequence[Command]) -> None:
-        """What a job's trail would tell: that a step began or ended. If there is a reason it is told with that."""
+        """Record that a step without a job of its own began or ended, unless a line with the reason says so."""
         letter = Letter(self.runs[id_].letters[step])
-        if letter in (before, Letter.WAITING):
-            return
+        if letter in (before, Letter.WAITING) or (letter is Letter.ACTIVE and (id_, step) in self._said):
+            return  # the line about its `if` is written before its instances are known
         if not any(isinstance(said, Note) and (said.step, said.letter) == (step, letter) for said in commands):
             self._notes.append((id_, step, WORDS[letter], None, None))
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from functools import partial
 from uuid import UUID
 
-from windlass.core.event import Begun, CancelAsked, Ended, Event, Expired
+from windlass.core.event import Begun, CancelAsked, ChildStopped, Ended, Event, Expired
 from windlass.core.reason import Reason
 from windlass.core.run import Letter, RunState
 from windlass.core.step import HookAction
@@ -18,7 +18,7 @@ from windlass.engine.unit import Unit
 from windlass.errors import Unavailable
 from windlass.store import runs, steps, timers
 from windlass.store.pool import Connection
-from windlass.store.runs import Held
+from windlass.store.runs import Held, Notice
 from windlass.store.steps import EndedJob
 
 LIVE = frozenset({RunState.PENDING, RunState.RUNNING})
@@ -56,10 +56,19 @@ async def heard(conn: Connection, held: Sequence[Held]) -> list[tuple[UUID, Even
             reason = Reason("cancelled", notice.reason or "the run above was cancelled")
             found.append((notice.run_id, CancelAsked(reason)))
         elif notice.word == "ended" and notice.step is not None:
-            letter = Letter(notice.letter or Letter.FAILED)
-            why = None if letter is Letter.SUCCEEDED else Reason("child", notice.reason or "the run below it failed")
-            found.append((notice.run_id, Ended(notice.step, letter, why)))
+            found.append((notice.run_id, _child_ended(notice, notice.step, known[notice.run_id])))
     return found
+
+
+def _child_ended(notice: Notice, step: int, run: Held) -> Event:
+    """Return what the end of a run below a step is for the run that started it."""
+    letter = Letter(notice.letter or Letter.FAILED)
+    if letter is Letter.SUCCEEDED:
+        return Ended(step, letter)
+    why = Reason("child", notice.reason or "the child run failed")
+    if letter is Letter.CANCELLED and notice.round is not None and notice.round < run.round:
+        return ChildStopped(step, notice.item or 0, why)  # the earlier round expired and told it to stop
+    return Ended(step, letter, why)
 
 
 async def begin_held(unit: Unit, *, batch: int = 500) -> int:

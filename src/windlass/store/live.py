@@ -1,6 +1,6 @@
 """The trails of runs and of jobs, read as one stream. Only reads."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from operator import attrgetter
@@ -10,7 +10,7 @@ from uuid import UUID
 import asyncpg
 
 from windlass.core.document import decode
-from windlass.core.trail import Cursor, Snapshot
+from windlass.core.trail import Cursor, Snapshot, interleaved
 from windlass.store.pool import Connection
 from windlass.store.queries import load
 
@@ -97,17 +97,7 @@ def _merged(rows: Sequence[asyncpg.Record]) -> list[Line]:
     """Each trail by its numbers, which are the order of its commits where that matters; the two together by time."""
     lines = [_line(row) for row in rows if row["xid"] is not None]
     ours, theirs = (sorted((x for x in lines if x.of_job is of_job), key=attrgetter("id")) for of_job in (False, True))
-    return list(_interleaved(ours, theirs))
-
-
-def _interleaved(ours: Sequence[Line], theirs: Sequence[Line]) -> Iterator[Line]:
-    place = 0
-    for line in ours:
-        while place < len(theirs) and theirs[place].at <= line.at:
-            yield theirs[place]
-            place += 1
-        yield line
-    yield from theirs[place:]
+    return list(interleaved(ours, theirs))
 
 
 def _line(row: asyncpg.Record) -> Line:

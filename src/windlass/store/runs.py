@@ -6,6 +6,7 @@ Parent and child runs are never locked together: what one has to tell the other 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any, NamedTuple
 from uuid import UUID, uuid4
 
@@ -15,7 +16,7 @@ from windlass.core.document import decode, plain
 from windlass.core.origin import Origin, origin
 from windlass.core.rounds import Line
 from windlass.core.run import RunState
-from windlass.core.trail import Cursor, Snapshot
+from windlass.core.trail import Cursor, Snapshot, TrailPlace, interleaved
 from windlass.store.pool import Connection
 from windlass.store.queries import load
 from windlass.store.timers import Place
@@ -23,6 +24,7 @@ from windlass.store.timers import Place
 _SQL = {name: query.sql for name, query in load("runs").items()}
 LIVE = frozenset({"pending", "running"})
 BAD = frozenset({"failed", "cancelled", "timeout"})
+BEGINNING = TrailPlace()
 OLDEST, NEWEST = UUID(int=0), UUID(int=2**128 - 1)
 
 # id, state, steps, fans, input, labels, idempotency_key, parent_id, parent_step, parent_item, parent_round, depth,
@@ -90,6 +92,8 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class RunEvent:
+    """A line of a run's trail: about the run, a step, or (`of_job`) an attempt at the job of a step."""
+
     id: int
     step: int | None
     word: str
@@ -97,6 +101,13 @@ class RunEvent:
     reason: str | None
     actor: str | None
     created_at: datetime
+    attempt: int | None = None
+    of_job: bool = False
+    xid: int = field(default=0, repr=False, compare=False)
+
+    @property
+    def at(self) -> datetime:
+        return self.created_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,10 +273,29 @@ async def find(conn: Connection, wanted: RunFilter) -> list[UUID]:
     return [row[0] for row in await conn.fetch(_SQL[name], *wanted.more_arguments)]
 
 
-async def events(
-    conn: Connection, id_: UUID, *, after: int = 0, before: int | None = None, limit: int = 10_000
+async def events(conn: Connection, id_: UUID, *, limit: int = 10_000) -> list[RunEvent]:
+    return [RunEvent(*row) for row in await conn.fetch(_SQL["events"], id_, limit)]
+
+
+async def trail(
+    conn: Connection,
+    id_: UUID,
+    steps: Sequence[int],
+    *,
+    after: TrailPlace = BEGINNING,
+    before: int | None = None,
+    since: datetime,
+    until: datetime | None = None,
+    limit: int = 10_000,
 ) -> list[RunEvent]:
-    return [RunEvent(*row) for row in await conn.fetch(_SQL["events"], id_, limit, after, before)]
+    """A page of a run's trail with the lines of the jobs of these steps, oldest first.
+
+    Lines of the run lie before the line `before`, those of jobs between two moments.
+    """
+    rows = await conn.fetch(_SQL["trail"], id_, limit, *after, before, list(steps), since, until)
+    lines = [RunEvent(**{**row, "xid": int(row["xid"])}) for row in rows]
+    ours, theirs = ([line for line in lines if line.of_job is of_job] for of_job in (False, True))
+    return list(islice(interleaved(ours, theirs), limit))
 
 
 async def turns(conn: Connection, id_: UUID) -> list[Line]:

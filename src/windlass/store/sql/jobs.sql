@@ -143,13 +143,15 @@ select id from done
 
 -- name: set_back
 -- Record failures (with attempts left or without), jobs handed back and jobs that stopped when asked; a zombie's are not
--- among those returned. Whoever was asked to stop is not tried again.
+-- among those returned. Whoever was asked to stop is not tried again; but a step's job that nobody asks to stop any more,
+-- because its run was retried meanwhile, is handed back.
 -- moves: leased -> pending; leased -> failed; leased -> cancelled
 with told as (
   select * from unnest($1::uuid[], $2::int[], $3::text[], $4::jsonb[], $5::interval[], $6::jsonb[], $8::boolean[], $9::text[])
              as d(id, claim_no, move, error, delay, result, dead_letter, holder)),
 meant as (
-  select d.*, case when d.move = 'cancel' or d.move = 'release' and j.cancel_requested then 'cancelled'
+  select d.*, case when d.move = 'cancel' and (j.run_id is null or j.cancel_requested)
+                     or d.move = 'release' and j.cancel_requested then 'cancelled'
                    when d.move = 'fail' or d.move = 'retry' and j.cancel_requested then 'failed' else 'pending' end as status
     from told d join workflow.workflow_run j on j.id = d.id),
 done as (
@@ -170,7 +172,8 @@ logged as (
   insert into workflow.workflow_event (workflow_id, event_type, data, actor, attempt, created_at)
   select id, case status when 'pending' then 'retried' else status end,
          case when status = 'cancelled' then null
-              when move = 'release' then jsonb_build_object('reason', coalesce('handed back: ' || (error ->> 'message'), 'handed back'))
+              when move in ('release', 'cancel')
+              then jsonb_build_object('reason', coalesce('handed back: ' || (error ->> 'message'), 'handed back'))
               when status = 'pending' then jsonb_build_object('error', error ->> 'message', 'delay_seconds', extract(epoch from delay))
               else jsonb_build_object('error', error ->> 'message') end,
          coalesce(holder, $7), number, (select windlass.now()) from done)

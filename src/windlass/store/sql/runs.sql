@@ -347,10 +347,26 @@ select run.id from unnest($3::text[]) as s(state) cross join lateral (
    order by id desc limit $6) as run
  order by run.id desc limit $6
 
+-- name: trail
+-- A run's trail with the lines of its steps' jobs: up to $2 lines of each, after $3 and $4. Steps that are fanned out are not
+-- among $6: they have lines of their own, and jobs without number. How a job ended badly is told by the line of its step.
+(select id, step, word, code, reason, actor, created_at, null::int as attempt, false as of_job, xid::text from windlass.event
+  where run_id = $1 and id > $3 and ($5::bigint is null or id < $5) order by id limit $2)
+union all
+(select e.id, j.step,
+        case when e.event_type = 'created' or e.data ->> 'reason' = 'reopened' then 'queued'
+             when e.event_type = 'retried' then 'retrying' when e.event_type = 'succeeded' then 'succeeded' else 'active' end,
+        null, case e.event_type when 'retried' then coalesce(e.data ->> 'error', e.data ->> 'reason') end, e.actor, e.created_at,
+        e.attempt, true, e.xid::text
+   from workflow.workflow_run j join workflow.workflow_event e on e.workflow_id = j.id
+  where j.run_id = $1 and j.step = any($6::int[]) and e.id > $4 and e.created_at >= $7
+    and ($8::timestamptz is null or e.created_at < $8)
+    and e.event_type in ('created', 'leased', 'started', 'retried', 'succeeded')
+  order by e.id limit $2)
+
 -- name: events
--- A run's trail, oldest first, after a line of it and before another.
-select id, step, word, code, reason, actor, created_at from windlass.event
- where run_id = $1 and id > $3 and ($4::bigint is null or id < $4) order by id limit $2
+-- What a run's own trail says, oldest first.
+select id, step, word, code, reason, actor, created_at from windlass.event where run_id = $1 order by id limit $2
 
 -- name: turns
 -- What became of a run as a whole, oldest first.

@@ -7,11 +7,12 @@ from pydantic import Field
 
 from windlass.core.document import PAYLOAD_LIMIT
 from windlass.engine import accounts, runs
+from windlass.engine.runs import TrailPlace
 from windlass.web.api import bodies
 from windlass.web.api import schemas_runs as schemas
 from windlass.web.api.given import Open, RunAttempt, RunId, naming_a_task
 from windlass.web.api.outputs import plain
-from windlass.web.api.paging import MAX_BIGINT, MAX_INT, Limit
+from windlass.web.api.paging import MAX_INT, Limit
 from windlass.web.api.schemas import Data, Listing, told
 from windlass.web.api.schemas_runs import Event, Explanation, Run, RunDetail
 
@@ -42,12 +43,14 @@ async def events(
     unit: Open,
     run_id: RunId,
     attempt: RunAttempt = None,
-    after: Annotated[int, Query(ge=0, le=MAX_BIGINT, description="Go on after this event.")] = 0,
+    after: Annotated[str, Query(max_length=50, description="Go on after this: what `next` was.")] = "0.0",
     limit: Limit = 100,
 ) -> Listing[Event]:
-    """The trail, oldest first: what the run and its tasks became, and why."""
-    found = await runs.events(unit, run_id, attempt=attempt, after=after, limit=limit)
-    next_ = str(found[-1][1].id) if len(found) == limit else None
+    """The trail, oldest first: what the run and its tasks became, and why. Of a fanned-out task it has the start and
+    the end; its instances have trails of their own."""
+    place = TrailPlace.parse(after)
+    found = await runs.events(unit, run_id, attempt=attempt, after=place, limit=limit)
+    next_ = str(place.after([row for _, row in found])) if len(found) == limit else None
     return Listing[Event](data=[schemas.event(step, row) for step, row in found], next=next_)
 
 

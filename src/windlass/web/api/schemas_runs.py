@@ -154,6 +154,7 @@ class Event(Shown):
                     "code": "if",
                     "reason": "tasks.charge.status_code == 200 is false: tasks.charge.status_code is 402",
                     "actor": "worker",
+                    "attempt": None,
                     "at": "2026-02-22T10:05:01Z",
                 }
             ]
@@ -162,10 +163,11 @@ class Event(Shown):
 
     id: str
     task: str | None
-    event: str
+    event: str = Field(description="What the run or the task became; of a task also `queued` and `retrying`.")
     code: str | None
     reason: str | None
     actor: str | None
+    attempt: int | None = Field(default=None, description="Of the task, where the line is about one of its attempts.")
     at: datetime
 
 
@@ -231,12 +233,13 @@ def waited(account: Account, output: Any) -> WaitedRun:
 
 def event(step: Step | None, row: RunEvent) -> Event:
     return Event(
-        id=str(row.id),
+        id=f"job-{row.id}" if row.of_job else str(row.id),
         task=step.name if step else None,
         event=words.event_word(row.word, step.action if step else None, row.code),
         code=row.code,
         reason=row.reason,
         actor=row.actor,
+        attempt=row.attempt,
         at=row.created_at,
     )
 

@@ -10,9 +10,9 @@ export function Events({ id, picked, live }: { id: string; picked: Picked | null
   const attempt = picked?.number ?? null;
   const events = useInfiniteQuery({
     queryKey: ["run", id, "events", attempt],
-    initialPageParam: 0,
+    initialPageParam: "0.0",
     queryFn: ({ pageParam }) => page(api.GET("/api/v1/runs/{run_id}/events", { params: { path: { run_id: id }, query: { attempt, after: pageParam, limit: 200 } } })),
-    getNextPageParam: (last) => (last.next === null ? undefined : Number(last.next)),
+    getNextPageParam: (last) => (last.next === null ? undefined : last.next),
   });
   const why = useQuery({
     queryKey: ["run", id, "explain"],
