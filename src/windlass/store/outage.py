@@ -1,8 +1,8 @@
 """How long a database has been unavailable: one log line when that begins, one when it ends, and a signal for waiters.
 
 Statements that fail report here. A single task then probes the database with fresh connections until one works, and
-sets the event that the `Unavailable` errors carry, so that everybody who backs off tries again at once. Only the probe
-logs: a hundred loops that fail for the same reason are one outage.
+sets the event that the `Unavailable` errors carry, so that everybody who backs off tries again at once. A hundred loops
+that fail for the same reason are one outage, and so are several pools of a process on the same database.
 
 A probe cannot tell whether a full disk has room again. So an outage is over when the probe succeeds and no statement
 fails for `QUIET` seconds after that.
@@ -11,6 +11,7 @@ fails for `QUIET` seconds after that.
 import asyncio
 import logging
 import random
+import threading
 import time
 from collections.abc import Awaitable, Callable
 
@@ -23,16 +24,51 @@ MOST_REVIVALS = 5
 _log = logging.getLogger("windlass.database")
 
 
+class _Announcements:
+    """Logs the outages of this process: the first pool that notices one, and the last that has recovered from it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()  # pools may live in several threads
+        self._waiting: dict[str, set[Outage]] = {}
+        self._since: dict[str, float] = {}
+
+    def begin(self, database: str, outage: "Outage", why: str) -> None:
+        with self._lock:
+            waiting = self._waiting.setdefault(database, set())
+            first = not waiting
+            waiting.add(outage)
+            if first:
+                self._since[database] = time.monotonic()
+        if first:
+            _log.warning("%s; what needs it waits and tries again", why)
+
+    def end(self, database: str, outage: "Outage", *, recovered_at: float | None) -> None:
+        """None: nobody waits any more, because the pool was closed."""
+        with self._lock:
+            waiting = self._waiting.get(database, set())
+            waiting.discard(outage)
+            since = None if waiting else self._since.pop(database, None)
+        if since is not None and recovered_at is not None:
+            _log.warning("the database is available again after %.1f s", recovered_at - since)
+
+
+_announcements = _Announcements()
+
+
 class Outage:
-    """Tracks whether one database is available to this process."""
+    """Tracks whether a database is available to one pool. `database` tells databases apart and is never shown."""
 
     def __init__(
-        self, probe: Callable[[], Awaitable[None]], *, revive: Callable[[], Awaitable[bool]] | None = None
+        self,
+        database: str,
+        probe: Callable[[], Awaitable[None]],
+        *,
+        revive: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
+        self._database = database
         self._probe = probe
         self._revive = revive  # starts a dead embedded server again
         self._recovered = asyncio.Event()
-        self._since: float | None = None
         self._failed_at = float("-inf")
         self._announced: str | None = None
         self._task: asyncio.Task[None] | None = None
@@ -53,7 +89,6 @@ class Outage:
         if self._task is None:
             if found is Trouble.SILENT:
                 _log.warning("a statement did not end within its time limit: its connection is closed")
-            self._since = self._since or self._failed_at
             self._recovered = asyncio.Event()
             self._task = asyncio.create_task(self._watch(), name="windlass-outage")
         return self._recovered
@@ -62,17 +97,18 @@ class Outage:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+            self._finish()  # a task that never ran has not done it
         self._recovered.set()
 
     def _announce(self, why: str) -> None:
         """Log the beginning, once. A connection that was lost alone, on a server that answers, is no outage."""
         if self._announced is None:
-            _log.warning("%s; what needs it waits and tries again", why)
+            _announcements.begin(self._database, self, why)
         self._announced = why
 
     async def _watch(self) -> None:
-        began = self._since or time.monotonic()
-        revivals = 0
+        began, revivals = time.monotonic(), 0
+        recovered_at: float | None = None
         try:
             while True:
                 error = await self._attempt()
@@ -81,10 +117,14 @@ class Outage:
                 if error is not None and revivals < MOST_REVIVALS and time.monotonic() - began > REVIVE_AFTER:
                     revivals += await self._start_again()
                 await asyncio.sleep(PROBE_SECONDS * random.uniform(0.5, 1.5))
-            if self._announced is not None:
-                _log.warning("the database is available again after %.1f s", time.monotonic() - QUIET - began)
+            recovered_at = time.monotonic() - QUIET
         finally:
-            self._since = self._announced = self._task = None
+            self._finish(recovered_at)
+
+    def _finish(self, recovered_at: float | None = None) -> None:
+        if self._announced is not None:
+            _announcements.end(self._database, self, recovered_at=recovered_at)
+        self._announced = self._task = None
 
     async def _attempt(self) -> BaseException | None:
         """Probe once; the error, or None."""

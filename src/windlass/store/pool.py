@@ -104,7 +104,7 @@ async def open_pool(options: DatabaseOptions) -> Pool:
             server_settings={} if options.pooler else settings,  # a pooler's sessions are not ours to set
         )
         await pool
-    pool.outage = Outage(lambda: probe(options), revive=options.revive)
+    pool.outage = Outage(options.url, lambda: probe(options), revive=options.revive)
     return pool
 
 
