@@ -1,5 +1,6 @@
 """SIGTERM: a worker finishes or hands back what it runs, and ends."""
 
+import asyncio
 import signal
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,9 @@ from typing import Any
 import pytest
 
 from tests.chaos.harness import Crew, Inbox, dice, eventually
+from tests.chaos.servers import own_server
+from windlass.engine.unit import prepare
+from windlass.store.pool import DatabaseOptions
 
 
 async def running(inbox: Inbox, count: int) -> None:
@@ -114,3 +118,23 @@ async def test_a_worker_told_to_stop_under_load_leaves_no_job_in_its_lease(
 @pytest.mark.parametrize("grace", [5, 0], ids=["with grace", "without grace"])
 async def test_a_hundred_drains_under_load_leave_no_job_in_a_lease(grace: float, inbox: Inbox, tmp_path: Path) -> None:
     await assert_drains_clean(inbox, tmp_path, count=40_000, rounds=100, grace=grace)
+
+
+async def test_a_drain_that_cannot_reach_the_database_names_the_jobs_it_leaves_and_ends_with_code_5(
+    tmp_path: Path,
+) -> None:
+    with own_server() as server:
+        await prepare(DatabaseOptions(url=server.url))
+        inbox = Inbox(server.url)
+        await inbox.prepare()
+        with Crew(server.url, tmp_path) as crew:
+            jobs = await inbox.submit("chaos.slow.v1", 3, {"seconds": 600})
+            worker = crew.start("ann", grace=0.5)
+            await running(inbox, 3)
+            await asyncio.to_thread(server.stop)
+            worker.terminate()
+            assert await worker.ended(within=40) == 5
+            said = worker.output()
+            assert "3 jobs could neither be reported nor handed back" in said
+            assert all(str(job) in said for job in jobs)
+            await asyncio.to_thread(server.start)

@@ -44,7 +44,7 @@ async def slow(ctx: Context, seconds: float, again: float | None = None) -> dict
 
 @app.job("chaos.block.v1")
 async def block(ctx: Context, seconds: float) -> dict[str, Any]:
-    """Holds up the whole process the first time: no heartbeat goes out meanwhile."""
+    """Blocks the event loop of its worker the first time."""
     await leave_effect(ctx)
     if ctx.fence == 1:
         threading.Event().wait(seconds)

@@ -21,6 +21,7 @@ except ImportError:  # an optional extra
     uvloop = None  # type: ignore[assignment]  # a module or nothing
 
 T = TypeVar("T")
+JOBS_LEFT = 5  # exit code of a worker that could not hand back or report all its jobs
 _log = logging.getLogger("windlass.cli")
 
 
@@ -81,6 +82,8 @@ def sentence(error: Exception) -> str | None:
 
 def leave(worker: Worker | None, code: int) -> None:
     """End the process. Threads that ignore their cancellation would keep it alive for ever."""
+    if worker is not None and worker.left and code == 0:
+        code = JOBS_LEFT
     if worker is not None and worker.stuck:
         _log.warning("%d thread(s) did not stop when told: ending without them", worker.stuck)
         logging.shutdown()

@@ -7,6 +7,7 @@ Invariants
     and an idle worker reports at once.
 Failure policy
   * Database gone: keep running what runs, keep the reports, try again with growing pauses.
+  * A turn that claimed failed: jobs that it may have claimed all the same are looked for and started.
   * Lease lost or job cancelled: the handler is told to stop and its outcome is dropped.
   * Stop: no new claims, `grace` to finish, then handlers are cancelled and their jobs handed back uncharged.
 """
@@ -14,21 +15,19 @@ Failure policy
 import asyncio
 import contextlib
 import logging
-import os
 import random
-import socket
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
+from uuid import UUID
 
 from windlass.core.job import Claimed, Fence, JobMove, Report, Setback
 from windlass.effects.context import keep_lines
 from windlass.effects.handlers import Handlers, like
-from windlass.engine import work
+from windlass.engine import orphans, work
 from windlass.engine.unit import Unit
 from windlass.engine.work import Lane, Line, Turn
-from windlass.errors import Invalid, Unavailable
+from windlass.errors import Unavailable
 from windlass.runtime.attempts import Attempts, Stop
 from windlass.runtime.beat import LONGEST_PAUSE, beat
 from windlass.runtime.heartbeat import Heartbeat
@@ -39,36 +38,12 @@ from windlass.runtime.metrics import WorkerMetrics
 from windlass.runtime.registration import Registration
 from windlass.runtime.upstreams import Upstreams
 from windlass.runtime.watchdog import Watchdog
+from windlass.runtime.worker_options import WorkerOptions
+
+__all__ = ["Worker", "WorkerOptions"]
 
 _log = logging.getLogger("windlass.worker")
-
-
-@dataclass(frozen=True, kw_only=True)
-class WorkerOptions:
-    id: str = field(default_factory=lambda: f"{socket.gethostname()}-{os.getpid()}")
-    queues: Sequence[str] = ("default", "sql", "windlass")
-    prefixes: Sequence[str] = ()  # LIKE patterns: of the types it has handlers for, serve only these
-    concurrency: int = 100
-    lease: timedelta = timedelta(seconds=30)
-    grace: timedelta = timedelta(seconds=30)
-    poll: timedelta = timedelta(seconds=1)
-    registry_every: timedelta = timedelta(seconds=3)
-    progress_every: timedelta = timedelta(milliseconds=300)  # what handlers say in between is written once
-    batch: int = 200  # jobs claimed in one turn; plans are fixed, so larger batches only amortise the commit
-    turns: int = 2
-    runtime: str = "python"
-    allow_commands: bool = False  # `run` steps execute here
-
-    def __post_init__(self) -> None:
-        for name, holds, rule in (
-            ("id", bool(self.id.strip()), "a name"),
-            ("queues", bool(self.queues), "at least one queue"),
-            ("concurrency", 1 <= self.concurrency <= 10_000, "between 1 and 10000"),
-            ("lease", timedelta(seconds=1) <= self.lease <= timedelta(days=1), "between a second and a day"),
-            ("grace", self.grace >= timedelta(), "0 s or more"),
-        ):
-            if not holds:
-                raise Invalid(f"{name} is {getattr(self, name)!r}: it must be {rule}", field=name)
+MOST_NAMED = 20  # jobs that a log line names
 
 
 class Worker:
@@ -91,6 +66,7 @@ class Worker:
         self._wakes = 0
         self._flowing = False  # the last claim got all it asked for, so a second one beside it is worth its while
         self._open = False  # registered, and not yet draining
+        self._orphaned = False  # a turn that claimed has failed: there may be jobs leased to us that nobody runs
         self._draining = False
         self._dispatch_due = False
         self._pause = 0.0
@@ -102,6 +78,11 @@ class Worker:
         self._heartbeat = Heartbeat(
             unit, self._leases, self._registration, lease=self.options.lease, learn=self._learn, obey=self._obey
         )
+
+    @property
+    def left(self) -> list[UUID]:
+        """Jobs that the drain could neither report nor hand back: others get them when their leases run out."""
+        return [id_ for id_, _ in self._leases.fences()]
 
     @property
     def stuck(self) -> int:
@@ -176,7 +157,7 @@ class Worker:
         self._stir()
 
     def _room(self) -> int:
-        if not (self._open and self._hungry) or (self._claiming and not self._flowing):
+        if not (self._open and self._hungry) or (self._claiming and (self._orphaned or not self._flowing)):
             return 0
         return max(0, min(self._attempts.free - self._claiming, self.options.batch))
 
@@ -208,13 +189,20 @@ class Worker:
 
     async def _exchange(self, reports: list[Report], lines: list[Line], count: int) -> bool:
         """One turn with the database; says whether it brought fewer jobs than there is room for."""
-        offer = await self._offer(count) if count else ()
+        adopting = bool(count) and self._orphaned
+        if adopting:
+            await self._adopt()
+        offer = await self._offer(count) if count and not adopting else ()
         if not (reports or lines or offer):
             return False
         wish = Turn(
             worker=self.options.id, lease=self.options.lease, reports=reports, lines=lines, lanes=offer, count=count
         )
-        claimed, recorded = await work.turn(self._unit, wish)
+        try:
+            claimed, recorded = await work.turn(self._unit, wish)
+        except Exception:
+            self._orphaned = self._orphaned or bool(offer)
+            raise
         self._leases.remove(report.job.fence for report in reports)
         if self._attempts.suspects.recorded(reports):
             self._wake()  # the next of them may be claimed now
@@ -235,6 +223,16 @@ class Worker:
         if known or not await self._look():
             return known
         return self._known_lanes(count)
+
+    async def _adopt(self) -> None:
+        """Start jobs that a failed turn claimed for this worker. No other turn claims meanwhile: see `_room`."""
+        if self._registration.exclusive:
+            held = set(self._leases.fences())
+            adopted = await orphans.adopt(self._unit, worker=self.options.id, held=held)
+            if adopted:
+                _log.warning("%d jobs were claimed by a turn that failed: starting them now", len(adopted))
+            self._begin(adopted)
+        self._orphaned = False
 
     def _begin(self, claimed: Sequence[Claimed]) -> None:
         self._leases.add(job.fence for job in claimed)
@@ -352,7 +350,7 @@ class Worker:
         return [*self._attempts.tasks(), *self._turns]
 
     async def _flush(self, *, deadline: float) -> None:
-        """Get the last reports out; if the database stays away the leases run out by themselves."""
+        """Write the last reports; what cannot be written is left to the leases, and said."""
         while (self._reports or self._turns) and time.monotonic() < deadline:
             self._paused = False
             self._dispatch()
@@ -360,6 +358,16 @@ class Worker:
             if self._reports:
                 await asyncio.sleep(0.1)
         await self._heartbeat.close()  # or it would overwrite the state that is written now
+        await asyncio.wait({asyncio.ensure_future(self._say_stopped())}, timeout=5)
+        if left := self.left:
+            _log.error(
+                "%d jobs could neither be reported nor handed back: they run again when their leases (%s) are over: %s",
+                len(left),
+                self.options.lease,
+                ", ".join(map(str, left[:MOST_NAMED])) + (", ..." if len(left) > MOST_NAMED else ""),
+            )
+
+    async def _say_stopped(self) -> None:
         with contextlib.suppress(Unavailable):
             await self._ledger.tell()
             await work.seen(self._unit, id_=self.options.id, state="stopped", active=0)

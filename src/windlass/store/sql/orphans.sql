@@ -1,0 +1,25 @@
+-- Claims that were committed though their answer never arrived: the connection was lost, or a row could not be decoded.
+
+-- name: find
+-- What is leased to this worker: identity only, which can always be decoded.
+select id, claim_no from workflow.workflow_run where status = 'leased' and leased_by = $1 order by seq limit 10000
+
+-- name: read
+-- One of them, as `claim` in jobs.sql returns it.
+select id, type, payload, queue, priority, seq, attempt, lost, max_attempts, claim_no, timeout, retry, created_at, meta, alone,
+       run_id, version_id, step, item, items, epoch
+  from workflow.workflow_run where id = $1 and claim_no = $2 and leased_by = $3
+
+-- name: put_back
+-- Hand one back uncharged that cannot be started, to be tried again later. Whoever was asked to stop is left to its lease.
+-- moves: leased -> pending
+with back as (
+  update workflow.workflow_run
+     set status = 'pending', run_at = windlass.now() + $4::interval, last_error = $5, leased_by = null, lease_until = null,
+         updated_at = windlass.now()
+   where id = $1 and claim_no = $2 and leased_by = $3 and not cancel_requested
+  returning id, attempt + lost + 1 as number),
+logged as (
+  insert into workflow.workflow_event (workflow_id, event_type, data, actor, attempt)
+  select id, 'retried', jsonb_build_object('reason', 'handed back: ' || $5), $3, number from back)
+select exists (select from back)
