@@ -10,7 +10,7 @@ from tests.engine.playing import Fails, Player, events_of, state, tick
 from windlass.core.ids import of_name
 from windlass.core.primitives import Composition, Part
 from windlass.core.workflow import Primitive
-from windlass.engine import composition_retries, composition_views, compositions, strays, workflows
+from windlass.engine import composition_retries, composition_views, compositions, parent_results, strays, workflows
 from windlass.engine.composition_views import View
 from windlass.engine.unit import Unit
 from windlass.errors import Conflict, Duplicate, NotFound
@@ -168,3 +168,17 @@ async def test_a_retry_of_a_composition_has_no_time_limit_either(unit: Unit, pla
     assert await strays.expire(unit) == 0
     assert await state(unit, run) == "running"
     assert (await composition_views.view(unit, "wf_2")).node.retry_of == "wf_1"
+
+
+async def test_what_a_step_is_given_has_a_limit_and_the_last_results_go_first(
+    unit: Unit, player: Player, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parent_results, "EACH", 250)
+    await compositions.create(unit, chain(*(job("a.b") for _ in range(6))))
+    for _ in range(5):
+        [taken] = await player.take()
+        await player.end(taken, "x" * 100)
+    [last] = await player.take()
+    [given] = (await parent_results.of_jobs(unit, [last])).values()
+    long = "x" * 100
+    assert given.listed == [parent_results.OMITTED, parent_results.OMITTED, long, long, long]

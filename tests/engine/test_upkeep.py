@@ -1,6 +1,7 @@
 """Time passes, holders fall silent, old rows go: what upkeep does, with the clock moved by hand."""
 
 import asyncio
+import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,11 +12,12 @@ import pytest
 from windlass.core.continuity import Continuity
 from windlass.core.job import Claimed, JobMove, Report, Setback, Success
 from windlass.core.submission import JobSpec
-from windlass.engine import jobs, strays, upkeep, work
+from windlass.engine import jobs, reports, strays, upkeep, work
 from windlass.engine.unit import Unit
 from windlass.engine.upkeep import Swept
 from windlass.engine.work import Turn
 from windlass.errors import NotFound
+from windlass.runtime.upkeep import Upkeep
 from windlass.testing import Clock
 
 Connection = Any
@@ -465,3 +467,71 @@ async def test_whoever_resigns_makes_room_at_once_but_only_for_himself(unit: Uni
     assert not await hold(unit, "b")
     await upkeep.resign_term(unit, duty="upkeep", holder="a")
     assert await hold(unit, "b")
+
+
+async def test_one_old_job_does_not_keep_the_trail_for_ever(unit: Unit, clock: Clock, conn: Connection) -> None:
+    first = (await partitions(conn))[0]
+    await submit(unit)
+    clock.move(3 * MONTH - timedelta(days=1))
+    await upkeep.tend(unit, age=MONTH)
+    assert first in await partitions(conn)
+    clock.move(timedelta(days=10))
+    await upkeep.tend(unit, age=MONTH)
+    assert first not in await partitions(conn)
+
+
+async def test_a_lease_without_an_end_is_given_one(unit: Unit, clock: Clock, conn: Connection) -> None:
+    silent = await by_sql(conn, status="leased", leased_by="me", updated_at=datetime.now(UTC) - timedelta(days=9))
+    fresh = await by_sql(conn, status="leased", leased_by="me", updated_at=clock.now())
+    await upkeep.date_open_leases(unit)
+    assert (await upkeep.release_expired(unit)).released == 1
+    assert (await jobs.get(unit, silent)).status == "pending"
+    assert (await jobs.get(unit, fresh)).status == "leased"
+    clock.move(timedelta(hours=1, seconds=1))
+    assert (await upkeep.release_expired(unit)).released == 1
+
+
+async def test_pruning_locks_nothing_that_stays(unit: Unit, clock: Clock, conn: Connection) -> None:
+    await conn.execute(
+        """insert into workflow.workflow_run (type, payload, status, created_at, updated_at)
+      select 'kind.number' || n % 20 || '.v1', '{}', 'succeeded', $1, $1 from generate_series(1, 2000) n""",
+        clock.now(),
+    )
+    assert await upkeep.prune(unit, age=MONTH) == 0
+    assert await conn.fetchval("select count(*) from workflow.workflow_run where xmax <> 0") == 0
+    clock.move(MONTH + timedelta(minutes=1))
+    assert await upkeep.prune(unit, age=MONTH) == 500
+
+
+async def test_ticks_that_made_no_job_go_when_they_are_old(unit: Unit, clock: Clock, conn: Connection) -> None:
+    await conn.execute(
+        """insert into windlass.cron_event (org, name, tick, reason, created_at)
+      select 'default', 'c', $1, 'overlap', $1::timestamptz - n * interval '20 days' from generate_series(0, 3) n""",
+        clock.now(),
+    )
+    await upkeep.prune(unit, age=MONTH)
+    assert await conn.fetchval("select count(*) from windlass.cron_event") == 2
+
+
+async def test_attempts_run_out_of_time_whatever_their_org(unit: Unit, clock: Clock, conn: Connection) -> None:
+    now = clock.now()
+    held = {"status": "leased", "leased_by": "w", "claim_no": 1, "max_attempts": 1}
+    theirs = await by_sql(conn, org="other", stop_at=now, lease_until=now, **held)
+    assert await reports.end_overdue(unit) == 1
+    assert await conn.fetchval("select status from workflow.workflow_run where id = $1", theirs) == "failed"
+
+
+async def test_a_long_look_for_lost_leases_is_followed_by_a_rest(unit: Unit) -> None:
+    loop = Upkeep(unit, "one")
+    await loop.tick()
+    loop._release_at = time.monotonic() + 60  # as after a look of six seconds
+    id_ = await submit(unit, max_attempts=5)
+    async with unit.once() as conn:
+        await conn.execute(
+            """update workflow.workflow_run set status = 'leased', leased_by = 'dead',
+          lease_until = windlass.now() - interval '1 minute' where id = $1""",
+            id_,
+        )
+    assert (await loop.tick()).released == 0
+    loop._release_at = 0.0
+    assert (await loop.tick()).released == 1

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import asyncpg
 import pytest
@@ -118,7 +119,13 @@ async def assert_bounded(url: str, query: str, *arguments: Any) -> None:
 
 
 async def test_a_full_look_hops_from_lane_to_lane(crowded: str) -> None:
-    await assert_bounded(crowded, sql("jobs", "find_lanes"), ["default", "sql"])
+    nowhere: list[None] = [None, None]
+    places = (["default", "sql"], nowhere, nowhere, nowhere)
+    await assert_bounded(crowded, sql("jobs", "find_lanes"), *places, None, [], 1000)
+    rows, _ = await touched(crowded, sql("jobs", "find_lanes"), *places, ["ours.x.v1", "none.x.v1"], [], 1000)
+    assert rows < 10
+    rows, _ = await touched(crowded, sql("jobs", "find_lanes"), *places, ["ours.x.v1"], ["done.%"], 1000)
+    assert rows < 10
 
 
 async def test_a_claim_reads_what_it_takes(crowded: str) -> None:
@@ -133,7 +140,7 @@ async def test_a_claim_from_many_lanes_reads_what_it_takes(crowded: str) -> None
 
 
 async def test_a_fetch_by_queue_reads_what_it_takes(crowded: str) -> None:
-    await assert_bounded(crowded, sql("claims", "fetch"), ["none", "default"], 100, "w1", None, LEASE, None)
+    await assert_bounded(crowded, sql("claims", "fetch"), ["none", "default"], 100, "w1", None, LEASE, None, LEASE)
 
 
 async def test_a_single_claim_reads_a_handful(crowded: str) -> None:
@@ -149,7 +156,10 @@ async def test_a_single_claim_reads_a_handful(crowded: str) -> None:
         ("timers", "next_due", []),
         ("jobs", "release_expired", [500, "upkeep", [], [], None]),
         ("runs", "find_unsettled", [500]),
-        ("runs", "find_held", [500]),
+        ("runs", "find_held", [500, UUID(int=0)]),
+        ("jobs", "date_open_leases", [LEASE]),
+        ("rates", "call_waiting", []),
+        ("runs", "live_below", [[UUID(int=0)], 10_000]),
         ("runs", "find_expired", [500]),
         ("timers", "find_due", [500]),
         ("claims", "overdue", [500]),

@@ -170,7 +170,9 @@ class _Board:
             fan = self._refill(event.step, fan, event.count)
         self._set_fan(event.step, fan)
         if not fan.active:
-            self._move(event.step, fan.letter, fan.reason)
+            # Runs that could not be started end together: why says more than how many.
+            refused = event.count == fan.count and event.reason is not None and event.reason.code == "child"
+            self._move(event.step, fan.letter, event.reason if refused else fan.reason)
 
     def _child_stopped(self, event: ChildStopped) -> None:
         """Start the run below anew: a retry withdrew the wish that it stops, but the run had heard it already."""

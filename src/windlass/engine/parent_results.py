@@ -2,7 +2,8 @@
 
 A job of a chain gets the results of all steps before it, a callback those of all jobs of its batch. What begins with a
 composition inside another one gets what that one as a whole would be given. Of a chain the result is that of its last
-step; of a group, a batch or a graph those of its parts, by index.
+step; of a group, a batch or a graph those of its parts, by index. Results are given up to a number of bytes, what is
+beyond it is replaced by OMITTED. The last steps go first: the spec demands the result of the step right before.
 """
 
 from collections import defaultdict
@@ -25,6 +26,12 @@ from windlass.store.timers import Place
 
 __all__ = ["Place", "Standing", "of_jobs"]
 Results = dict[str, Any]
+EACH = 16 * 1_048_576  # bytes of results that a job is given from one composition, the last steps first
+MOST = 8 * EACH  # and all jobs of one fetch together
+OMITTED = {
+    "omitted": True,
+    "reason": f"the results together are larger than {EACH // 1_048_576} MiB: read the job's own",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +102,7 @@ async def _values(
     if not places:
         return {}
     rows: dict[Place, list[PartResult]] = defaultdict(list)
-    for row in await store.results(conn, places):
+    for row in await store.results(conn, places, each=EACH, most=MOST):
         rows[row.run_id, row.step].append(row)
     found: dict[Place, Any] = {place: _value(some) for place, some in rows.items()}
     inner_places = [(run, n) for run, n in places if isinstance(workflows[run].steps[n].action, ChildAction)]
@@ -135,6 +142,8 @@ def _value(rows: Sequence[PartResult]) -> Any:
 
 
 def _one(row: PartResult) -> Any:
+    if row.omitted:
+        return dict(OMITTED)
     if row.status == "succeeded":
         return decode(row.result)
     error = row.error or {}

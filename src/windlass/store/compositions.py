@@ -138,6 +138,7 @@ class PartResult(NamedTuple):
     error: dict[str, Any] | None
     last_error: str | None
     attempts: int
+    omitted: bool  # the result is not here: together they would be too large
 
 
 class Who(NamedTuple):
@@ -229,8 +230,9 @@ async def below(conn: Connection, places: Sequence[Place]) -> list[Below]:
     return list(map(Below._make, await conn.fetch(_SQL["below"], *map(list, zip(*places, strict=True)))))
 
 
-async def results(conn: Connection, places: Sequence[Place]) -> list[PartResult]:
-    rows = await conn.fetch(_SQL["results"], *map(list, zip(*places, strict=True)))
+async def results(conn: Connection, places: Sequence[Place], *, each: int, most: int) -> list[PartResult]:
+    """Return results of up to `each` bytes a run, the last steps first, and `most` in all."""
+    rows = await conn.fetch(_SQL["results"], *map(list, zip(*places, strict=True)), each, most)
     return [PartResult._make(row)._replace(error=decode(row["error"])) for row in rows]
 
 

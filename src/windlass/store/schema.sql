@@ -968,6 +968,40 @@ CREATE OR REPLACE FUNCTION windlass.now()
  STABLE PARALLEL SAFE
 RETURN COALESCE((NULLIF(current_setting('windlass.now'::text, true), ''::text))::timestamp with time zone, statement_timestamp())
 
+CREATE OR REPLACE FUNCTION windlass.part_results(runs uuid[], steps integer[], each bigint, most bigint)
+ RETURNS TABLE(run_id uuid, step integer, item integer, items integer, status text, result jsonb, error jsonb, last_error text, attempts integer, omitted boolean)
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+#variable_conflict use_column
+declare
+  j     record;
+  run   uuid;
+  mine  bigint := 0;
+  total bigint := 0;
+begin
+  for j in
+    select r.run_id, r.step, r.item, r.items, r.status, r.result, r.errors -> -1 as error, r.last_error, r.attempt + r.lost as attempts
+      from unnest(runs, steps) as w(run_id, step) join workflow.workflow_run r on r.run_id = w.run_id and r.step = w.step
+     order by r.run_id, r.step desc, r.item desc
+  loop
+    if run is distinct from j.run_id then
+      run := j.run_id;
+      mine := 0;
+    end if;
+    run_id := j.run_id; step := j.step; item := j.item; items := j.items; status := j.status; error := j.error;
+    last_error := j.last_error; attempts := j.attempts;
+    omitted := mine >= each or total >= most;
+    result := null;
+    if not omitted then
+      result := j.result;
+      mine := mine + coalesce(octet_length(result::text), 0);
+      total := total + coalesce(octet_length(result::text), 0);
+    end if;
+    return next;
+  end loop;
+end $function$
+
 CREATE OR REPLACE FUNCTION windlass.rate_admit(wanted text, job uuid, place bigint, take boolean)
  RETURNS boolean
  LANGUAGE plpgsql

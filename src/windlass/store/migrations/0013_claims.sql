@@ -198,3 +198,38 @@ create trigger workflow_run_40_rate after update on workflow.workflow_run for ea
 -- The run at the top of a tree of runs; null for runs that no other run started. Counted where runs below steps are started.
 alter table windlass.run add column root_id uuid;
 create index run_root on windlass.run (root_id) where root_id is not null and state in ('pending', 'running');
+
+-- What the jobs at these places (runs and steps) gave, the last steps of a run first: up to `each` bytes a run, and `most` in all. Beyond
+-- that a row says `omitted`, and its result is not even read: a loop, because a window function would read all of them.
+create function windlass.part_results(runs uuid[], steps int[], each bigint, most bigint)
+  returns table (run_id uuid, step int, item int, items int, status text, result jsonb, error jsonb, last_error text, attempts int,
+                 omitted boolean)
+  language plpgsql stable as $$
+#variable_conflict use_column
+declare
+  j     record;
+  run   uuid;
+  mine  bigint := 0;
+  total bigint := 0;
+begin
+  for j in
+    select r.run_id, r.step, r.item, r.items, r.status, r.result, r.errors -> -1 as error, r.last_error, r.attempt + r.lost as attempts
+      from unnest(runs, steps) as w(run_id, step) join workflow.workflow_run r on r.run_id = w.run_id and r.step = w.step
+     order by r.run_id, r.step desc, r.item desc
+  loop
+    if run is distinct from j.run_id then
+      run := j.run_id;
+      mine := 0;
+    end if;
+    run_id := j.run_id; step := j.step; item := j.item; items := j.items; status := j.status; error := j.error;
+    last_error := j.last_error; attempts := j.attempts;
+    omitted := mine >= each or total >= most;
+    result := null;
+    if not omitted then
+      result := j.result;
+      mine := mine + coalesce(octet_length(result::text), 0);
+      total := total + coalesce(octet_length(result::text), 0);
+    end if;
+    return next;
+  end loop;
+end $$;

@@ -194,11 +194,9 @@ select c.parent_id, c.parent_step, c.run_id, c.version_id, r.steps
   join windlass.run r on r.id = c.run_id
 
 -- name: results
--- What the jobs at these places gave, or how they failed.
-select j.run_id, j.step, j.item, j.items, j.status, j.result, j.errors -> -1 as error, j.last_error, j.attempt + j.lost as attempts
-  from unnest($1::uuid[], $2::int[]) as w(run_id, step)
-  join workflow.workflow_run j on j.run_id = w.run_id and j.step = w.step
- order by j.run_id, j.step, j.item
+-- What the jobs at these places gave, or how they failed: up to $3 bytes a run, the last steps first, and $4 in all.
+select run_id, step, item, items, status, result, error, last_error, attempts, omitted
+  from windlass.part_results($1::uuid[], $2::int[], $3, $4) order by run_id, step, item
 
 -- name: told
 -- Who these runs are, and those around them.
