@@ -144,26 +144,24 @@ def test_a_workflow_that_does_not_fit_leaves_nothing_behind() -> None:
     assert cron.entries() == []
 
 
-def test_a_condition_that_does_not_exist_leaves_nothing_behind(cron: Cron) -> None:
+def test_a_condition_that_does_not_exist_is_refused_at_once() -> None:
     made = workflow(names="ab")
-    made.steps[1].after("a", "bogus")
     with pytest.raises(InvalidCondition):
-        cron.add_workflow(made)
-    assert cron.entries() == []
+        made.steps[1].after("a", "bogus")
+    assert made.steps[1].parents == []
 
 
 def test_mistakes_are_told_in_a_fixed_order(cron: Cron) -> None:
     made = Workflow("all wrong")
     cron.add("@triggered", print, name="taken")
     one, two = made.step("taken", "bad", print).final(), made.step("taken", "@triggered", print).final()
-    two.after("nobody").after("taken", "bogus")
+    two.after("nobody")
     mends: list[tuple[type[Exception], Callable[[], object]]] = [
         (MultipleFinalSteps, lambda: setattr(one, "is_final", False)),
         (DuplicateName, lambda: setattr(two, "name", "two")),
         (UnknownStep, lambda: two.parents.pop(0)),
         (InvalidCron, lambda: setattr(one, "spec", "@triggered")),
         (DuplicateName, lambda: cron.remove("taken")),
-        (InvalidCondition, lambda: two.parents.pop(0)),
     ]
     for mistake, mend in mends:
         with pytest.raises(mistake):
@@ -175,7 +173,7 @@ def test_mistakes_are_told_in_a_fixed_order(cron: Cron) -> None:
 
 def test_a_step_needs_a_job() -> None:
     with pytest.raises(InvalidJob):
-        Workflow("x").step("a", "@triggered", None)  # type: ignore[arg-type]
+        Workflow("x").step("a", "@triggered", None)  # type: ignore[call-overload]
 
 
 def test_steps_take_the_options_of_entries(cron: Cron) -> None:
@@ -224,10 +222,12 @@ def test_a_final_step_with_parents_of_its_own_is_exported_with_all_its_edges() -
     assert edges == (Edge("a", Condition.FAILURE), Edge("a", Condition.COMPLETE), Edge("b", Condition.COMPLETE))
 
 
-@pytest.mark.parametrize("scheduled", [(0, 2), (1,)], ids=["two roots", "a child"])
-def test_only_one_root_of_an_exported_workflow_may_have_a_schedule(scheduled: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(
+    ("scheduled", "reason"), [((0, 2), "one trigger"), ((1,), "comes after others")], ids=["two roots", "a child"]
+)
+def test_only_one_root_of_an_exported_workflow_may_have_a_schedule(scheduled: tuple[int, ...], reason: str) -> None:
     made = workflow("ab", names="abc")
     for n in scheduled:
         made.steps[n].spec = "@hourly"
-    with pytest.raises(Invalid, match="one trigger"):
+    with pytest.raises(Invalid, match=reason):
         made.to_definition()

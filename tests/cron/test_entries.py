@@ -53,10 +53,16 @@ def test_an_entry_tells_what_is_known_about_it(cron: Cron, clock: FakeClock) -> 
     assert cron.entry(entry_id) == entry
 
 
-def test_before_the_start_nothing_has_a_next_time() -> None:
-    cron = Cron(clock=FakeClock())
-    cron.add("@hourly", print, name="a")
-    assert known(cron, "a").next is None
+def test_before_the_start_the_next_time_is_the_one_it_would_have_if_started_now() -> None:
+    clock = FakeClock()
+    cron = Cron(clock=clock)
+    cron.add("@triggered", print, name="never")
+    cron.add("@daily", print, name="later")
+    cron.add("@hourly", print, name="sooner")
+    assert [entry.name for entry in cron.entries()] == ["sooner", "later", "never"]
+    clock.advance("90m")
+    assert known(cron, "sooner").next == clock.now() + HOUR / 2
+    assert known(cron, "never").next is None
 
 
 async def test_a_tick_moves_next_and_prev(cron: Cron, clock: FakeClock, diary: Diary) -> None:

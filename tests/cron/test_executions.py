@@ -3,11 +3,12 @@
 import asyncio
 import copy
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 
 from tests.cron.diary import Diary, chain, run
-from windlass.cron import Cron, EntryId, FakeClock, JobResult, WorkflowExecution
+from windlass.cron import Cron, EntryId, EntryNotFound, FakeClock, JobResult, WorkflowExecution
 from windlass.errors import Invalid
 
 
@@ -179,3 +180,34 @@ async def test_what_the_stop_held_back_and_is_paused_since_is_skipped_at_the_res
 def test_a_negative_retention_makes_no_sense() -> None:
     with pytest.raises(Invalid, match="retention"):
         Cron(retention=-1)
+
+
+async def test_executions_are_listed_finished_and_active_with_their_names(
+    cron: Cron, clock: FakeClock, diary: Diary
+) -> None:
+    job, gate = diary.held("root")
+    cron.add("@triggered", job, name="root")
+    cron.add("@triggered", diary.job("child"), name="child", after="root", run_once=True)
+    gate.set()
+    first = await cron.trigger("root")
+    assert cron.entry("child") is None  # it ran once, and its name is still known
+    cron.add("@triggered", diary.job("child"), name="second child", after="root")
+    clock.advance(5)
+    gate.clear()
+    second = cron.trigger("root")
+    finished, active = cron.executions()
+    assert (finished.id, finished.complete, finished.start_time, finished.end_time) == (
+        first.id,
+        True,
+        clock.now() - timedelta(seconds=5),
+        clock.now() - timedelta(seconds=5),
+    )
+    assert sorted(finished.names.values()) == ["child", "root"]
+    assert finished.result("child") is JobResult.SUCCESS
+    assert (active.id, active.complete, active.end_time) == (second, False, None)
+    assert active.result("second child") is JobResult.PENDING
+    with pytest.raises(EntryNotFound):
+        active.result("child")
+    gate.set()
+    await second
+    assert [execution.complete for execution in cron.executions()] == [True, True]

@@ -23,7 +23,8 @@ from windlass.cron import (
     Scheduled,
     WorkflowExecution,
 )
-from windlass.errors import Invalid
+
+PATIENCE = 5.0
 
 
 async def test_observers_are_told_of_schedules_starts_and_ends(clock: FakeClock, diary: Diary) -> None:
@@ -110,11 +111,62 @@ async def test_what_an_observer_causes_is_told_after_what_it_was_told(clock: Fak
     assert told == ["first", "second"]
 
 
-def test_an_async_observer_is_refused() -> None:
-    async def late(event: object) -> None: ...
+async def test_an_async_observer_becomes_a_task_and_is_waited_for_at_the_stop(clock: FakeClock, diary: Diary) -> None:
+    held, told = asyncio.Event(), []
 
-    with pytest.raises(Invalid, match="on_job_start"):
-        Observer(on_job_start=late)
+    async def slow(event: JobCompleted) -> None:
+        await held.wait()
+        told.append(event.name)
+
+    async with Cron(clock=clock, observers=Observer(on_job_complete=slow)) as cron:
+        cron.add("@triggered", diary.job("a"), name="a")
+        await cron.trigger("a")  # the observer holds up nobody
+        await cron.trigger("a")
+        assert told == []
+        held.set()
+    assert told == ["a", "a"]
+
+
+async def test_an_async_observer_that_raises_is_logged(
+    clock: FakeClock, diary: Diary, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken(event: object) -> None:
+        pytest.fail("wrong total")
+
+    async with Cron(clock=clock, observers=Observer(on_job_complete=broken)) as cron:
+        cron.add("@triggered", diary.job("a"), name="a")
+        await cron.trigger("a")
+    assert "an observer's on_job_complete raised" in caplog.text
+
+
+async def test_an_async_observer_is_not_called_while_nothing_runs_and_that_is_logged(
+    clock: FakeClock, diary: Diary, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def never(event: object) -> None:
+        raise AssertionError
+
+    job, gate = diary.held("root")
+    cron = Cron(clock=clock, observers=Observer(on_workflow_complete=never))
+    cron.add("@triggered", job, name="root")
+    cron.add("@triggered", diary.job("child"), name="child", after="root")
+    async with cron:
+        cron.trigger("root")
+        await asyncio.sleep(0)
+        gate.set()
+        cron.stop()
+    assert len(cron.active_workflows()) == 1
+    cron.remove("child")
+    assert "on_workflow_complete was not called" in caplog.text
+
+
+async def test_an_observer_that_raises_a_base_exception_holds_up_nothing(clock: FakeClock, diary: Diary) -> None:
+    def broken(event: object) -> None:
+        pytest.fail("wrong total")
+
+    async with asyncio.timeout(PATIENCE), Cron(clock=clock, observers=Observer(on_job_complete=broken)) as cron:
+        cron.add("@triggered", diary.job("a"), name="a")
+        cron.trigger("a")
+        await cron.done()
 
 
 def raising() -> None:

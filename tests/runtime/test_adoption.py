@@ -142,6 +142,30 @@ async def test_each_condition_means_the_same(
         assert await durably(app, ["shape"]) == here
 
 
+async def test_arguments_and_what_the_parents_returned_go_along(app: Windlass, working: Working) -> None:
+    seen: list[object] = []
+
+    async def extract(day: str, *, limit: int) -> dict[str, object]:
+        return {"day": day, "limit": limit}
+
+    def odd() -> object:
+        return object()  # not JSON: left behind
+
+    async def load() -> None:
+        context = job_context()
+        assert context is not None
+        seen.append(dict(context.upstream))
+
+    made = CronWorkflow("handed-on")
+    made.step("extract", "@triggered", extract, args=["monday"], kwargs={"limit": 3})
+    made.step("odd", "@triggered", odd, after="extract")
+    made.step("load", "@triggered", load, after=["extract", "odd"])
+    app.adopt(cron_with(made))
+    async with working(app):
+        assert await durably(app, ["handed-on"]) == [{"extract": SUCCESS, "odd": SUCCESS, "load": SUCCESS}]
+    assert seen == [{"extract": {"day": "monday", "limit": 3}, "odd": None}]
+
+
 def drawn(rng: random.Random, n: int) -> CronWorkflow:
     """A graph with one root; steps fail in two ways or skip themselves; some pairs have two edges."""
     jobs: dict[str, Job] = {
@@ -454,6 +478,7 @@ def test_a_zone_without_a_name_is_refused() -> None:
         ({"run_immediately": True}, "app.start"),
         ({"paused": True}, "resume it"),
         ({"missed": "once", "grace": timedelta(hours=1)}, "grace"),
+        ({"max_instances": 2}, "max_instances remembers"),
         ({"wrappers": [max_concurrent(2)]}, "max_concurrent remembers"),
         ({"wrappers": [max_concurrent_skip(2)]}, "max_concurrent_skip remembers"),
         ({"wrappers": [circuit_breaker(3, timedelta(minutes=1))]}, "circuit_breaker remembers"),
@@ -461,11 +486,20 @@ def test_a_zone_without_a_name_is_refused() -> None:
     ],
 )
 def test_options_that_have_no_counterpart_are_refused(options: dict[str, Any], says: str) -> None:
-    cron = Cron()
+    cron = Cron(clock=FakeClock())
     cron.add("@daily", succeed, name="entry", **options)
     ((where, what),) = refusal(cron)
     assert where == "entry"
     assert says in what
+
+
+def test_a_one_off_is_refused() -> None:
+    clock = FakeClock()
+    cron = Cron(clock=clock)
+    cron.add(clock.now() + timedelta(hours=1), succeed, name="entry")
+    ((where, what),) = refusal(cron)
+    assert where == "entry"
+    assert "app.start" in what
 
 
 @pytest.mark.parametrize("wrapper", [skip_if_running(), delay_if_running()])
@@ -487,8 +521,9 @@ def test_grace_without_missed_runs_says_nothing() -> None:
 def test_several_roots_and_scheduled_children_are_refused() -> None:
     made = workflow("two", {"a": succeed, "b": succeed, "c": succeed}, [("a", "c", Condition.SUCCESS)], spec="@daily")
     made.steps[1].spec = "@hourly"
-    made.steps[2].spec = "@weekly"
-    reasons = dict(refusal(cron_with(made)))
+    cron = cron_with(made)
+    cron.update("c", spec="@weekly")
+    reasons = dict(refusal(cron))
     assert "2 roots (a, b)" in reasons["two"]
     assert "schedule of its own" in reasons["two.c"]
 

@@ -12,7 +12,7 @@ from windlass.cli import logs
 from windlass.cli.output import Json, say, show_json
 from windlass.cli.running import leave, run
 from windlass.cli.serving import listen, serving
-from windlass.cli.signals import Signals
+from windlass.effects.signals import Signals
 from windlass.engine.database import without_password
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from windlass.cli.output import Json, say, show_json
 from windlass.cli.running import leave, run
 from windlass.cli.server import warn_of_test_mode
 from windlass.cli.serving import listen, serving
-from windlass.cli.signals import Signals
 from windlass.cli.worker import AllowCommands, announce
 from windlass.core import duration
+from windlass.effects.signals import Signals
 from windlass.engine.database import check_commands, without_password
 from windlass.runtime.worker import Worker, WorkerOptions
 

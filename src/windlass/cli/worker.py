@@ -13,8 +13,8 @@ from windlass.cli import logs
 from windlass.cli.loading import check_prefixes, load
 from windlass.cli.running import leave, run
 from windlass.cli.serving import listen, serving
-from windlass.cli.signals import Signals
 from windlass.core import duration
+from windlass.effects.signals import Signals
 from windlass.runtime.worker import Worker, WorkerOptions
 
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ from windlass.core.cron_syntax import (
     FULL,
     IN_PROCESS,
     OJS,
+    At,
     DayRule,
     Descriptors,
     Dialect,
@@ -47,6 +48,7 @@ __all__ = [
     "Dialect",
     "Gap",
     "Presence",
+    "once",
     "parse",
 ]
 
@@ -57,6 +59,12 @@ _SECOND = timedelta(seconds=1)
 def parse(text: str, *, dialect: Dialect = CLASSIC, zone: str | ZoneInfo = "UTC", key: str | None = None) -> "Cron":
     """Read a cron line, or raise `InvalidCron`. A `TZ=` prefix wins over `zone`; `key` is what `H` is derived from."""
     return _parse(text, dialect, zone, key)
+
+
+def once(moment: datetime, *, zone: ZoneInfo) -> "Cron":
+    """A schedule that names one instant, shown in `zone`."""
+    moment = _utc(moment).astimezone(zone)
+    return Cron(f"@at {moment.isoformat()}", zone, At(moment), Gap.AFTER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +96,10 @@ class Cron:
     def matches(self, at: datetime) -> bool:
         """Whether a run falls into this very second. `@every` has no times of its own to match."""
         second = _utc(at).replace(microsecond=0)
-        if not isinstance(self.rule, Calendar):
+        if not isinstance(self.rule, Calendar | At):
             return False
-        found = self.next(second - _SECOND, years=1)
-        return found is not None and found.astimezone(UTC) == second
+        found = self.next(second - timedelta.resolution, years=1)
+        return found is not None and found.astimezone(UTC).replace(microsecond=0) == second
 
     def upcoming(self, after: datetime, count: int, *, years: int = YEARS) -> list[datetime]:
         return list(islice(self._following(after, years), max(count, 0)))
@@ -99,7 +107,7 @@ class Cron:
     def between(self, start: datetime, end: datetime, *, limit: int | None = None) -> Iterator[datetime]:
         """The runs from `start` on and before `end`, the first `limit` of them. `@every` counts from `start`."""
         start, end = _utc(start), _utc(end)
-        if isinstance(self.rule, Calendar):
+        if not isinstance(self.rule, Every):
             start -= timedelta.resolution
         years = end.year - start.year + 1
         return islice(_until(end, self._following(start, years)), limit)
@@ -119,6 +127,8 @@ class Cron:
                     return (moment.replace(microsecond=0) + way.step * period).astimezone(self.zone)
                 case Never():
                     return None
+                case At(at):
+                    return at if (_utc(at) - moment) * way.step > timedelta(0) else None
                 case _:
                     assert_never(self.rule)
         except OverflowError:  # the ends of Python's calendar
@@ -127,15 +137,17 @@ class Cron:
     def _search(self, calendar: Calendar, way: Way, moment: datetime, years: int) -> datetime | None:
         local = moment.astimezone(self.zone)
         limit = max(2, min(local.year + way.step * years, 9998))  # so that every answer exists in every zone
-        first = self._first_pass(calendar, way, local, limit)
+        first = self._first_pass(calendar, way, local, moment, limit)
         second = _second_pass(calendar, way, local, first, limit) if calendar.hours == EVERY_HOUR else None
         if first is None or second is None:
             return first or second
         return min(first, second, key=_utc) if way is UP else max(first, second, key=_utc)
 
-    def _first_pass(self, calendar: Calendar, way: Way, local: datetime, limit: int) -> datetime | None:
-        """The closest match, if of a repeated wall time only the first occurrence counts."""
-        wall, moment = _start(way, local), local.astimezone(UTC)
+    def _first_pass(
+        self, calendar: Calendar, way: Way, local: datetime, moment: datetime, limit: int
+    ) -> datetime | None:
+        """The closest match to a moment, if of a repeated wall time only the first occurrence counts."""
+        wall = _start(way, local)
         while found := calendar.search(way, wall, limit):
             at, wall = self._place(calendar, way, found)
             if at and (at > moment if way is UP else at < moment):

@@ -6,7 +6,7 @@ fields join (`days`) and what becomes of a time that the clock skips (`gap`).
 
 import re
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import Enum, auto
 from fractions import Fraction
 from zoneinfo import ZoneInfo
@@ -82,7 +82,14 @@ class Never:
     """`@triggered`: runs only when somebody says so."""
 
 
-Rule = Calendar | Every | Never
+@dataclass(frozen=True, slots=True)
+class At:
+    """One moment, given as a datetime: no text says this."""
+
+    moment: datetime
+
+
+Rule = Calendar | Every | Never | At
 
 SHORTHANDS = {
     "@yearly": "0 0 1 1 *",

@@ -1,5 +1,6 @@
 """Durations as people write them: 30s, 5m, 1h30m, 500ms, 2d. The inverse writes them back."""
 
+import math
 import re
 from datetime import timedelta
 from decimal import Decimal
@@ -10,6 +11,7 @@ from windlass.errors import Invalid
 UNITS = {"d": 86_400_000_000, "h": 3_600_000_000, "m": 60_000_000, "s": 1_000_000, "ms": 1_000}
 ALLOWED = "a number with a unit (ms, s, m, h, d), for example 500ms, 30s, 5m, 1h30m or 2d"
 LONGEST = timedelta(days=36_525)
+Duration = timedelta | float | str  # a timedelta, a number of seconds, or a text such as "1h30m"
 
 _WHOLE = re.compile("".join(rf"(?:([0-9]+(?:\.[0-9]+)?){unit})?" for unit in UNITS), re.ASCII)
 
@@ -23,6 +25,19 @@ def parse(text: str, *, field: str = "duration") -> timedelta:
     if micros > LONGEST // timedelta(microseconds=1):
         raise Invalid(f"{field} is {text!r}: the longest is {LONGEST.days}d", field=field)
     return timedelta(microseconds=round(micros))
+
+
+def read(value: Duration, *, field: str = "duration") -> timedelta:
+    """Return a duration given in any of its three forms; a negative one is left for the caller to judge."""
+    if isinstance(value, timedelta):
+        return value
+    if isinstance(value, str):
+        return parse(value, field=field)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise Invalid(f"{field} is {value!r}: it must be a timedelta, a number of seconds, or {ALLOWED}", field=field)
+    if abs(value) > LONGEST.total_seconds():
+        raise Invalid(f"{field} is {value!r}: the longest is {LONGEST.days}d", field=field)
+    return timedelta(seconds=value)
 
 
 def text(span: timedelta) -> str:

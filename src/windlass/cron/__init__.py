@@ -4,6 +4,8 @@ Executions live in memory: a restart forgets them. What must survive belongs to 
 """
 
 from windlass.core.cron import CLASSIC, FULL, IN_PROCESS, Dialect, Presence
+from windlass.core.cron import Cron as Spec
+from windlass.core.duration import Duration
 from windlass.core.step import Condition
 from windlass.cron.breaker import BreakerState, CircuitBreaker, circuit_breaker
 from windlass.cron.builder import Workflow, WorkflowStep
@@ -13,6 +15,7 @@ from windlass.cron.cron import Cron
 from windlass.cron.dependencies import Dependency
 from windlass.cron.entry import Entry, EntryOptions, Missed
 from windlass.cron.errors import (
+    AlreadyRunning,
     CronError,
     CycleDetected,
     DependencyInUse,
@@ -26,6 +29,7 @@ from windlass.cron.errors import (
     MaxEntriesReached,
     MultipleFinalSteps,
     NotRunning,
+    ScheduledStep,
     StillStopping,
     UnknownStep,
 )
@@ -33,9 +37,10 @@ from windlass.cron.execution import WorkflowExecution
 from windlass.cron.fake_clock import FakeClock
 from windlass.cron.job import Call, Failure, Job, JobFailed, JobTimedOut, Skip, Wrapper
 from windlass.cron.observers import JobCompleted, JobStarted, Observer, Scheduled
-from windlass.cron.options import SECOND_OPTIONAL, WITH_SECONDS
+from windlass.cron.options import SECOND_OPTIONAL, WITH_SECONDS, parse
 from windlass.cron.result import JobResult, matches
 from windlass.cron.retrying import retry_with_backoff
+from windlass.cron.triggered import Triggered
 from windlass.cron.wrappers import (
     delay_if_running,
     jitter,
@@ -53,6 +58,7 @@ __all__ = [
     "EntryId",
     "EntryOptions",
     "Missed",
+    "Triggered",
     # workflows
     "Condition",
     "Dependency",
@@ -93,15 +99,19 @@ __all__ = [
     "CLASSIC",
     "Clock",
     "Dialect",
+    "Duration",
     "FULL",
     "FakeClock",
     "IN_PROCESS",
     "Presence",
     "SECOND_OPTIONAL",
+    "Spec",
     "SystemClock",
     "Timer",
     "WITH_SECONDS",
+    "parse",
     # errors
+    "AlreadyRunning",
     "CronError",
     "CycleDetected",
     "DependencyInUse",
@@ -115,6 +125,7 @@ __all__ = [
     "MaxEntriesReached",
     "MultipleFinalSteps",
     "NotRunning",
+    "ScheduledStep",
     "StillStopping",
     "UnknownStep",
 ]

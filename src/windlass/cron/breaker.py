@@ -1,4 +1,4 @@
-"""A circuit breaker: after so many failures in a row leave the job alone for a while, then try one start.
+"""A circuit breaker: after `threshold` failures in a row it skips starts for `cooldown`, then lets one through.
 
 closed -> open         `threshold` failures in a row
 open -> half-open      the cooldown is over and somebody comes: one start is let through, others are skipped
@@ -13,6 +13,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from windlass.core import duration
+from windlass.core.duration import Duration
 from windlass.cron.context import here
 from windlass.cron.job import Call, LocalWrapper, Skip, Wrapper, tell
 from windlass.errors import Invalid
@@ -29,7 +31,7 @@ class BreakerState(StrEnum):
 OnChange = Callable[[BreakerState, BreakerState], object]
 
 
-def circuit_breaker(threshold: int, cooldown: timedelta, *, on_change: OnChange | None = None) -> Wrapper:
+def circuit_breaker(threshold: int, cooldown: Duration, *, on_change: OnChange | None = None) -> Wrapper:
     """A breaker of its own for each entry. To watch one, or to share it, make a `CircuitBreaker` and use that."""
     CircuitBreaker(threshold, cooldown)  # a mistake is told here, not when the first entry is added
     return LocalWrapper("circuit_breaker", lambda call: CircuitBreaker(threshold, cooldown, on_change=on_change)(call))
@@ -38,10 +40,12 @@ def circuit_breaker(threshold: int, cooldown: timedelta, *, on_change: OnChange 
 class CircuitBreaker:
     """A wrapper that can be asked how it is. Everything wrapped in the same one shares its state."""
 
-    def __init__(self, threshold: int, cooldown: timedelta, *, on_change: OnChange | None = None) -> None:
-        if threshold < 1 or cooldown <= timedelta():
-            raise Invalid("a circuit breaker needs a threshold of 1 or more and a cooldown above zero")
-        self.threshold, self.cooldown = threshold, cooldown
+    def __init__(self, threshold: int, cooldown: Duration, *, on_change: OnChange | None = None) -> None:
+        if isinstance(threshold, bool) or not isinstance(threshold, int) or threshold < 1:
+            raise Invalid(f"threshold is {threshold!r}; it must be a whole number, at least 1", field="threshold")
+        self.threshold, self.cooldown = threshold, duration.read(cooldown, field="cooldown")
+        if self.cooldown <= timedelta():
+            raise Invalid(f"cooldown is {cooldown!r}; it must be positive", field="cooldown")
         self.state = BreakerState.CLOSED
         self.failures = 0  # in a row
         self.last_failure: datetime | None = None

@@ -1,8 +1,9 @@
-"""Workflows in one piece: steps that know their parents by name, checked and registered together."""
+"""Workflows: steps that know their parents by name, checked and registered together."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Unpack
+from types import EllipsisType
+from typing import TypeVar, Unpack, cast, overload
 
 from windlass.core import graph
 from windlass.core import workflow as definition
@@ -10,32 +11,41 @@ from windlass.core.cron import FULL, parse
 from windlass.core.cron import Cron as Spec
 from windlass.core.step import Condition, Edge, JobAction, Step
 from windlass.core.workflow import ApiTrigger, CronTrigger
-from windlass.cron.entry import StepOptions
+from windlass.cron.entry import StepOptions, When
 from windlass.cron.errors import (
     CycleDetected,
     DuplicateName,
     EmptyWorkflow,
     InvalidJob,
     MultipleFinalSteps,
+    ScheduledStep,
     UnknownStep,
 )
 from windlass.cron.job import Job
 from windlass.cron.result import read_condition
 from windlass.errors import Invalid
 
+F = TypeVar("F", bound=Job)
+TRIGGERED = "@triggered"
 
-@dataclass(slots=True)
+
+@dataclass(slots=True, eq=False)
 class WorkflowStep:
     name: str
-    spec: str | Spec
+    spec: When
     job: Job
     options: StepOptions = field(default_factory=StepOptions)
-    parents: list[tuple[str, Condition | str]] = field(default_factory=list)
+    parents: list[tuple[str, Condition]] = field(default_factory=list)
     is_final: bool = False
 
-    def after(self, parent: str, condition: Condition | str = Condition.SUCCESS) -> "WorkflowStep":
-        """Wait for a step of the same workflow; may be said more than once, then all must be met."""
-        self.parents.append((parent, condition))
+    def after(
+        self, parent: "Parent | Iterable[Parent]", condition: Condition | str = Condition.SUCCESS
+    ) -> "WorkflowStep":
+        """Wait for a step of the same workflow, or for several; may be called more than once, then all must be met."""
+        asked = read_condition(condition)
+        several = isinstance(parent, Iterable) and not isinstance(parent, str)
+        parents = list(cast(Iterable[Parent], parent)) if several else [cast(Parent, parent)]
+        self.parents.extend((_name(one), asked) for one in parents)
         return self
 
     def final(self) -> "WorkflowStep":
@@ -44,23 +54,77 @@ class WorkflowStep:
         return self
 
 
+Parent = str | WorkflowStep
+StepAfter = Parent | Iterable[Parent] | Mapping[Parent, Condition | str]  # on success unless a mapping says otherwise
+
+
 class Workflow:
-    """A builder. Nothing is checked before `Cron.add_workflow`, so steps may be named before they are made."""
+    """A builder. The graph is checked by `Cron.add_workflow`, so steps may be named before they are made."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.steps: list[WorkflowStep] = []
+        self._without_job: list[str] = []  # steps whose decorator has not been put on a function
 
-    def step(self, name: str, spec: str | Spec, job: Job, **options: Unpack[StepOptions]) -> WorkflowStep:
-        """Add a step. Its spec is taken as it is: give steps that come after others `@triggered`."""
+    @overload
+    def step(
+        self,
+        name: str,
+        spec: When,
+        job: Job,
+        *,
+        after: StepAfter = (),
+        final: bool = False,
+        **options: Unpack[StepOptions],
+    ) -> WorkflowStep: ...
+
+    @overload
+    def step(
+        self, name: str, spec: When = ..., *, after: StepAfter = (), final: bool = False, **options: Unpack[StepOptions]
+    ) -> Callable[[F], F]: ...
+
+    def step(
+        self,
+        name: str,
+        spec: When = TRIGGERED,
+        job: Job | EllipsisType = ...,
+        *,
+        after: StepAfter = (),
+        final: bool = False,
+        **options: Unpack[StepOptions],
+    ) -> WorkflowStep | Callable[[F], F]:
+        """Add a step; without a job, a decorator that does. Only steps that come after no others have a schedule."""
+        if callable(spec):
+            raise Invalid(f"step {name}: the spec comes before the job: step(name, spec, job)", field="spec")
+        if not isinstance(job, EllipsisType):
+            return self._add(name, spec, job, after, final, options)
+        self._without_job.append(name)
+
+        def decorate(function: F) -> F:
+            self._without_job.remove(name)
+            self._add(name, spec, function, after, final, options)
+            return function
+
+        return decorate
+
+    def _add(
+        self, name: str, spec: When, job: Job, after: StepAfter, final: bool, options: StepOptions
+    ) -> WorkflowStep:
         if not callable(job):
-            raise InvalidJob(job)
-        made = WorkflowStep(name, spec, job, options)
+            raise InvalidJob(job, "is not callable")
+        made = WorkflowStep(name, spec, job, options, is_final=final)
+        if isinstance(after, Mapping):
+            for parent, condition in after.items():
+                made.after(parent, condition)
+        else:
+            made.after(after)
         self.steps.append(made)
         return made
 
     def check(self) -> None:
         """The shape, whatever the scheduler it will be added to: one exception for the first mistake."""
+        for name in self._without_job:
+            raise Invalid(f"step {name} has no job: without one, step() is a decorator", field="job")
         if not self.steps:
             raise EmptyWorkflow(self.name)
         finals = [step.name for step in self.steps if step.is_final]
@@ -74,8 +138,14 @@ class Workflow:
         for cycle in graph.cycles({step.name: [parent for parent, _ in self.edges(step)] for step in self.steps}):
             raise CycleDetected(cycle)
 
-    def edges(self, step: WorkflowStep) -> list[tuple[str, Condition | str]]:
-        """What it was told to wait for and, if it is final, the end of everybody else."""
+    def check_schedule(self, step: WorkflowStep, schedule: Spec) -> None:
+        """Steps that come after others are `@triggered`: a schedule of their own would start them without their
+        parents."""
+        if not schedule.triggered and self.edges(step):
+            raise ScheduledStep(self.name, step.name, schedule.text)
+
+    def edges(self, step: WorkflowStep) -> list[tuple[str, Condition]]:
+        """Its parents with their conditions; a final step also comes after the end of every other."""
         everybody = [(other.name, Condition.COMPLETE) for other in self.steps if step.is_final and other is not step]
         return [*step.parents, *everybody]
 
@@ -85,8 +155,11 @@ class Workflow:
         Stored crons read `L`, `#` and so on as here, but let either day field match where here both must.
         """
         self.check()
-        scheduled = [step for step in self.steps if not parse(_text(step.spec), dialect=FULL, key=step.name).triggered]
-        if len(scheduled) > 1 or any(self.edges(step) for step in scheduled):
+        schedules = {step.name: parse(_text(step.spec), dialect=FULL, key=step.name) for step in self.steps}
+        for step in self.steps:
+            self.check_schedule(step, schedules[step.name])
+        scheduled = [step for step in self.steps if not schedules[step.name].triggered]
+        if len(scheduled) > 1:
             raise Invalid(
                 f"workflow {self.name}: only a single root may have a schedule, for a definition has one trigger"
             )
@@ -96,7 +169,7 @@ class Workflow:
     def _exported(self, step: WorkflowStep) -> Step:
         """A final step with parents of its own waits for more than the end of all, so its edges are written out."""
         final = step.is_final and not step.parents
-        edges = () if final else tuple(Edge(parent, read_condition(asked)) for parent, asked in self.edges(step))
+        edges = () if final else tuple(Edge(parent, asked) for parent, asked in self.edges(step))
         return Step(name=step.name, action=JobAction(step.name), edges=edges, final=final)
 
     def __iter__(self) -> Iterator[WorkflowStep]:
@@ -111,5 +184,15 @@ class Workflow:
         return names
 
 
-def _text(spec: str | Spec) -> str:
-    return spec if isinstance(spec, str) else spec.text
+def _name(parent: Parent) -> str:
+    if not isinstance(parent, str | WorkflowStep):
+        raise Invalid(f"after names {parent!r}; a parent is a step or its name", field="after")
+    return parent if isinstance(parent, str) else parent.name
+
+
+def _text(spec: When) -> str:
+    if isinstance(spec, Spec):
+        return spec.text
+    if not isinstance(spec, str):
+        raise Invalid(f"spec is {spec!r}; the trigger of a definition is a cron expression", field="spec")
+    return spec

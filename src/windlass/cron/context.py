@@ -6,12 +6,14 @@ torn down from outside: `cancelled` turns true when its entry is removed, its jo
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NewType, Protocol
 
+from windlass.core import duration
+from windlass.core.duration import Duration
 from windlass.cron.clock import Clock
 
 EntryId = NewType("EntryId", int)
@@ -32,13 +34,15 @@ class Host(Protocol):
 
 @dataclass(slots=True, eq=False)
 class JobContext:
-    """One start of one entry's job. `execution_id` is empty when it runs on its own."""
+    """One run of one entry's job. `execution_id` is empty when it runs on its own; `upstream` has what the parents
+    that succeeded returned, by name."""
 
     entry_id: EntryId
     name: str
     scheduled: datetime
     execution_id: str
     host: Host = field(repr=False)
+    upstream: Mapping[str, Any] = field(default_factory=dict, repr=False)
     recovered: BaseException | None = field(default=None, repr=False)  # swallowed by `recover`, still to be reported
     _cancelled: bool = False
     _bell: threading.Event | None = field(default=None, repr=False)  # made when somebody waits: most jobs never do
@@ -50,10 +54,10 @@ class JobContext:
         """True once the job should come to an end: look now and then in long jobs."""
         return self._cancelled
 
-    def wait_cancelled(self, timeout: float) -> bool:
-        """For jobs in threads: pause for `timeout` real seconds, or less if cancelled meanwhile."""
+    def wait_cancelled(self, timeout: Duration) -> bool:
+        """For jobs in threads: pause for `timeout` of real time, or less if cancelled meanwhile."""
         self._bell = bell = self._bell or threading.Event()
-        return self._cancelled or bell.wait(timeout)
+        return self._cancelled or bell.wait(duration.read(timeout, field="timeout").total_seconds())
 
     def cancel(self) -> None:
         """Told by the scheduler; jobs only look."""
@@ -67,7 +71,7 @@ class JobContext:
 
     def attempt(self) -> "JobContext":
         """The same job with a cancellation of its own, for a wrapper that gives up on one attempt."""
-        inner = JobContext(self.entry_id, self.name, self.scheduled, self.execution_id, self.host)
+        inner = JobContext(self.entry_id, self.name, self.scheduled, self.execution_id, self.host, self.upstream)
         self._inner = [inner]
         if self._cancelled:
             inner.cancel()

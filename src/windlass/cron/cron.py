@@ -1,21 +1,22 @@
-"""`Cron`: the scheduler as its users see it. Every call may come from any thread, before, during and after its run."""
+"""`Cron`: the API of the in-process scheduler. Methods may be called from any thread, whether it runs or not."""
 
 import asyncio
 from collections.abc import Callable, Iterable
-from datetime import timedelta
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
 from zoneinfo import ZoneInfo
 
+from windlass.core import duration
 from windlass.core.cron import IN_PROCESS, YEARS, Dialect
-from windlass.core.cron import Cron as Spec
+from windlass.core.duration import Duration
 from windlass.core.step import Condition
 from windlass.cron.builder import Workflow
 from windlass.cron.clock import Clock, SystemClock
 from windlass.cron.context import EntryId
 from windlass.cron.dependencies import Dependency
 from windlass.cron.door import Door
-from windlass.cron.entry import Entry, EntryOptions, by_next
+from windlass.cron.entry import ChangeOptions, Entry, EntryOptions, When
+from windlass.cron.entry_options import read_wrappers
 from windlass.cron.errors import Key
 from windlass.cron.execution import WorkflowExecution
 from windlass.cron.job import Job, Wrapper
@@ -24,9 +25,12 @@ from windlass.cron.observers import Notices, Observer
 from windlass.cron.options import CronOptions
 from windlass.cron.registry import Registry
 from windlass.cron.scheduler import Scheduler
+from windlass.cron.triggered import Triggered
+from windlass.errors import Invalid
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Job)
+TRIGGERED = "@triggered"
 
 
 class Cron:
@@ -37,10 +41,10 @@ class Cron:
         *,
         location: str | ZoneInfo = "UTC",
         dialect: Dialect = IN_PROCESS,
-        min_every: timedelta | None = None,
+        min_every: Duration | None = None,
         search_years: int = YEARS,
-        wrappers: Iterable[Wrapper] = (),
-        observers: Iterable[Observer] = (),
+        wrappers: Wrapper | Iterable[Wrapper] = (),
+        observers: Observer | Iterable[Observer] = (),
         max_entries: int = 0,
         retention: int = 100,
         threads: int = 64,
@@ -51,17 +55,22 @@ class Cron:
             dialect=dialect,
             min_every=min_every,
             search_years=search_years,
-            wrappers=tuple(wrappers),
+            wrappers=read_wrappers(wrappers),
             max_entries=max_entries,
             retention=retention,
             threads=threads,
         )
-        self.observers = tuple(observers)
+        self.observers = (observers,) if isinstance(observers, Observer) else tuple(observers)
         self._door = Door()
         self._notices = Notices(self.observers)
         self._state = Scheduler(self.options, clock or SystemClock(), self._notices, self._ring)
         self._registry = Registry(self._state)
         self._life = Lifecycle(self._door, self._state)
+
+    def __repr__(self) -> str:
+        entries = self.entries()
+        first = next((f", next {entry.name or f'#{entry.id}'} at {entry.next}" for entry in entries if entry.next), "")
+        return f"<Cron {'running' if self.running else 'stopped'}, {len(entries)} entries{first}>"
 
     # Life
 
@@ -70,27 +79,45 @@ class Cron:
         return self._state.active
 
     def start(self) -> None:
-        """Run in a thread of its own. Nothing happens if it runs already."""
+        """Run in a background thread. Nothing happens if it runs already."""
         self._life.start_thread()
 
-    def stop(self, timeout: float | None = None) -> bool:
-        """End it and wait for running jobs; False if some have not ended in `timeout` seconds (they go on).
+    def stop(self, timeout: Duration | None = None) -> bool:
+        """Stop and wait for running jobs; False if some have not ended within `timeout` (they go on).
 
-        On the scheduler's own event loop, and inside its jobs, it does not wait: use `await aclose()` there.
+        On the scheduler's own event loop, in a signal handler there, and inside its jobs it does not wait: use `await
+        aclose()` there.
         """
+        limit = _seconds(timeout)
         self._do(self._life.ask_to_stop)
-        return self._life.wait(timeout)
+        return self._life.wait(limit)
 
     async def run(self) -> None:
         """Run on this event loop until somebody calls `stop`; returns when the last job has ended."""
         await self._life.run()
 
+    def run_forever(self, *, timeout: Duration | None = 30) -> bool:
+        """Run in this thread until `stop`, SIGINT (Ctrl-C) or SIGTERM, then wait up to `timeout` for running jobs.
+
+        Whether they all ended. A second signal ends the wait, a third the process.
+        """
+        return self._life.run_forever(_seconds(timeout))
+
     async def aclose(self) -> None:
-        """End it and wait for running jobs, from whatever event loop we are on."""
+        """Stop and wait for running jobs, from whatever event loop we are on."""
         if self._door.here:
             await self._life.close()
         else:
             await asyncio.to_thread(self.stop)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
 
     async def __aenter__(self) -> Self:
         self._life.begin()
@@ -103,12 +130,17 @@ class Cron:
 
     # Entries
 
-    def add(self, spec: str | Spec, job: Job, **options: Unpack[EntryOptions]) -> EntryId:
-        """Register a job. It is called without arguments: async functions on the loop, others in a thread."""
+    def add(self, spec: When, job: Job, **options: Unpack[EntryOptions]) -> EntryId:
+        """Register a job. A spec is a cron expression, a `datetime` (once, then) or a `timedelta` (at that interval).
+
+        The job is called with `args` and `kwargs`: async functions on the loop, others in a thread.
+        """
         return self._do(lambda: self._registry.add(spec, job, options))
 
-    def job(self, spec: str | Spec, **options: Unpack[EntryOptions]) -> Callable[[F], F]:
-        """`add` as a decorator; the function's name is the entry's unless another is given."""
+    def job(self, spec: When = TRIGGERED, **options: Unpack[EntryOptions]) -> Callable[[F], F]:
+        """`add` as a decorator; the entry's name is the function's unless another is given."""
+        if callable(spec):
+            raise Invalid("@cron.job takes a schedule: write @cron.job('*/5 * * * *')", field="spec")
 
         def decorate(job: F) -> F:
             named = EntryOptions(**options)
@@ -118,45 +150,48 @@ class Cron:
 
         return decorate
 
-    def upsert(self, spec: str | Spec, job: Job, **options: Unpack[EntryOptions]) -> EntryId:
-        """Add an entry, or give the one of this name this spec and job."""
+    def upsert(self, spec: When, job: Job, **options: Unpack[EntryOptions]) -> EntryId:
+        """Add an entry, or give the one of this name this spec, this job and these options."""
         return self._do(lambda: self._registry.upsert(spec, job, options))
 
-    def update(self, key: Key, *, spec: str | Spec | None = None, job: Job | None = None) -> None:
-        """Change when it runs, or what. Edges stay. Runs of a job that is replaced are told that they are cancelled."""
-        self._do(lambda: self._registry.update(key, spec, job))
+    def update(
+        self, key: Key, *, spec: When | None = None, job: Job | None = None, **options: Unpack[ChangeOptions]
+    ) -> None:
+        """Change what is given and leave the rest. Runs of a job that is replaced are told that they are cancelled."""
+        self._do(lambda: self._registry.update(key, spec, job, options))
 
     def remove(self, key: Key) -> bool:
-        """Whether there was such an entry. Runs under way are told, and go on."""
-        return self._do(lambda: bool(self._registry.remove([self._registry.find(key)])))
+        """Remove an entry, or all of a workflow; whether there was one. Running jobs are told, and go on."""
+        return self._do(lambda: bool(self._registry.remove(key)))
 
     def remove_by_tag(self, tag: str) -> int:
-        return self._do(lambda: self._registry.remove(self._registry.chosen(tag)))
+        return self._do(lambda: self._registry.remove_by_tag(tag))
 
     def pause(self, key: Key) -> None:
-        """Its ticks pass without a start, and in executions it is skipped."""
+        """Let ticks of an entry, or of a workflow's, pass without a start; in executions paused entries are skipped."""
         self._do(lambda: self._registry.set_paused(key, True))
 
     def resume(self, key: Key) -> None:
         self._do(lambda: self._registry.set_paused(key, False))
 
-    def trigger(self, key: Key) -> str:
-        """Start it now. Returns the execution's id; empty if nothing depends on the entry and it runs alone."""
+    def trigger(self, key: Key) -> Triggered:
+        """Start an entry, or a workflow at its root, now. The execution's id, which can be awaited for its end."""
         return self._do(lambda: self._registry.trigger(key))
 
     def entry(self, key: Key) -> Entry | None:
-        return self._do(lambda: entry.snapshot() if (entry := self._registry.find(key)) else None)
+        return self._do(lambda: self._registry.entry(key))
 
     def entries(self, *, tag: str | None = None) -> list[Entry]:
         """The next to run first, those without a time last."""
-        return self._do(lambda: [entry.snapshot() for entry in by_next(self._registry.chosen(tag))])
+        return self._do(lambda: self._registry.entries(tag))
 
     def is_job_running(self, key: Key) -> bool:
         return self._do(lambda: not self._life.idle(self._registry.id_of(key)))
 
-    def wait(self, key: Key | None = None, timeout: float | None = None) -> bool:
+    def wait(self, key: Key | None = None, timeout: Duration | None = None) -> bool:
         """For threads: wait until the jobs of an entry, or all, have ended; at once if none run."""
-        return self._life.wait_idle(None if key is None else self._do(lambda: self._registry.id_of(key)), timeout)
+        limit = _seconds(timeout)
+        return self._life.wait_idle(None if key is None else self._do(lambda: self._registry.id_of(key)), limit)
 
     async def done(self, key: Key | None = None) -> None:
         """For event loops: the same."""
@@ -164,13 +199,13 @@ class Cron:
         await self._life.until(lambda: self._life.idle(entry))
 
     async def settled(self) -> None:
-        """Wait until jobs under way only wait for the clock or for each other: what `FakeClock.play` needs to know."""
+        """Wait until running jobs only wait for the clock or for each other: what `FakeClock.play` needs to know."""
         await self._life.until(self._state.runner.settled)
 
     # Dependencies
 
     def add_dependency(self, child: Key, parent: Key, condition: Condition | str = Condition.SUCCESS) -> None:
-        """Let `child` run when `parent` ended so, in every execution that begins from now on."""
+        """Let `child` run when the result of `parent` meets the condition, in executions that begin from now on."""
         self._do(lambda: self._registry.add_dependency(child, parent, condition))
 
     def remove_dependency(self, child: Key, parent: Key) -> None:
@@ -190,13 +225,17 @@ class Cron:
         """An execution that is active, or completed and not yet forgotten (`retention`)."""
         return self._do(lambda: self._state.executions.status(execution_id))
 
+    def executions(self) -> list[WorkflowExecution]:
+        """Active executions and the completed ones that are remembered (`retention`), the oldest first."""
+        return self._do(self._state.executions.all)
+
     def active_workflows(self) -> list[WorkflowExecution]:
         return self._do(self._state.executions.active)
 
     # Inside
 
     def _do(self, work: Callable[[], T]) -> T:
-        """Every call goes through the door; observers are told when the state is in order again."""
+        """Every call goes through the door; observers are called when the state is consistent again."""
         return self._door(lambda: self._told(work))
 
     def _told(self, work: Callable[[], T]) -> T:
@@ -207,3 +246,7 @@ class Cron:
 
     def _ring(self) -> None:
         self._do(self._state.ring)
+
+
+def _seconds(timeout: Duration | None) -> float | None:
+    return None if timeout is None else duration.read(timeout, field="timeout").total_seconds()

@@ -1,6 +1,6 @@
-"""Who waits for whom: edges between entries, and the plan an execution is made from.
+"""Edges between entries, and the plan an execution is made from.
 
-The rules of edges are `core.decide`'s; here they are only kept, checked for cycles and cut out for one root.
+What an edge means is up to `core.decide`; here edges are kept, checked for cycles, and selected for one root.
 """
 
 from collections.abc import Callable
@@ -84,10 +84,26 @@ class Dependencies:
             del self._children[parent]
         self._reaches.clear()
 
+    def replace(self, child: EntryId, edges: list[Dependency]) -> None:
+        """Give an entry these edges instead of those it has; if one would close a cycle nothing changes."""
+        before = self.of(child)
+        self._drop(child)
+        try:
+            for edge in edges:
+                self.add(child, edge.parent, edge.condition)
+        except CycleDetected:
+            self._drop(child)
+            for edge in before:
+                self.add(child, edge.parent, edge.condition)
+            raise
+
+    def _drop(self, child: EntryId) -> None:
+        for parent in {edge.parent for edge in self.of(child)}:
+            self.remove(child, parent)
+
     def forget(self, entry: EntryId) -> None:
         """Drop all its edges, both ways."""
-        for parent in {edge.parent for edge in self.of(entry)}:
-            self.remove(entry, parent)
+        self._drop(entry)
         for child in list(self._children.get(entry, ())):
             self.remove(child, entry)
         self._reaches.pop(entry, None)

@@ -1,6 +1,6 @@
-"""All entries, found by id, name or tag."""
+"""All entries, found by id, name, tag or workflow."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import count
 
 from windlass.cron.context import EntryId
@@ -29,7 +29,9 @@ class Entries:
         if name is None:
             return
         if not isinstance(name, str) or not name or name.startswith("#"):
-            raise InvalidName(name, "must be a text that does not start with '#' (entries without a name are shown so)")
+            raise InvalidName(
+                name, "must be a string that does not start with '#' (entries without a name are shown so)"
+            )
         if name in self._by_name:
             raise DuplicateName(name)
 
@@ -41,13 +43,24 @@ class Entries:
         self._by_id[entry.id] = entry
         if entry.name is not None:
             self._by_name[entry.name] = entry
-        for tag in entry.tags:
-            self._by_tag.setdefault(tag, {})[entry.id] = entry
+        self._tag(entry, entry.tags)
 
     def remove(self, entry: LiveEntry) -> None:
         del self._by_id[entry.id]
         if entry.name is not None:
             del self._by_name[entry.name]
+        self._untag(entry)
+
+    def retag(self, entry: LiveEntry, tags: frozenset[str]) -> None:
+        self._untag(entry)
+        self._tag(entry, tags)
+
+    def _tag(self, entry: LiveEntry, tags: frozenset[str]) -> None:
+        entry.tags = tags
+        for tag in tags:
+            self._by_tag.setdefault(tag, {})[entry.id] = entry
+
+    def _untag(self, entry: LiveEntry) -> None:
         for tag in entry.tags:
             del self._by_tag[tag][entry.id]
             if not self._by_tag[tag]:
@@ -61,6 +74,20 @@ class Entries:
         if entry is None:
             raise EntryNotFound(key)
         return entry
+
+    def of(self, key: Key) -> list[LiveEntry]:
+        """The entry of this id or name, or else all of the workflow of this name."""
+        entry = self.find(key)
+        if entry is not None:
+            return [entry]
+        return [entry for entry in self if entry.workflow is not None and entry.workflow == key]
+
+    def some(self, key: Key) -> Iterable[LiveEntry]:
+        """The same; raises if there are none."""
+        entries = self.of(key)
+        if not entries:
+            raise EntryNotFound(key)
+        return entries
 
     def tagged(self, tag: str) -> list[LiveEntry]:
         return list(self._by_tag.get(tag, {}).values())

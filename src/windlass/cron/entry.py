@@ -1,46 +1,66 @@
-"""An entry: a job, when it runs, and what is known about it. Inside it changes; outside only snapshots are seen."""
+"""An entry: a job, its schedule and its options. The scheduler changes its own; users only see snapshots."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 from windlass.core.cron import Cron as Spec
+from windlass.core.duration import Duration
+from windlass.core.step import Condition
 from windlass.cron.context import EntryId
+from windlass.cron.errors import Key
 from windlass.cron.job import Call, Job, Wrapper
+from windlass.cron.observers import JobCompleted
 
 
 class Missed(StrEnum):
-    """What becomes of ticks that passed while nobody was there: between `prev` and the moment the entry is taken up."""
+    """What happens to ticks the scheduler comes too late for: ticks since `prev` when it starts, and ticks that passed
+    while the process slept or was blocked. With `grace` none that is older runs."""
 
-    SKIP = "skip"
-    ONCE = "once"  # the latest of them
+    LATE = "late"  # the default: nothing at the start; after a sleep the latest runs, late
+    SKIP = "skip"  # nothing at the start; after a sleep the latest, if it is at most a minute (or `grace`) late
+    ONCE = "once"  # the latest of them, in both cases
     ALL = "all"  # each, oldest first, at most 100
 
 
-class StepOptions(TypedDict, total=False):
-    """What can be said about a step's entry besides its name, its spec and its job."""
+After = Key | Iterable[Key] | Mapping[Key, Condition | str]  # parents; on success unless a mapping says otherwise
+When = str | Spec | datetime | timedelta  # a cron expression, a parsed one, one moment, an interval
 
+
+class StepOptions(TypedDict, total=False):
+    """The options of a step's entry besides its name, its spec and its job."""
+
+    args: Iterable[Any]
+    kwargs: Mapping[str, Any]
     tags: Iterable[str]
     run_once: bool
     run_immediately: bool
-    missed: Missed | Literal["skip", "once", "all"]
+    missed: Missed | Literal["late", "skip", "once", "all"]
     prev: datetime | None
-    grace: timedelta | None
+    grace: Duration | None
     paused: bool
-    wrappers: Iterable[Wrapper]
+    max_instances: int | None
+    wrappers: Wrapper | Iterable[Wrapper]
 
 
-class EntryOptions(StepOptions, total=False):
-    """The same, and its name."""
+class ChangeOptions(StepOptions, total=False):
+    """The same, and the entry's parents."""
+
+    after: After
+
+
+class EntryOptions(ChangeOptions, total=False):
+    """The same, and the entry's name."""
 
     name: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An entry as it was when you asked. `next` is None before the scheduler runs and for `@triggered`."""
+    """An entry as it was when you asked. `next` is None for `@triggered`; while the scheduler does not run it is the
+    time it would have if it were started now."""
 
     id: EntryId
     name: str | None
@@ -55,9 +75,13 @@ class Entry:
     job: Job = field(repr=False)
     workflow: str | None = None  # that it was added with
     run_immediately: bool = False  # and has not yet
-    missed: Missed = Missed.SKIP
+    missed: Missed = Missed.LATE
     grace: timedelta | None = None
     wrappers: tuple[Wrapper, ...] = field(default=(), repr=False)  # the scheduler's and its own
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    max_instances: int | None = None
+    last_run: JobCompleted | None = field(default=None, repr=False)  # the last that ended
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -72,15 +96,34 @@ class LiveEntry:
     tags: frozenset[str] = frozenset()
     run_once: bool = False
     run_immediately: bool = False
-    missed: Missed = Missed.SKIP
+    missed: Missed = Missed.LATE
     grace: timedelta | None = None
     paused: bool = False
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    max_instances: int | None = None
+    options: EntryOptions = field(default_factory=EntryOptions)  # as they were given
     next: datetime | None = None
     prev: datetime | None = None
+    last_run: JobCompleted | None = None
 
     @property
     def label(self) -> str:
         return self.name if self.name is not None else f"#{self.id}"
+
+    def take_over(self, made: "LiveEntry", changes: ChangeOptions, *, rewrap: bool) -> None:
+        """Become like an entry made anew of the old options and these changes; what it has lived through stays."""
+        self.schedule, self.options = made.schedule, made.options
+        self.run_once, self.missed, self.grace = made.run_once, made.missed, made.grace
+        if rewrap:  # else wrappers would forget the starts they count
+            self.job, self.call, self.wrappers = made.job, made.call, made.wrappers
+            self.args, self.kwargs, self.max_instances = made.args, made.kwargs, made.max_instances
+        if "paused" in changes:
+            self.paused = made.paused
+        if "prev" in changes:
+            self.prev = made.prev
+        if "run_immediately" in changes:
+            self.run_immediately = made.run_immediately
 
     def snapshot(self) -> Entry:
         return Entry(
@@ -100,9 +143,13 @@ class LiveEntry:
             missed=self.missed,
             grace=self.grace,
             wrappers=self.wrappers,
+            args=self.args,
+            kwargs=dict(self.kwargs),
+            max_instances=self.max_instances,
+            last_run=self.last_run,
         )
 
 
-def by_next(entries: Iterable[LiveEntry]) -> list[LiveEntry]:
+def by_next(entries: Iterable[Entry]) -> list[Entry]:
     """The next to run first, those without a time last."""
     return sorted(entries, key=lambda entry: (entry.next is None, entry.next and entry.next.timestamp(), entry.id))

@@ -7,12 +7,14 @@
       EmptyWorkflow        Invalid    .workflow
       MultipleFinalSteps   Invalid    .workflow .steps
       UnknownStep          Invalid    .workflow .step .parent
+      ScheduledStep        Invalid    .workflow .step .spec
       CycleDetected        Invalid    .cycle
       EntryNotFound        NotFound   .key
       DuplicateName        Conflict   .name
       EntryPaused          Conflict   .key
       NotRunning           Conflict
       StillStopping        Conflict
+      AlreadyRunning       Conflict
       MaxEntriesReached    Conflict   .limit
       DependencyInUse      Conflict   .child .parent .execution_id
 
@@ -34,13 +36,16 @@ class CronError(WindlassError):
 class InvalidCondition(CronError, Invalid):
     def __init__(self, condition: object) -> None:
         allowed = ", ".join(Condition)
-        super().__init__(f"Condition({condition!r}) does not exist; there are {allowed}", field="condition")
+        super().__init__(
+            f"Condition({condition!r}) does not exist; there are {allowed}. Several parents are given as a list",
+            field="condition",
+        )
         self.condition = condition
 
 
 class InvalidJob(CronError, Invalid):
-    def __init__(self, job: object) -> None:
-        super().__init__(f"a job is a function without arguments, sync or async; {job!r} cannot be called", field="job")
+    def __init__(self, job: object, reason: str) -> None:
+        super().__init__(f"job {getattr(job, '__name__', repr(job))} {reason}", field="job")
         self.job = job
 
 
@@ -70,6 +75,16 @@ class UnknownStep(CronError, Invalid):
         self.workflow, self.step, self.parent = workflow, step, parent
 
 
+class ScheduledStep(CronError, Invalid):
+    def __init__(self, workflow: str, step: str, spec: str) -> None:
+        super().__init__(
+            f"workflow {workflow}: step {step} comes after others and has the schedule {spec!r}; only steps without "
+            "parents have one: leave it out (@triggered), or connect entries with add_dependency",
+            field="spec",
+        )
+        self.workflow, self.step, self.spec = workflow, step, spec
+
+
 class CycleDetected(CronError, Invalid):
     def __init__(self, cycle: Sequence[str]) -> None:
         super().__init__(f"the dependency would close a cycle: {' -> '.join((*cycle, cycle[0]))}")
@@ -83,7 +98,9 @@ class EntryNotFound(CronError, NotFound):
 
 class DuplicateName(CronError, Conflict):
     def __init__(self, name: str) -> None:
-        super().__init__(f"there is already an entry named {name}; names are unique")
+        super().__init__(
+            f"there is already an entry named {name}; give this one another with name=, or replace that one with upsert"
+        )
         self.name = name
 
 
@@ -101,6 +118,11 @@ class NotRunning(CronError, Conflict):
 class StillStopping(CronError, Conflict):
     def __init__(self) -> None:
         super().__init__("the scheduler still waits for jobs of its last run; start it again when they have ended")
+
+
+class AlreadyRunning(CronError, Conflict):
+    def __init__(self, reason: str = "the scheduler runs already; stop it first") -> None:
+        super().__init__(reason)
 
 
 class MaxEntriesReached(CronError, Conflict):

@@ -1,4 +1,4 @@
-"""All executions: begin, advance, end, remember. What must start is started by `start`, given by the scheduler."""
+"""All executions: begins, advances, ends and remembers them. Jobs are started by `start`, given by the scheduler."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -10,6 +10,7 @@ from windlass.cron.context import EntryId
 from windlass.cron.dependencies import Reach
 from windlass.cron.execution import Execution, WorkflowExecution, ended, skipped
 from windlass.cron.job import Ending
+from windlass.cron.result import JobResult
 
 REMOVED = "its entry was removed"
 
@@ -40,6 +41,8 @@ class Executions:
         return execution
 
     def end(self, execution: Execution, step: int, ending: Ending) -> None:
+        if ending.result is JobResult.SUCCESS:
+            execution.keep(step, ending.output)
         self._advance(execution, [ended(step, ending)])
 
     def removed(self, entry: EntryId) -> None:
@@ -63,6 +66,11 @@ class Executions:
 
     def active(self) -> list[WorkflowExecution]:
         return [execution.snapshot() for execution in self._active.values()]
+
+    def all(self) -> list[WorkflowExecution]:
+        """Active and remembered ones, the oldest first."""
+        known = [*self._completed.values(), *self._active.values()]
+        return [execution.snapshot() for execution in sorted(known, key=lambda one: one.start_time.timestamp())]
 
     def using(self, child: EntryId, parent: EntryId) -> str | None:
         """An active execution that goes by this edge."""

@@ -13,6 +13,8 @@ from functools import partial
 from itertools import count
 from typing import Protocol
 
+from windlass.core import duration
+from windlass.core.duration import Duration
 from windlass.cron.clock import Timer
 from windlass.errors import Invalid
 
@@ -44,7 +46,7 @@ class FakeClock:
     def call_later(self, delay: float, call: Callable[[], object]) -> Timer:
         return self._add(self._now + timedelta(seconds=delay), call, wall=False)
 
-    def advance(self, span: timedelta | float) -> None:
+    def advance(self, span: Duration) -> None:
         """Let time pass: every timer that becomes due meanwhile, also one set by another, rings at its moment."""
         end = self._now + _span(span)
         while self._ring_next(end):
@@ -62,7 +64,7 @@ class FakeClock:
         else:
             self._go_back(back)
 
-    async def play(self, span: timedelta | float, *players: Player) -> None:
+    async def play(self, span: Duration, *players: Player) -> None:
         """Let time pass, and at each moment let these schedulers' jobs end before the clock goes on.
 
         Jobs that wait for the clock, or in a wrapper for other jobs, are left waiting. A job that waits for anything
@@ -171,11 +173,11 @@ class _FakeTimer:
         self.clock._forget(self)
 
 
-def _span(span: timedelta | float) -> timedelta:
-    span = span if isinstance(span, timedelta) else timedelta(seconds=span)
-    if span < timedelta():
-        raise Invalid(f"time does not pass backwards ({span}); use set() to turn the clock back")
-    return span
+def _span(span: Duration) -> timedelta:
+    passed = duration.read(span, field="span")
+    if passed < timedelta():
+        raise Invalid(f"span is {span!r}; time does not pass backwards: use set() to turn the clock back", field="span")
+    return passed
 
 
 def _aware(moment: datetime) -> datetime:

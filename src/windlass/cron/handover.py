@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from windlass.core.cron import CLASSIC, parse
-from windlass.core.cron_syntax import Every
+from windlass.core.cron_syntax import At, Every
 from windlass.core.definition_names import step_name_mistake, workflow_name_mistake
 from windlass.cron.entry import Entry, Missed
 from windlass.cron.part import Part, local
@@ -14,6 +14,7 @@ Reason = tuple[str, str]  # where, and what is wrong there
 INSTEAD = {
     "skip_if_running": "take it off; an entry that has a schedule and stands alone may keep it",
     "delay_if_running": "take it off; an entry that stands alone may keep it",
+    "max_instances": "take it off, or use max_instances=1 on an entry that has a schedule and stands alone",
     "max_concurrent": "take it off and build the workflow with `concurrency`, or its handlers (app.job)",
     "max_concurrent_skip": "take it off and build the workflow with `overlap`, or let the job look",
     "circuit_breaker": "take it off and let the job look",
@@ -62,7 +63,7 @@ def _of_options(entry: Entry) -> Iterator[str]:
         yield "it runs when it is taken up, a workflow when it is due: take run_immediately off and use app.start"
     if entry.paused:
         yield "it is paused, and steps cannot be: resume it or remove it (app.enable_workflow switches a whole one off)"
-    if entry.grace is not None and entry.missed is not Missed.SKIP:
+    if entry.grace is not None and entry.missed in (Missed.ONCE, Missed.ALL):
         yield "missed ticks are made up for however old they are: take `grace` off"
 
 
@@ -78,6 +79,8 @@ def _of_times(part: Part, entry: Entry) -> Iterator[str]:
         return
     if part.edges[entry.id]:
         yield "it has parents and a schedule of its own: a run begins at the root; move it to a workflow of its own"
+    if isinstance(schedule.rule, At):
+        return  # it runs once: said above
     if isinstance(schedule.rule, Every):
         yield f"{schedule.text!r} counts from the start of this process: write it as a cron line, such as */5 * * * *"
         return

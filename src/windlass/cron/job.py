@@ -1,22 +1,23 @@
-"""Calling what a user gave us: sync in a thread, async on the loop; and what its end means.
+"""Calls a user's job, sync in a thread and async on the loop, and tells how it ended.
 
-A job fails by raising, or by returning a `Failure` or an exception. Inside the wrappers every failure is an exception,
-so they need to know only one kind; `Skip` is the one exception that is no failure.
+A job fails by raising, or by returning a `Failure` or an exception. Inside the wrappers every failure is an
+`Exception`, so they need to know only one kind; `Skip` is the one exception that is no failure.
 """
 
 import inspect
 import logging
 from asyncio import CancelledError
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from windlass.cron.context import here
-from windlass.cron.errors import InvalidJob
+from windlass.cron.job_check import check_job, wrap
 from windlass.cron.result import JobResult
 
 logger = logging.getLogger("windlass.cron")
-Job = Callable[[], Any]
+Job = Callable[..., Any]
 Call = Callable[[], Awaitable[Any]]
 Wrapper = Callable[[Call], Call]
 
@@ -53,11 +54,12 @@ class Skip(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How one start of a job came out."""
+    """How one run of a job ended."""
 
     result: JobResult
     error: BaseException | None = None
     told: bool = False  # the error has been logged already
+    output: Any = None  # what a successful job returned
 
     @property
     def reason(self) -> str:
@@ -72,26 +74,29 @@ class Ending:
 SUCCESS = Ending(JobResult.SUCCESS)
 
 
-def wrapped(job: Job, wrappers: tuple[Wrapper, ...]) -> Call:
+def wrapped(
+    job: Job, wrappers: tuple[Wrapper, ...], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+) -> Call:
     """The job as the scheduler calls it; the first wrapper is the outermost."""
-    call = _called(job)
+    check_job(job, args, kwargs or {})
+    call = _called(job, args, kwargs or {})
     for wrapper in reversed(wrappers):
-        call = wrapper(call)
+        call = wrap(wrapper, call)
     return call
 
 
 async def outcome(call: Call) -> Ending:
-    """Never raises for what the job did."""
+    """Run a wrapped job. Never raises, whatever the job or a wrapper raised: the bookkeeping comes after this."""
     context = here()
     try:
-        await call()
+        output = await call()
     except Skip as skip:
         return Ending(JobResult.SKIPPED, skip)
-    except (Exception, CancelledError) as error:
+    except BaseException as error:
         return Ending(JobResult.FAILURE, error, told=error is context.recovered)
     if context.recovered is not None and not context.execution_id:
         return Ending(JobResult.FAILURE, context.recovered, told=True)
-    return SUCCESS
+    return SUCCESS if output is None else Ending(JobResult.SUCCESS, output=output)
 
 
 def tell(callback: Callable[..., object] | None, *news: Any) -> None:
@@ -99,22 +104,23 @@ def tell(callback: Callable[..., object] | None, *news: Any) -> None:
     try:
         if callback is not None:
             callback(*news)
-    except Exception:
+    except BaseException:
         logger.exception("a callback of job %s raised", here().name)
 
 
-def _called(job: Job) -> Call:
-    if not callable(job):
-        raise InvalidJob(job)
+def _called(job: Job, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call:
+    bound = partial(job, *args, **kwargs) if args or kwargs else job
     if inspect.iscoroutinefunction(job) or inspect.iscoroutinefunction(type(job).__call__):
-        return lambda: _awaited(job)
-    return lambda: _threaded(job)
+        return lambda: _awaited(bound)
+    return lambda: _threaded(bound)
 
 
 async def _awaited(job: Job) -> Any:
     try:
         return _checked(await job())
-    except (SystemExit, KeyboardInterrupt) as error:  # else it would end the whole event loop
+    except (Exception, CancelledError):
+        raise
+    except BaseException as error:  # SystemExit would end the event loop, others would pass the wrappers by
         raise JobFailed(f"the job raised {error!r}") from error
 
 

@@ -1,22 +1,25 @@
-"""When a scheduler lives: on the loop it is started on, or on one in a thread of its own.
+"""Starts and stops a scheduler: on the loop it is started on, or on one in a background thread.
 
-idle -> running     start(), run(), async with
-running -> stopping stop(), aclose(), leaving the block: no more ticks and starts, jobs under way go on
+idle -> running     start(), run(), run_forever(), with, async with
+running -> stopping stop(), aclose(), leaving the block, a signal: no more ticks and starts, running jobs go on
 stopping -> idle    the last job ended
 """
 
 import asyncio
 import contextvars
+import logging
 import threading
 from collections.abc import Callable
 from functools import partial
 
 from windlass.cron.context import EntryId, job_context
 from windlass.cron.door import Door
-from windlass.cron.errors import StillStopping
+from windlass.cron.errors import AlreadyRunning, StillStopping
 from windlass.cron.scheduler import Scheduler
+from windlass.effects.signals import Signals
 
-TIDY = 1.0  # seconds for a loop to close after its last job; it may hold tasks that nobody waits for
+logger = logging.getLogger("windlass.cron")
+TIDY = 1.0  # seconds for async observers to end after the last job, and then for a loop to close
 
 
 class Lifecycle:
@@ -67,11 +70,38 @@ class Lifecycle:
             await self.close()
             raise
 
+    def run_forever(self, limit: float | None) -> bool:
+        """Run in this thread until somebody stops it, SIGINT or SIGTERM comes; whether all jobs have ended."""
+        if self._scheduler.active:
+            raise AlreadyRunning
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(self._forever(limit))
+        raise AlreadyRunning("an event loop is running in this thread: use `await cron.run()` there")
+
+    async def _forever(self, limit: float | None) -> bool:
+        with Signals() as signals:
+            self.begin()
+            assert self._serving is not None
+            hurry = asyncio.create_task(signals.at_once.wait())
+            asked = [asyncio.create_task(event.wait()) for event in (signals.stop, self._stop)]
+            await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+            self.ask_to_stop()
+            await asyncio.wait([self._serving, hurry], timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+            if self._serving.done():
+                return True
+            running = self._scheduler.runner.running
+            logger.warning("stopped although jobs are still running: %s", ", ".join(running))
+            return False
+
     def ask_to_stop(self) -> None:
-        """On the scheduler's thread."""
+        """On the scheduler's thread, possibly in a signal handler: then the loop waits for its next event and would
+        not notice that something was set until that comes, so it has to be woken."""
         if self._scheduler.active:
             self._scheduler.deactivate()
-            self._stop.set()
+            assert self._door.loop is not None, "an active scheduler has a loop"
+            self._door.loop.call_soon_threadsafe(self._stop.set)
 
     def wait(self, timeout: float | None) -> bool:
         """Whether all jobs have ended. On the loop or inside a job it only looks: waiting would be for ever."""
@@ -123,10 +153,11 @@ class Lifecycle:
         try:
             await self._stop.wait()
             await runner.until(lambda: not runner.busy)
+            await self._scheduler.notices.drain(TIDY)
         finally:
-            self.ask_to_stop()
+            self._scheduler.deactivate()
             self._door.detach()
-            runner.detach()
+            self._scheduler.detach()
             self._ended.set()
 
     def _inside_a_job(self) -> bool:

@@ -1,4 +1,4 @@
-"""Ticks that passed while nobody was there, and which of them are made up for. Pure."""
+"""Which ticks run when the scheduler comes too late for them: before its start, or after a sleep or a stall. Pure."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -9,38 +9,58 @@ from windlass.core.cron_syntax import Every
 from windlass.cron.entry import LiveEntry, Missed
 
 MOST = 100
+PUNCTUAL = timedelta(seconds=1)  # ticks are whole seconds apart: below this only one can be due
+TOLERANCE = timedelta(minutes=1)  # how late a tick may be with `skip`, if there is no `grace`
 
 
 def missed_ticks(entry: LiveEntry, now: datetime) -> tuple[list[datetime], bool]:
-    """The ticks to make up for, oldest first, and whether there were more than that."""
-    if entry.prev is None or entry.run_once or entry.missed is Missed.SKIP:
+    """Ticks since the last known run that are made up for when the scheduler starts; whether some were left out."""
+    if entry.prev is None or entry.run_once or entry.missed not in (Missed.ONCE, Missed.ALL):
         return [], False
-    since = entry.prev
-    if entry.grace is not None:
-        since = max(since, now - entry.grace - timedelta.resolution)
-    if entry.missed is Missed.ONCE:
-        latest = _latest(entry.schedule, entry.prev, now)
-        return ([latest] if latest is not None and latest > since else []), False
-    found = list(islice(_after(entry.schedule, entry.prev, since, now), MOST + 1))
-    return found[:MOST], len(found) > MOST
+    first = entry.schedule.next(entry.prev)
+    if first is None or _utc(first) > now:
+        return [], False
+    return _chosen(entry, first, now, entry.grace)
 
 
-def _latest(schedule: Spec, prev: datetime, now: datetime) -> datetime | None:
-    """The last tick up to now. `@every` counts from the run before."""
+def late_ticks(entry: LiveEntry, at: datetime, now: datetime) -> tuple[list[datetime], bool]:
+    """Of the ticks from `at`, which the scheduler waited for, until now, those that run; whether some were left out."""
+    if now - at < PUNCTUAL:
+        return [at], False
+    grace = TOLERANCE if entry.missed is Missed.SKIP and entry.grace is None else entry.grace
+    return _chosen(entry, at, now, grace)
+
+
+def _chosen(entry: LiveEntry, first: datetime, now: datetime, grace: timedelta | None) -> tuple[list[datetime], bool]:
+    oldest = _utc(first) if grace is None else max(_utc(first), _utc(now) - grace)
+    if entry.missed is Missed.ALL and not entry.run_once:
+        ticks = list(islice(_since(entry.schedule, first, oldest, now), MOST + 1))
+        return ticks[:MOST], len(ticks) > MOST
+    latest = _latest(entry.schedule, first, now)
+    return ([latest] if latest is not None and _utc(latest) >= oldest else []), False
+
+
+def _latest(schedule: Spec, first: datetime, now: datetime) -> datetime | None:
+    """The last tick up to now. `@every` counts on from its first."""
     if isinstance(schedule.rule, Every):
-        period = schedule.rule.period
-        passed = (now - _whole(prev)) // period
-        return (_whole(prev) + passed * period).astimezone(schedule.zone) if passed > 0 else None
+        return _every(schedule, first, now)
     return schedule.prev(now + timedelta.resolution)
 
 
-def _after(schedule: Spec, prev: datetime, since: datetime, now: datetime) -> Iterator[datetime]:
-    start = since.astimezone(UTC) + timedelta.resolution
+def _since(schedule: Spec, first: datetime, oldest: datetime, now: datetime) -> Iterator[datetime]:
     if isinstance(schedule.rule, Every):
-        period = schedule.rule.period
-        start = _whole(prev) + (since - _whole(prev)) // period * period
-    return schedule.between(start, now + timedelta.resolution)
+        # `between` counts from its start, which is not among its answers
+        oldest = _utc(_every(schedule, first, oldest - timedelta.resolution))
+    return schedule.between(oldest, now + timedelta.resolution)
 
 
-def _whole(moment: datetime) -> datetime:
-    return moment.astimezone(UTC).replace(microsecond=0)
+def _every(schedule: Spec, first: datetime, now: datetime) -> datetime:
+    """The last tick of an `@every` up to now; the one before `first` if that is still to come."""
+    assert isinstance(schedule.rule, Every)
+    period = schedule.rule.period
+    return (_utc(first) + (_utc(now) - _utc(first)) // period * period).astimezone(schedule.zone)
+
+
+def _utc(moment: datetime) -> datetime:
+    """For comparisons: two times of one zone are compared by their wall times, which an hour in autumn repeats."""
+    return moment.astimezone(UTC)

@@ -1,16 +1,20 @@
-"""Observers: callables told what happens. They are called on the scheduler's thread, in order, after the fact."""
+"""Observers: callables that are told about events, in order, after the scheduler's state has changed.
 
+Plain functions are called on the scheduler's thread; async ones become tasks on its event loop.
+"""
+
+import asyncio
 import inspect
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from windlass.cron.context import EntryId
 from windlass.cron.execution import WorkflowExecution
 from windlass.cron.result import JobResult
-from windlass.errors import Invalid
 
 logger = logging.getLogger("windlass.cron")
 
@@ -25,7 +29,7 @@ class JobStarted:
 
 @dataclass(frozen=True, slots=True)
 class JobCompleted:
-    """`error` is what it raised, or why it was skipped."""
+    """`error` is what it raised, or why it was skipped; `output` is what it returned."""
 
     entry_id: EntryId
     name: str
@@ -34,11 +38,12 @@ class JobCompleted:
     result: JobResult
     error: BaseException | None = None
     execution_id: str = ""
+    output: Any = None
 
 
 @dataclass(frozen=True, slots=True)
 class Scheduled:
-    """An entry has a next time."""
+    """An entry has a new next time."""
 
     entry_id: EntryId
     name: str
@@ -47,27 +52,36 @@ class Scheduled:
 
 @dataclass(frozen=True, kw_only=True)
 class Observer:
-    """What you want to be told. Be quick, the scheduler waits; what you raise is logged and changes nothing."""
+    """Callbacks, sync or async. The scheduler waits for sync ones, so they must be quick; errors are logged."""
 
     on_job_start: Callable[[JobStarted], object] | None = None
     on_job_complete: Callable[[JobCompleted], object] | None = None
     on_schedule: Callable[[Scheduled], object] | None = None
     on_workflow_complete: Callable[[WorkflowExecution], object] | None = None
 
-    def __post_init__(self) -> None:
-        for name, call in vars(self).items():
-            if inspect.iscoroutinefunction(call):
-                raise Invalid(f"{name} is async; an observer is a plain function (let it start a task)", field=name)
-
 
 class Notices:
-    """What is to be told once the scheduler's state is in order, so that an observer may call the scheduler."""
+    """Events queued until the scheduler's state is consistent again, so that an observer may call the scheduler."""
 
     def __init__(self, observers: tuple[Observer, ...]) -> None:
         self._observers = observers
-        self.wanted = bool(observers)  # else nobody need find the words
+        self.wanted = bool(observers)  # without observers no event need be made
         self._waiting: deque[tuple[str, Callable[[], object]]] = deque()
         self._telling = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def attach(self) -> None:
+        """Run async observers on the loop that is running here."""
+        self._loop = asyncio.get_running_loop()
+
+    async def drain(self, timeout: float) -> None:
+        """Wait for async observers to end, so that a stop does not cut off the last of them."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=timeout)
+
+    def detach(self) -> None:
+        self._loop = None
 
     def job_start(self, started: JobStarted) -> None:
         self._add("on_job_start", lambda: started)
@@ -103,6 +117,27 @@ class Notices:
         if call is None:
             return
         try:
-            call(make())
-        except Exception:
+            answer = call(make())
+            if inspect.isawaitable(answer):
+                self._start(name, answer)
+        except BaseException:  # a pytest.fail or SystemExit in an observer must not end the scheduler's loop
             logger.exception("an observer's %s raised", name)
+
+    def _start(self, name: str, answer: Awaitable[object]) -> None:
+        if self._loop is None:
+            if inspect.iscoroutine(answer):
+                answer.close()
+            logger.warning("the async observer's %s was not called: the scheduler does not run", name)
+            return
+        task = self._loop.create_task(_awaited(name, answer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+async def _awaited(name: str, answer: Awaitable[object]) -> None:
+    try:
+        await answer
+    except asyncio.CancelledError:
+        raise
+    except BaseException:
+        logger.exception("an observer's %s raised", name)

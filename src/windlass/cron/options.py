@@ -1,12 +1,15 @@
-"""How a scheduler behaves: a value, checked when it is made."""
+"""The options of a scheduler, checked when they are given, and how it reads a spec."""
 
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from windlass.core.cron import IN_PROCESS, YEARS, Dialect, Presence, parse
+from windlass.core import cron, duration
+from windlass.core.cron import IN_PROCESS, YEARS, Dialect, Presence
 from windlass.core.cron import Cron as Spec
 from windlass.core.cron_syntax import read_zone
+from windlass.core.duration import Duration
+from windlass.cron.entry import When
 from windlass.cron.job import Wrapper
 from windlass.errors import Invalid
 
@@ -14,11 +17,16 @@ WITH_SECONDS = replace(IN_PROCESS, seconds=Presence.REQUIRED)
 SECOND_OPTIONAL = replace(IN_PROCESS, seconds=Presence.OPTIONAL)
 
 
+def parse(text: str, *, dialect: Dialect = IN_PROCESS, zone: str | ZoneInfo = "UTC", key: str | None = None) -> Spec:
+    """Read a cron expression as the in-process scheduler does; `key` is what `H` fields are derived from."""
+    return cron.parse(text, dialect=dialect, zone=zone, key=key)
+
+
 @dataclass(frozen=True, kw_only=True)
 class CronOptions:
     location: str | ZoneInfo = "UTC"
     dialect: Dialect = IN_PROCESS
-    min_every: timedelta | None = None
+    min_every: Duration | None = None
     search_years: int = YEARS
     wrappers: tuple[Wrapper, ...] = ()
     max_entries: int = 0
@@ -34,11 +42,36 @@ class CronOptions:
             told = f"min_every is {self.min_every}: entries have whole seconds, so it must be 1 s or more"
             raise Invalid(told, field="min_every")
         if self.min_every is not None:
-            object.__setattr__(self, "dialect", replace(self.dialect, min_every=self.min_every))
+            shortest = duration.read(self.min_every, field="min_every")
+            object.__setattr__(self, "dialect", replace(self.dialect, min_every=shortest))
 
-    def schedule(self, spec: str | Spec, key: str | None) -> Spec:
+    def schedule(self, spec: When, key: str | None) -> Spec:
         """Read a spec; `H` fields are derived from the entry's name."""
-        if isinstance(spec, Spec):
-            return spec
-        key = key if self.dialect.hashed else None  # the parser remembers texts; a key for nothing would spoil that
-        return parse(spec, dialect=self.dialect, zone=self.location, key=key)
+        match spec:
+            case Spec():
+                return spec
+            case datetime():
+                return self._once(spec)
+            case timedelta():
+                return self._every(spec)
+            case str():
+                # the parser caches by its arguments: a key that is not used would make every entry miss the cache
+                key = key if self.dialect.hashed else None
+                return parse(spec, dialect=self.dialect, zone=self.location, key=key)
+        raise Invalid(
+            f"spec is {spec!r}; it must be a cron expression such as '*/5 * * * *', a datetime or a timedelta",
+            field="spec",
+        )
+
+    def _every(self, period: timedelta) -> Spec:
+        if period <= timedelta() or period.microseconds:
+            raise Invalid(
+                f"spec is {period!r}; an interval must be a whole number of seconds, at least 1", field="spec"
+            )
+        return parse(f"@every {period // timedelta(seconds=1)}s", dialect=self.dialect, zone=self.location)
+
+    def _once(self, moment: datetime) -> Spec:
+        assert isinstance(self.location, ZoneInfo)
+        if moment.utcoffset() is None:
+            raise Invalid(f"spec is {moment}, without a time zone; it must be an aware datetime", field="spec")
+        return cron.once(moment, zone=self.location)

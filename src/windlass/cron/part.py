@@ -15,7 +15,7 @@ from windlass.cron.entry import Entry, Missed
 from windlass.cron.job import LocalWrapper, Wrapper
 
 ONLY_STEP = "run"  # what the step of an entry that stands alone is called
-CATCH_UP = {Missed.SKIP: CatchUp.NONE, Missed.ONCE: CatchUp.ONE, Missed.ALL: CatchUp.ALL}
+CATCH_UP = {Missed.LATE: CatchUp.NONE, Missed.SKIP: CatchUp.NONE, Missed.ONCE: CatchUp.ONE, Missed.ALL: CatchUp.ALL}
 SKIP, DELAY = "skip_if_running", "delay_if_running"
 
 Edges = Mapping[EntryId, Sequence[Dependency]]

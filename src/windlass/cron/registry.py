@@ -1,72 +1,72 @@
-"""Adding, changing and removing entries, edges and workflows: the checks, in the order users can rely on."""
+"""Adds, changes and removes entries, edges and workflows: the checks, in the order users can rely on."""
 
 from collections.abc import Iterable
-from datetime import datetime
+from dataclasses import replace
+from typing import cast
 
-from windlass.core.cron import Cron as Spec
 from windlass.core.step import Condition
 from windlass.cron.builder import Workflow, WorkflowStep
 from windlass.cron.context import EntryId
-from windlass.cron.entry import EntryOptions, LiveEntry, Missed
-from windlass.cron.errors import DependencyInUse, EntryPaused, InvalidName, Key, NotRunning
-from windlass.cron.job import Job, wrapped
+from windlass.cron.dependencies import Dependency
+from windlass.cron.entry import ChangeOptions, Entry, EntryOptions, LiveEntry, When, by_next
+from windlass.cron.entry_options import make_entry, read_after, refuse_past
+from windlass.cron.errors import DependencyInUse, EntryNotFound, EntryPaused, InvalidName, Key, NotRunning
+from windlass.cron.job import Job
 from windlass.cron.result import read_condition
 from windlass.cron.scheduler import Scheduler
+from windlass.cron.triggered import Triggered
 from windlass.errors import Invalid
 
 NOBODY = EntryId(0)
+REWRAPS = {"args", "kwargs", "wrappers", "max_instances"}  # options that are part of the wrapped call
 
 
 class Registry:
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler, self._entries = scheduler, scheduler.entries
 
-    def add(self, spec: str | Spec, job: Job, options: EntryOptions) -> EntryId:
+    def add(self, spec: When, job: Job, options: EntryOptions) -> EntryId:
         entry = self._made(spec, job, options)
+        refuse_past(entry, self._scheduler.clock.now())
+        edges = self._parents(options)
         self._entries.check_name(entry.name)
         self._entries.check_room(1)
         self._entries.add(entry)
+        self._scheduler.dependencies.replace(entry.id, edges)  # nothing depends on it yet: no cycle
         self._scheduler.take_up([entry])
         return entry.id
 
-    def upsert(self, spec: str | Spec, job: Job, options: EntryOptions) -> EntryId:
+    def upsert(self, spec: When, job: Job, options: EntryOptions) -> EntryId:
         name = options.get("name")
         if name is None:
             raise InvalidName(name, "is missing: an entry to add or update is found by its name")
         entry = self._entries.find(name)
         if entry is None:
             return self.add(spec, job, options)
-        self.update(name, spec, job)
+        self._change(entry, spec, job, options)
         return entry.id
 
-    def update(self, key: Key, spec: str | Spec | None, job: Job | None) -> None:
-        entry = self._entries.get(key)
-        schedule = None if spec is None else self._scheduler.options.schedule(spec, entry.name)
-        if job is not None:
-            entry.call = wrapped(job, entry.wrappers)
-            entry.job = job
-            self._scheduler.runner.cancel(entry.id)
-        if schedule is not None:
-            entry.schedule = schedule
-            self._scheduler.reschedule(entry)
+    def update(self, key: Key, spec: When | None, job: Job | None, changes: ChangeOptions) -> None:
+        self._change(self._entries.get(key), spec, job, changes)
 
-    def remove(self, entries: Iterable[LiveEntry | None]) -> int:
-        """How many of them there were."""
-        gone = [entry for entry in entries if entry is not None]
-        for entry in gone:
-            self._scheduler.remove(entry)
-        return len(gone)
+    def remove(self, key: Key) -> int:
+        """Remove an entry or a workflow; how many entries there were."""
+        return self._removed(self._entries.of(key))
+
+    def remove_by_tag(self, tag: str) -> int:
+        return self._removed(self._entries.tagged(tag))
 
     def set_paused(self, key: Key, paused: bool) -> None:
-        self._entries.get(key).paused = paused
+        for entry in self._entries.some(key):
+            entry.paused = paused
 
-    def trigger(self, key: Key) -> str:
+    def trigger(self, key: Key) -> Triggered:
         if not self._scheduler.active:
             raise NotRunning
-        entry = self._entries.get(key)
+        entry = self._root(key)
         if entry.paused:
             raise EntryPaused(key)
-        return self._scheduler.dispatch(entry, self._scheduler.clock.now())
+        return self._scheduler.trigger(entry)
 
     def add_dependency(self, child: Key, parent: Key, condition: Condition | str) -> None:
         asked = read_condition(condition)
@@ -79,19 +79,20 @@ class Registry:
         )
         if not any(edge.parent == parent_id for edge in self._scheduler.dependencies.of(child_id)):
             return
-        if execution_id := self._scheduler.executions.using(child_id, parent_id):
-            raise DependencyInUse(child, parent, execution_id)
+        self._refuse_in_use(child, child_id, parent, parent_id)
         self._scheduler.dependencies.remove(child_id, parent_id)
 
     def add_workflow(self, workflow: Workflow) -> list[EntryId]:
         """Everything that can fail comes before the first change, so there is nothing to roll back."""
         workflow.check()
-        made = {step.name: self._step(step, workflow.name) for step in workflow}
-        for name in made:
+        now = self._scheduler.clock.now()
+        made = {step.name: self._step(workflow, step) for step in workflow}
+        for name, entry in made.items():
             self._entries.check_name(name)
+            refuse_past(entry, now)
         self._entries.check_room(len(made))
         edges = [
-            (made[step.name].id, made[parent].id, read_condition(condition))
+            (made[step.name].id, made[parent].id, condition)
             for step in workflow
             for parent, condition in workflow.edges(step)
         ]
@@ -102,11 +103,13 @@ class Registry:
         self._scheduler.take_up(made.values())
         return [entry.id for entry in made.values()]
 
-    def find(self, key: Key) -> LiveEntry | None:
-        return self._entries.find(key)
+    def entry(self, key: Key) -> Entry | None:
+        entry = self._entries.find(key)
+        return None if entry is None else self._snapshot(entry)
 
-    def chosen(self, tag: str | None) -> Iterable[LiveEntry]:
-        return self._entries if tag is None else self._entries.tagged(tag)
+    def entries(self, tag: str | None) -> list[Entry]:
+        """The next to run first, those without a time last."""
+        return by_next(map(self._snapshot, self._entries if tag is None else self._entries.tagged(tag)))
 
     def id_of(self, key: Key) -> EntryId:
         """An id is taken as it is: the jobs of an entry that is gone can still be asked about."""
@@ -115,45 +118,65 @@ class Registry:
         entry = self._entries.find(key)
         return NOBODY if entry is None else entry.id
 
-    def _step(self, step: WorkflowStep, workflow: str) -> LiveEntry:
-        return self._made(step.spec, step.job, EntryOptions(**step.options, name=step.name), workflow)
+    def _snapshot(self, entry: LiveEntry) -> Entry:
+        snapshot, scheduler = entry.snapshot(), self._scheduler
+        if scheduler.active:
+            return snapshot
+        now = scheduler.clock.now()
+        first = now if entry.run_immediately else entry.schedule.next(now, years=scheduler.options.search_years)
+        return replace(snapshot, next=first)
 
-    def _made(self, spec: str | Spec, job: Job, options: EntryOptions, workflow: str | None = None) -> LiveEntry:
-        _refuse_unknown(options)
-        name, settings = options.get("name"), self._scheduler.options
-        wrappers = (*settings.wrappers, *options.get("wrappers", ()))
-        call = wrapped(job, wrappers)
-        return LiveEntry(
-            id=self._entries.new_id(),
-            name=name,
-            schedule=settings.schedule(spec, name),
-            job=job,
-            call=call,
-            wrappers=wrappers,
-            workflow=workflow,
-            tags=frozenset(options.get("tags", ())),
-            run_once=options.get("run_once", False),
-            run_immediately=options.get("run_immediately", False),
-            missed=_missed(options.get("missed", Missed.SKIP)),
-            grace=options.get("grace"),
-            paused=options.get("paused", False),
-            prev=_aware(options.get("prev")),
-        )
+    def _change(self, entry: LiveEntry, spec: When | None, job: Job | None, changes: ChangeOptions) -> None:
+        options = EntryOptions(**{**entry.options, **changes, "name": entry.name})
+        made = self._made(entry.schedule if spec is None else spec, entry.job if job is None else job, options)
+        if spec is not None:
+            refuse_past(made, self._scheduler.clock.now())
+        if "after" in changes:
+            self._replace_parents(entry, changes)
+        self._entries.retag(entry, made.tags)
+        entry.take_over(made, changes, rewrap=job is not None or not REWRAPS.isdisjoint(changes))
+        if job is not None:
+            self._scheduler.runner.cancel(entry.id)
+        if spec is not None or "run_immediately" in changes:
+            self._scheduler.reschedule(entry)
 
+    def _replace_parents(self, entry: LiveEntry, changes: ChangeOptions) -> None:
+        edges, graph = self._parents(changes), self._scheduler.dependencies
+        for edge in graph.of(entry.id):
+            if edge not in edges:
+                self._refuse_in_use(entry.label, entry.id, edge.parent, edge.parent)
+        graph.replace(entry.id, edges)
 
-def _refuse_unknown(options: EntryOptions) -> None:
-    if unknown := set(options) - EntryOptions.__optional_keys__:
-        raise Invalid(f"an entry has no option {', '.join(sorted(unknown))}", field=min(unknown))
+    def _refuse_in_use(self, child: Key, child_id: EntryId, parent: Key, parent_id: EntryId) -> None:
+        if execution_id := self._scheduler.executions.using(child_id, parent_id):
+            raise DependencyInUse(child, parent, execution_id)
 
+    def _removed(self, entries: Iterable[LiveEntry]) -> int:
+        gone = list(entries)
+        self._scheduler.remove(gone)
+        return len(gone)
 
-def _missed(policy: str) -> Missed:
-    try:
-        return Missed(policy)
-    except ValueError:
-        raise Invalid(f"missed is {policy!r}; allowed are {', '.join(Missed)}", field="missed") from None
+    def _root(self, key: Key) -> LiveEntry:
+        """The entry that a trigger of this key starts: of a workflow its root."""
+        entries = self._entries.of(key)
+        roots = [entry for entry in entries if len(entries) == 1 or not self._scheduler.dependencies.of(entry.id)]
+        if not roots:
+            raise EntryNotFound(key)
+        if len(roots) > 1:
+            names = ", ".join(entry.label for entry in roots)
+            raise Invalid(f"workflow {key} has {len(roots)} roots: trigger one of them ({names})", field="key")
+        return roots[0]
 
+    def _parents(self, options: ChangeOptions) -> list[Dependency]:
+        return [
+            Dependency(self._entries.get(parent).id, condition)
+            for parent, condition in read_after(options.get("after", ()))
+        ]
 
-def _aware(prev: datetime | None) -> datetime | None:
-    if prev is not None and prev.utcoffset() is None:
-        raise Invalid(f"prev is {prev}, without a time zone; it must be an aware datetime", field="prev")
-    return prev
+    def _step(self, workflow: Workflow, step: WorkflowStep) -> LiveEntry:
+        entry = self._made(step.spec, step.job, cast(EntryOptions, {**step.options, "name": step.name}), workflow.name)
+        workflow.check_schedule(step, entry.schedule)
+        return entry
+
+    def _made(self, spec: When, job: Job, options: EntryOptions, workflow: str | None = None) -> LiveEntry:
+        return make_entry(self._entries.new_id(), spec, job, options, self._scheduler.options, workflow)

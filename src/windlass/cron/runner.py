@@ -1,8 +1,8 @@
-"""Jobs under way: a task for each, with a context of its own, counted so that one can wait for their end."""
+"""Running jobs: a task and a context for each, counted so that one can wait for their end."""
 
 import asyncio
 import contextvars
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -38,9 +38,11 @@ class Runner:
             self._threads.close()
             self._threads = None
 
-    def launch(self, entry: LiveEntry, scheduled: datetime, execution_id: str, done: Done) -> None:
+    def launch(
+        self, entry: LiveEntry, scheduled: datetime, execution_id: str, upstream: Mapping[str, Any], done: Done
+    ) -> None:
         assert self._loop is not None, "jobs start only while a loop is attached"
-        context = JobContext(entry.id, entry.label, scheduled, execution_id, self)
+        context = JobContext(entry.id, entry.label, scheduled, execution_id, self, upstream)
         self._running.setdefault(entry.id, set()).add(context)
         self._count += 1
         task = self._loop.create_task(self._run(context, entry.call, done), context=self._base.copy())
@@ -49,6 +51,11 @@ class Runner:
 
     def is_running(self, entry: EntryId) -> bool:
         return entry in self._running
+
+    @property
+    def running(self) -> list[str]:
+        """The names of the entries whose jobs are running."""
+        return sorted({context.name for contexts in self._running.values() for context in contexts})
 
     @property
     def busy(self) -> bool:
@@ -92,8 +99,10 @@ class Runner:
         contexts.discard(context)
         if not contexts:
             del self._running[context.entry_id]
-        done(context, ending, self.clock.now() - began)
-        self._changed()
+        try:
+            done(context, ending, self.clock.now() - began)
+        finally:
+            self._changed()  # whoever waits for the end of jobs must hear of it, whatever happened
 
     def _changed(self) -> None:
         waiters, self._waiters = self._waiters, []

@@ -7,28 +7,33 @@ Invariants
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Any
 
+from windlass.core.cron_syntax import At
 from windlass.cron.clock import Clock, Timer
 from windlass.cron.context import EntryId, JobContext
 from windlass.cron.dependencies import Dependencies
 from windlass.cron.due import Due
 from windlass.cron.entries import Entries
 from windlass.cron.entry import LiveEntry
-from windlass.cron.execution import Execution
+from windlass.cron.execution import Execution, WorkflowExecution, alone
 from windlass.cron.executions import REMOVED, Executions
 from windlass.cron.job import Ending
-from windlass.cron.missed import MOST, missed_ticks
+from windlass.cron.missed import MOST, late_ticks, missed_ticks
 from windlass.cron.observers import JobCompleted, JobStarted, Notices, Scheduled
 from windlass.cron.options import CronOptions
 from windlass.cron.result import JobResult
 from windlass.cron.runner import Done, Runner
+from windlass.cron.triggered import Triggered
 
 logger = logging.getLogger("windlass.cron")
-SETBACK = timedelta(seconds=1)  # a wall clock that goes back by more makes all times be found anew
+SETBACK = timedelta(seconds=1)  # a wall clock that goes back by more makes all next times be computed again
 PAUSED = "its entry is paused"
+Watch = Future[WorkflowExecution]  # somebody who waits for the end of what a trigger started
 
 
 class Scheduler:
@@ -44,12 +49,14 @@ class Scheduler:
         self._timer: Timer | None = None
         self._armed: datetime | None = None
         self._seen = clock.now()
+        self._watches: dict[str, Watch] = {}  # by execution
 
     # Life
 
     def activate(self) -> None:
         self.active = True
         self.runner.attach()
+        self.notices.attach()
         self._seen = now = self.clock.now()
         self._due.clear()
         for entry in self.entries:
@@ -62,6 +69,16 @@ class Scheduler:
         self.active = False
         self._disarm()
         self.runner.cancel_all()
+
+    def detach(self) -> None:
+        """The loop is about to go: nobody should wait for executions that a later start will go on with."""
+        self.runner.detach()
+        self.notices.detach()
+        watches, self._watches = self._watches, {}
+        for execution_id, watch in watches.items():
+            execution = self.executions.status(execution_id)
+            assert execution is not None, "an execution that is watched is active"
+            watch.set_result(execution)
 
     def tick(self) -> None:
         """All the work of one moment: start what is due, set the timer to the next."""
@@ -87,32 +104,49 @@ class Scheduler:
                 self._take_up(entry, now)
             self.tick()
 
-    def remove(self, entry: LiveEntry) -> None:
-        self._detach(entry)
-        self.runner.cancel(entry.id)
+    def remove(self, entries: Sequence[LiveEntry]) -> None:
+        self._detach(entries)
+        for entry in entries:
+            self.runner.cancel(entry.id)
         if self.active:
             self._arm()
 
     def reschedule(self, entry: LiveEntry) -> None:
         """Its spec changed."""
         if self.active:
-            self._set_next(entry, self.clock.now())
-            self._arm()
+            self._schedule(entry, self.clock.now())
+            self.tick()
 
-    def dispatch(self, entry: LiveEntry, scheduled: datetime) -> str:
+    def trigger(self, entry: LiveEntry) -> Triggered:
+        """Start an entry now, watched."""
+        watch = Watch()
+        watch.set_running_or_notify_cancel()  # so that nobody can cancel it
+        return Triggered(self._start(entry, self.clock.now(), watch), watch)
+
+    def _start(self, entry: LiveEntry, scheduled: datetime, watch: Watch | None = None) -> str:
         """Start an entry: alone, or as the root of an execution, whose id is returned."""
         if not self.dependencies.has_children(entry.id):
-            self._launch(entry, scheduled, "", self._ended_alone)
+            self._launch(entry, scheduled, "", {}, partial(self._ended_alone, watch))
             return ""
-        return self.executions.begin(self.dependencies.reach(entry.id), scheduled).id
+        execution = self.executions.begin(self.dependencies.reach(entry.id), scheduled)
+        if watch is not None and execution.complete:
+            watch.set_result(execution.snapshot())
+        elif watch is not None:
+            self._watches[execution.id] = watch
+        return execution.id
 
     # Moments
 
     def _take_up(self, entry: LiveEntry, now: datetime) -> None:
-        if not entry.paused:
-            self._catch_up(entry, now)
-        if self.entries.find(entry.id) is not entry:
-            return
+        rule = entry.schedule.rule
+        if isinstance(rule, At) and rule.moment <= now:  # it passed before the start
+            self._fire(entry, rule.moment, now)
+        elif not entry.paused:
+            self._make_up(entry, *missed_ticks(entry, now))
+        if self.entries.find(entry.id) is entry:
+            self._schedule(entry, now)
+
+    def _schedule(self, entry: LiveEntry, now: datetime) -> None:
         if entry.run_immediately:
             entry.run_immediately = False
             entry.next = now
@@ -120,18 +154,21 @@ class Scheduler:
         else:
             self._set_next(entry, now)
 
-    def _catch_up(self, entry: LiveEntry, now: datetime) -> None:
-        ticks, more = missed_ticks(entry, now)
+    def _make_up(self, entry: LiveEntry, ticks: list[datetime], more: bool) -> None:
         if more:
             logger.warning("entry %s missed more than %d runs; the oldest %d are made up for", entry.label, MOST, MOST)
         for at in ticks:
-            self.dispatch(entry, at)
+            self._start(entry, at)
 
     def _fire(self, entry: LiveEntry, at: datetime, now: datetime) -> None:
-        if entry.paused or not entry.run_once:
+        ticks, more = ([], False) if entry.paused else late_ticks(entry, at, now)
+        if not ticks or not entry.run_once:
             self._set_next(entry, now)
-        if not entry.paused:
-            self.dispatch(entry, at)
+        self._make_up(entry, ticks, more)
+        if not ticks and not entry.paused:
+            logger.warning("entry %s: the tick of %s was skipped, for it is %s late", entry.label, at, now - at)
+            if entry.run_once and entry.next is None:
+                self._detach([entry])  # it had no other
 
     def _set_next(self, entry: LiveEntry, now: datetime) -> None:
         entry.next = entry.schedule.next(now, years=self.options.search_years)
@@ -143,7 +180,7 @@ class Scheduler:
                 self.notices.schedule(Scheduled(entry.id, entry.label, entry.next))
 
     def _reschedule(self, now: datetime) -> None:
-        logger.warning("the clock went back from %s to %s; all next times are found anew", self._seen, now)
+        logger.warning("the clock went back from %s to %s; all next times are computed again", self._seen, now)
         for entry in self.entries:
             self._set_next(entry, now)
 
@@ -176,16 +213,18 @@ class Scheduler:
             execution.held.add(step)
             return None
         scheduled = execution.start_time if step == 0 else self.clock.now()
-        self._launch(entry, scheduled, execution.id, partial(self._ended_in, execution, step))
+        self._launch(entry, scheduled, execution.id, execution.upstream(step), partial(self._ended_in, execution, step))
         return None
 
-    def _launch(self, entry: LiveEntry, scheduled: datetime, execution_id: str, ended: Done) -> None:
+    def _launch(
+        self, entry: LiveEntry, scheduled: datetime, execution_id: str, upstream: Mapping[str, Any], ended: Done
+    ) -> None:
         entry.prev = scheduled
         if self.notices.wanted:
             self.notices.job_start(JobStarted(entry.id, entry.label, scheduled, execution_id))
-        self.runner.launch(entry, scheduled, execution_id, ended)
+        self.runner.launch(entry, scheduled, execution_id, upstream, ended)
         if entry.run_once:
-            self._detach(entry)
+            self._detach([entry])
 
     def _ended_in(
         self, execution: Execution, step: int, context: JobContext, ending: Ending, duration: timedelta
@@ -194,8 +233,10 @@ class Scheduler:
         self.executions.end(execution, step, ending)
         self.notices.tell()
 
-    def _ended_alone(self, context: JobContext, ending: Ending, duration: timedelta) -> None:
+    def _ended_alone(self, watch: Watch | None, context: JobContext, ending: Ending, duration: timedelta) -> None:
         self._report(context, ending, duration)
+        if watch is not None:
+            watch.set_result(alone(context, ending, self.clock.now()))
         self.notices.tell()
 
     def _report(self, context: JobContext, ending: Ending, duration: timedelta) -> None:
@@ -203,29 +244,37 @@ class Scheduler:
             logger.error("job %s failed: %s", context.name, ending.reason, exc_info=ending.error)
         elif ending.result is JobResult.SKIPPED:
             logger.info("job %s was skipped: %s", context.name, ending.reason)
-        if not self.notices.wanted:
-            return
-        self.notices.job_complete(
-            JobCompleted(
-                context.entry_id,
-                context.name,
-                context.scheduled,
-                duration,
-                ending.result,
-                ending.error,
-                context.execution_id,
-            )
+        completed = JobCompleted(
+            context.entry_id,
+            context.name,
+            context.scheduled,
+            duration,
+            ending.result,
+            ending.error,
+            context.execution_id,
+            ending.output,
         )
+        entry = self.entries.find(context.entry_id)
+        if entry is not None:
+            entry.last_run = completed
+        self.notices.job_complete(completed)
 
     def _completed(self, execution: Execution) -> None:
+        watch = self._watches.pop(execution.id, None)
+        if watch is not None:
+            watch.set_result(execution.snapshot())
         self.notices.workflow_complete(execution.snapshot)
 
-    def _detach(self, entry: LiveEntry) -> None:
-        """Forget an entry, but not what it is doing."""
-        self.entries.remove(entry)
-        self._due.drop(entry.id)
-        self.dependencies.forget(entry.id)
-        self.executions.removed(entry.id)
+    def _detach(self, entries: Iterable[LiveEntry]) -> None:
+        """Forget entries, but not what they are doing. All are gone before one is skipped in an execution: otherwise
+        the first could make another start that is about to be removed, too."""
+        gone = list(entries)
+        for entry in gone:
+            self.entries.remove(entry)
+            self._due.drop(entry.id)
+        for entry in gone:
+            self.dependencies.forget(entry.id)
+            self.executions.removed(entry.id)
 
     def _label(self, entry_id: EntryId) -> str:
         return self.entries.get(entry_id).label

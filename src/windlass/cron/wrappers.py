@@ -12,6 +12,8 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+from windlass.core import duration
+from windlass.core.duration import Duration
 from windlass.cron.breaker import CircuitBreaker, circuit_breaker
 from windlass.cron.context import JobContext, enter, here, pause
 from windlass.cron.job import Call, JobTimedOut, LocalWrapper, Skip, Wrapper, tell
@@ -26,6 +28,7 @@ __all__ = [
     "jitter",
     "max_concurrent",
     "max_concurrent_skip",
+    "max_instances",
     "recover",
     "retry_with_backoff",
     "skip_if_running",
@@ -70,6 +73,14 @@ def delay_if_running() -> Wrapper:
     return LocalWrapper("delay_if_running", lambda call: _queueing(call, Slots(1)))
 
 
+def max_instances(count: int) -> Wrapper:
+    """Skip a start while `count` earlier ones of the same entry are running: the option of that name."""
+    if _positive(count, "max_instances") == 1:
+        return skip_if_running()
+    reason = f"{count} earlier starts of it are still running"
+    return LocalWrapper("max_instances", lambda call: _skipping(call, Slots(count), reason))
+
+
 def max_concurrent(count: int) -> Wrapper:
     """At most so many of all the jobs that share this wrapper at a time; the others wait."""
     slots = Slots(_positive(count))
@@ -83,27 +94,29 @@ def max_concurrent_skip(count: int) -> Wrapper:
     return LocalWrapper("max_concurrent_skip", lambda call: _skipping(call, slots, reason))
 
 
-def jitter(longest: timedelta) -> Wrapper:
+def jitter(longest: Duration) -> Wrapper:
     """Start after a random part of `longest`, so that not everything begins in the same second; zero: at once."""
+    limit = duration.read(longest, field="longest")
 
     def wrapper(call: Call) -> Call:
         async def late() -> Any:
-            if not await pause(random.random() * longest.total_seconds()):
+            if not await pause(random.random() * limit.total_seconds()):
                 raise Skip("cancelled before it began")
             return await call()
 
-        return late if longest > timedelta() else call
+        return late if limit > timedelta() else call
 
     return wrapper
 
 
 def timeout(
-    limit: timedelta, *, grace: timedelta = timedelta(), on_timeout: Callable[[JobContext], object] | None = None
+    limit: Duration, *, grace: Duration = 0, on_timeout: Callable[[JobContext], object] | None = None
 ) -> Wrapper:
     """Fail a job that takes longer. Async jobs are cancelled; a thread is told (`job_context().cancelled`) and left.
 
     With `grace` it is given so much more time to clean up before the failure is reported. Zero or less: no limit.
     """
+    longest, patience = duration.read(limit, field="limit"), duration.read(grace, field="grace")
 
     def wrapper(call: Call) -> Call:
         async def limited() -> Any:
@@ -111,19 +124,19 @@ def timeout(
             context = outer.attempt()
             task = asyncio.ensure_future(_inside(context, call))
             try:
-                if await _ended(task, limit):
+                if await _ended(task, longest):
                     outer.recovered = context.recovered
                     return task.result()
                 context.cancel()
                 task.cancel()
                 tell(on_timeout, context)
-                await _ended(task, grace)
+                await _ended(task, patience)
             finally:
                 task.cancel()
                 _abandon(task)
-            raise JobTimedOut(f"it took longer than {limit.total_seconds():g} s")
+            raise JobTimedOut(f"it took longer than {longest.total_seconds():g} s")
 
-        return limited if limit > timedelta() else call
+        return limited if longest > timedelta() else call
 
     return wrapper
 
@@ -187,7 +200,7 @@ def _abandon(task: "asyncio.Task[Any]") -> None:
     task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 
 
-def _positive(count: int) -> int:
-    if count <= 0:
-        raise Invalid(f"at least one job must be allowed to run, not {count}", field="count")
+def _positive(count: int, field: str = "count") -> int:
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise Invalid(f"{field} is {count!r}; it must be a whole number, at least 1", field=field)
     return count

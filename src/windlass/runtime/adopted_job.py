@@ -1,13 +1,15 @@
-"""An entry's job in the hands of a worker: it finds the context and the clock its wrappers and it were written for.
+"""Runs an entry's job on a worker, with the context and the clock that it and its wrappers were written for.
 
 What counts as a failure, and that it is tried once, is the in-process scheduler's rule. Only a worker that died before
-it could say how the job ended makes it run again.
+it could report how the job ended makes it run again.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Any
 
+from windlass.core.document import RESULT_LIMIT, encode
 from windlass.core.outcome import Failed, Outcome, Succeeded
 from windlass.cron.clock import SystemClock
 from windlass.cron.context import EntryId, JobContext, enter
@@ -15,7 +17,9 @@ from windlass.cron.job import Call, Skip
 from windlass.effects.context import Context
 from windlass.effects.handlers import Handler, failed
 from windlass.effects.threads import Threads
+from windlass.errors import Invalid
 
+logger = logging.getLogger("windlass.cron")
 ATTEMPTS = 3  # failures are final; what is left is for workers that die
 
 
@@ -35,21 +39,21 @@ class WorkerHost:
         return await self._threads.run(call)
 
 
-def handler(type_: str, name: str, call: Call, host: WorkerHost) -> Handler:
+def handler(type_: str, name: str, call: Call, host: WorkerHost, *, has_parents: bool) -> Handler:
     """`call` is the job inside its wrappers."""
 
     async def adopted(ctx: Context) -> Outcome:
         execution_id = "" if ctx.run_id is None else str(ctx.run_id)
-        context = JobContext(EntryId(0), name, ctx.created_at, execution_id, host)
+        context = JobContext(EntryId(0), name, ctx.created_at, execution_id, host, ctx.upstream)
         enter(context)
         return await _outcome(call, context)
 
-    return Handler.of(type_, adopted, max_attempts=ATTEMPTS, wants_upstream=False)
+    return Handler.of(type_, adopted, max_attempts=ATTEMPTS, wants_upstream=has_parents)
 
 
 async def _outcome(call: Call, context: JobContext) -> Outcome:
     try:
-        await call()
+        output = await call()
     except Skip as skip:
         return Failed({"type": "Skipped", "message": str(skip) or "skipped by its job"}, retryable=False)
     except asyncio.CancelledError as error:
@@ -62,4 +66,13 @@ async def _outcome(call: Call, context: JobContext) -> Outcome:
         return failed(error, retryable=False)
     if context.recovered is not None and not context.execution_id:
         return failed(context.recovered, retryable=False)
-    return Succeeded()
+    return Succeeded(_result(context.name, output))
+
+
+def _result(name: str, output: Any) -> str:
+    """What the job returned, as JSON. In the process it could return anything, so other values are left behind."""
+    try:
+        return encode(output, field="result", limit=RESULT_LIMIT)
+    except Invalid as error:
+        logger.warning("what job %s returned is not kept: %s", name, error)
+        return "null"

@@ -75,5 +75,6 @@ def _mistakes(builder: WorkflowBuilder) -> list[Reason]:
 def _handlers(found: Sequence[Part], host: WorkerHost) -> Iterator[Handler]:
     for part in found:
         for entry in part.entries:
-            call = wrapped(entry.job, part.wrappers(entry))
-            yield adopted_job.handler(part.type(entry), str(entry.name), call, host)
+            call = wrapped(entry.job, part.wrappers(entry), entry.args, entry.kwargs)
+            has_parents = bool(part.edges[entry.id])
+            yield adopted_job.handler(part.type(entry), str(entry.name), call, host, has_parents=has_parents)

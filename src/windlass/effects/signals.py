@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import threading
 from types import FrameType
 from typing import Any, Self
 
@@ -10,7 +11,10 @@ HANDLED = (signal.SIGINT, signal.SIGTERM)
 
 
 class Signals:
-    """Used inside the running loop. `exit_code` is 0 unless a second signal cut the drain short."""
+    """Used inside the running loop. `exit_code` is 0 unless a second signal cut the drain short.
+
+    Only the main thread can handle signals; in another thread nothing is installed.
+    """
 
     def __init__(self) -> None:
         self.stop = asyncio.Event()
@@ -22,7 +26,8 @@ class Signals:
 
     def __enter__(self) -> Self:
         # Not loop.add_signal_handler: a handler that blocks the loop would keep the third signal from being heard.
-        self._before = {number: signal.signal(number, self._heard) for number in HANDLED}
+        if threading.current_thread() is threading.main_thread():
+            self._before = {number: signal.signal(number, self._heard) for number in HANDLED}
         return self
 
     def __exit__(self, *_: object) -> None:

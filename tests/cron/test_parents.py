@@ -1,0 +1,191 @@
+"""Saying what comes after what: decorators, several parents, workflows by name, and `after=` of entries."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.cron.diary import Diary
+from tests.cron.test_builder import workflow
+from windlass.cron import (
+    Condition,
+    Cron,
+    Dependency,
+    EntryNotFound,
+    EntryPaused,
+    InvalidCondition,
+    ScheduledStep,
+    Workflow,
+)
+from windlass.cron.entry import After, When
+from windlass.errors import Invalid
+
+# Decorators, several parents, schedules of children
+
+
+async def test_steps_can_be_decorated_functions(cron: Cron, diary: Diary) -> None:
+    etl = Workflow("etl")
+
+    @etl.step("extract", "@hourly")
+    async def extract() -> None:
+        diary.lines.append("extract")
+
+    @etl.step("load", after="extract", tags=["slow"])
+    def load() -> None:
+        diary.lines.append("load")
+
+    @etl.step("alarm", after={"extract": "failure", "load": "skipped"})
+    def alarm() -> None:
+        diary.lines.append("alarm")
+
+    @etl.step("cleanup", final=True)
+    def cleanup() -> None:
+        diary.lines.append("cleanup")
+
+    cron.add_workflow(etl)
+    execution = await cron.trigger("etl")
+    assert diary.lines == ["extract", "load", "cleanup"]
+    assert execution.result("alarm") == "skipped"
+    assert [entry.name for entry in cron.entries(tag="slow")] == ["load"]
+
+
+def test_a_step_whose_decorator_was_not_used_is_refused(cron: Cron) -> None:
+    made = workflow(names="a")
+    made.step("b", after="a")
+    with pytest.raises(Invalid, match="step b has no job"):
+        cron.add_workflow(made)
+
+
+def test_a_job_in_the_place_of_the_spec_is_refused() -> None:
+    with pytest.raises(Invalid, match="the spec comes before the job"):
+        Workflow("x").step("a", print)  # type: ignore[call-overload]
+
+
+async def test_a_step_comes_after_step_objects_and_after_several(cron: Cron, diary: Diary) -> None:
+    made = Workflow("x")
+    a = made.step("a", "@triggered", diary.job("a"))
+    b = made.step("b", "@triggered", diary.failing("b")).after(a)
+    c = made.step("c", "@triggered", diary.job("c")).after([a, "b"], "complete")
+    made.step("d", "@triggered", diary.job("d"), after={b: "failure", c: "success"})
+    cron.add_workflow(made)
+    await cron.trigger("x")
+    assert diary.lines == ["a", "b", "c", "d"]
+
+
+def test_a_second_parent_in_the_place_of_the_condition_is_refused_with_the_way_to_say_it() -> None:
+    made = workflow(names="abc")
+    with pytest.raises(InvalidCondition, match=r"'b'.*given as a list"):
+        made.steps[2].after("a", "b")
+
+
+@pytest.mark.parametrize("parent", [None, 5, [5], print])
+def test_a_parent_is_a_step_or_its_name(parent: object) -> None:
+    with pytest.raises(Invalid, match="parent is a step"):
+        workflow(names="ab").steps[1].after(parent)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("spec", ["@every 3s", timedelta(seconds=3), datetime(2040, 1, 1, tzinfo=UTC)], ids=str)
+@pytest.mark.parametrize("final", [False, True])
+def test_a_step_that_comes_after_others_has_no_schedule_of_its_own(cron: Cron, spec: When, final: bool) -> None:
+    made = Workflow("x")
+    made.step("a", "@hourly", print)
+    late = made.step("b", spec, print)
+    late.final() if final else late.after("a")
+    with pytest.raises(ScheduledStep, match="step b comes after others and has the schedule") as raised:
+        cron.add_workflow(made)
+    assert (raised.value.workflow, raised.value.step) == ("x", "b")
+    assert cron.entries() == []
+
+
+# Workflows by name
+
+
+async def test_a_workflow_is_triggered_paused_resumed_and_removed_by_its_name(cron: Cron, diary: Diary) -> None:
+    made = Workflow("etl")
+    made.step("extract", "@hourly", diary.job("extract"))
+    made.step("load", "@triggered", diary.job("load"), after="extract")
+    cron.add_workflow(made)
+    cron.pause("etl")
+    assert all(entry.paused for entry in cron.entries())
+    with pytest.raises(EntryPaused, match="etl"):
+        cron.trigger("etl")
+    cron.resume("etl")
+    execution = await cron.trigger("etl")
+    assert (execution.name, execution.complete, diary.lines) == ("extract", True, ["extract", "load"])
+    assert cron.remove("etl")
+    assert cron.entries() == []
+    assert not cron.remove("etl")
+    for call in (cron.pause, cron.resume, cron.trigger):
+        with pytest.raises(EntryNotFound):
+            call("etl")
+
+
+async def test_the_name_of_an_entry_wins_over_that_of_a_workflow(cron: Cron, diary: Diary) -> None:
+    made = Workflow("etl")
+    made.step("extract", "@hourly", diary.job("extract"))
+    cron.add_workflow(made)
+    cron.add("@triggered", diary.job("etl"), name="etl")
+    await cron.trigger("etl")
+    assert diary.lines == ["etl"]
+
+
+def test_a_workflow_with_several_roots_is_triggered_by_one_of_them(cron: Cron) -> None:
+    cron.add_workflow(workflow(names="ab"))
+    with pytest.raises(Invalid, match=r"2 roots: trigger one of them \(a, b\)"):
+        cron.trigger("test")
+
+
+async def test_removing_a_workflow_starts_none_of_its_steps(cron: Cron, diary: Diary) -> None:
+    """`cleanup` waits for the end of all others, which their removal is: it must be gone by then."""
+    job, gate = diary.held("extract")
+    made = Workflow("etl")
+    made.step("extract", "@hourly", job)
+    made.step("load", "@triggered", diary.job("load"), after="extract")
+    made.step("told", "@triggered", diary.job("told"), after={"load": "skipped"})
+    made.step("cleanup", "@triggered", diary.job("cleanup")).final()
+    cron.add_workflow(made)
+    handle = cron.trigger("etl")
+    await asyncio.sleep(0)
+    assert cron.remove("etl")
+    gate.set()
+    execution = await handle
+    assert diary.lines == ["extract"]
+    assert [execution.result(name) for name in ("extract", "load", "told", "cleanup")] == [
+        "success",
+        "skipped",
+        "skipped",
+        "skipped",
+    ]
+
+
+# `after=` of entries
+
+
+async def test_an_entry_can_be_added_after_others(cron: Cron, diary: Diary) -> None:
+    first = cron.add("@triggered", diary.job("a"), name="a")
+
+    @cron.job(after="a")
+    async def b() -> None:
+        diary.lines.append("b")
+
+    cron.add("@daily", diary.job("c"), name="c", after=["a", "b"])
+    cron.add("@triggered", diary.job("d"), name="d", after={first: "failure"})
+    await cron.trigger("a")
+    assert diary.lines == ["a", "b", "c"]
+    assert cron.dependencies("d") == [Dependency(first, Condition.FAILURE)]
+
+
+@pytest.mark.parametrize("after", ["nobody", ["a", "nobody"], {"nobody": "failure"}, 99])
+def test_after_an_entry_that_does_not_exist_is_refused(cron: Cron, after: After) -> None:
+    cron.add("@triggered", print, name="a")
+    with pytest.raises(EntryNotFound):
+        cron.add("@triggered", print, name="b", after=after)
+    assert [entry.name for entry in cron.entries()] == ["a"]
+
+
+@pytest.mark.parametrize("after", [print, [print], None, True])
+def test_a_parent_is_an_entrys_name_or_id(cron: Cron, after: Any) -> None:
+    with pytest.raises(Invalid, match="a parent is an entry's name or id") as raised:
+        cron.add("@triggered", print, name="b", after=after)
+    assert raised.value.field == "after"
