@@ -74,7 +74,7 @@ async def test_an_instance_of_a_live_composition_is_not_started_over(unit: Unit)
         {"type": "do.item", "args": [], "map": True},
         {"type": "sum.up", "args": []},
     ]
-    read = Reader(datetime.now(UTC), functools.partial(compositions.given, unit)).read
+    read = Reader(functools.partial(compositions.given, unit)).read
     run = await compositions.create(unit, read({"type": "chain", "steps": steps}))
     [first] = await fetch(unit)
     await tell(unit, first.id, Succeeded("[1, 2, 3]"))

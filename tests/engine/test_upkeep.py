@@ -523,7 +523,7 @@ async def test_attempts_run_out_of_time_whatever_their_org(unit: Unit, clock: Cl
 
 async def test_a_long_look_for_lost_leases_is_followed_by_a_rest(unit: Unit) -> None:
     loop = Upkeep(unit, "one")
-    await loop.tick()
+    await loop.recover()
     loop._release_at = time.monotonic() + 60  # as after a look of six seconds
     id_ = await submit(unit, max_attempts=5)
     async with unit.once() as conn:
@@ -532,6 +532,6 @@ async def test_a_long_look_for_lost_leases_is_followed_by_a_rest(unit: Unit) -> 
           lease_until = windlass.now() - interval '1 minute' where id = $1""",
             id_,
         )
-    assert (await loop.tick()).released == 0
+    assert (await loop.recover()).released == 0
     loop._release_at = 0.0
-    assert (await loop.tick()).released == 1
+    assert (await loop.recover()).released == 1
