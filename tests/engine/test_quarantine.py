@@ -13,11 +13,13 @@ from tests.engine.playing import LEASE, QUEUES, Player, begin, letters, node, re
 from windlass.core.document import decode
 from windlass.core.job import Success
 from windlass.core.submission import JobSpec
-from windlass.engine import hooks, jobs, quarantine, runs, schedules, starts, strays, work, workflows
+from windlass.engine import hooks, jobs, quarantine, runs, schedules, starts, strays, upkeep, work, workflows
+from windlass.engine.doctor import Level, judge_quarantine
 from windlass.engine.quarantine import Kind
 from windlass.engine.starts import RunSpec
 from windlass.engine.unit import Unit
 from windlass.engine.work import Turn
+from windlass.errors import Conflict, NotFound
 from windlass.runtime.duties import Duties
 from windlass.runtime.scheduler import Scheduler
 from windlass.runtime.settler import Settler, retries
@@ -344,3 +346,67 @@ async def test_a_fan_out_over_a_huge_number_does_not_stop_innocent_jobs(unit: Un
     assert await letters(unit, run) == "sa"
     payloads = [decode(job.payload)["x"] for job in await Player(unit).take()]
     assert payloads == ["1" + "0" * 5000, 2]
+
+
+# What people see
+
+
+async def test_the_doctor_names_what_is_set_aside_and_how_to_try_it_again(unit: Unit) -> None:
+    assert [found.level for found in judge_quarantine([])] == [Level.OK]
+    await quarantine.set_aside(unit, Kind.RUN, "a b", ValueError("strange"))
+    await quarantine.set_aside(unit, Kind.DUTY, "timers.due", ValueError("odd"), retry=False)
+    duty, run = judge_quarantine(await quarantine.list_(unit))
+    assert (run.level, "strange" in run.message) == (Level.PROBLEM, True)
+    assert run.fix is not None
+    assert run.fix.endswith("windlass quarantine retry run 'a b'")
+    assert duty.fix is not None
+    assert "retry" not in duty.fix
+
+
+async def test_a_person_can_have_something_tried_again_at_once(unit: Unit, conn: Client, clock: Clock) -> None:
+    clock.set(NOON)
+    run = await begin(unit, node("a"), node("b", "a"))
+    await conn.execute("update workflow.workflow_run set status = 'succeeded'")
+    for _ in range(5):
+        await quarantine.set_aside(unit, Kind.RUN, run, ValueError("strange"))
+    assert await Settler(unit).tick() == 0
+    entry = await quarantine.retry_now(unit, Kind.RUN, str(run))
+    assert (entry.failures, entry.retry_at) == (5, NOON)
+    assert await Settler(unit).tick() == 1
+    assert await letters(unit, run) == "sa"
+    with pytest.raises(NotFound):
+        await quarantine.retry_now(unit, Kind.RUN, str(run))
+    await quarantine.set_aside(unit, Kind.DUTY, "timers.due", ValueError("odd"), retry=False)
+    with pytest.raises(Conflict, match="only reported"):
+        await quarantine.retry_now(unit, Kind.DUTY, "timers.due")
+
+
+async def test_entries_of_jobs_go_when_the_jobs_have_ended(unit: Unit, conn: Client, clock: Clock) -> None:
+    clock.set(NOON)
+    [ended], [live] = [await jobs.submit(unit, [JobSpec(type="a.v1")]) for _ in range(2)]
+    for id_ in (ended, live):
+        await quarantine.set_aside(unit, Kind.JOB, id_, ValueError("strange"))
+    await conn.execute("update workflow.workflow_run set status = 'cancelled' where id = $1", ended)
+    await quarantine.forget(unit)
+    assert await aside(unit) == [("job", str(live))]
+
+
+# Leases, expiry and due times: one row stops no other
+
+
+async def test_a_row_whose_lease_cannot_be_released_stops_no_other(unit: Unit, conn: Client) -> None:
+    ids = [(await jobs.submit(unit, [JobSpec(type="a.v1", max_attempts=9)]))[0] for _ in range(6)]
+    await conn.execute(
+        """update workflow.workflow_run set status = 'leased', leased_by = 'gone', claim_no = 1,
+           lease_until = now() - interval '1 hour', updated_at = now() - interval '2 hours'"""
+    )
+    await conn.execute(
+        "create function refuse() returns trigger language plpgsql as $$ begin raise exception 'strange row'; end $$"
+    )
+    await conn.execute(
+        f"""create trigger refuse before update on workflow.workflow_run for each row
+            when (new.status = 'pending' and new.id = '{ids[2]}') execute function refuse()"""
+    )
+    assert (await upkeep.release_expired(unit)).released == 5
+    assert await aside(unit) == [("job", str(ids[2]))]
+    assert (await upkeep.release_expired(unit)).released == 0  # it rests

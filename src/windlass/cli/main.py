@@ -15,6 +15,7 @@ from windlass.cli import (
     explain,
     graph,
     jobs,
+    quarantine,
     queues,
     run,
     run_logs,
@@ -184,6 +185,11 @@ _add(cli, graph.graph, "graph", graph.EXAMPLES)
 _add(cli, graph.schema, "schema")
 
 _add(cli, workers.workers, "workers")
+
+_quarantine = _group("What was set aside after an unforeseen error.")
+_add(_quarantine, quarantine.list_, "list")
+_add(_quarantine, quarantine.retry, "retry", quarantine.RETRY_EXAMPLES)
+cli.add_typer(_quarantine, name="quarantine")
 
 _db = _group("The database behind it all, embedded or your own.")
 _add(_db, db.url, "url")

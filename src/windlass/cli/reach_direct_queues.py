@@ -1,12 +1,13 @@
-"""Commands about queues and dead letters on the database."""
+"""Commands about queues, dead letters and the quarantine on the database."""
 
 from typing import Any
 
 from windlass.app import Windlass
 from windlass.cli.output import record
 from windlass.cli.reach import Row, Rows
-from windlass.engine import dead_letters, queues
+from windlass.engine import dead_letters, quarantine, queues
 from windlass.engine.dead_letters import MOST_COUNTED, Group, Steered, Wanted
+from windlass.engine.quarantine import Kind
 from windlass.engine.queues import Queue
 
 
@@ -22,6 +23,12 @@ class DirectQueues:
 
     async def resume_queue(self, name: str) -> None:
         await queues.resume(await self._app.open(), name)
+
+    async def quarantine(self, *, limit: int) -> list[Row]:
+        return [record(entry) for entry in await quarantine.list_(await self._app.open(), limit=limit)]
+
+    async def retry_quarantined(self, kind: str, key: str) -> Row:
+        return record(await quarantine.retry_now(await self._app.open(), Kind(kind), key))
 
     async def dead_letters(self, *, limit: int, **filters: Any) -> Rows:
         page = await dead_letters.groups(await self._app.open(), Wanted(**filters), limit=limit)

@@ -1,4 +1,4 @@
-"""Commands about queues and dead letters through a server."""
+"""Commands about queues, dead letters and the quarantine through a server."""
 
 from dataclasses import asdict
 from typing import Any
@@ -19,6 +19,13 @@ class RemoteQueues:
 
     async def resume_queue(self, name: str) -> None:
         await self._client.queues.resume(name)
+
+    async def quarantine(self, *, limit: int) -> list[Row]:
+        page = await self._client.quarantine.list(limit=limit).page()
+        return [asdict(one) for one in page.items]
+
+    async def retry_quarantined(self, kind: str, key: str) -> Row:
+        return asdict(await self._client.quarantine.retry(kind, key))
 
     async def dead_letters(self, *, limit: int, **filters: Any) -> Rows:
         page = await self._client.dead_letters.list(**filters, limit=limit).page()

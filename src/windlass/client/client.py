@@ -13,7 +13,7 @@ from windlass.client.operation import Group, W, operation, streaming
 from windlass.client.runs import Runs
 from windlass.client.tasks import Tasks
 from windlass.client.transport import AsyncTransport, Options, SyncTransport
-from windlass.client.upkeep import Queues, Schedules, Workers
+from windlass.client.upkeep import Quarantine, Queues, Schedules, Workers
 from windlass.client.values_jobs import Stats
 from windlass.client.values_runs import StartedRun
 from windlass.client.workflows import Workflows
@@ -35,6 +35,7 @@ class Operations(Group[W]):
         self.schedules = Schedules(transport)
         self.queues = Queues(transport)
         self.workers = Workers(transport)
+        self.quarantine = Quarantine(transport)
 
     @operation
     def start(

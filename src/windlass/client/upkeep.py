@@ -1,10 +1,10 @@
-"""/schedules, /queues, /workers and /stats: what keeps the work going."""
+"""/schedules, /queues, /workers and /quarantine."""
 
 from datetime import datetime
 
 from windlass.client.calls import Call, Page, given, one, page
 from windlass.client.operation import Group, W, operation, upwards
-from windlass.client.values_jobs import Backfill, Queue, Schedule, ScheduleDetail, Worker, WorkerDetail
+from windlass.client.values_jobs import Backfill, Quarantined, Queue, Schedule, ScheduleDetail, Worker, WorkerDetail
 from windlass.client.values_runs import NewRun
 
 SCHEDULE = "/schedules/{ref}"
@@ -52,6 +52,20 @@ class Schedules(Group[W]):
         end = to.isoformat() if to is not None else None
         body = {"from": from_.isoformat(), "to": end, "limit": limit, "dry_run": dry_run}
         return one(Backfill, "POST", f"{SCHEDULE}/backfill", {"ref": name}, body=given(body))
+
+
+class Quarantine(Group[W]):
+    """What was set aside after an unforeseen error."""
+
+    @upwards
+    def list(self, *, limit: int | None = None) -> Call[Page[Quarantined]]:
+        """The latest first."""
+        return page(Quarantined, "/quarantine", limit=limit)
+
+    @operation
+    def retry(self, kind: str, key: str) -> Call[Quarantined]:
+        """Have it tried again within a second."""
+        return one(Quarantined, "POST", "/quarantine/{kind}/{key}/retry", {"kind": kind, "key": key})
 
 
 class Queues(Group[W]):

@@ -241,3 +241,17 @@ class Stats:
     queues: list[Depth]
     workers: StatsWorkers
     next: list[StatsTick]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quarantined:
+    """Something that could not be processed and is set aside."""
+
+    kind: str
+    key: str
+    error_type: str
+    reason: str
+    failures: int
+    first_at: datetime
+    last_at: datetime
+    retry_at: datetime | None

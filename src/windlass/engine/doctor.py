@@ -10,8 +10,9 @@ from urllib.parse import urlsplit
 from windlass.core import duration
 from windlass.core.submission import advice
 from windlass.effects.handlers import like
-from windlass.engine import database
+from windlass.engine import database, quarantine
 from windlass.engine.public_url import LIVE_WITHIN
+from windlass.engine.quarantine import QuarantineEntry
 from windlass.engine.unit import Unit
 from windlass.engine.workers import ALIVE_WITHIN
 from windlass.store import doctor as store
@@ -24,6 +25,7 @@ from windlass.store.rows import WorkerRow
 OLDEST_VERSION = 15
 PATIENCE = timedelta(minutes=1)
 RUNTIME = "python"
+MOST_ENTRIES = 10  # of the quarantine that are shown one by one
 
 
 class Level(StrEnum):
@@ -58,7 +60,8 @@ async def examine(unit: Unit) -> list[Finding]:
     alive = [worker for worker in workers if worker.alive]
     findings += [judge_types(types), judge_workers(alive, lines), *judge_lines(lines, alive, registry)]
     findings.append(judge_public_url(urls, unit.public_url.configured, called=called))
-    return [*findings, *judge_queues(lines), *judge_snapshots(snapshots)]
+    aside = await quarantine.list_(unit, limit=1000)
+    return [*findings, *judge_queues(lines), *judge_snapshots(snapshots), *judge_quarantine(aside)]
 
 
 def judge_server(server: Server) -> Iterator[Finding]:
@@ -158,6 +161,19 @@ def judge_public_url(urls: Sequence[RecordedUrl], own: str | None, *, called: bo
         told = f"callbacks are sent to {url}, which only this machine can reach"
         return Finding(Level.WARNING, "public URL", told, "set WINDLASS_PUBLIC_URL where the server runs")
     return Finding(Level.OK, "public URL", f"callbacks are sent to {url}")
+
+
+def judge_quarantine(entries: Sequence[QuarantineEntry]) -> Iterator[Finding]:
+    for entry in entries[:MOST_ENTRIES]:
+        told = f"{entry.kind} {entry.key} could not be processed ({entry.failures} times): {entry.reason}"
+        fix = f"mend the cause, then: windlass quarantine retry {entry.kind} {quote(entry.key)}"
+        retried = entry.retry_at is not None
+        yield Finding(Level.PROBLEM, "quarantine", told, fix if retried else "see the log of that time for the cause")
+    if len(entries) > MOST_ENTRIES:
+        told = f"{len(entries) - MOST_ENTRIES} more things are set aside"
+        yield Finding(Level.PROBLEM, "quarantine", told, "windlass quarantine list")
+    if not entries:
+        yield Finding(Level.OK, "quarantine", "nothing is set aside")
 
 
 def judge_snapshots(snapshots: Sequence[Snapshot]) -> Iterator[Finding]:

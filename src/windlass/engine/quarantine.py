@@ -15,12 +15,26 @@ from enum import StrEnum
 from typing import TypeVar
 from uuid import UUID
 
-from windlass.core.document import plain
+from windlass.core.document import encode, plain
 from windlass.engine.unit import Unit
-from windlass.errors import Unavailable
+from windlass.errors import Conflict, NotFound, Unavailable
 from windlass.store import quarantine as store
 from windlass.store.quarantine import QuarantineEntry
 
+__all__ = [
+    "Kind",
+    "QuarantineEntry",
+    "Retry",
+    "count",
+    "each_alone",
+    "forget",
+    "list_",
+    "release",
+    "retry_due",
+    "retry_now",
+    "set_aside",
+    "split_batch",
+]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Retry = Callable[[str], Awaitable[bool]]
@@ -118,6 +132,20 @@ async def list_(unit: Unit, *, limit: int = 100) -> list[QuarantineEntry]:
     """What is set aside, the latest first."""
     async with unit.once() as conn:
         return await store.list_(conn, limit=limit)
+
+
+async def retry_now(unit: Unit, kind: Kind, key: str) -> QuarantineEntry:
+    """Have something tried again in a moment, whatever its pause was."""
+    encode(key, field="key")
+    async with unit.begin() as conn:
+        found = await store.retry_now(conn, kind, key)
+        if found is None:
+            known = {(entry.kind, entry.key) for entry in await store.list_(conn, limit=10_000)}
+            if (kind, key) in known:
+                raise Conflict(f"{kind} {key} is only reported: there is nothing to try again")
+            raise NotFound(f"{kind} in quarantine:", key)
+    unit.poke("settle")
+    return found
 
 
 async def count(unit: Unit) -> dict[str, int]:

@@ -37,6 +37,7 @@ loop_blocked_total = Counter(
     _JOB,
     registry=REGISTRY,
 )
+quarantined = Gauge("windlass_quarantined", "Things set aside after an unforeseen error.", ("kind",), registry=REGISTRY)
 uptime_seconds = Gauge("workflow_worker_uptime_seconds", "Since the worker started.", ("worker_id",), registry=REGISTRY)
 last_poll = Gauge(
     "workflow_worker_last_poll_timestamp", "When the worker last looked.", ("worker_id",), registry=REGISTRY

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from windlass.app import Windlass
-from windlass.engine import database, jobs
+from windlass.engine import database, jobs, quarantine
 from windlass.errors import Unavailable
 from windlass.runtime import metrics
 from windlass.web import problems
@@ -44,7 +44,10 @@ def routes(app: Windlass, stopping: asyncio.Event) -> APIRouter:
 
     @router.get("/metrics", summary="Numbers for Prometheus", responses=TEXT, response_class=Response)
     async def numbers(request: Request) -> Response:
-        depths = await _depths(app)
+        depths, aside = await _gauges(app)
+        metrics.quarantined.clear()
+        for kind, count in aside.items():
+            metrics.quarantined.labels(kind).set(count)
         metrics.queue_depth.clear()
         for type_, depth in depths.items():
             metrics.queue_depth.labels(type_, "pending").set(depth)
@@ -55,13 +58,14 @@ def routes(app: Windlass, stopping: asyncio.Event) -> APIRouter:
     return router
 
 
-async def _depths(app: Windlass) -> dict[str, int]:
-    """Due jobs by type. Without a database the process's own numbers are still worth having."""
+async def _gauges(app: Windlass) -> tuple[dict[str, int], dict[str, int]]:
+    """Due jobs by type, and what is set aside by kind. Without a database the process's own numbers are still given."""
     depths: dict[str, int] = {}
     try:
         async with asyncio.timeout(PATIENCE):
-            for _queue, type_, depth in await jobs.depth(await app.open()):
+            unit = await app.open()
+            for _queue, type_, depth in await jobs.depth(unit):
                 depths[type_] = depths.get(type_, 0) + depth
+            return depths, await quarantine.count(unit)
     except (TimeoutError, Unavailable):
-        return {}
-    return depths
+        return {}, {}

@@ -22,6 +22,11 @@ update windlass.quarantine q
           order by retry_at limit $2 for update skip locked)
 returning q.kind, q.key
 
+-- name: retry_now
+-- Let it be tried in a moment; no row back: it is not there, or is only reported.
+update windlass.quarantine set retry_at = windlass.now() where kind = $1 and key = $2 and retry_at is not null
+returning kind, key, error_type, reason, failures, first_at, last_at, retry_at
+
 -- name: list
 -- The latest first.
 select kind, key, error_type, reason, failures, first_at, last_at, retry_at from windlass.quarantine

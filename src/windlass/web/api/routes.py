@@ -11,6 +11,7 @@ from windlass.web.api import (
     live,
     logs,
     previews,
+    quarantine,
     queues,
     run,
     runs,
@@ -45,6 +46,6 @@ def routes() -> APIRouter:
     ):  # each run has two addresses; the second one says whose it is
         api.include_router(one, prefix="/runs")
         api.include_router(one, prefix="/workflows/{ref}/runs", dependencies=[Depends(belongs)])
-    for noun in (jobs, schedules, queues, workers, dead_letters, stats):
+    for noun in (jobs, schedules, queues, workers, dead_letters, quarantine, stats):
         api.include_router(noun.router)
     return api
