@@ -1,8 +1,11 @@
 """Polling for events: the spec's words, filters, and a place to go on from that loses nothing."""
 
+import re
+
 import pytest
 
 from tests.conformance.talking import Talk
+from windlass.core.trail import Cursor
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -29,7 +32,9 @@ async def test_filters_choose(talk: Talk) -> None:
         await talk.ask("DELETE", f"/jobs/{(await talk.one(queue))['id']}")
     found = (await talk.events("job.cancelled", "job.started", queues=["b"]))["events"]
     assert [event["type"] for event in found] == ["job.started", "job.cancelled"]
-    await talk.refused("GET", "/events?after=nowhere", None, 400, "invalid_request")
+    for wrong in ("after=nowhere", "after=1-1", "types=job.strated", "types=job.started,workflow.done", "queue=b"):
+        error = await talk.refused("GET", f"/events?{wrong}", None, 400, "invalid_request")
+        assert error["message"].startswith(wrong.partition("=")[0]), error
 
 
 async def test_a_reader_that_goes_on_misses_nothing_and_sees_nothing_twice(talk: Talk) -> None:
@@ -47,3 +52,21 @@ async def test_a_reader_that_goes_on_misses_nothing_and_sees_nothing_twice(talk:
         seen += [event["id"] for event in page["events"]]
         after = page["next"]
     assert len(seen) == len(set(seen)) == 300
+
+
+async def test_next_goes_into_an_address_as_it_is_and_the_id_of_an_event_is_a_place_too(talk: Talk) -> None:
+    for n in range(3):
+        await talk.ask("POST", "/jobs/batch", {"jobs": [{"type": "a.b", "args": [n, m]} for m in range(4)]}, 201)
+    every = (await talk.events())["events"]
+    assert len(every) == 12
+    seen, page = [], await talk.ask("GET", "/events?limit=5")
+    while page["events"]:
+        seen += page["events"]
+        assert re.fullmatch(r"[A-Za-z0-9._~-]+", page["next"])
+        page = await talk.ask("GET", f"/events?limit=5&after={page['next']}")
+    assert seen == every
+    for n, event in enumerate(every):
+        assert (await talk.ask("GET", f"/events?after={event['id']}"))["events"] == every[n + 1 :]
+    old = str(Cursor.parse(page["next"]))  # as it was written before: pasted, its plus becomes a space
+    assert "+" in old
+    assert (await talk.ask("GET", f"/events?after={old}"))["events"] == []

@@ -110,20 +110,6 @@ async def test_a_worker_over_http_executes_steps_of_any_workflow(app: Windlass, 
     assert (await run.wait(timeout=10)) is not None
 
 
-async def test_a_dead_letter_of_a_failed_workflow_changes_nothing_for_it(flows: Flows) -> None:
-    options = {"retry": {"max_attempts": 1, "on_exhaustion": "dead_letter"}}
-    made = await flows.create(type="chain", steps=[job("d.a", options=options), job("d.b")])
-    dead = await flows.one("d.a")
-    await flows.nack(dead, {"code": "handler_error", "message": "no"})
-    assert await flows.state(made["id"]) == "failed"
-    again = await flows.http.post(f"/dead-letter/{dead['id']}/retry")
-    assert (again.status_code, again.json()["job"]["state"]) == (200, "available")
-    await flows.ack(await flows.one("d.a"), "now")
-    after = await flows.get(made["id"])
-    assert (after["state"], [step["state"] for step in after["steps"]]) == ("failed", ["failed", "cancelled"])
-    assert not await flows.fetch()
-
-
 async def test_workflows_are_runs_everywhere_and_their_shapes_are_hidden(flows: Flows) -> None:
     made = await flows.create(type="chain", name="seen", steps=[job("v.a"), {"type": "group", "jobs": [job("v.b")]}])
     await flows.ack(await flows.one("v.a"), 1)
@@ -154,3 +140,59 @@ async def test_a_workflow_that_takes_too_long_has_failed(app: Windlass, flows: F
     assert (late["state"], late["metadata"]["timed_out"]) == ("failed", True)
     assert [step["state"] for step in late["steps"]] == ["cancelled", "cancelled"]
     assert not await flows.fetch()
+
+
+async def test_events_have_the_error_of_the_job_and_the_ids_of_the_client(flows: Flows) -> None:
+    inner = {"type": "group", "id": "wf_inner", "jobs": [job("g.a", id="job_a")]}
+    await flows.create(type="chain", id="wf_outer", steps=[inner, job("c.b")])
+    await flows.nack(await flows.one("g.a"), {"code": "bad_csv", "message": "line 7", "retryable": False})
+    await flows.create(retry_of="wf_outer", id="wf_again")
+    assert (await flows.get("wf_again"))["retry_of"] == "wf_outer"
+    events = {(one["workflow_id"], one["type"]): one["data"] for one in await flows.events()}
+    assert events["wf_inner", "workflow.created"]["parent_workflow_id"] == "wf_outer"
+    failed = events["wf_inner", "workflow.job_failed"]
+    assert (failed["job_id"], failed["error"]["code"], failed["error"]["message"]) == ("job_a", "bad_csv", "line 7")
+    step = events["wf_outer", "workflow.step_failed"]
+    assert (step["step_type"], step["child_workflow_id"], step["remaining_steps"]) == ("group", "wf_inner", 1)
+    assert step["duration_ms"] >= 0
+    assert (step["error"]["job_id"], step["error"]["code"], step["error"]["attempt"]) == ("job_a", "bad_csv", 1)
+    answer = (await flows.http.get("/events", params={"types": "job.failed"})).json()
+    [alone] = answer["events"]
+    assert (alone["subject"], alone["data"]["workflow_id"]) == ("job_a", "wf_inner")
+    assert alone["data"]["error"]["code"] == "bad_csv"
+
+
+async def test_a_part_that_is_cancelled_says_so(flows: Flows) -> None:
+    await flows.create(
+        type="group", id="wf_1", jobs=[job("g.a", id="job_a"), {"type": "group", "id": "wf_2", "jobs": [job("g.b")]}]
+    )
+    assert (await flows.http.delete("/jobs/job_a")).status_code == 200
+    await flows.cancel("wf_2")
+    failed = [one["data"] for one in await flows.events() if one["type"] == "workflow.job_failed"]
+    assert [(one["job_index"], one["error"]["code"]) for one in failed] == [(0, "cancelled"), (1, "cancelled")]
+    assert (failed[1]["job_type"], failed[1]["child_workflow_id"]) == ("group", "wf_2")
+
+
+async def test_events_can_be_asked_of_one_workflow(flows: Flows) -> None:
+    await flows.create(type="chain", id="wf_1", steps=[job("c.a"), job("c.b")])
+    await flows.create(type="group", id="wf_2", jobs=[job("g.a")])
+    for one in await flows.fetch():
+        await flows.ack(one)
+
+    async def told(**query: Any) -> list[str]:
+        answer = await flows.http.get("/events", params=query)
+        assert answer.status_code == 200, answer.text
+        return [event["type"] for event in answer.json()["events"]]
+
+    assert await told(workflow_id="wf_2", types="workflow.*") == [
+        "workflow.created", "workflow.started", "workflow.job_completed", "workflow.completed",
+    ]  # fmt: skip
+    assert sorted(await told(workflow_id="wf_2", types="job.*")) == ["job.completed", "job.enqueued", "job.started"]
+    assert await told(workflow_id="wf_1", types="workflow.step_completed") == ["workflow.step_completed"]
+    first = (await flows.http.get("/events", params={"workflow_id": "wf_2", "limit": 2})).json()
+    rest = (await flows.http.get("/events", params={"workflow_id": "wf_2", "after": first["next"]})).json()
+    whole = (await flows.http.get("/events", params={"workflow_id": "wf_2"})).json()
+    assert first["events"] + rest["events"] == whole["events"]
+    behind = {"workflow_id": "wf_2", "after": first["events"][-1]["id"]}
+    assert (await flows.http.get("/events", params=behind)).json()["events"] == rest["events"]
+    assert (await flows.http.get("/events", params={"workflow_id": "wf_3"})).status_code == 404

@@ -19,6 +19,17 @@ _JOB: Mapping[str, Sequence[str]] = {
     "failed": ("job.failed", "job.discarded"),
     "cancelled": ("job.cancelled",),
 }
+WORKFLOW_TYPES = tuple(
+    f"workflow.{word}"
+    for word in (
+        "created", "started", "step_completed", "step_failed", "job_completed", "job_failed", "callback_fired",
+        "completed", "failed", "cancelled",
+    )
+)  # fmt: skip
+TYPES = frozenset(
+    {name for names in _JOB.values() for name in names} | {"job.expired", "cron.skipped", *WORKFLOW_TYPES}
+)
+ERROR_TYPES: Mapping[str, str] = {"LeaseLost": "visibility_timeout", "Timeout": "timeout", "Expired": "expired"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +51,17 @@ class Happening:
             "specversion": "1.0", "id": self.id, "type": self.type, "event": self.type, "source": SOURCE,
             "subject": self.subject, "time": at, "timestamp": at, "data": {**self.beside, **self.data}, **self.beside,
         }  # fmt: skip
+
+
+def error_document(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an entry of a job's errors in the words of the spec: with the code that its worker gave."""
+    type_ = str(entry.get("type") or "handler_error")
+    return {
+        "code": entry.get("code") or ERROR_TYPES.get(type_, "handler_error"),
+        "type": ERROR_TYPES.get(type_, type_),
+        "message": entry.get("message") or "",
+        "attempt": entry.get("attempt"),
+    }
 
 
 def names_of_job_line(word: str, reason: object) -> Sequence[str]:

@@ -13,6 +13,8 @@ from typing import Protocol
 from windlass.errors import Invalid
 
 _SNAPSHOT = re.compile(r"(\d{1,19})\+(\d{1,19})((?:,\d{1,19})*)").fullmatch
+_FOR_ADDRESS = str.maketrans("+;,", "._~")
+_FROM_ADDRESS = str.maketrans("._~ ", "+;,+")
 MAX_TEXT = 12_000
 LAST = 2**63 - 1
 
@@ -69,6 +71,8 @@ class Cursor:
 
     @classmethod
     def parse(cls, text: str, *, name: str = "after") -> "Cursor":
+        """Read a place, also one that was pasted into an address: there a plus is a space."""
+        text = text.translate(_FROM_ADDRESS)
         upto, *rest = text.split(";") if len(text) <= MAX_TEXT else [""]
         try:
             if not rest:
@@ -76,9 +80,13 @@ class Cursor:
             before, run_line, job_line = rest
             found = cls(_snapshot(upto), _snapshot(before), int(run_line), int(job_line))
         except ValueError:
-            raise Invalid(f"{name} is no place in this stream: give the id of an event of it", field=name) from None
+            raise Invalid(
+                f"{name} is no place in this stream: give the `next` of a page of it, or the id of an event", field=name
+            ) from None
         if not (0 <= found.run_line <= LAST and 0 <= found.job_line <= LAST):
-            raise Invalid(f"{name} is no place in this stream: give the id of an event of it", field=name)
+            raise Invalid(
+                f"{name} is no place in this stream: give the `next` of a page of it, or the id of an event", field=name
+            )
         return found
 
     def has(self, line: Line) -> bool:
@@ -91,6 +99,11 @@ class Cursor:
     def base(self) -> Snapshot:
         """Whatever this sees was had for sure."""
         return self.upto if self.before is None else self.before
+
+    @property
+    def token(self) -> str:
+        """The place in characters that an address may have as they are."""
+        return str(self).translate(_FOR_ADDRESS)
 
     def __str__(self) -> str:
         if self.before is None:

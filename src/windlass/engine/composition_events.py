@@ -1,34 +1,54 @@
-"""What the trail of runs means for compositions: who they are, and which jobs its lines speak of."""
+"""Loads what the lines of the trails say about compositions: who they are, and which jobs their lines are about."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from windlass.core.step import ChildAction
 from windlass.engine.live import Told
 from windlass.engine.unit import Unit
 from windlass.store import compositions as store
-from windlass.store.compositions import ToldJob, Who
+from windlass.store.compositions import ToldInside, ToldJob, Who
 from windlass.store.timers import Place
 
-__all__ = ["Known", "Place", "ToldJob", "Who", "known"]
+__all__ = ["Known", "Place", "ToldInside", "ToldJob", "Who", "known"]
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
     runs: Mapping[UUID, Who] = field(default_factory=dict)
     jobs: Mapping[Place, ToldJob] = field(default_factory=dict)
+    inside: Mapping[Place, ToldInside] = field(default_factory=dict)
 
 
 NOBODY = Known()
 
 
-async def known(unit: Unit, told: Iterable[Told]) -> Known:
-    """For the lines that speak of compositions, all at once."""
-    lines = [one.line for one in told if one.workflow is not None and one.workflow.primitive is not None]
-    lines = [line for line in lines if not line.of_job]
-    runs = sorted({line.run_id for line in lines if line.run_id is not None})
+async def known(unit: Unit, told: Sequence[Told]) -> Known:
+    """Return what the lines of compositions need, read for all of them at once."""
+    composed = [one for one in told if one.workflow is not None and one.workflow.primitive is not None]
+    runs = sorted({one.line.run_id for one in composed if one.line.run_id is not None})
     if not runs:
         return NOBODY
-    places = sorted({(line.run_id, line.step) for line in lines if line.run_id is not None and line.step is not None})
+    steps = [one for one in composed if not one.line.of_job and one.line.step is not None]
+    inside = [_place(one) for one in steps if _is_inside(one)]
+    jobs = {_place(one) for one in steps}.difference(inside)
     async with unit.begin() as conn:
-        return Known(await store.told(conn, runs), await store.told_jobs(conn, places) if places else {})
+        return Known(
+            await store.told(conn, runs),
+            await store.told_jobs(conn, sorted(jobs)) if jobs else {},
+            await store.told_inside(conn, sorted(set(inside))) if inside else {},
+        )
+
+
+def _is_inside(told: Told) -> bool:
+    """Whether a line is about a composition inside another one; a step that its workflow has not is no reason to fail."""
+    steps = told.workflow.steps if told.workflow is not None else ()
+    step = told.line.step
+    return step is not None and step < len(steps) and isinstance(steps[step].action, ChildAction)
+
+
+def _place(told: Told) -> Place:
+    assert told.line.run_id is not None
+    assert told.line.step is not None
+    return told.line.run_id, told.line.step

@@ -1,6 +1,6 @@
 """What a reader of job events needs beside the lines: where to begin, and when attempts began."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -8,8 +8,12 @@ from windlass.core.trail import Cursor, Snapshot
 from windlass.engine.live import Line
 from windlass.engine.unit import Unit
 from windlass.store import events
+from windlass.store.events import NamedJob
+
+__all__ = ["Began", "NamedJob", "began", "named", "recent"]
 
 RECENT = 2000  # lines that somebody without a place is shown
+FAILURES = frozenset({"failed", "retried"})
 ENDS = frozenset({"succeeded", "failed", "retried", "cancelled"})
 Began = dict[tuple[UUID, int | None], datetime]  # by job and number of the attempt
 
@@ -18,6 +22,19 @@ async def recent(unit: Unit) -> Cursor:
     """A place a while ago: what happened lately is still to come."""
     async with unit.once() as conn:
         return Cursor(Snapshot(await events.recent(conn, RECENT)))
+
+
+async def named(unit: Unit, lines: Sequence[Line]) -> Mapping[UUID, NamedJob]:
+    """What clients call the jobs of these lines, and their errors: of jobs of workflows, and of those that failed."""
+    wanted = {
+        line.job_id
+        for line in lines
+        if line.of_job and line.job_id is not None and (line.run_id is not None or line.word in FAILURES)
+    }
+    if not wanted:
+        return {}
+    async with unit.once() as conn:
+        return await events.named(conn, list(wanted))
 
 
 async def began(unit: Unit, lines: Sequence[Line]) -> Began:

@@ -1,13 +1,15 @@
 """The ten events of workflows (Appendix B of the Open Job Spec): a projection of the trail of runs."""
 
 from collections.abc import Mapping
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 
+from windlass.core.happening import error_document
 from windlass.core.primitives import callbacks_of
-from windlass.core.step import ChildAction, JobAction
+from windlass.core.step import JobAction
 from windlass.core.workflow import Primitive
-from windlass.engine.composition_events import Known, Who
-from windlass.engine.live import Told
+from windlass.engine.composition_events import Known, ToldInside, ToldJob, Who
+from windlass.engine.live import Line, Told
 
 RUN_WORDS: Mapping[str, str] = {
     "started": "workflow.started",
@@ -19,19 +21,28 @@ RUN_WORDS: Mapping[str, str] = {
 ENDS: Mapping[str, str] = {"succeeded": "completed", "failed": "failed", "timed out": "failed", "cancelled": "failed"}
 
 
-def fields(told: Told, known: Known) -> tuple[str, str, dict[str, Any], dict[str, Any]] | None:
-    """The type of the event, the workflow, its data, and what stands beside that; None: it is no event of the spec."""
+class Fields(NamedTuple):
+    """An event of a workflow: `beside` stands beside the data, too."""
+
+    type: str
+    workflow_id: str  # as its client knows it
+    data: dict[str, Any]
+    beside: dict[str, Any]
+
+
+def fields(told: Told, known: Known) -> Fields | None:
+    """Return the event of a line of a composition; None: the spec has none for it."""
     who = known.runs.get(told.line.run_id) if told.line.run_id is not None and not told.line.of_job else None
     if who is None:
         return None
     found = _of_workflow(told, who) if told.line.step is None else _of_part(told, known)
     if found is None:
         return None
-    id_ = who.alias or str(who.run_id)
-    return found[0], id_, found[1], {"workflow_id": id_, "workflow_type": who.kind, "workflow_name": who.name}
+    beside = {"workflow_id": who.shown, "workflow_type": who.kind, "workflow_name": who.name}
+    return Fields(found[0], who.shown, found[1], beside)
 
 
-def plain_fields(told: Told) -> tuple[str, str, dict[str, Any], dict[str, Any]] | None:
+def plain_fields(told: Told) -> Fields | None:
     """The same for runs of workflows that are none of the spec's three: what it has a name for."""
     line, id_ = told.line, str(told.line.run_id)
     if line.step is None:
@@ -47,14 +58,13 @@ def plain_fields(told: Told) -> tuple[str, str, dict[str, Any], dict[str, Any]] 
         return None
     if line.reason:
         data["reason"] = line.reason
-    return name, id_, data, {"workflow_id": id_, "workflow_type": "dag", "workflow_name": line.workflow}
+    return Fields(name, id_, data, {"workflow_id": id_, "workflow_type": "dag", "workflow_name": line.workflow})
 
 
 def _of_workflow(told: Told, who: Who) -> tuple[str, dict[str, Any]] | None:
     line = told.line
-    if line.word == ("running" if who.parent_id is None else "pending"):
-        parent = {} if who.parent_id is None else {"parent_workflow_id": str(who.parent_id)}
-        return "workflow.created", parent
+    if line.word == ("running" if who.around is None else "pending"):
+        return "workflow.created", {} if who.around is None else {"parent_workflow_id": who.around}
     type_ = RUN_WORDS.get(line.word)
     return None if type_ is None else (type_, {"timed_out": True} if line.word == "timeout" else {})
 
@@ -65,23 +75,50 @@ def _of_part(told: Told, known: Known) -> tuple[str, dict[str, Any]] | None:
     assert line.run_id is not None
     assert line.step is not None
     callbacks = {n: word for word, n in callbacks_of(workflow).items()}
-    action = workflow.steps[line.step].action
-    job = known.jobs.get((line.run_id, line.step))
-    data: dict[str, Any] = {"job_id": job.shown} if job is not None else {}
+    place = line.run_id, line.step
     if line.step in callbacks:
-        kind = action.type if isinstance(action, JobAction) else ""
-        fired = {"callback": callbacks[line.step], "callback_type": kind, **data}
-        return ("workflow.callback_fired", fired) if line.word == "active" else None
+        return _of_callback(told, callbacks[line.step], known.jobs.get(place))
     ended = ENDS.get(line.word)
     if ended is None:
         return None
     noun = "step" if workflow.primitive in (Primitive.CHAIN, Primitive.DAG) else "job"
-    kind = action.type if isinstance(action, JobAction) else "workflow" if isinstance(action, ChildAction) else ""
-    data |= {f"{noun}_index": line.step, f"{noun}_type": kind}
-    if job is not None and job.started_at is not None:
-        data["duration_ms"] = max(0, round((line.at - job.started_at).total_seconds() * 1000))
+    inside = known.inside.get(place)
+    data, started_at = _of_job(told, known.jobs.get(place)) if inside is None else _of_inside(inside)
+    data |= {f"{noun}_index": line.step, f"{noun}_type": data.pop("type")}
+    if started_at is not None:
+        data["duration_ms"] = max(0, round((line.at - started_at).total_seconds() * 1000))
     if noun == "step":
         data["remaining_steps"] = len(workflow.steps) - line.step - 1
-    if ended == "failed" and line.reason:
-        data["error"] = {"code": "cancelled" if line.word == "cancelled" else "handler_error", "message": line.reason}
+    error = data.pop("error")
+    if ended == "failed":
+        data["error"] = error if error and line.word != "cancelled" else _plain_error(line)
     return f"workflow.{noun}_{ended}", data
+
+
+def _of_callback(told: Told, word: str, job: ToldJob | None) -> tuple[str, dict[str, Any]] | None:
+    if told.line.word != "active":
+        return None
+    action = told.step.action if told.step is not None else None
+    kind = action.type if isinstance(action, JobAction) else ""
+    found = {"callback": word, "callback_type": kind}
+    return "workflow.callback_fired", found | ({"job_id": job.shown} if job is not None else {})
+
+
+def _of_job(told: Told, job: ToldJob | None) -> tuple[dict[str, Any], datetime | None]:
+    action = told.step.action if told.step is not None else None
+    data: dict[str, Any] = {"type": action.type if isinstance(action, JobAction) else "", "error": None}
+    if job is None:
+        return data, None
+    error = error_document(job.error) if job.error else None
+    return data | {"job_id": job.shown, "error": error}, job.started_at
+
+
+def _of_inside(inside: ToldInside) -> tuple[dict[str, Any], datetime | None]:
+    """A step that is a workflow failed because of a job inside it: that job's error tells why."""
+    error = {"job_id": inside.job, **error_document(inside.error)} if inside.error else None
+    return {"type": inside.kind, "child_workflow_id": inside.shown, "error": error}, inside.started_at
+
+
+def _plain_error(line: Line) -> dict[str, Any]:
+    code = "cancelled" if line.word == "cancelled" else "handler_error"
+    return {"code": code, "type": code, "message": line.reason or line.word}

@@ -141,16 +141,29 @@ class PartResult(NamedTuple):
 
 
 class Who(NamedTuple):
+    """A composition; `shown` and `around` are ids as clients know them."""
+
     run_id: UUID
-    parent_id: UUID | None
     kind: str
     name: str
-    alias: str | None
+    shown: str
+    around: str | None  # the one it is inside of
 
 
 class ToldJob(NamedTuple):
     shown: str
+    error: dict[str, Any] | None
     started_at: datetime | None
+
+
+class ToldInside(NamedTuple):
+    """A composition that is a step of another one; `job` is the first of its jobs that failed."""
+
+    shown: str
+    kind: str
+    started_at: datetime | None
+    job: str | None
+    error: dict[str, Any] | None
 
 
 async def publish(conn: Connection, shapes: Sequence[NewShape], *, org: str) -> None:
@@ -241,4 +254,9 @@ async def told(conn: Connection, runs: Sequence[UUID]) -> dict[UUID, Who]:
 
 async def told_jobs(conn: Connection, places: Sequence[Place]) -> dict[Place, ToldJob]:
     rows = await conn.fetch(_SQL["told_jobs"], *map(list, zip(*places, strict=True)))
-    return {(row[0], row[1]): ToldJob(row[2], row[3]) for row in rows}
+    return {(row[0], row[1]): ToldJob(row[2], decode(row[3]), row[4]) for row in rows}
+
+
+async def told_inside(conn: Connection, places: Sequence[Place]) -> dict[Place, ToldInside]:
+    rows = await conn.fetch(_SQL["told_inside"], *map(list, zip(*places, strict=True)))
+    return {(row[0], row[1]): ToldInside._make([*row[2:6], decode(row[6])]) for row in rows}

@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 from uuid import UUID
 
+from windlass.core.document import decode
 from windlass.store.pool import Connection
 from windlass.store.queries import load
 from windlass.store.rows import Event, LogLine, event
@@ -13,6 +15,11 @@ _SQL = {name: query.sql for name, query in load("events").items()}
 # job id, epoch, attempt, line number, time, level, message
 Line = tuple[UUID, int, int, int, datetime, str, str]
 LinePlace = tuple[int, int, int]  # epoch, attempt, line number
+
+
+class NamedJob(NamedTuple):
+    alias: str | None  # what its client calls it
+    errors: list[dict[str, Any]]
 
 
 async def of_job(conn: Connection, job: UUID, *, after: int = 0, limit: int = 1000) -> list[Event]:
@@ -48,6 +55,11 @@ async def drop_partition(conn: Connection, name: str) -> None:
 async def recent(conn: Connection, lines: int) -> int:
     """The number of a transaction that wrote a while ago."""
     return int(await conn.fetchval(_SQL["recent"], lines))
+
+
+async def named(conn: Connection, jobs: Sequence[UUID]) -> dict[UUID, NamedJob]:
+    """What there is to say of these jobs beside their trail; those of which there is nothing are left out."""
+    return {row[0]: NamedJob(row[1], decode(row[2]) or []) for row in await conn.fetch(_SQL["named"], list(jobs))}
 
 
 async def began(conn: Connection, jobs: Sequence[UUID]) -> dict[tuple[UUID, int | None], datetime]:

@@ -201,12 +201,30 @@ select j.run_id, j.step, j.item, j.items, j.status, j.result, j.errors -> -1 as 
  order by j.run_id, j.step, j.item
 
 -- name: told
--- Who these runs are.
-select run_id, parent_id, kind, name, alias from windlass.composition where run_id = any($1)
+-- Who these runs are, and those around them.
+select c.run_id, c.kind, c.name, coalesce(c.alias, c.run_id::text) as shown, coalesce(around.alias, c.parent_id::text) as around
+  from windlass.composition c left join windlass.composition around on around.run_id = c.parent_id where c.run_id = any($1)
 
 -- name: told_jobs
--- The jobs at these places (of a step with many the first), and when they were handed out last.
-select w.run_id, w.step, coalesce(j.envelope ->> 'alias', j.id::text) as shown,
+-- The jobs at these places (of a step with many the first), when they were handed out last, and their last error.
+select w.run_id, w.step, coalesce(j.envelope ->> 'alias', j.id::text) as shown, j.errors -> -1 as error,
        (select max(e.created_at) from workflow.workflow_event e where e.workflow_id = j.id and e.event_type = 'leased') as started_at
   from unnest($1::uuid[], $2::int[]) as w(run_id, step)
   join workflow.workflow_run j on j.run_id = w.run_id and j.step = w.step and j.item = 0
+
+-- name: told_inside
+-- The compositions at these places, when they started, and the first job of them, or of those inside them, that failed.
+with recursive place as (
+  select c.run_id as top, c.run_id from unnest($1::uuid[], $2::int[]) as w(run_id, step)
+    join windlass.composition c on c.parent_id = w.run_id and c.parent_step = w.step),
+inside as (
+  select top, run_id from place
+  union all
+  select inside.top, c.run_id from inside join windlass.composition c on c.parent_id = inside.run_id)
+select c.parent_id, c.parent_step, coalesce(c.alias, c.run_id::text) as shown, c.kind, c.started_at, bad.shown as job, bad.error
+  from place
+  join windlass.composition c on c.run_id = place.run_id
+  left join lateral (
+    select coalesce(j.envelope ->> 'alias', j.id::text) as shown, j.errors -> -1 as error
+      from inside join workflow.workflow_run j on j.run_id = inside.run_id
+     where inside.top = place.run_id and j.status = 'failed' order by j.updated_at, j.seq limit 1) as bad on true

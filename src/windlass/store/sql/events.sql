@@ -41,3 +41,8 @@ select coalesce((select xid::text from workflow.workflow_event order by xid desc
 -- When the attempts of these jobs began.
 select workflow_id, attempt, max(created_at) as at from workflow.workflow_event
  where workflow_id = any($1) and event_type = 'leased' group by workflow_id, attempt
+
+-- name: named
+-- What clients call these jobs, where they gave them a name, and what went wrong with their attempts.
+select id, envelope ->> 'alias' as alias, errors from workflow.workflow_run
+ where id = any($1) and (envelope ? 'alias' or errors is not null)

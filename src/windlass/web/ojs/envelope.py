@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
+from windlass.core.happening import error_document
 from windlass.engine.claims import Job, ToldJob
 from windlass.web.ojs import words
 from windlass.web.ojs.answers import VERSION, instant
@@ -62,14 +63,8 @@ def _begun(told: ToldJob, state: str) -> dict[str, Any]:
 
 def error(entry: Mapping[str, Any]) -> dict[str, Any]:
     """What went wrong with an attempt."""
-    type_ = str(entry.get("type") or "handler_error")
     at = entry.get("at")
-    found = {
-        "code": entry.get("code") or words.ERROR_TYPES.get(type_, "handler_error"),
-        "type": words.ERROR_TYPES.get(type_, type_),
-        "message": entry.get("message") or "",
-        "attempt": entry.get("attempt"),
-    }
+    found = error_document(entry)
     if isinstance(at, str):
         moment = instant(datetime.fromisoformat(at))
         found |= {"occurred_at": moment, "timestamp": moment}

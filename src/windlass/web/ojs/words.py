@@ -27,7 +27,6 @@ STANDINGS: Mapping[str, str] = {
     DISCARDED: "failed",
     CANCELLED: "cancelled",
 }
-ERROR_TYPES: Mapping[str, str] = {"LeaseLost": "visibility_timeout", "Timeout": "timeout", "Expired": "expired"}
 FAR_YEAR = 9999  # a job that is held back is due in this year
 
 
