@@ -75,11 +75,23 @@ def run_id(text: str) -> UUID:
     try:
         return UUID(text)
     except ValueError:
-        raise Invalid(
-            f"{text!r} is not the id of a run: it looks like 01890a5d-ac96-774b-bcce-b302099a8057, and windlass runs "
-            "list shows those there are",
-            field="id",
-        ) from None
+        raise no_run(text) from None
+
+
+def run_ref(text: str) -> UUID | str:
+    """The id of a run, or what a client of the Open Job Spec calls its workflow."""
+    try:
+        return UUID(text)
+    except ValueError:
+        return text
+
+
+def no_run(text: str) -> Invalid:
+    return Invalid(
+        f"{text!r} is not the id of a run: it looks like 01890a5d-ac96-774b-bcce-b302099a8057, and windlass runs "
+        "list shows those there are",
+        field="id",
+    )
 
 
 def _value(text: str, field: str) -> Any:

@@ -4,6 +4,7 @@ import sys
 from shutil import get_terminal_size
 from textwrap import wrap
 from typing import Annotated
+from uuid import UUID
 
 import typer
 
@@ -16,14 +17,17 @@ from windlass.core.explanation import Explanation
 WIDEST = 100
 
 
-def explain(run: Annotated[str, typer.Argument(metavar="RUN", help="The id of a run.")], json: Json = False) -> None:
+def explain(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The id of a run, or of a workflow of the Open Job Spec.")],
+    json: Json = False,
+) -> None:
     """Why each step ran, waits, was skipped or failed, and what the run is waiting for."""
-    id_ = arguments.run_id(run)
 
-    async def action(app: Reach) -> tuple[Seen, Explanation]:
-        return await (await app.run(id_)).explained()
+    async def action(app: Reach) -> tuple[UUID, Seen, Explanation]:
+        found = await app.run(arguments.run_ref(run))
+        return found.id, *await found.explained()
 
-    seen, found = reach(action)
+    id_, seen, found = reach(action)
     if json:
         head = {"id": id_, "workflow": seen.workflow, "version": seen.version, "state": seen.state}
         show_json({**head, **record(found)})

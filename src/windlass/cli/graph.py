@@ -80,12 +80,12 @@ def _wanted(
     if (workflow is not None and (target is None or named)) or (version is not None and not named):
         raise Invalid("--workflow goes with a file, --version with the name of a deployed workflow")
     if run is not None:
-        return _of_run(arguments.run_id(run))
+        return _of_run(arguments.run_ref(run))
     assert target is not None
     return (_deployed(target, version) if named else chosen(Path(target), sound([Path(target)]), workflow)), None
 
 
-def _of_run(id_: UUID) -> tuple[Workflow, str]:
+def _of_run(id_: UUID | str) -> tuple[Workflow, str]:
     async def action(app: Reach) -> tuple[Workflow, str]:
         return await (await app.run(id_)).drawn()
 

@@ -112,7 +112,9 @@ class Reach(Protocol):
 
     # Runs
     async def start(self, workflow: str, **options: Any) -> RunReach: ...
-    async def run(self, id_: UUID) -> RunReach: ...
+    async def run(self, id_: UUID | str) -> RunReach:
+        """By its id, or by what a client of the Open Job Spec calls its workflow."""
+
     async def runs(self, **filters: Any) -> Rows: ...
 
     # Schedules

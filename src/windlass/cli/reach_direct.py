@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from windlass.app import Windlass
+from windlass.cli import arguments
 from windlass.cli.output import record
 from windlass.cli.reach import Deployed, Deployment, Row, Rows, RunReach, Seen, SeenStep
 from windlass.cli.reach_direct_queues import DirectQueues
@@ -17,10 +18,11 @@ from windlass.core.explanation import Explanation, explain
 from windlass.core.remark import remark
 from windlass.core.run import RunState
 from windlass.core.workflow import Workflow
-from windlass.engine import accounts, schedules, triggers, workflows
+from windlass.engine import accounts, compositions, schedules, triggers, workflows
 from windlass.engine.accounts import BEGINNING, LINES_LIMIT, Place, RunLine
 from windlass.engine.unit import Unit
 from windlass.engine.workflows import Change, Preview, Published
+from windlass.errors import NotFound
 from windlass.runtime.handle import Run, RunResult
 
 OVERLAP = timedelta(seconds=60)  # how late the lines of one worker may arrive after those of another
@@ -118,7 +120,12 @@ class Direct(DirectQueues):
     async def start(self, workflow: str, **options: Any) -> RunReach:
         return DirectRun(await self._app.start(workflow, **options))
 
-    async def run(self, id_: UUID) -> RunReach:
+    async def run(self, id_: UUID | str) -> RunReach:
+        if isinstance(id_, str):
+            try:
+                id_ = await compositions.run_of(await self._app.open(), id_)
+            except NotFound:
+                raise arguments.no_run(str(id_)) from None
         return DirectRun(await self._app.run(id_))
 
     async def runs(self, **filters: Any) -> Rows:

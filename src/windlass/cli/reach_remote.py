@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from windlass.cli import arguments
 from windlass.cli.reach import Deployed, Deployment, Row, Rows, RunReach, Seen, SeenStep
 from windlass.cli.reach_remote_jobs import RemoteJobs
 from windlass.client import AsyncClient, Run, RunDetail, Task, TaskLogLine
@@ -233,9 +234,14 @@ class Remote(RemoteJobs):
         given = {} if wanted is None else wanted
         return RemoteRun(self._client, UUID((await self._client.start(workflow, given, **options)).run_id))
 
-    async def run(self, id_: UUID) -> RunReach:
-        await self._client.runs.get(str(id_))  # a wrong id is told before anything else
-        return RemoteRun(self._client, id_)
+    async def run(self, id_: UUID | str) -> RunReach:
+        try:
+            found = await self._client.runs.get(str(id_))  # a wrong id is told before anything else
+        except NotFound:
+            if isinstance(id_, str):
+                raise arguments.no_run(id_) from None
+            raise
+        return RemoteRun(self._client, UUID(found.id))
 
     async def runs(self, **filters: Any) -> Rows:
         before = filters["before"]

@@ -26,7 +26,7 @@ def logs(
     json: Json = False,
 ) -> None:
     """What the handlers of its steps logged, in the order of time."""
-    run_id = arguments.run_id(id_)
+    run_id = arguments.run_ref(id_)
 
     async def action(app: Reach) -> int:
         run, count = await app.run(run_id), 0

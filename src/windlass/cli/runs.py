@@ -15,6 +15,7 @@ from windlass.cli.reach import Reach, Row, RunReach, Seen, SeenStep
 from windlass.cli.run import until_ended
 from windlass.cli.running import reach
 from windlass.core import duration
+from windlass.core.primitives import title
 from windlass.core.run import RunState
 from windlass.engine.runs import PAGE_LIMIT
 from windlass.runtime.handle import RunResult
@@ -66,10 +67,9 @@ def list_(
 
 def show(id_: Id, json: Json = False) -> None:
     """Everything about one run: its fields, its steps, its events."""
-    run_id = arguments.run_id(id_)
 
     async def action(app: Reach) -> tuple[Row, list[Row], Seen]:
-        run = await app.run(run_id)
+        run = await app.run(arguments.run_ref(id_))
         return *await run.shown(), await run.seen()
 
     row, events, seen = reach(action)
@@ -85,7 +85,7 @@ def show(id_: Id, json: Json = False) -> None:
     say("\nevents", "bold")
     names = ("created_at", "word", "step", "reason", "actor")
     show_table(("time", "event", "step", "reason", "actor"), [[event[name] for name in names] for event in events])
-    note(f"hint: windlass explain {run_id} tells it in sentences")
+    note(f"hint: windlass explain {row['id']} tells it in sentences")
 
 
 def cancel(
@@ -163,7 +163,8 @@ def _row(run: dict[str, Any]) -> list[object]:
     letters = run["letters"]
     counts = [letters.count("s"), letters.count("f") + letters.count("t"), letters.count("k"), len(letters)]
     progress = "/".join(map(str, counts))
-    names = [run["id"], run["workflow"], run["version"], run["state"].value, progress, run["created_at"]]
+    workflow = title(run["workflow"], run["labels"])
+    names = [run["id"], workflow, run["version"], run["state"].value, progress, run["created_at"]]
     return [*names, _time(run["duration"])]
 
 

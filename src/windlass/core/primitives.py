@@ -6,6 +6,7 @@ shape share one version. Everything else about its jobs travels in the input of 
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -24,6 +25,7 @@ CALLBACKS = ("on_complete", "on_success", "on_failure")
 MAX_LEVELS = 10  # a composition that contains no other has one
 MAX_PARTS = 4_900  # of one composition: a workflow has 5,000 steps at most
 NO_FAILURE = "!failure()"
+_SHAPE = re.compile(r"(?:chain|group|batch|dag)-[0-9a-f]{32}").fullmatch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +104,14 @@ def read(document: Mapping[str, Any]) -> Workflow:
         return workflow
     # Versions that older releases stored say 30 days; a composition has no time limit but the one its client gave.
     return replace(workflow, primitive=Primitive(document["primitive"]), max_duration=NO_TIME_LIMIT)
+
+
+def title(workflow: str, labels: Mapping[str, str]) -> str:
+    """Return what to call a run's workflow: of a composition what its client calls it, its shape's name is a hash."""
+    if _SHAPE(workflow) is None:
+        return workflow
+    kind, _, _ = workflow.partition("-")
+    return " ".join([kind, *(labels[key] for key in ("name", "workflow_id") if labels.get(key))])
 
 
 def callbacks_of(workflow: Workflow) -> dict[str, int]:

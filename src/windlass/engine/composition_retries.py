@@ -37,7 +37,8 @@ async def retry(unit: Unit, id_: str, *, as_: str | None = None) -> UUID:
             raise Conflict(f"workflow {id_} is {tree[root].state}: only one that ended can be retried")
         if Letter.WAITING not in letters:
             raise Conflict(f"workflow {id_} has nothing to do again: all of it went well")
-        new = await _write(conn, unit, plan, alias=as_ if as_ and own_id(as_) is None else None)
+        alias = as_ if as_ and own_id(as_) is None else None
+        new = await _write(conn, unit, plan, alias=alias)
         fans = {n: fan for n, fan in tree[root].fans.items() if letters[int(n)] != Letter.WAITING}
         stirred = await compositions.begin(
             conn,
@@ -47,6 +48,7 @@ async def retry(unit: Unit, id_: str, *, as_: str | None = None) -> UUID:
             letters,
             input_=(await steps.inputs(conn, [root]))[root].input,
             name=tree[root].name,
+            alias=alias,
             fans=json.dumps(fans) if fans else None,
         )
         await store.start(conn, [new], actor=unit.actor)  # it goes on in the middle: no first job will tell

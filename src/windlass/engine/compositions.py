@@ -48,6 +48,7 @@ async def create(unit: Unit, composition: Composition) -> UUID:
             Letter.WAITING * len(composition.workflow.steps),
             input_=text,
             name=composition.name,
+            alias=rows[0].alias,
             timeout=composition.timeout,
         )
     stirred.poke(unit)
@@ -67,24 +68,25 @@ async def begin(
     *,
     input_: str,
     name: str,
+    alias: str | None,
     fans: str | None = None,
     timeout: timedelta | None = None,
 ) -> Stirred:
-    """The run of a composition, in the transaction of whoever asks."""
+    """Create the run of a composition, in the caller's transaction. What its client calls it are labels of the run."""
     now = await run_store.moment(conn)
     state = RunState.RUNNING.value
     held = Held(root, unit.org, shape.workflow_id, shape.version_id, state, letters, fans, 0, 0, now, now)
 
     async def record(decided: Mapping[UUID, Run]) -> None:
         run = decided[root]
-        labels = encode({"name": name}, field="name") if name else None
+        labels = {key: value for key, value in (("name", name), ("workflow_id", alias)) if value}
         row = (
             root,
             run.state.value,
             run.letters,
             fans_to_json(run.fans),
             input_,
-            labels,
+            encode(labels, field="labels") if labels else None,
             None,
             None,
             None,
@@ -146,9 +148,16 @@ async def cancel(unit: Unit, id_: str) -> None:
     await kin.follow(unit, [run])
 
 
+async def run_of(unit: Unit, id_: str) -> UUID:
+    """Return the run of a composition, of which its client's id is known."""
+    async with unit.once() as conn:
+        return (await find(conn, unit, id_))[0]
+
+
 async def find(conn: Connection, unit: Unit, id_: str) -> tuple[UUID, UUID]:
-    """Its run, and that of the outermost one around it."""
-    found = await store.find(conn, own_id(id_), id_, org=unit.org)
+    """Return its run, and that of the outermost one around it."""
+    # No id has such characters, and Postgres cannot compare with some of them.
+    found = await store.find(conn, own_id(id_), id_, org=unit.org) if id_.isprintable() else None
     if found is None:
         raise NotFound("workflow", id_[:MAX_ID])
     return found

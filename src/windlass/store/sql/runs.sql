@@ -35,7 +35,8 @@ born as (
          case when a.foreach then case jsonb_typeof(a.input) when 'object' then a.input else '{}' end || jsonb_build_object('item', (
                 select value from windlass.item i where i.run_id = a.parent_id and i.step = a.step and i.item = n))
               else a.input end,
-         a.labels, a.parent_id, a.step, n, a.round, p.depth + 1, coalesce(p.root_id, p.id),
+         coalesce(a.labels, nullif(jsonb_strip_nulls(jsonb_build_object('name', nullif(c.name, ''), 'workflow_id', c.alias)), '{}')),
+         a.parent_id, a.step, n, a.round, p.depth + 1, coalesce(p.root_id, p.id),
          windlass.now() + a.max_duration
     from asked a join windlass.run p on p.id = a.parent_id
     left join windlass.composition c on c.parent_id = a.parent_id and c.parent_step = a.step and a.round = 0

@@ -8,7 +8,7 @@ from uuid import UUID
 from fastapi import Depends, Path, Query, Request
 
 from windlass.app import Windlass
-from windlass.engine import runs, workflows
+from windlass.engine import compositions, runs, workflows
 from windlass.engine.unit import Unit
 from windlass.errors import Invalid, NotFound
 from windlass.web.api.paging import MAX_INT
@@ -31,7 +31,12 @@ async def _unit(app: App) -> Unit:
 Open = Annotated[Unit, Depends(_unit)]
 Ref = Annotated[str, Path(description="The name of a workflow, or its id.", examples=["order-processing"])]
 RunText = Annotated[
-    str, Path(alias="run_id", description="The id of a run.", examples=["01890a5d-ac96-774b-bcce-b302099a8057"])
+    str,
+    Path(
+        alias="run_id",
+        description="The id of a run, or of a workflow of the Open Job Spec.",
+        examples=["01890a5d-ac96-774b-bcce-b302099a8057"],
+    ),
 ]
 
 
@@ -44,11 +49,13 @@ async def _name(unit: Open, ref: Ref) -> str:
 Name = Annotated[str, Depends(_name)]
 
 
-async def _run_id(run_id: RunText) -> UUID:
+async def _run_id(unit: Open, run_id: RunText) -> UUID:
+    """An id of ours, or what a client of the Open Job Spec calls its workflow."""
     id_ = as_id(run_id)
-    if id_ is None:
-        raise NotFound("run", ascii(run_id[:MAX_SHOWN]))
-    return id_
+    try:
+        return await compositions.run_of(unit, run_id) if id_ is None else id_
+    except NotFound:
+        raise NotFound("run", ascii(run_id[:MAX_SHOWN])) from None
 
 
 RunId = Annotated[UUID, Depends(_run_id)]
