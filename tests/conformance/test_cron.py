@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.talking import Json, Talk
+from windlass.engine import triggers
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -121,3 +122,31 @@ async def test_times_in_a_template_count_from_the_tick(talk: Talk) -> None:
     assert await talk.fetch("ticks") == []
     await talk.pass_time(seconds=10)
     assert len(await talk.fetch("ticks")) == 1
+
+
+async def test_a_reset_leaves_no_published_workflow_and_no_schedule_behind(talk: Talk) -> None:
+    published = {"name": "hourly", "trigger": {"cron": "0 * * * *"}, "tasks": {"a": {"job": "a.b"}}}
+    assert (await talk.http.post("/api/v1/workflows", json=published)).status_code == 201
+    await talk.ask("POST", "/admin/reset", {})
+    assert (await talk.http.get("/api/v1/workflows")).json()["data"] == []
+    assert (await talk.http.get("/api/v1/schedules")).json()["data"] == []
+    await talk.pass_time(hours=2)
+    assert await triggers.tick(await talk.app.open()) == 0
+    assert await talk.fetch() == []
+
+
+@pytest.mark.parametrize(
+    ("more", "field"),
+    [
+        ({"overlap_polcy": "skip"}, "overlap_polcy"),
+        ({"enabled": False}, "enabled"),
+        ({"cron": "0 2 * * *"}, "cron"),
+        ({"type": "c.d"}, "type"),
+        ({"queue": "q"}, "queue"),
+    ],
+)
+async def test_a_cron_with_a_key_that_would_be_dropped_is_refused(talk: Talk, more: Json, field: str) -> None:
+    body = {"name": "n", "expression": "0 1 * * *", "job_template": {"type": "a.b", "args": []}, **more}
+    error = await talk.refused("POST", "/cron", body, 400, "invalid_request")
+    assert error["details"]["field"] == field
+    assert (await talk.ask("GET", "/cron"))["crons"] == []

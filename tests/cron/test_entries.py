@@ -26,7 +26,7 @@ from windlass.cron import (
     MaxEntriesReached,
     job_context,
 )
-from windlass.errors import InvalidCron
+from windlass.errors import Invalid, InvalidCron
 
 HOUR = timedelta(hours=1)
 
@@ -359,3 +359,9 @@ async def test_whether_a_job_runs_can_be_asked_and_waited_for(cron: Cron, diary:
     gate.set()
     await cron.done("a")
     assert not cron.is_job_running("a")
+
+
+def test_a_shortest_period_below_a_second_is_refused() -> None:
+    with pytest.raises(Invalid, match=r"min_every is 0:00:00\.5") as refused:
+        Cron(min_every=timedelta(milliseconds=500))
+    assert refused.value.field == "min_every"

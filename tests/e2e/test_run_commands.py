@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
+import httpx
 import pytest
 
 from tests.e2e.cli_process import PATIENCE, Cli, Running
@@ -63,6 +64,7 @@ tasks:
 SLOW = "name: slow\ntasks: { wait: { job: orders.wait.v1 }, tell: { needs: [wait], job: orders.tell.v1 } }\n"
 LONELY = "name: lonely\ntasks: { go: { job: nobody.serves.v1, queue: gpu } }\n"
 FILES = {"shop.py": SHOP, "orders.yaml": ORDERS, "broken.yaml": BROKEN, "slow.yaml": SLOW, "lonely.yaml": LONELY}
+JOB = {"type": "a.b", "args": []}
 NOBODY = "01890a5d-ac96-774b-bcce-b302099a8057"
 
 
@@ -312,3 +314,30 @@ def _drain(descriptor: int) -> str:
         pass
     os.close(descriptor)
     return found.decode()
+
+
+async def test_a_workflow_of_the_open_job_spec_is_found_by_the_id_and_name_of_its_client(cli: Cli) -> None:
+    body = {
+        "type": "chain",
+        "id": "wf_mine",
+        "name": "nightly",
+        "steps": [{"type": "group", "id": "wf_in", "jobs": [JOB]}],
+    }
+    async with cli.running("server", "--port", "0", "--json") as server, httpx.AsyncClient() as http:
+        url = json.loads(await server.line("{"))["http"]
+        assert (await http.post(f"{url}/ojs/v1/workflows", json=body)).status_code == 201
+        for far in ({}, {"WINDLASS_URL": url}):
+            listed, explained, shown = await asyncio.gather(
+                cli("runs", "list", **far),
+                cli("explain", "wf_mine", **far),
+                cli("runs", "show", "wf_in", "--json", **far),
+            )
+            assert "chain nightly wf_mine" in listed.out, listed.err
+            assert "group wf_in" in listed.out
+            assert (explained.code, explained.out.startswith("run ")) == (0, True), explained.err
+            assert json.loads(shown.out)["labels"] == {"workflow_id": "wf_in"}
+            unknown = await cli("explain", "wf_other", **far)
+            assert (unknown.code, "'wf_other' is not the id of a run" in unknown.err) == (1, True)
+        found = (await http.get(f"{url}/api/v1/runs/wf_mine")).json()["data"]
+        assert found["labels"] == {"name": "nightly", "workflow_id": "wf_mine"}
+        assert (await http.get(f"{url}/api/v1/runs/wf_other")).status_code == 404

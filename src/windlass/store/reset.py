@@ -9,3 +9,4 @@ _SQL = {name: query.sql for name, query in load("reset").items()}
 async def empty(conn: Connection) -> None:
     names = [row[0] for row in await conn.fetch(_SQL["tables"])]
     await conn.execute(f"truncate {', '.join(names)}")  # names come from the catalogue, quoted by it
+    await conn.execute(_SQL["unpublish"])
