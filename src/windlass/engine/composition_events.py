@@ -42,7 +42,7 @@ async def known(unit: Unit, told: Sequence[Told]) -> Known:
 
 
 def _is_inside(told: Told) -> bool:
-    """Whether a line is about a composition inside another one; a step that its workflow has not costs only its line."""
+    """Whether a line is about a composition inside another; a step that its workflow has not costs only its line."""
     steps = told.workflow.steps if told.workflow is not None else ()
     step = told.line.step
     return step is not None and step < len(steps) and isinstance(steps[step].action, ChildAction)
