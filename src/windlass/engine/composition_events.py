@@ -30,8 +30,8 @@ async def known(unit: Unit, told: Sequence[Told]) -> Known:
     runs = sorted({one.line.run_id for one in composed if one.line.run_id is not None})
     if not runs:
         return NOBODY
-    steps = [one for one in composed if not one.line.of_job and one.step is not None]
-    inside = [_place(one) for one in steps if one.step is not None and isinstance(one.step.action, ChildAction)]
+    steps = [one for one in composed if not one.line.of_job and one.line.step is not None]
+    inside = [_place(one) for one in steps if _is_inside(one)]
     jobs = {_place(one) for one in steps}.difference(inside)
     async with unit.begin() as conn:
         return Known(
@@ -39,6 +39,13 @@ async def known(unit: Unit, told: Sequence[Told]) -> Known:
             await store.told_jobs(conn, sorted(jobs)) if jobs else {},
             await store.told_inside(conn, sorted(set(inside))) if inside else {},
         )
+
+
+def _is_inside(told: Told) -> bool:
+    """Whether a line is about a composition inside another; a step that its workflow has not costs only its line."""
+    steps = told.workflow.steps if told.workflow is not None else ()
+    step = told.line.step
+    return step is not None and step < len(steps) and isinstance(steps[step].action, ChildAction)
 
 
 def _place(told: Told) -> Place:

@@ -35,7 +35,7 @@ async def of_batch(unit: Unit, batch: Batch) -> list[tuple[Happening, Cursor]]:
 
 
 async def _events_of(unit: Unit, told: Told, projection: "_Projection") -> list[Happening]:
-    """The events of a line. A line that cannot be made into one is set aside: readers go on behind it."""
+    """Return the events of a line. A line that cannot be made into one is set aside: readers go on behind it."""
     try:
         return list(projection.events(told))
     except Exception as error:

@@ -88,7 +88,7 @@ select id, 'created', $12, (select windlass.now()) from born
 -- Runs of compositions that are brought along to another try: they ended well, and stay as they are.
 insert into windlass.run (id, org, workflow_id, version_id, state, steps, fans, input, labels, parent_id, parent_step, parent_item,
                           parent_round, depth, created_at, started_at, finished_at, expires_at)
-select m.new_id, r.org, r.workflow_id, r.version_id, r.state, r.steps, r.fans, r.input, r.labels, m.parent_id, r.parent_step,
+select m.new_id, r.org, r.workflow_id, r.version_id, r.state, r.steps, r.fans, r.input, r.labels - 'workflow_id', m.parent_id, r.parent_step,
        r.parent_item, 0, r.depth, windlass.now(), windlass.now(), windlass.now(), windlass.now() + (r.expires_at - r.created_at)
   from unnest($1::uuid[], $2::uuid[], $3::uuid[]) as m(old_id, new_id, parent_id) join windlass.run r on r.id = m.old_id
 
