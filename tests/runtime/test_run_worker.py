@@ -32,6 +32,7 @@ async def test_a_handler_is_told_where_it_stands(app: Windlass, working: Working
     @app.job("report.v1")
     def report(ctx: Context) -> Any:
         assert (ctx.parallel_index, ctx.parallel_count) == (0, 1)
+        assert (ctx.task_id, ctx.task_name, ctx.workflow_name) == (ctx.id, "report", "w")
         return ctx.upstream["process"]
 
     flow = app.workflow("w")

@@ -82,6 +82,7 @@ async def fill(url: str, count: int) -> None:
 
 
 JOBS = ("default", None, None, None, 2**62, 50, None)
+ALL_JOBS = (*JOBS, True)
 DEAD = ("default", None, None, None, None, LATEST)
 CAP = 500  # what counts go up to; ten thousand when it is real
 
@@ -97,9 +98,9 @@ LISTS: dict[str, tuple[str, str, tuple[Any, ...]]] = {
     "GET /runs?status=running": ("runs", "list_live", RunFilter(org="default", states=["running"]).more_arguments),
     "GET /workflows/{ref}/runs": ("runs", "list_of_workflow", RunFilter(org="default", workflow_id=WORKFLOW).arguments),
     "GET /runs/{id}/events": ("runs", "trail", (RUN, 100, 0, 0, None, [0, 1], datetime(2020, 1, 1, tzinfo=UTC), None)),
-    "GET /jobs": ("jobs", "list", JOBS),
-    "GET /jobs?status=failed": ("jobs", "list", ("default", ["failed"], *JOBS[2:])),
-    "GET /jobs?status=pending&queue=q1": ("jobs", "list", ("default", ["pending"], "q1", *JOBS[3:])),
+    "GET /jobs": ("jobs", "list", ALL_JOBS),
+    "GET /jobs?status=failed": ("jobs", "list", ("default", ["failed"], *ALL_JOBS[2:])),
+    "GET /jobs?status=pending&queue=q1": ("jobs", "list", ("default", ["pending"], "q1", *ALL_JOBS[3:])),
     "GET /jobs?run=": ("jobs", "list_of_run", (*JOBS, RUN)),
     "GET /jobs/{id}/events": ("events", "of_job", (RUN, 100, 0)),
     "GET /jobs/{id}/logs": ("events", "lines", (RUN, None, -1, 0, 0, 100)),

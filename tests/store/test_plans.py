@@ -198,7 +198,7 @@ ANYTHING: dict[str, Any] = {"statuses": None, "queue": None, "type": None, "befo
 )
 async def test_a_page_costs_a_page(crowded: str, wanted: dict[str, Any]) -> None:
     asked = {**ANYTHING, **wanted}
-    await assert_bounded(crowded, sql("jobs", "list"), "default", *asked.values())
+    await assert_bounded(crowded, sql("jobs", "list"), "default", *asked.values(), True)
 
 
 # A foreign poller's claim has no lane to go by, but it must not sort a million rows either.

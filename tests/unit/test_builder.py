@@ -78,7 +78,7 @@ def test_every_kind_of_step_is_the_one_of_the_reference() -> None:
     paid = flow.wait_for_webhook("paid", timeout="1h", needs=[cool_down])
     report = flow.child("report", "monthly-report", input={"paid": paid["status"]}).after(paid)
     report.only_if(f"{paid['status']} == 'paid'")
-    flow.command("clean", "./clean.sh", runs_on="kubernetes").final()
+    flow.command("clean", "./clean.sh", runs_on="local").final()
     tasks = {
         "discover": {"job": "files.discover.v1", "input": {"bucket": "{{input.bucket}}"}},
         "process": {"job": "files.process.v1", "needs": ["discover"], "foreach": "discover.files", "concurrency": 4},
@@ -97,7 +97,7 @@ def test_every_kind_of_step_is_the_one_of_the_reference() -> None:
             "workflow": "monthly-report",
             "input": {"paid": "{{tasks.paid.output.status}}"},
         },
-        "clean": {"final": True, "run": "./clean.sh", "runs_on": "kubernetes"},
+        "clean": {"final": True, "run": "./clean.sh", "runs_on": "local"},
     }
     trigger = {"cron": "0 2 * * *", "timezone": "Europe/Berlin"}
     assert flow.build() == parse({"name": "order-processing", "trigger": trigger, "tasks": tasks})

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from windlass.core.definition import parse
+from windlass.core.definition import parse, parse_stored
+from windlass.core.step import CommandAction
 from windlass.errors import InvalidWorkflow
 
 JOB: dict[Any, Any] = {"job": "a.b.v1"}
@@ -84,6 +85,10 @@ def told_of(step: Any) -> str:
         ),
         ({"run": ""}, "tasks.it.run: it is ''"),
         ({"run": "x", "runs_on": "mars"}, "tasks.it.runs_on: it is 'mars': it must be one of local, kubernetes, ray"),
+        (
+            {"run": "x", "runs_on": "kubernetes"},
+            "tasks.it.runs_on: it is 'kubernetes', and this release has no launcher for it: use local",
+        ),
         ({"workflow": "a/b"}, "tasks.it.workflow: 'a/b' is no name for a workflow"),
         # when it runs
         ({**JOB, "needs": ["ohter"]}, "tasks.it.needs: unknown step 'ohter': did you mean 'other'?"),
@@ -165,3 +170,8 @@ def test_mistakes_of_a_step(step: Any, line: str) -> None:
 )
 def test_secrets_stay_out_of_messages(step: Any) -> None:
     assert "s3cret" not in told_of(step)
+
+
+def test_a_stored_version_with_a_launcher_that_does_not_exist_yet_still_loads() -> None:
+    workflow = parse_stored({"name": "w", "tasks": {"it": {"run": "x", "runs_on": "ray"}}})
+    assert workflow.steps[0].action == CommandAction("x", "ray")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.engine.playing import Fails, Player, report
-from tests.web.serving import data, served
+from tests.web.serving import data, fields, problem, served
 from windlass import Windlass
 from windlass.core.outcome import Failed
 from windlass.engine import queues
@@ -123,3 +123,38 @@ async def test_a_graph_has_the_condition_of_a_task_at_the_task_and_at_its_edges(
     condition = "tasks.ask.status_code == 200"
     assert [(task["type"], task["if"]) for task in graph["tasks"]] == [("http", None), ("sleep", condition)]
     assert graph["edges"] == [{"from": "ask", "to": "paid", "on": "complete", "if": condition}]
+
+
+async def test_jobs_are_listed_with_or_without_those_of_tasks(app: Windlass) -> None:
+    async with served(app) as http:
+        await http.post(
+            "/workflows", json={"name": "w", "tasks": {"a": {"job": "a"}, "h": {"url": "https://x.example"}}}
+        )
+        run = data(await http.post("/workflows/w/trigger"), 201)["run_id"]
+        alone = data(await http.post("/jobs", json={"type": "alone.v1"}), 201)["id"]
+        done = data(await http.post("/jobs", json={"type": "a"}), 201)["id"]
+        player = await Player.hello(await app.open())
+        await player.tell(*(report(job, None) for job in await player.take() if job.type in ("a", "test.a.v1")))
+        everything = {job["type"] for job in data(await http.get("/jobs"))}
+        plain = [job["id"] for job in data(await http.get("/jobs", params={"steps": "false"}))]
+        assert fields(await http.get("/jobs", params={"steps": "false", "run": run})) == ["steps"]
+    assert everything == {"a", "windlass.http.v1", "alone.v1"}
+    assert sorted(plain) == sorted([alone, done])
+
+
+async def test_a_run_of_a_deleted_workflow_does_not_belong_to_the_one_that_has_its_name_now(app: Windlass) -> None:
+    document = {"name": "w", "tasks": {"a": {"sleep": "1h"}}}
+    async with served(app) as http:
+        first = data(await http.post("/workflows", json=document), 201)["id"]
+        old = data(await http.post("/workflows/w/trigger"), 201)["run_id"]
+        await http.delete("/workflows/w")
+        assert data(await http.get(f"/workflows/w/runs/{old}"))["id"] == old
+        second = data(await http.post("/workflows", json=document), 201)["id"]
+        new = data(await http.post("/workflows/w/trigger"), 201)["run_id"]
+        problem(await http.get(f"/workflows/w/runs/{old}"), 404)
+        assert data(await http.get(f"/workflows/{first}/runs/{old}"))["id"] == old
+        listed = [data(await http.get(f"/workflows/{ref}/runs")) for ref in (first, second, "w")]
+        same = data(await http.get("/runs", params={"workflow": first}))
+        problem(await http.get(f"/workflows/{old}/runs"), 404)
+    assert [[run["id"] for run in page] for page in listed] == [[old], [new], [new]]
+    assert same == listed[0]

@@ -20,6 +20,7 @@ from windlass.cli import (
     run,
     run_logs,
     runs,
+    scheduler,
     schedules,
     server,
     submit,
@@ -122,6 +123,7 @@ def _front(
 
 _add(cli, up.up, "up", up.EXAMPLES)
 _add(cli, server.server, "server", server.EXAMPLES)
+_add(cli, scheduler.scheduler, "scheduler", scheduler.EXAMPLES)
 _add(cli, worker.worker, "worker", worker.EXAMPLES)
 _add(cli, submit.submit, "submit", submit.EXAMPLES)
 

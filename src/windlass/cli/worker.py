@@ -1,4 +1,5 @@
-"""`windlass worker`: claims jobs and runs their handlers until it is told to stop."""
+"""`windlass worker`: claims jobs and runs their handlers until it is told to stop. Without an app it serves the steps
+that need no handler: HTTP requests and, with --allow-commands, commands."""
 
 import contextlib
 import logging
@@ -14,6 +15,8 @@ from windlass.cli.loading import check_prefixes, load
 from windlass.cli.running import leave, run
 from windlass.cli.serving import listen, serving
 from windlass.core import duration
+from windlass.core.payload import COMMAND_TYPE
+from windlass.effects.handlers import like
 from windlass.effects.signals import Signals
 from windlass.runtime.worker import Worker, WorkerOptions
 
@@ -24,6 +27,8 @@ EXAMPLES = """Examples:
 
 windlass worker shop.jobs:app
 
+windlass worker --allow-commands  (HTTP and command steps only)
+
 windlass worker shop.jobs:app --prefix 'billing.%' --queue default --queue mail --concurrency 20
 
 The first SIGTERM or Ctrl-C drains: no new jobs, --grace to finish, the rest is handed back. The second ends at once."""
@@ -33,11 +38,14 @@ AllowCommands = Annotated[
     bool,
     typer.Option("--allow-commands", help="Execute `run` steps: whoever deploys workflows can then run programs here."),
 ]
-Target = Annotated[str, typer.Argument(metavar="MODULE:APP", help="Where the Windlass object is, shop.jobs:app.")]
+Target = Annotated[
+    str | None,
+    typer.Argument(metavar="MODULE:APP", help="Where the Windlass object is, shop.jobs:app. None: no handlers."),
+]
 
 
 def worker(
-    target: Target,
+    target: Target = None,
     worker_id: Annotated[str | None, typer.Option(help="Its name; default HOST-PID.")] = None,
     lease: Annotated[str, typer.Option(help="How long a job is ours without a heartbeat.")] = "30s",
     prefix: Annotated[list[str] | None, typer.Option(help="Serve only types LIKE this; may be repeated.")] = None,
@@ -51,9 +59,10 @@ def worker(
     allow_commands: AllowCommands = False,
     log_format: logs.LogFormat = None,
 ) -> None:
-    """Run the handlers of an app."""
-    logs.configure(settings.read(), log_format=log_format)  # first, so that the module may add handlers of its own
-    app = load(target)
+    """Run the handlers of an app, HTTP steps, and command steps if they are allowed."""
+    chosen = settings.read()
+    logs.configure(chosen, log_format=log_format)  # first, so that the module may add handlers of its own
+    app = Windlass(settings=chosen) if target is None else load(target)
     options = WorkerOptions(
         lease=duration.parse(lease, field="lease"),
         grace=duration.parse(grace, field="grace"),
@@ -83,8 +92,13 @@ async def _work(app: Windlass, options: WorkerOptions, listener: "Listener | Non
 
 
 def announce(app: Windlass, options: WorkerOptions) -> None:
-    types, queues = app.handlers.types(), ", ".join(options.queues)
-    _log.info("worker %s serves %s in queues %s", options.id, ", ".join(types), queues)
+    patterns = [like(prefix) for prefix in options.prefixes]
+    types = [
+        type_
+        for type_ in dict.fromkeys([*app.handlers.types(), *([COMMAND_TYPE] if options.allow_commands else [])])
+        if "%" in type_ or not patterns or any(pattern.fullmatch(type_) for pattern in patterns)
+    ]
+    _log.info("worker %s serves %s in queues %s", options.id, ", ".join(types), ", ".join(options.queues))
     for handler in filter(None, map(app.handlers.find, types)):
         if handler.queue not in options.queues:
             _log.warning(

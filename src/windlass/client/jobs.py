@@ -70,11 +70,14 @@ class Jobs(Group[W]):
         type: str | None = None,  # noqa: A002
         tag: str | None = None,
         run: str | None = None,
+        steps: bool | None = None,
         before: int | None = None,
         limit: int | None = None,
     ) -> Call[Page[Job]]:
-        """Newest first. `type` is a LIKE pattern: billing.%"""
+        """Newest first. `type` is a LIKE pattern: billing.%; `steps=False` leaves out the jobs of tasks of runs."""
+        asked = None if steps is None else str(steps).lower()
         wanted = {"queue": queue, "type": type, "tag": tag, "run": run, "before": before, "limit": limit}
+        wanted["steps"] = asked
         return page(Job, "/jobs", status=[*status], **wanted)
 
     @operation

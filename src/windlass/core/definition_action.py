@@ -98,7 +98,10 @@ def read_secret(hook: Fields) -> str | None:
 
 def _command(fields: Fields) -> Action:
     run = fields.text("run", limit=MAX_COMMAND)
-    return CommandAction(run or "?", str(fields.choice("runs_on", RunsOn, RunsOn.LOCAL)), _input(fields))
+    runs_on = str(fields.choice("runs_on", RunsOn, RunsOn.LOCAL))
+    if runs_on != RunsOn.LOCAL:  # a stored version that says so still loads
+        fields.refuse("runs_on", f"it is {runs_on!r}, and this release has no launcher for it: use local")
+    return CommandAction(run or "?", runs_on, _input(fields))
 
 
 def _child(fields: Fields) -> Action:

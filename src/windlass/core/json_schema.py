@@ -121,7 +121,7 @@ def _actions() -> Schema:
         "sleep": _span("A pause.", "seconds"),
         "wait_for_webhook": _either("A pause until a callback arrives.", {"const": True}, _hook()),
         "run": _text("A command."),
-        "runs_on": _choice("Where the command runs.", *RunsOn),
+        "runs_on": _choice("Where the command runs.", RunsOn.LOCAL),
         "workflow": _text("A run of another workflow.", pattern=WORKFLOW_NAME),
     }
 

@@ -99,6 +99,21 @@ class Context:
         return f"{self.id}-{self.epoch}" if self.epoch else str(self.id)
 
     @property
+    def task_id(self) -> UUID:
+        """The same as `id`."""
+        return self.id
+
+    @property
+    def task_name(self) -> str | None:
+        """The same as `step_name`."""
+        return self.step_name
+
+    @property
+    def workflow_name(self) -> str | None:
+        """The same as `workflow`."""
+        return self.workflow
+
+    @property
     def parallel_index(self) -> int | None:
         return self.index
 

@@ -104,10 +104,14 @@ async def list_(
     type_: str | None = None,
     tag: str | None = None,
     run: UUID | None = None,
+    steps: bool = True,
     before: int | None = None,
     limit: int = 50,
 ) -> Page:
+    """Newest first; without `steps` only jobs that are no steps of runs."""
     _check_limit(limit)
+    if run is not None and not steps:
+        raise Invalid("steps is false, and run asks for the steps of a run: leave one of them out", field="steps")
     for status in statuses or ():
         if status not in set(JobState):
             raise Invalid(f"status is {status!r}: one of {', '.join(JobState)}", field="status")
@@ -117,7 +121,15 @@ async def list_(
     if before is not None and not 0 <= before < 2**63:
         raise Invalid(f"before is {before}: pass the `next` of the page before", field="before")
     wanted = Filter(
-        org=unit.org, statuses=statuses, queue=queue, type=type_, tag=tag, run=run, before=before, limit=limit
+        org=unit.org,
+        statuses=statuses,
+        queue=queue,
+        type=type_,
+        tag=tag,
+        run=run,
+        steps=steps,
+        before=before,
+        limit=limit,
     )
     async with unit.search("filter by type and status too, or go on from a page's `next`") as conn:
         jobs = [_shown(job) for job in await store.list_(conn, wanted)]

@@ -76,6 +76,7 @@ class Wanted:
     created_before: datetime | None = None
     text: str | None = None  # their id, their workflow's name, or a label's key or value begins with it
     retrying: bool = False  # a step of theirs waits for its next attempt
+    workflow_id: UUID | None = None  # instead of the name; it may be deleted
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +204,7 @@ async def narrowed(conn: Connection, unit: Unit, wanted: Wanted, *, limit: int) 
     ends = [id_ for id_ in (wanted.before, ids.earliest(last + APART) if last else None) if id_ is not None]
     return RunFilter(
         org=unit.org,
-        workflow_id=live.workflow_id if live else None,
+        workflow_id=live.workflow_id if live else wanted.workflow_id,
         states=wanted.states,
         labels=asked,
         before=min(ends) if ends else None,

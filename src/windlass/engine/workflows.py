@@ -187,6 +187,21 @@ async def name_of(unit: Unit, id_: UUID) -> str:
     return name
 
 
+async def id_of(unit: Unit, name: str) -> UUID | None:
+    """The id of the workflow that has this name now, if there is one."""
+    _check(name)
+    async with unit.once() as conn:
+        live = (await store.live(conn, [name], org=unit.org)).get(name)
+    return None if live is None else live.workflow_id
+
+
+async def check_id(unit: Unit, id_: UUID) -> None:
+    """Refuse the id of a workflow that never existed; one that was deleted will do."""
+    async with unit.once() as conn:
+        if not await store.exists(conn, id_, org=unit.org):
+            raise NotFound("workflow", id_)
+
+
 async def compare(unit: Unit, name: str, old: int, new: int) -> list[str]:
     """What differs between two versions, line by line."""
     before, after = await _get(unit, name, number=old), await _get(unit, name, number=new)

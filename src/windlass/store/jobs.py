@@ -64,6 +64,7 @@ class Filter:
     type: str | None = None  # a LIKE pattern
     tag: str | None = None
     run: UUID | None = None
+    steps: bool = True  # False: without the jobs of steps of runs
     before: int | None = None
     limit: int = 50
 
@@ -229,7 +230,7 @@ async def list_(conn: Connection, wanted: Filter) -> list[Job]:
     asked = (wanted.org, statuses, wanted.queue, wanted.type, before, wanted.limit, wanted.tag)
     if wanted.run is not None:
         return [job(row) for row in await conn.fetch(_SQL["list_of_run"], *asked, wanted.run)]
-    return [job(row) for row in await conn.fetch(_SQL["list"], *asked)]
+    return [job(row) for row in await conn.fetch(_SQL["list"], *asked, wanted.steps)]
 
 
 async def list_held(conn: Connection, worker: str, *, org: str, limit: int) -> list[Job]:

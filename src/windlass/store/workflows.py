@@ -102,6 +102,12 @@ async def names(conn: Connection, *, org: str, limit: int) -> list[str]:
     return [row[0] for row in await conn.fetch(_SQL["names"], org, limit)]
 
 
+async def exists(conn: Connection, id_: UUID, *, org: str) -> bool:
+    """Also if it is deleted."""
+    found: bool = await conn.fetchval(_SQL["exists"], org, id_)
+    return found
+
+
 async def name_of(conn: Connection, id_: UUID, *, org: str) -> str | None:
     name: str | None = await conn.fetchval(_SQL["name_of"], org, id_)
     return name

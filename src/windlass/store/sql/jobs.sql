@@ -344,20 +344,22 @@ select * from workflow.workflow_run where id = $1 and org = $2 and deleted_at is
 
 -- name: list
 -- Newest first, $6 at a time, below place $5. Finished rows come from one probe per (type, status), waiting ones from one
--- probe a lane, those whose time has not come from one probe a queue: the cost follows the page, not the table.
+-- probe a lane, those whose time has not come from one probe a queue: the cost follows the page, not the table. Without $8
+-- jobs of steps are left out; those of HTTP and command steps are nothing else, so their history is not looked through.
 with page as (
   (select j.id, j.seq from windlass.finished kind cross join lateral (
      select j.id, j.seq from workflow.workflow_run j
       where j.status in ('succeeded', 'failed', 'cancelled') and j.type = kind.type and j.status = kind.status
         and j.seq < $5 and j.org = $1 and j.deleted_at is null
-        and ($3::text is null or j.queue = $3) and ($7::text is null or j.tags @> array[$7])
+        and ($3::text is null or j.queue = $3) and ($7::text is null or j.tags @> array[$7]) and ($8 or j.run_id is null)
       order by j.seq desc limit $6) as j
-    where ($2::text[] is null or kind.status = any($2)) and ($4::text is null or kind.type like $4))
+    where ($2::text[] is null or kind.status = any($2)) and ($4::text is null or kind.type like $4)
+      and ($8::boolean or kind.type not in ('windlass.http.v1', 'windlass.command.v1')))
   union all
   (select j.id, j.seq from windlass.lane cross join lateral (
      select j.id, j.seq from workflow.workflow_run j
       where j.status = 'pending' and j.due and j.deleted_at is null and j.queue = lane.queue and j.type = lane.type
-        and j.priority = lane.priority and j.alone = lane.alone and j.seq < $5 and j.org = $1 and ($7::text is null or j.tags @> array[$7])
+        and j.priority = lane.priority and j.alone = lane.alone and j.seq < $5 and j.org = $1 and ($7::text is null or j.tags @> array[$7]) and ($8 or j.run_id is null)
       order by j.seq desc limit $6) as j
     where ($2::text[] is null or 'pending' = any($2)) and ($3::text is null or lane.queue = $3)
       and ($4::text is null or lane.type like $4))
@@ -366,7 +368,7 @@ with page as (
      select j.id, j.seq from workflow.workflow_run j
       where j.status = 'pending' and not j.due and j.queue = w.queue
         and j.seq < $5 and j.org = $1 and j.deleted_at is null
-        and ($4::text is null or j.type like $4) and ($7::text is null or j.tags @> array[$7])
+        and ($4::text is null or j.type like $4) and ($7::text is null or j.tags @> array[$7]) and ($8 or j.run_id is null)
       order by j.seq desc limit $6) as j
     where ($2::text[] is null or 'pending' = any($2)) and ($3::text is null or w.queue = $3))
   union all
@@ -374,7 +376,7 @@ with page as (
     where j.status = 'leased' and ($2::text[] is null or 'leased' = any($2))
       and j.seq < $5 and j.org = $1 and j.deleted_at is null
       and ($3::text is null or j.queue = $3) and ($4::text is null or j.type like $4)
-      and ($7::text is null or j.tags @> array[$7])
+      and ($7::text is null or j.tags @> array[$7]) and ($8 or j.run_id is null)
     order by j.seq desc limit $6))
 select j.* from workflow.workflow_run j
  where j.id = any(array(select id from page order by seq desc limit $6)) order by j.seq desc

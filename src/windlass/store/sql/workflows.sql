@@ -60,6 +60,10 @@ select w.name, w.id, v.id as version_id, w.live, w.enabled, v.document -> 'trigg
 -- The names there are, for suggestions.
 select name from windlass.workflow where org = $1 and deleted_at is null and not hidden order by name limit $2
 
+-- name: exists
+-- Was there ever a workflow with this id? The runs of a deleted one can still be listed by it.
+select exists (select from windlass.workflow where org = $1 and id = $2 and not hidden)
+
 -- name: name_of
 -- Who has this id?
 select name from windlass.workflow where org = $1 and id = $2 and deleted_at is null

@@ -65,9 +65,9 @@ RunAttempt = Annotated[
 
 
 async def belongs(unit: Open, ref: Ref, run_id: RunId) -> None:
-    """The run is one of this workflow, which may be deleted by now."""
+    """The run is one of this workflow, which may be deleted by now. A name means the workflow that has it now."""
     row = await runs.get(unit, run_id)
-    if ref != row.workflow and as_id(ref) != row.workflow_id:
+    if row.workflow_id != (as_id(ref) or await workflows.id_of(unit, ref) or (ref == row.workflow and row.workflow_id)):
         raise NotFound("run", run_id, hint=f"workflow {ref[:MAX_SHOWN]!a} has none of this id")
 
 

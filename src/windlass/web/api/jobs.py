@@ -75,6 +75,7 @@ class Filters(BaseModel):
     type: str | None = Field(default=None, description="A LIKE pattern: `billing.%`.")
     tag: str | None = Field(default=None, description="With this tag.")
     run: UUID | None = Field(default=None, description="The tasks of this run.")
+    steps: bool = Field(default=True, description="`false` leaves out the jobs of tasks of runs.")
     before: int | None = Field(default=None, ge=0, le=2**62, description="Go on below this place.")
     limit: int = Field(default=50, ge=1, le=PAGE_LIMIT, description="How many at most.")
 
@@ -136,6 +137,7 @@ async def list_(unit: Open, filters: Annotated[Filters, Query()]) -> Listing[Job
         type_=filters.type,
         tag=filters.tag,
         run=filters.run,
+        steps=filters.steps,
         before=filters.before,
         limit=filters.limit,
     )

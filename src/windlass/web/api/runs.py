@@ -1,5 +1,6 @@
 """/runs: the list, of all workflows or of one."""
 
+from dataclasses import replace
 from typing import Annotated
 from uuid import UUID
 
@@ -11,7 +12,7 @@ from windlass.engine.runs import Wanted
 from windlass.engine.unit import Unit
 from windlass.errors import Invalid
 from windlass.web.api import schemas_runs as schemas
-from windlass.web.api.given import Name, Open, as_id
+from windlass.web.api.given import Open, Ref, as_id
 from windlass.web.api.paging import PAGE_LIMIT
 from windlass.web.api.schemas import Listing, told
 from windlass.web.api.schemas_runs import Run
@@ -50,14 +51,14 @@ class AllFilters(Filters):
 
 @router.get("/runs", summary="List runs", responses=told(404, 422))
 async def list_(unit: Open, filters: Annotated[AllFilters, Query()]) -> Listing[Run]:
-    """Newest first."""
-    return await _list(unit, filters, await named(unit, filters.workflow))
+    """Newest first. The id of a deleted workflow lists its runs, too."""
+    return await _list(unit, filters, filters.workflow)
 
 
 @router.get("/workflows/{ref}/runs", summary="List the runs of a workflow", responses=told(404, 422))
-async def list_of_workflow(unit: Open, name: Name, filters: Annotated[Filters, Query()]) -> Listing[Run]:
-    """Newest first."""
-    return await _list(unit, filters, name)
+async def list_of_workflow(unit: Open, ref: Ref, filters: Annotated[Filters, Query()]) -> Listing[Run]:
+    """Newest first. The id of a deleted workflow lists its runs, too."""
+    return await _list(unit, filters, ref)
 
 
 async def named(unit: Unit, ref: str | None) -> str | None:
@@ -65,8 +66,13 @@ async def named(unit: Unit, ref: str | None) -> str | None:
     return ref if id_ is None else await workflows.name_of(unit, id_)
 
 
-async def _list(unit: Unit, filters: Filters, workflow: str | None) -> Listing[Run]:
-    page = await runs.find(unit, wanted(filters, workflow, _labels(filters.label)), limit=filters.limit)
+async def _list(unit: Unit, filters: Filters, ref: str | None) -> Listing[Run]:
+    id_ = as_id(ref) if ref is not None else None
+    which = wanted(filters, ref if id_ is None else None, _labels(filters.label))
+    if id_ is not None:
+        await workflows.check_id(unit, id_)
+        which = replace(which, workflow_id=id_)
+    page = await runs.find(unit, which, limit=filters.limit)
     next_ = None if page.next is None else str(page.next)
     return Listing[Run](data=[schemas.line(row) for row in page.runs], next=next_)
 
