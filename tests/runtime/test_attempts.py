@@ -178,7 +178,7 @@ async def test_an_answer_that_was_overtaken_by_a_later_claim_is_dropped(stage: S
 
 
 async def test_a_retry_policy_that_cannot_be_read_costs_only_its_own_job(stage: Stage) -> None:
-    strange = claimed(1, 1)._replace(retry="[1]", payload="[]")  # the payload does not fit, so the policy is asked
+    strange = claimed(1, 1)._replace(retry="[1]", payload="[1]")  # the payload does not fit, so the policy is asked
     stage.claim(strange)
     await stage.over()
     [report] = stage.ends[strange.fence]

@@ -19,7 +19,7 @@ from windlass.testing import Clock
 
 Connection = Any
 LEASE = timedelta(seconds=30)
-UNREADABLE = "update workflow.workflow_run set timeout = interval '170000000 years' where id = $1"
+UNREADABLE = "update workflow.workflow_run set timeout = interval '-170000000 years' where id = $1"
 
 
 async def claimed(unit: Unit, count: int, worker: str = "w") -> list[tuple[UUID, int]]:

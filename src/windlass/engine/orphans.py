@@ -13,7 +13,8 @@ from datetime import timedelta
 
 from windlass.core.document import plain
 from windlass.core.job import Claimed, Fence
-from windlass.engine import first_claims
+from windlass.engine import first_claims, quarantine
+from windlass.engine.quarantine import Kind
 from windlass.engine.unit import Unit
 from windlass.errors import Unavailable
 from windlass.store import orphans
@@ -52,12 +53,13 @@ async def _read(unit: Unit, fence: Fence, worker: str) -> Claimed | None:
 
 
 async def _put_back(unit: Unit, fence: Fence, worker: str, error: Exception) -> None:
+    """Take it out of line for a while and set it aside, where operators see it."""
     reason = plain(f"this worker cannot read it: {type(error).__name__}: {error}")[:1000]
-    _log.error("job %s: %s; tried again in %s", fence[0], reason, PAUSE, exc_info=error)
     try:
         async with unit.once() as conn:
             await orphans.put_back(conn, fence, worker=worker, pause=PAUSE, reason=reason)
     except Unavailable:
         raise
     except Exception:
-        _log.exception("job %s could not be handed back either: it waits for the end of its lease", fence[0])
+        _log.exception("job %s could not be handed back: it waits for the end of its lease", fence[0])
+    await quarantine.set_aside(unit, Kind.JOB, fence[0], error)

@@ -7,7 +7,7 @@ the run is set aside and settled later. Only an outcome that cannot be stored at
 
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -44,6 +44,7 @@ class Turn:
     lanes: Sequence[tuple[Lane, int]] = ()
     count: int = 0
     holders: Mapping[UUID, str] | None = None  # of the jobs reported on, where they are not all `worker`'s
+    claim_failed: Callable[[], None] | None = None  # called if jobs may have been claimed that `turn` does not return
 
     @property
     def runs(self) -> list[UUID]:

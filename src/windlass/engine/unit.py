@@ -94,7 +94,8 @@ class Unit:
 
     async def open_apart(self) -> "Unit":
         """Open the same database with one connection more, for an event loop in another thread."""
-        return await Unit.open(replace(self._options, size=1, notify=False), org=self.org, actor=self.actor)
+        options = replace(self._options, size=1, notify=False, revive=None)
+        return await Unit.open(options, org=self.org, actor=self.actor)
 
     async def close(self) -> None:
         await self.schema_validator.close()

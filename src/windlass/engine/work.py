@@ -46,9 +46,11 @@ async def turn(unit: Unit, wish: Turn) -> tuple[list[Claimed], set[UUID]]:
     """
     try:
         return await _turn_together(unit, wish)
-    except Unavailable:
-        raise
     except Exception as error:
+        if wish.count and wish.claim_failed is not None:
+            wish.claim_failed()  # the claim may be committed all the same: see engine/orphans.py
+        if isinstance(error, Unavailable):
+            raise
         _log.warning("a turn failed, its parts are done one by one: %s", plain(str(error)).partition("\n")[0])
     recorded = await record_apart(unit, wish) if wish.reports or wish.lines else set()
     return await _claim_apart(unit, wish) if wish.count else [], recorded

@@ -86,9 +86,9 @@ class Heartbeat:
             return wait
         except Unavailable as error:
             if not self._away:
-                _log.warning("%s; heartbeats are tried again until it does", error)
+                _log.warning("heartbeats cannot be sent: %s; trying again, leases last %s", error, self._lease)
             self._away = True
-            self._disconnect()
+            await self._disconnect()
             if not round_.done():
                 round_.add_done_callback(lambda late: late.cancelled() or late.exception())
                 round_.cancel()
@@ -145,10 +145,11 @@ class Heartbeat:
             with contextlib.suppress(RuntimeError):  # the thread has ended
                 self._loop.call_soon_threadsafe(event.set)
 
-    def _disconnect(self) -> None:
+    async def _disconnect(self) -> None:
         if self._unit is not None:
-            self._unit.pool.terminate()
-            self._unit = None
+            unit, self._unit = self._unit, None
+            unit.pool.terminate()
+            await unit.pool.outage.close()  # the pool of the worker's loop logs the outage
 
     def _main(self, loop: asyncio.AbstractEventLoop, watchdog: Watchdog) -> None:
         try:

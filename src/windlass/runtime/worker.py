@@ -196,13 +196,15 @@ class Worker:
         if not (reports or lines or offer):
             return False
         wish = Turn(
-            worker=self.options.id, lease=self.options.lease, reports=reports, lines=lines, lanes=offer, count=count
+            worker=self.options.id,
+            lease=self.options.lease,
+            reports=reports,
+            lines=lines,
+            lanes=offer,
+            count=count,
+            claim_failed=self._expect_orphans,
         )
-        try:
-            claimed, recorded = await work.turn(self._unit, wish)
-        except Exception:
-            self._orphaned = self._orphaned or bool(offer)
-            raise
+        claimed, recorded = await work.turn(self._unit, wish)
         self._leases.remove(report.job.fence for report in reports)
         if self._attempts.suspects.recorded(reports):
             self._wake()  # the next of them may be claimed now
@@ -223,6 +225,9 @@ class Worker:
         if known or not await self._look():
             return known
         return self._known_lanes(count)
+
+    def _expect_orphans(self) -> None:
+        self._orphaned = True
 
     async def _adopt(self) -> None:
         """Start jobs that a failed turn claimed for this worker. No other turn claims meanwhile: see `_room`."""

@@ -6,7 +6,9 @@ select id, claim_no from workflow.workflow_run where status = 'leased' and lease
 
 -- name: read
 -- One of them, as `claim` in jobs.sql returns it.
-select id, type, payload, queue, priority, seq, attempt, lost, max_attempts, claim_no, timeout, retry, created_at, meta, alone,
+select id, type, payload, queue, priority, seq, attempt, lost, max_attempts, claim_no,
+       case when timeout > interval '36525 days' then interval '36525 days' else timeout end as timeout, retry,
+       least(greatest(created_at, '0001-01-02'), '9999-12-30') as created_at, meta, alone,
        run_id, version_id, step, item, items, epoch
   from workflow.workflow_run where id = $1 and claim_no = $2 and leased_by = $3
 
