@@ -154,7 +154,9 @@ begin
   insert into windlass.rate_line (job_id, key, place) values (job, wanted, at_place)
   on conflict (job_id) do update set called_at = null;
   update workflow.workflow_run set run_at = windlass.now() + interval '1 day' where id = job;
-  perform windlass.rate_wait(wanted);
+  if not exists (select from windlass.rate_line r where r.key = wanted and r.called_at is null and r.place < at_place) then
+    perform windlass.rate_wait(wanted);
+  end if;
 end $$;
 
 -- Let the first job that waits for this key come back when there is a token for it again.
