@@ -28,9 +28,12 @@ check: setup  ## Format, lint, types, layers, unit tests
 
 # The first part waits for Postgres and for processes most of the time; a file stays with one process, for what it sets up
 # once may be large. The second needs the machine for itself.
-test: check ui ui-test  ## Everything, from nothing
+test: check pythons ui ui-test  ## Everything, from nothing
 	$(BIN)/pytest -q -n 2 --dist loadfile --ignore tests/unit --ignore tests/chaos --ignore tests/browser
 	$(BIN)/pytest -q tests/chaos tests/browser
+
+pythons: setup  ## Unit tests on every other Python from 3.11 up that is found
+	.ci/pythons
 
 soak: setup  ## Long trials: kills and restarts under load
 	$(BIN)/pytest -q -m soak --timeout 1800
@@ -64,6 +67,6 @@ format: setup  ## Put the code in order
 	$(BIN)/ruff check --fix .
 
 clean:  ## Remove what was built
-	rm -rf .venv .venv-bench build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-3.* .venv-bench build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
-.PHONY: help setup demo check test soak bench schema openapi ui ui-test screenshots docs format clean
+.PHONY: help setup demo check test pythons soak bench schema openapi ui ui-test screenshots docs format clean

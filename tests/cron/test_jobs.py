@@ -102,7 +102,11 @@ class GeneratorObject:
         yield 1
 
 
-@pytest.mark.parametrize("job", [generator, async_generator, partial(generator), GeneratorObject()], ids=repr)
+@pytest.mark.parametrize(
+    "job",
+    [generator, async_generator, partial(generator), GeneratorObject()],
+    ids=["function", "async function", "partial", "object"],
+)
 def test_a_generator_is_refused_for_its_body_would_never_run(cron: Cron, job: Callable[[], object]) -> None:
     with pytest.raises(InvalidJob, match="is a generator"):
         cron.add("@hourly", job)

@@ -111,11 +111,12 @@ def test_stop_in_a_signal_handler_of_your_own_stops_at_once() -> None:
 
 def test_stop_in_a_signal_handler_stops_a_background_thread() -> None:
     text = """
-        signal.signal(signal.SIGTERM, lambda *_: say("stopped:", cron.stop()))
+        ended = threading.Event()
+        signal.signal(signal.SIGTERM, lambda *_: (say("stopped:", cron.stop()), ended.set()))
         cron.add("@yearly", print)
         cron.start()
         say("ready")
-        signal.pause()
+        ended.wait()
     """
     with program(text) as process:
         process.terminate()

@@ -24,9 +24,10 @@ class Counter:
 
 @pytest.fixture
 def within_seconds() -> Iterator[None]:
-    began = time.perf_counter()
+    """Of the processor: what others do on this machine does not count."""
+    began = time.process_time()
     yield
-    assert time.perf_counter() - began < 15
+    assert time.process_time() - began < 15
 
 
 @pytest.mark.usefixtures("within_seconds")

@@ -1,7 +1,7 @@
 """The guard: which addresses are reached, whatever the text that leads to them."""
 
 from collections.abc import Sequence
-from ipaddress import ip_network
+from ipaddress import ip_address, ip_network
 
 import pytest
 
@@ -66,13 +66,14 @@ def test_the_allow_list_says_what_it_says(allowed: str, address: str) -> None:
         AddressGuard((ip_network(allowed),)).check("x", address)
 
 
+MAPPED = str(ip_address("::ffff:7f00:1"))  # Python 3.13 writes it with the IPv4 address
 LITERALS = [
     ("http://127.0.0.1/", "127.0.0.1"),
     ("http://127.0.0.2:8080/", "127.0.0.2"),
     ("http://[::1]/", "::1"),
     ("http://[0:0:0:0:0:0:0:1]/", "::1"),
-    ("http://[::ffff:127.0.0.1]/", "::ffff:7f00:1"),
-    ("http://[::ffff:7f00:1]/", "::ffff:7f00:1"),
+    ("http://[::ffff:127.0.0.1]/", MAPPED),
+    ("http://[::ffff:7f00:1]/", MAPPED),
     ("http://[::127.0.0.1]/", "::7f00:1"),
     ("http://[64:ff9b::7f00:1]/", "64:ff9b::7f00:1"),
     ("http://[2002:7f00:1::]/", "2002:7f00:1::"),

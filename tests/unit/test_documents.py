@@ -191,7 +191,7 @@ def test_mistakes_name_the_file(tmp_path: Path) -> None:
     cases: dict[str, tuple[bytes, str]] = {
         "a.yaml": (b"a: 1\na: 2\n", "a.yaml:2:1: the key 'a' is there twice, first in line 1"),
         "a.json": (b'{"a": 1,\n "a": 2}', "a.json:2:2: the key 'a' is there twice, first in line 1"),
-        "b.json": (b'{"a": 1,\n}', "b.json:2:1: it is not JSON: "),
+        "b.json": (b'{"a": 1,\n 5}', "b.json:2:2: it is not JSON: "),
         "c.json": (b"[NaN]", "c.json: it is not JSON: NaN is not a JSON number"),
         "d.json": (b"[" * 100_000, "d.json: it is nested deeper than 64 levels"),
         "e.json": (b"[" + b"9" * 5000 + b"]", "e.json: it is not JSON: Exceeds the limit"),

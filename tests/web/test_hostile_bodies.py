@@ -20,7 +20,7 @@ HOSTILE: dict[str, tuple[bytes, str, str]] = {
     "cut off": (b'{"a": ', "body", "line 1 column 7"),
     "no JSON": (b"a=1&b=2", "body", "line 1 column 1"),
     "two values": (b'{} {"a": 1}', "body", "line 1 column 4"),
-    "trailing comma": (b'{"a":\n 1,}', "body", "line 2 column 4"),
+    "trailing comma": (b'{"a":\n 1,}', "body", "line 2 column"),  # where exactly depends on the version of Python
     "no UTF-8": (b'{"a": "\xff"}', "body", "byte 7"),
     "NaN": (b'{"a": [1, NaN]}', "body.a[1]", "NaN"),
     "Infinity": (b'{"a": {"b": -Infinity}}', "body.a.b", "-Infinity"),
