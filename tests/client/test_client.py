@@ -72,7 +72,9 @@ async def test_the_blocking_client_does_the_same(url: str) -> None:
         with Client(url, key=KEY) as client:
             client.workflows.deploy(DOUBLED)
             first = client.start("doubled", {"n": 1}, idempotency_key="once", wait=30)
-            assert client.start("doubled", {"n": 2}, idempotency_key="once").run_id == first.run_id
+            assert client.start("doubled", {"n": 1}, idempotency_key="once").run_id == first.run_id
+            with pytest.raises(Conflict, match="another input"):
+                client.start("doubled", {"n": 2}, idempotency_key="once")
             for n in range(4):
                 client.start("doubled", {"n": n})
             pages = client.runs.list(workflow="doubled", limit=2)
