@@ -38,9 +38,6 @@ class CronOptions:
             raise Invalid("max_entries and retention are 0 (no limit) or more, threads and search_years 1 or more")
         if isinstance(self.location, str):
             object.__setattr__(self, "location", read_zone(self.location))
-        if self.min_every is not None and self.min_every < IN_PROCESS.min_every:
-            told = f"min_every is {self.min_every}: entries have whole seconds, so it must be 1 s or more"
-            raise Invalid(told, field="min_every")
         if self.min_every is not None:
             shortest = duration.read(self.min_every, field="min_every")
             if shortest < IN_PROCESS.min_every:
