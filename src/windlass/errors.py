@@ -13,6 +13,7 @@
       Gone               it was there, and is over             -> 410
       Refused            a signature that does not match       -> 401
       Unavailable        the database cannot be used now       -> 503
+        Locked           another session holds a row for long
 
 A handler's failure is not among them: it is an `Outcome`. `NonRetryable` and `RetryAfter` are what a handler raises
 to steer that outcome.
@@ -117,6 +118,10 @@ class Unavailable(WindlassError):
     def __init__(self, message: str, *, recovered: asyncio.Event | None = None) -> None:
         super().__init__(message)
         self.recovered = recovered
+
+
+class Locked(Unavailable):
+    """Another session has held a lock on a row for too long. Only what needs that row has to wait."""
 
 
 class NonRetryable(WindlassError):

@@ -235,3 +235,30 @@ async def _counted(counter: Counter[UUID], id_: UUID) -> bool:
 
 async def _is(value: bool) -> bool:
     return value
+
+
+async def test_a_locked_run_holds_up_only_the_report_that_needs_it(
+    app: Windlass, conn: Connection, database: str, working: Working
+) -> None:
+    """A session that forgot its open transaction keeps one run locked: all other jobs of the worker go on."""
+
+    @app.job("step.a.v1")
+    async def step(ctx: Context) -> int:
+        return 1
+
+    @app.job("plain.b.v1")
+    async def plain(ctx: Context, n: int) -> int:
+        return n
+
+    album = app.workflow("album")
+    album.step("a", step)
+    run = await app.start("album")
+    hold = "select from windlass.run where id = $1 for update"
+    async with locked(database, hold, run.id), working(app, lease=timedelta(seconds=30)):
+        ids = [await app.submit("plain.b.v1", {"n": n}) for n in range(30)]
+        for id_ in ids:
+            await ended(app, id_)
+        assert await conn.fetchval("select state from windlass.run") == "running"
+    async with working(app):
+        await asyncio.wait_for(run.ended(), 60)
+    assert await conn.fetchval("select state from windlass.run") == "completed"

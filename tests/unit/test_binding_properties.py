@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.core import binding
+from windlass.core.document import cleaned
 from windlass.core.facts import Facts, JsonText
 from windlass.errors import Invalid, TemplateError
 
@@ -34,9 +35,10 @@ def test_a_single_template_is_the_value_itself(value: Any) -> None:
 
 @given(documents)
 def test_json_that_was_not_read_yet_makes_no_difference(value: Any) -> None:
+    """But for characters that Postgres cannot store: an answer or a callback may have them, and they are replaced."""
     text = JsonText(json.dumps(value))
     found = binding.compile({"a": "{{ input }}"}).resolve(Facts(trigger_body=text))
-    assert json.dumps(found) == json.dumps({"a": value})
+    assert json.dumps(found) == json.dumps({"a": cleaned(value)})
 
 
 @given(plain, words, plain)

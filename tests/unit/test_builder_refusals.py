@@ -68,7 +68,7 @@ def test_a_workflow_without_steps_is_refused() -> None:
         ({"max_duration": -1}, "max_duration: it is '-1s': it must be a number with a unit"),
         ({"max_duration": 0}, "max_duration: it is '0s': it must be longer than nothing"),
         ({"max_duration": 1e300}, "max_duration: it is 1e+300: it must be a number with a unit"),
-        ({"max_duration": True}, "max_duration: it is True: it must be a number with a unit"),
+        ({"max_duration": True}, "max_duration: it is true: it must be a number with a unit"),
         ({"concurrency": 0}, "concurrency: it is 0: it must be between 1 and"),
         ({"labels": ["a"]}, "labels: it is ['a']: it must be an object"),
         ({"description": 3}, "description: it is 3: it must be a text"),

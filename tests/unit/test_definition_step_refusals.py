@@ -116,7 +116,7 @@ def told_of(step: Any) -> str:
         ({**JOB, "parallel": -1}, "tasks.it.parallel: it is -1: it must be between 0 and"),
         ({**JOB, "parallel": 1.5}, "tasks.it.parallel: it is 1.5: it must be a whole number"),
         ({**JOB, "parallel": []}, "tasks.it.parallel: it is []"),
-        ({**JOB, "foreach": ["x"]}, "tasks.it.foreach: it is ['x']: it must be a text"),
+        ({**JOB, "foreach": ["x"]}, "tasks.it.foreach: it is a list: give the path to one"),
         ({**JOB, "parallel": 2, "foreach": "input"}, "tasks.it.foreach: `parallel` is given too"),
         ({**JOB, "foreach": "a.files"}, "tasks.it.foreach: 'a' must have ended before: add it to `needs`"),
         ({**JOB, "needs": ["b"], "parallel": "other.n"}, "tasks.it.parallel: 'other' must have ended before"),

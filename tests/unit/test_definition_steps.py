@@ -95,7 +95,7 @@ def test_time_limits_of_an_attempt(step: dict[str, Any], timeout: timedelta | No
         ({"wait_for_webhook": {}}, HookAction()),
         ({"wait_for_webhook": {"timeout": 5000, "secret": "whsec_x"}}, HookAction(5 * SECOND, "whsec_x")),
         ({"run": "make all"}, CommandAction("make all", "local", {})),
-        ({"run": "make", "runs_on": "ray", "input": {"n": 1}}, CommandAction("make", "ray", {"n": 1})),
+        ({"run": "make", "runs_on": "local", "input": {"n": 1}}, CommandAction("make", "local", {"n": 1})),
         ({"workflow": "other.v2", "input": {"n": 1}}, ChildAction("other.v2", {"n": 1})),
     ],
     ids=str,

@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import replace
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import pytest
@@ -76,6 +76,6 @@ def test_large_definitions_are_compared_quickly(input_: dict[str, Any]) -> None:
     old, new = (
         document(**{f"s{n}": {"job": f"a.b.v{v}", "input": input_ | {"v": v}} for n in range(count)}) for v in (1, 2)
     )
-    start = perf_counter()
+    start = process_time()
     assert len(difference(old, new)) > count
-    assert perf_counter() - start < 5
+    assert process_time() - start < 5

@@ -40,7 +40,7 @@ def test_the_lifecycle_diagram_is_the_table_of_moves() -> None:
 
 def test_every_metric_is_in_the_reference() -> None:
     names = {metric.name for metric in REGISTRY.collect()}
-    documented = set(re.findall(r"`(workflow_\w+?)(?:_total)?`", page("reference/metrics.md")))
+    documented = set(re.findall(r"`((?:workflow|windlass)_\w+?)(?:_total)?`", page("reference/metrics.md")))
     assert names == documented
 
 

@@ -2,7 +2,7 @@
 
 import re
 from datetime import timedelta
-from time import perf_counter
+from time import process_time
 
 from hypothesis import given
 from tests.unit.test_drawing_tree import ORDERS, chain
@@ -22,7 +22,7 @@ def test_kinds_have_shapes_and_edges_their_conditions() -> None:
     assert drawn[0] == "flowchart TD"
     assert '  s0["discover<br/>job files.discover.v1"]' in drawn
     assert '  s2(["charge<br/>POST https://shop.example/charge"])' in drawn
-    assert '  s3[/"alarm<br/>run ./alarm.sh on ray"/]' in drawn
+    assert '  s3[/"alarm<br/>run ./alarm.sh"/]' in drawn
     assert '  s4(("cool-down<br/>sleep 30s"))' in drawn
     assert '  s5{{"paid<br/>wait for a callback, 1h at most"}}' in drawn
     assert '  s6[["report<br/>workflow monthly-report<br/>if tasks.paid.body.ok == true"]]' in drawn
@@ -63,6 +63,6 @@ def test_every_line_is_a_node_an_arrow_or_a_colour(workflow: Workflow) -> None:
 
 
 def test_a_chain_of_five_thousand_is_quick() -> None:
-    start = perf_counter()
+    start = process_time()
     assert draw_mermaid(chain(5000)).count("-->") == 4999
-    assert perf_counter() - start < 2
+    assert process_time() - start < 2

@@ -3,7 +3,7 @@
 import re
 from datetime import timedelta
 from itertools import pairwise
-from time import perf_counter
+from time import process_time
 from typing import Any
 from xml.etree import ElementTree
 
@@ -125,15 +125,15 @@ def test_a_long_edge_goes_around_the_boxes_between() -> None:
 
 @pytest.mark.parametrize("workflow", [chain(5000), comb(5000)], ids=["chain", "comb"])
 def test_large_graphs_are_quick(workflow: Workflow) -> None:
-    start = perf_counter()
+    start = process_time()
     text = draw_svg(workflow)
-    assert perf_counter() - start < 3
+    assert process_time() - start < 3
     assert text.count('<g class="step') == 5000
 
 
 def test_a_step_that_everybody_needs_does_not_make_the_drawing_explode() -> None:
     edges = [(n - 1, n) for n in range(1, 5000)] + [(0, n) for n in range(2, 5000)]
-    start = perf_counter()
+    start = process_time()
     layout = lay_out(5000, edges, width=WIDTH, gap=GAP)
-    assert perf_counter() - start < 3
+    assert process_time() - start < 3
     assert max(map(len, layout.routes)) == 2

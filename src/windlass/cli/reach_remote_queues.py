@@ -21,8 +21,8 @@ class RemoteQueues:
         await self._client.queues.resume(name)
 
     async def quarantine(self, *, limit: int) -> list[Row]:
-        page = await self._client.quarantine.list(limit=limit).page()
-        return [asdict(one) for one in page.items]
+        page = await self._client.quarantine.list().page()
+        return [asdict(one) for one in page.items[:limit]]
 
     async def retry_quarantined(self, kind: str, key: str) -> Row:
         return asdict(await self._client.quarantine.retry(kind, key))

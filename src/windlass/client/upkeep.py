@@ -58,9 +58,9 @@ class Quarantine(Group[W]):
     """What was set aside after an unforeseen error."""
 
     @upwards
-    def list(self, *, limit: int | None = None) -> Call[Page[Quarantined]]:
+    def list(self) -> Call[Page[Quarantined]]:
         """The latest first."""
-        return page(Quarantined, "/quarantine", limit=limit)
+        return page(Quarantined, "/quarantine")
 
     @operation
     def retry(self, kind: str, key: str) -> Call[Quarantined]:

@@ -17,7 +17,7 @@ from uuid import UUID
 
 from windlass.core.document import encode, plain
 from windlass.engine.unit import Unit
-from windlass.errors import Conflict, NotFound, Unavailable
+from windlass.errors import Conflict, Locked, NotFound, Unavailable
 from windlass.store import quarantine as store
 from windlass.store.quarantine import QuarantineEntry
 
@@ -63,7 +63,8 @@ async def split_batch(
 ) -> list[Result]:
     """Process a batch, halving it on failure until each culprit is alone; what `isolate` makes of those is included.
 
-    `attempt` must be all or nothing (one transaction), because its items are attempted again after a failure.
+    `attempt` must be all or nothing (one transaction), because its items are attempted again after a failure. What
+    needs a row that another session keeps locked (`Locked`) is a culprit too: the others do not wait for it.
     """
     results: list[Result] = []
     pending = [items] if items else []
@@ -71,9 +72,9 @@ async def split_batch(
         batch = pending.pop()
         try:
             results.append(await attempt(batch))
-        except Unavailable:
-            raise
         except Exception as error:
+            if isinstance(error, Unavailable) and not isinstance(error, Locked):
+                raise
             if len(batch) > 1:
                 middle = len(batch) // 2
                 pending += [batch[middle:], batch[:middle]]  # the first half comes next: order is kept
@@ -88,6 +89,8 @@ async def each_alone(unit: Unit, kind: Kind, ids: Sequence[UUID], process: Calla
     for id_ in ids:
         try:
             done += await process(id_)
+        except Locked:
+            continue  # it is looked at again in the next round
         except Unavailable:
             raise
         except Exception as error:

@@ -23,7 +23,7 @@ from windlass.engine.faults import point
 from windlass.engine.quarantine import Kind, split_batch
 from windlass.engine.settle import Stirred, ended_as, settle
 from windlass.engine.unit import Unit
-from windlass.errors import Unavailable
+from windlass.errors import Locked, Unavailable
 from windlass.store import events, jobs, runs, steps
 from windlass.store.events import Line
 from windlass.store.jobs import Lane
@@ -45,6 +45,7 @@ class Turn:
     count: int = 0
     holders: Mapping[UUID, str] | None = None  # of the jobs reported on, where they are not all `worker`'s
     claim_failed: Callable[[], None] | None = None  # called if jobs may have been claimed that `turn` does not return
+    locked: Callable[[Report], None] | None = None  # called with reports that need a row another session keeps locked
 
     @property
     def runs(self) -> list[UUID]:
@@ -122,6 +123,8 @@ async def record_apart(unit: Unit, wish: Turn) -> set[UUID]:
         return await _record(unit, _part(wish, items))
 
     async def alone(item: Report | Line, error: Exception) -> set[UUID]:
+        if isinstance(error, Locked):
+            return _keep(wish, item, error)
         if isinstance(item, Success | Setback):
             return await _record_culprit(unit, _part(wish, [item]), item, error)
         _log.error("a log line was dropped: %s", plain(str(error)))
@@ -129,6 +132,15 @@ async def record_apart(unit: Unit, wish: Turn) -> set[UUID]:
 
     items: list[Report | Line] = [*wish.reports, *wish.lines]
     return {id_ for recorded in await split_batch(items, together, alone) for id_ in recorded}
+
+
+def _keep(wish: Turn, item: Report | Line, error: Locked) -> set[UUID]:
+    """Another session keeps a row locked that this report needs: the worker tries again later."""
+    if wish.locked is None:
+        raise error
+    if isinstance(item, Success | Setback):
+        wish.locked(item)
+    return set()
 
 
 def _part(wish: Turn, items: Sequence[Report | Line]) -> Turn:

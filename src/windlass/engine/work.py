@@ -12,7 +12,7 @@ from windlass.engine.faults import point
 from windlass.engine.quarantine import Kind
 from windlass.engine.recording import Turn, lock_and_record, record, record_apart
 from windlass.engine.unit import Unit
-from windlass.errors import Unavailable
+from windlass.errors import Locked, Unavailable
 from windlass.store import jobs, workers
 from windlass.store.events import Line
 from windlass.store.jobs import HeldLease, Lane, Served
@@ -49,7 +49,7 @@ async def turn(unit: Unit, wish: Turn) -> tuple[list[Claimed], set[UUID]]:
     except Exception as error:
         if wish.count and wish.claim_failed is not None:
             wish.claim_failed()  # the claim may be committed all the same: see engine/orphans.py
-        if isinstance(error, Unavailable):
+        if isinstance(error, Unavailable) and not isinstance(error, Locked):
             raise
         _log.warning("a turn failed, its parts are done one by one: %s", plain(str(error)).partition("\n")[0])
     recorded = await record_apart(unit, wish) if wish.reports or wish.lines else set()

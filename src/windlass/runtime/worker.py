@@ -43,6 +43,7 @@ from windlass.runtime.worker_options import WorkerOptions
 __all__ = ["Worker", "WorkerOptions"]
 
 _log = logging.getLogger("windlass.worker")
+LOCKED_PAUSE = 5.0  # seconds until a report is sent again whose row is locked
 MOST_NAMED = 20  # jobs that a log line names
 
 
@@ -59,6 +60,7 @@ class Worker:
             handlers, self.options.concurrency, self._ended, Upstreams(unit).prepare, self._ledger
         )
         self._reports: list[Report] = []
+        self._locked = 0  # reports that wait because another session keeps their rows locked
         self._ends: list[tuple[str, str, int, float]] = []
         self._turns: set[asyncio.Task[None]] = set()
         self._claiming = 0
@@ -147,10 +149,13 @@ class Worker:
                 return
             reports, self._reports = self._reports, []
             lines = [self._attempts.lines.popleft() for _ in range(len(self._attempts.lines))]
-            self._claiming += count
-            task = asyncio.create_task(self._turn(reports, lines, count))
-            self._turns.add(task)
-            task.add_done_callback(self._turned)
+            self._start_turn(reports, lines, count)
+
+    def _start_turn(self, reports: list[Report], lines: list[Line], count: int) -> None:
+        self._claiming += count
+        task = asyncio.create_task(self._turn(reports, lines, count))
+        self._turns.add(task)
+        task.add_done_callback(self._turned)
 
     def _turned(self, task: "asyncio.Task[None]") -> None:
         self._turns.discard(task)
@@ -195,6 +200,7 @@ class Worker:
         offer = await self._offer(count) if count and not adopting else ()
         if not (reports or lines or offer):
             return False
+        locked: list[Report] = []
         wish = Turn(
             worker=self.options.id,
             lease=self.options.lease,
@@ -203,8 +209,12 @@ class Worker:
             lanes=offer,
             count=count,
             claim_failed=self._expect_orphans,
+            locked=locked.append,
         )
         claimed, recorded = await work.turn(self._unit, wish)
+        if locked:
+            self._keep_for_later(locked)
+            reports = [report for report in reports if report not in locked]
         self._leases.remove(report.job.fence for report in reports)
         if self._attempts.suspects.recorded(reports):
             self._wake()  # the next of them may be claimed now
@@ -225,6 +235,18 @@ class Worker:
         if known or not await self._look():
             return known
         return self._known_lanes(count)
+
+    def _keep_for_later(self, reports: Sequence[Report]) -> None:
+        """Report again in a while, apart from all others: another session keeps rows locked that these need. Heartbeats
+        go on for them."""
+        _log.warning("%d reports wait: another session keeps rows locked that they need", len(reports))
+        self._locked += len(reports)
+
+        def again() -> None:
+            self._locked -= len(reports)
+            self._start_turn(list(reports), [], 0)
+
+        asyncio.get_running_loop().call_later(LOCKED_PAUSE, again)
 
     def _expect_orphans(self) -> None:
         self._orphaned = True
@@ -356,11 +378,12 @@ class Worker:
 
     async def _flush(self, *, deadline: float) -> None:
         """Write the last reports; what cannot be written is left to the leases, and said."""
-        while (self._reports or self._turns) and time.monotonic() < deadline:
+        while (self._reports or self._turns or self._locked) and time.monotonic() < deadline:
             self._paused = False
             self._dispatch()
-            await asyncio.wait(tuple(self._turns), timeout=1)
-            if self._reports:
+            if self._turns:
+                await asyncio.wait(tuple(self._turns), timeout=1)
+            if self._reports or self._locked:
                 await asyncio.sleep(0.1)
         await self._heartbeat.close()  # or it would overwrite the state that is written now
         await asyncio.wait({asyncio.ensure_future(self._say_stopped())}, timeout=5)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
-from windlass.errors import Invalid, Unavailable
+from windlass.errors import Invalid, Locked, Unavailable
 from windlass.store.availability import UNAVAILABLE, Trouble, refusal, sentence, trouble
 from windlass.store.outage import Outage
 from windlass.store.queries import sql
@@ -34,6 +34,8 @@ PLANNER = {
     "plan_cache_mode": "force_generic_plan",
     "jit": "off",
     "idle_in_transaction_session_timeout": "5000",
+    # A row that somebody else keeps locked (an open psql) must not hold up what does not need it: see `errors.Locked`.
+    "lock_timeout": "2000",
     "windlass.writes_events": "on",  # every statement of ours writes its events itself: see workflow_run_50_created
 }
 # Every statement is written for it; the default of a database or a role may be another.
@@ -230,4 +232,5 @@ class translated:  # noqa: N801 - used as a context manager, reads as a verb
         if error is None or (found := trouble(error)) is None:
             return
         recovered = self._pool.outage.report(found, error) if self._pool is not None else None
-        raise Unavailable(sentence(found, error), recovered=recovered) from error
+        kind = Locked if isinstance(error, asyncpg.exceptions.LockNotAvailableError) else Unavailable
+        raise kind(sentence(found, error), recovered=recovered) from error

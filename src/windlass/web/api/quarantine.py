@@ -9,11 +9,11 @@ from pydantic import ConfigDict, Field
 from windlass.engine import quarantine
 from windlass.engine.quarantine import Kind, QuarantineEntry
 from windlass.web.api.given import Open
-from windlass.web.api.paging import Limit
 from windlass.web.api.schemas import Data, Listing, Shown, told
 
 router = APIRouter(prefix="/quarantine", tags=["quarantine"])
 
+MOST = 1000
 KIND = Annotated[Kind, Path(description="What kind of thing it is.")]
 KEY = Annotated[str, Path(max_length=255, description="Its id or name.")]
 ENTRY: dict[str, Any] = {
@@ -44,9 +44,9 @@ class Quarantined(Shown):
 
 
 @router.get("", summary="List what is set aside")
-async def list_(unit: Open, limit: Limit = 100) -> Listing[Quarantined]:
-    """The latest first."""
-    return Listing[Quarantined](data=[_shown(entry) for entry in await quarantine.list_(unit, limit=limit)])
+async def list_(unit: Open) -> Listing[Quarantined]:
+    """The latest first, 1,000 at most."""
+    return Listing[Quarantined](data=[_shown(entry) for entry in await quarantine.list_(unit, limit=MOST)])
 
 
 @router.post("/{kind}/{key}/retry", summary="Try something again that is set aside", responses=told(404, 409, 422))
