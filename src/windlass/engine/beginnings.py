@@ -90,7 +90,7 @@ class Beginnings:
     async def _write_jobs(self) -> None:
         ids = new_ids(len(self._jobs))
         await steps.enqueue(self._conn, self._list, self._jobs, ids, actor=self._actor)
-        few = len(ids) < MANY
+        few = len(ids) + len(self._stirred.made) < MANY
         for job, id_ in zip(self._jobs, ids, strict=True):
             queue = self._list[job.shape - 1].queue
             if few and job.many == 1:

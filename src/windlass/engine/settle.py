@@ -48,7 +48,7 @@ Answers = dict[UUID, list[Event]]
 Record = Callable[[Mapping[UUID, Run]], Awaitable[None]]
 # Failures of a job that are something else for its step.
 MEANT = {"Timeout": Letter.TIMED_OUT, "Skipped": Letter.SKIPPED}
-WRITE_AT = 2_000  # new rows
+WRITE_AT = 500  # new rows: to encode them takes about ten milliseconds, during which the loop stands still
 STOPPED = frozenset({RunState.CANCELLED, RunState.TIMEOUT})
 STATES = {state.value: state for state in RunState}  # calling an enum costs more than all the rest of reading a run
 
