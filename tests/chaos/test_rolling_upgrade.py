@@ -84,14 +84,14 @@ async def test_both_releases_work_on_one_database(workers: dict[str, "subprocess
         await app.deploy({"name": "rolling", "tasks": TASKS})
 
         async def alive() -> bool:
-            return await conn.fetchval("select count(*) from windlass.worker") == len(workers)
+            return bool(await conn.fetchval("select count(*) from windlass.worker") == len(workers))
 
         await eventually(alive, "both workers have registered", within=60)
         for n in range(RUNS):
             await app.start("rolling", {"n": n})
 
         async def ended() -> bool:
-            return await conn.fetchval("select count(*) from windlass.run where state = 'completed'") == RUNS
+            return bool(await conn.fetchval("select count(*) from windlass.run where state = 'completed'") == RUNS)
 
         await eventually(ended, "all runs have completed", within=90)
     assert {name for name, process in workers.items() if process.poll() is not None} == set()

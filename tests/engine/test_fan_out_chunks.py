@@ -17,7 +17,7 @@ from windlass.engine.starts import RunSpec
 from windlass.engine.unit import Unit
 
 Connection = Any
-TASKS = {
+TASKS: dict[str, dict[str, Any]] = {
     "discover": {"job": "discover.items.v1"},
     "process": {
         "needs": ["discover"],

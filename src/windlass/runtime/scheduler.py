@@ -6,9 +6,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from windlass.engine import crons, schedules, triggers
+from windlass.engine.triggers import NextDue
 from windlass.engine.unit import Unit
 from windlass.runtime.beat import beat
 from windlass.runtime.duties import Duties
+
+UNKNOWN_CRONS: tuple[timedelta | None, bool] = (timedelta(), True)
+UNKNOWN = NextDue(job=timedelta(), run=timedelta(), waits=False, ready=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,10 +32,11 @@ class Scheduler:
 
     async def tick(self) -> timedelta:
         """Fire what is due; returns how long until the next. Two queries a round while nothing is due."""
-        due = await triggers.next_due(self._unit)
+        # A look that fails says nothing about what is due: then everything is tried.
+        due = await self._duties.run("look", lambda: triggers.next_due(self._unit), UNKNOWN)
         self._waits = due.waits
         waits = [wait for wait in (due.job, due.run) if wait is not None]
-        cron, ready = await crons.next_due(self._unit)
+        cron, ready = await self._duties.run("look_at_crons", lambda: crons.next_due(self._unit), UNKNOWN_CRONS)
         if cron is not None:
             waits.append(cron)
         if not (due.ready or ready) and (not waits or min(waits) > timedelta()):

@@ -9,6 +9,8 @@ from windlass.engine.unit import Unit
 from windlass.runtime.beat import beat
 from windlass.runtime.duties import Duties
 
+UNKNOWN: tuple[timedelta | None, timedelta | None, timedelta | None] = (timedelta(), timedelta(), timedelta())
+
 
 @dataclass(frozen=True, kw_only=True)
 class TimerOptions:
@@ -26,7 +28,8 @@ class Timers:
 
     async def tick(self) -> timedelta:
         """Do what is due; returns how long until the next. One query a round while nothing is due."""
-        job, sleep, expiry = await strays.next_due(self._unit)
+        # A look that fails says nothing about what is due: then all duties are tried.
+        job, sleep, expiry = await self._duties.run("look", lambda: strays.next_due(self._unit), UNKNOWN)
         waits = [wait for wait in (job, sleep, expiry) if wait is not None]
         if not waits or min(waits) > timedelta():
             return min(waits, default=self.options.every)

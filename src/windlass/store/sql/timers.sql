@@ -22,9 +22,16 @@ select distinct run_id from (
 delete from windlass.timer where run_id = any($1) and due_at + interval '0' <= windlass.now() returning run_id, step
 
 -- name: next_due
--- How long until a job becomes due, a sleep ends, a run expires? Runs in quarantine have their own retries.
-select (select run_at - windlass.now() from workflow.workflow_run
-         where status = 'pending' and not due and run_at < 'infinity' order by run_at limit 1),
-       (select due_at - windlass.now() from windlass.timer where run_id <> all(array(select key::uuid from windlass.quarantine where kind = 'run')) order by due_at limit 1),
-       (select expires_at - windlass.now() from windlass.run where state in ('pending', 'running')
-          and id <> all(array(select key::uuid from windlass.quarantine where kind = 'run')) order by expires_at limit 1)
+-- How long until a job becomes due, a sleep ends, a run expires? Runs in quarantine have their own retries. Infinite times are
+-- left out or cut: the driver cannot hold an infinite interval.
+select (select greatest(run_at, 'epoch') - windlass.now() from workflow.workflow_run
+         where status = 'pending' and not due and run_at < 'infinity'
+           and id <> all(array(select key::uuid from windlass.quarantine where kind = 'job' and retry_at > windlass.now()))
+         order by run_at limit 1),
+       (select greatest(due_at, 'epoch') - windlass.now() from windlass.timer
+         where due_at < 'infinity' and run_id <> all(array(select key::uuid from windlass.quarantine where kind = 'run'))
+         order by due_at limit 1),
+       (select greatest(expires_at, 'epoch') - windlass.now() from windlass.run
+         where state in ('pending', 'running') and expires_at < 'infinity'
+           and id <> all(array(select key::uuid from windlass.quarantine where kind = 'run'))
+         order by expires_at limit 1)
