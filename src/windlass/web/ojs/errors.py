@@ -7,10 +7,10 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Mount, Route
 
 from windlass.errors import Conflict, Duplicate, Invalid, InvalidWorkflow, NotFound, Refused, Unavailable, WindlassError
-from windlass.web.ojs.answers import PREFIX, answer
+from windlass.web import methods
+from windlass.web.ojs.answers import answer
 from windlass.web.problems import RETRY_AFTER
 from windlass.web.request_ids import request_id
 
@@ -124,19 +124,8 @@ async def ours(request: Request, error: Exception) -> Response:
 async def http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     kind = BY_STATUS.get(error.status_code, INVALID_REQUEST)
-    headers = {"allow": ", ".join(_methods(request))} if kind is NOT_ALLOWED else error.headers
+    headers = {"allow": ", ".join(methods.allowed(request))} if kind is NOT_ALLOWED else error.headers
     return told(request, kind, str(error.detail), headers=headers)
-
-
-def _methods(request: Request) -> list[str]:
-    """The methods of an address, of all its routes: Starlette names those of the first one only."""
-    mounted = [inner for route in request.app.routes if isinstance(route, Mount) for inner in route.routes or ()]
-    routes = [route for route in [*request.app.routes, *mounted] if isinstance(route, Route)]
-    path = request.url.path
-    fitting = [
-        route for route in routes if any(route.path_regex.match(one) for one in (path, path.removeprefix(PREFIX)))
-    ]
-    return sorted({method for route in fitting for method in route.methods or ()})
 
 
 async def defect(request: Request, _error: Exception) -> Response:
