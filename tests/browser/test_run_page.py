@@ -55,7 +55,7 @@ async def test_each_attempt_at_a_run_is_shown_by_itself(page: Page, on_stage: St
     await expect(events).to_contain_text("failed")
     await expect(events).not_to_contain_text("completed")
     await page.get_by_role("link", name="Graph").click()
-    await expect(page.locator("p.told")).to_contain_text("how the run stands now")
+    await expect(page.locator("p.told")).to_contain_text("current state of the run")
     await expect_accessible(page)
 
     await page.goto(f"/runs/{run}/timeline?task=charge&attempt=2")
@@ -91,5 +91,5 @@ async def test_a_run_below_is_followed_and_opened_in_place(page: Page, on_stage:
     await inner.click()
     await panel.locator(".react-flow__node[data-id=first]").click()
     await expect(page).to_have_url(re.compile(rf"/runs/{child}\?task=first$"))
-    await page.get_by_role("link", name="its parent run").click()
+    await page.get_by_role("link", name="parent run").click()
     await expect(page).to_have_url(re.compile(rf"/runs/{run}$"))

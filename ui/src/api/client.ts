@@ -12,6 +12,7 @@ export type Span = Schemas["Span"];
 export type Attempt = Schemas["Attempt"];
 export type RunState = Schemas["RunState"];
 export type TaskStatus = Schemas["TaskStatus"];
+export type Activity = Schemas["Activity"];
 
 export class Problem extends Error {
   constructor(
@@ -75,7 +76,7 @@ api.use({
     throw await problem(response);
   },
   onError() {
-    throw new Problem(0, "No answer", "the server does not answer: is it running?");
+    throw new Problem(0, "No answer", "the server did not respond; check that it is running");
   },
 });
 
@@ -91,7 +92,7 @@ export async function problem(response: Response): Promise<Problem> {
 /** What a good answer carries. */
 export async function data<T>(answer: Promise<{ data?: { data: T } }>): Promise<T> {
   const found = await answer;
-  if (found.data === undefined) throw new Problem(0, "Empty", "the server answered nothing");
+  if (found.data === undefined) throw new Problem(0, "Empty", "the server sent an empty response");
   return found.data.data;
 }
 

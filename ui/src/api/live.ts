@@ -84,8 +84,8 @@ export async function follow(
 }
 
 /**
- * Keeps what is shown fresh: on every message (at most once in `every` ms) the queries that begin with one of `keys` are
- * asked again. `heard` may put news into place at once, before the answer is there; false: it was about something else.
+ * Refetches the queries that begin with one of `keys` after a message: at most once in `every` ms, and never while the
+ * answer to the last refetch is still on its way. `heard` may apply the message at once; false: it was about something else.
  */
 export function useLive(path: string | null, keys: QueryKey[], heard?: (message: Message) => boolean | void, every = 700): void {
   const client = useQueryClient();
@@ -96,13 +96,20 @@ export function useLive(path: string | null, keys: QueryKey[], heard?: (message:
     const stop = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
     let asked = 0;
-    const refresh = () => {
+    let busy = false;
+    let missed = false; // a message came while an answer was on its way: that answer may be older
+    const refresh = async () => {
       timer = undefined;
       asked = Date.now();
-      for (const queryKey of latest.current.keys) void client.invalidateQueries({ queryKey });
+      busy = true;
+      await Promise.allSettled(latest.current.keys.map((queryKey) => client.invalidateQueries({ queryKey })));
+      busy = false;
+      if (missed && !stop.signal.aborted) soon();
+      missed = false;
     };
     const soon = () => {
-      timer ??= setTimeout(refresh, Math.max(0, every - (Date.now() - asked)));
+      if (busy) missed = true;
+      else timer ??= setTimeout(() => void refresh(), Math.max(0, every - (Date.now() - asked)));
     };
     const absent = () => {
       told("asking");

@@ -1,8 +1,9 @@
-/** A definition drawn as a graph; with what became of its tasks, if there is a run to show. */
-import { Background, Controls, MarkerType, MiniMap, ReactFlow, type Edge } from "@xyflow/react";
+/** Draws a definition as a graph, with the state of each task if there is a run. */
+import { Background, Controls, MarkerType, MiniMap, ReactFlow, type Edge, type ReactFlowInstance } from "@xyflow/react";
 import "@xyflow/react/dist/style.css";
-import { useCallback, useLayoutEffect, useMemo, useRef, useState } from "react";
+import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState, type RefObject } from "react";
 import type { Graph, Task } from "../api/client";
+import { stateOf } from "../parts/activity";
 import { look } from "../parts/State";
 import { fit, layout, type Direction } from "./layout";
 import { TaskNode, type TaskNodeType } from "./TaskNode";
@@ -30,23 +31,38 @@ export function GraphView({ graph, tasks, chosen = null, onChoose, small = false
   const direction = turned ?? fitting;
   return (
     <div ref={frame} className={`canvas${small ? " small" : ""}`} data-testid="graph">
-      {direction && <Drawing graph={graph} tasks={tasks} chosen={chosen} onChoose={onChoose} small={small} direction={direction} turn={setDirection} />}
+      {direction && <Drawing graph={graph} tasks={tasks} chosen={chosen} onChoose={onChoose} small={small} direction={direction} turn={setDirection} frame={frame} />}
     </div>
   );
 }
 
-function Drawing({ graph, tasks, chosen = null, onChoose, small = false, direction, turn }: Props & { direction: Direction; turn: (to: Direction) => void }) {
+interface Drawn extends Props {
+  direction: Direction;
+  turn: (to: Direction) => void;
+  frame: RefObject<HTMLDivElement | null>;
+}
+
+function Drawing({ graph, tasks, chosen = null, onChoose, small = false, direction, turn, frame }: Drawn) {
   const boxes = useMemo(() => layout(graph, direction), [graph, direction]);
   const nodes = useNodes(graph, boxes, tasks, chosen, direction);
-  const edges = useMemo(() => graph.edges.map((edge, n) => drawn(edge, n, tasks)), [graph, tasks]);
+  const edges = useMemo(() => {
+    const last = graph.tasks.find((task) => task.final)?.name;
+    return graph.edges.map((edge, n) => drawn(edge, n, tasks, edge.to === last));
+  }, [graph, tasks]);
   const choose = useCallback((_: unknown, node: { id: string }) => onChoose?.(node.id), [onChoose]);
+  const { flow, moved, fitted } = useFitting(frame, direction);
   return (
-    <div className="canvas-inside">
+    <div
+      className="canvas-inside"
+      onPointerDownCapture={(event) => (event.target as Element).closest(".react-flow__minimap") && moved()}
+    >
       <ReactFlow
         key={direction}
         nodes={nodes}
         edges={edges}
         nodeTypes={NODE_TYPES}
+        onInit={(instance) => (flow.current = instance)}
+        onMove={(event) => event && moved()}
         onNodeClick={choose}
         onNodesChange={(changes) => {
           for (const change of changes) if (change.type === "select" && change.selected) onChoose?.(change.id);
@@ -65,13 +81,13 @@ function Drawing({ graph, tasks, chosen = null, onChoose, small = false, directi
         aria-label={`Graph of ${graph.workflow}`}
       >
         <Background gap={24} size={1} />
-        <Controls showInteractive={false} fitViewOptions={FIT} position="bottom-left" orientation="horizontal">
+        <Controls showInteractive={false} fitViewOptions={FIT} onZoomIn={moved} onZoomOut={moved} onFitView={fitted} position="bottom-left" orientation="horizontal">
           <button
             type="button"
             className="react-flow__controls-button"
             onClick={() => turn(direction === "LR" ? "TB" : "LR")}
-            title="Turn the graph"
-            aria-label="Turn the graph"
+            title="Rotate the graph"
+            aria-label="Rotate the graph"
           >
             <svg viewBox="0 0 16 16" className="icon" aria-hidden>
               <path d="M12.8 6.2A5.2 5.2 0 1 0 13 9.4M13 3v3.4H9.6" />
@@ -86,7 +102,32 @@ function Drawing({ graph, tasks, chosen = null, onChoose, small = false, directi
   );
 }
 
-/** A node whose task did not change stays the very same object: only what changed is drawn again. */
+/** Fits the graph again when its canvas changes size, until the user zooms or pans; the fit button takes that back. */
+function useFitting(frame: RefObject<HTMLDivElement | null>, direction: Direction) {
+  const flow = useRef<ReactFlowInstance<TaskNodeType> | null>(null);
+  const isMoved = useRef(false);
+  useEffect(() => {
+    isMoved.current = false; // another direction is another drawing
+    const canvas = frame.current!;
+    let size = `${canvas.clientWidth} ${canvas.clientHeight}`;
+    let next = 0;
+    const observer = new ResizeObserver(() => {
+      const now = `${canvas.clientWidth} ${canvas.clientHeight}`;
+      if (now === size) return;
+      size = now;
+      cancelAnimationFrame(next);
+      next = requestAnimationFrame(() => isMoved.current || void flow.current?.fitView(FIT)); // React Flow measures itself first
+    });
+    observer.observe(canvas);
+    return () => {
+      cancelAnimationFrame(next);
+      observer.disconnect();
+    };
+  }, [frame, direction]);
+  return { flow, moved: () => void (isMoved.current = true), fitted: () => void (isMoved.current = false) };
+}
+
+/** A node whose task did not change stays the same object, so that only changes are rendered. */
 function useNodes(graph: Graph, boxes: ReturnType<typeof layout>, tasks: Props["tasks"], chosen: string | null, direction: Direction) {
   const before = useRef(new Map<string, TaskNodeType>());
   return useMemo(() => {
@@ -118,7 +159,7 @@ function nodeOf(task: Graph["tasks"][number], box: { x: number; y: number; width
     width,
     height,
     selected: chosen,
-    ariaLabel: found ? `${task.name}: ${look(found.status).word}` : task.name,
+    ariaLabel: found ? `${task.name}: ${look(stateOf(found)).word}` : task.name,
     data: { task, found, direction, chosen },
   };
 }
@@ -128,27 +169,30 @@ function sameTask(one: Task | null, other: Task | null): boolean {
   if (!one || !other) return false;
   return (
     one.status === other.status &&
+    one.activity === other.activity &&
+    one.until === other.until &&
     one.attempt === other.attempt &&
     one.duration_ms === other.duration_ms &&
-    JSON.stringify([one.instances, one.child]) === JSON.stringify([other.instances, other.child])
+    JSON.stringify([one.instances, one.child, one.remark]) === JSON.stringify([other.instances, other.child, other.remark])
   );
 }
 
-function drawn(edge: Graph["edges"][number], n: number, tasks: Props["tasks"]): Edge {
-  const plain = edge.on === "success";
+/** Edges to the final task have no label: it always runs, and its icon says so. */
+function drawn(edge: Graph["edges"][number], n: number, tasks: Props["tasks"], toFinal: boolean): Edge {
+  const kind = edge.if && edge.on === "complete" ? "if" : edge.on; // an `if` decides alone, whatever became of its parent
   const active = tasks !== undefined && toneOf(tasks, edge.to) === "busy";
   return {
     id: `${edge.from} ${edge.to} ${n}`,
     source: edge.from,
     target: edge.to,
     focusable: false,
-    className: `on-${edge.on}${active ? " active" : ""}`,
+    className: `on-${kind}${active ? " active" : ""}`,
     markerEnd: { type: MarkerType.ArrowClosed, width: 14, height: 14 },
-    ...(plain ? {} : { label: edge.on }),
+    ...(kind === "success" || toFinal ? {} : { label: kind }),
   };
 }
 
 function toneOf(tasks: Props["tasks"], name: string): string {
   const found = tasks?.[name];
-  return found ? look(found.status).tone : "plain";
+  return found ? look(stateOf(found)).tone : "plain";
 }

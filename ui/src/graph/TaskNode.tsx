@@ -1,13 +1,17 @@
-/** A task in a graph: what it is called, what it does, what became of it. A fanned-out one is a stack with its progress. */
+/** A task in a graph: its kind, name, condition and state. A fanned-out task is a stack with its progress. */
 import { Handle, Position, type Node, type NodeProps } from "@xyflow/react";
 import { memo } from "react";
 import type { Graph, Task } from "../api/client";
+import { activityText, obstacle, stateOf } from "../parts/activity";
 import { look, StateIcon } from "../parts/State";
-import { span } from "../parts/words";
-import { Took } from "../parts/Time";
+import { exact, span } from "../parts/words";
+import { Took, useNow } from "../parts/Time";
+import { KindIcon } from "./KindIcon";
 import type { Direction } from "./layout";
 
 const ENDED = new Set(["success", "failed", "timeout", "skipped", "cancelled", "template_error"]);
+
+const ENDS_IN_WORDS = new Set<Task["activity"]>(["backing_off", "sleeping"]); // the words say when it ends
 
 export type TaskNodeType = Node<
   { task: Graph["tasks"][number]; found: Task | null; direction: Direction; chosen: boolean },
@@ -16,12 +20,12 @@ export type TaskNodeType = Node<
 
 export const TaskNode = memo(function TaskNode({ data }: NodeProps<TaskNodeType>) {
   const { task, found, direction, chosen } = data;
-  const tone = found ? look(found.status).tone : "plain";
+  const tone = found ? look(stateOf(found)).tone : "plain";
   return (
-    <div className={`task tone-${tone}${task.fan_out ? " stack" : ""}${task.final ? " final" : ""}${chosen ? " chosen" : ""}`} data-status={found?.status}>
+    <div className={`task tone-${tone}${task.fan_out ? " stack" : ""}${task.final ? " final" : ""}${chosen ? " chosen" : ""}`} data-status={found?.status} data-activity={found?.activity}>
       <Handle type="target" position={direction === "LR" ? Position.Left : Position.Top} isConnectable={false} />
       <div className="task-head">
-        {found && <StateIcon state={found.status} />}
+        <KindIcon kind={task.type} />
         <span className="task-name" title={task.name}>
           {task.name}
         </span>
@@ -30,30 +34,54 @@ export const TaskNode = memo(function TaskNode({ data }: NodeProps<TaskNodeType>
             ×{found.attempt}
           </span>
         )}
-      </div>
-      <div className="task-line" title={task.does}>
-        {found ? (
-          <>
-            <span className="task-word">{look(found.status).word}</span>
-            <Length found={found} />
-          </>
-        ) : (
-          <span className="task-does">{task.does}</span>
+        {(task.fan_out || task.final) && (
+          <span className="task-marks">
+            {task.fan_out && <KindIcon kind="fan_out" />}
+            {task.final && <KindIcon kind="final" />}
+          </span>
         )}
       </div>
+      {found ? (
+        <Standing task={found} />
+      ) : (
+        <div className="task-line" title={task.does}>
+          <span className="task-does">{task.does}</span>
+        </div>
+      )}
+      {task.if && (
+        <div className="task-if" title={`runs if ${task.if}`}>
+          <b>if</b> <code>{task.if}</code>
+        </div>
+      )}
       {task.fan_out ? <Progress task={task} found={found} /> : task.child && <Below task={task} child={found?.child} />}
       <Handle type="source" position={direction === "LR" ? Position.Right : Position.Bottom} isConnectable={false} />
     </div>
   );
 });
 
-/** Of what goes on: until now. */
+/** What it is doing, or how it ended. */
+function Standing({ task }: { task: Task }) {
+  return (
+    <div className="task-line" title={[obstacle(task) ?? look(stateOf(task)).word, task.until && exact(task.until)].filter(Boolean).join(", ")}>
+      <StateIcon state={stateOf(task)} />
+      {task.until ? <Timed task={task} /> : <span className="task-word">{look(stateOf(task)).word}</span>}
+      {!(task.until && ENDS_IN_WORDS.has(task.activity)) && <Length found={task} />}
+    </div>
+  );
+}
+
+/** Its words contain a time, so they change every second. */
+function Timed({ task }: { task: Task }) {
+  return <span className="task-word">{activityText(task, useNow())}</span>;
+}
+
+/** How long it took, or has taken so far. */
 function Length({ found }: { found: Task }) {
   if (found.started_at && !found.finished_at && !ENDED.has(found.status)) return <Took from={found.started_at} to={null} />;
   return <span className="num">{found.duration_ms === null || found.duration_ms === undefined ? "" : span(found.duration_ms)}</span>;
 }
 
-/** The run below: how far it is. */
+/** The progress of the child run. */
 function Below({ task, child }: { task: Graph["tasks"][number]; child: Task["child"] }) {
   if (!child) return <div className="task-fan">runs {task.child}</div>;
   const { tone, word } = look(child.status);
@@ -72,7 +100,14 @@ function Below({ task, child }: { task: Graph["tasks"][number]; child: Task["chi
 
 function Progress({ task, found }: { task: Graph["tasks"][number]; found: Task | null }) {
   const counts = found?.instances;
-  if (!counts) return <div className="task-fan">{task.remarks[0] ?? "many copies"}</div>;
+  if (!counts) {
+    const copies = task.remarks.find((each) => each !== "final" && each !== "may fail") ?? "many copies";
+    return (
+      <div className="task-fan" title={copies}>
+        <span className="task-does">{copies}</span>
+      </div>
+    );
+  }
   const ended = counts.success + counts.failed + counts.cancelled;
   const share = (n: number) => ({ width: `${counts.count ? (100 * n) / counts.count : 100}%` });
   return (

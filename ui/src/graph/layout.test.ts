@@ -24,6 +24,13 @@ describe("a layout", () => {
     }
   }, 30_000);
 
+  it("has room for a condition and for progress", () => {
+    const graph = lattice(2);
+    const [plain, fanned] = [{ ...graph.tasks[1]!, name: "plain" }, { ...graph.tasks[0]!, name: "fanned", if: "input.go" }];
+    const boxes = layout({ ...graph, tasks: [plain, fanned], edges: [] }, "LR");
+    expect(boxes.get("fanned")!.height - boxes.get("plain")!.height).toBe(40);
+  });
+
   it("is made once for a definition", () => {
     const graph = lattice(30);
     expect(layout(graph, "LR")).toBe(layout(graph, "LR"));

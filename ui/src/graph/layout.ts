@@ -1,11 +1,11 @@
-/** Where the tasks of a graph lie. Depends on the definition alone, so that a run recolours without moving. */
+/** The positions of the tasks. They depend on the definition alone, so that a running graph changes colour without moving. */
 import dagre from "@dagrejs/dagre";
 import type { Graph } from "../api/client";
 import { grouped } from "../parts/grouped";
 
-export const WIDTH = 216;
+export const WIDTH = 248;
 export const HEIGHT = 64;
-export const FAN_HEIGHT = 84;
+const LINE = 20; // the progress of copies or of a child run, a condition
 const GAP = 64;
 const MANY = 60; // from here on speed comes before beauty
 
@@ -62,7 +62,7 @@ function laidOut(graph: Graph, direction: Direction): Map<string, Box> {
   const dense = graph.tasks.length > MANY;
   drawing.setGraph({ rankdir: direction, nodesep: dense ? 14 : 26, ranksep: GAP, ranker: dense ? "tight-tree" : "network-simplex", marginx: 12, marginy: 12 });
   drawing.setDefaultEdgeLabel(() => ({}));
-  for (const task of graph.tasks) drawing.setNode(task.name, { width: WIDTH, height: task.fan_out || task.child ? FAN_HEIGHT : HEIGHT });
+  for (const task of graph.tasks) drawing.setNode(task.name, { width: WIDTH, height: HEIGHT + LINE * (Number(task.fan_out || Boolean(task.child)) + Number(Boolean(task.if))) });
   graph.edges.forEach((edge, n) => drawing.setEdge(edge.from, edge.to, {}, String(n)));
   dagre.layout(drawing);
   const boxes = new Map<string, Box>();

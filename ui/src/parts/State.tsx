@@ -1,4 +1,4 @@
-/** A state is told three times: by a colour, an icon and a word. */
+/** Shows a state three ways: a colour, an icon and a word. */
 import type { ReactNode } from "react";
 
 type Look = { tone: string; word: string; icon: ReactNode };
@@ -13,6 +13,9 @@ const moon = <path d="M12.6 9.6A5.2 5.2 0 1 1 6.4 3.4a4.2 4.2 0 0 0 6.2 6.2z" />
 const ear = <path d="M3 6.5a5 5 0 0 1 10 0M5.2 8.5a2.8 2.8 0 0 1 5.6 0M8 9.5v3.7" />;
 const skip = <path d="M3.5 4l4.5 4-4.5 4M8.5 4L13 8l-4.5 4" />;
 const bar = <path d="M4 8h8" />;
+const alert = <path d="M8 2.6L14 13H2zM8 6.6v2.8M8 11.2v.2" />;
+const hold = <path d="M6 4v8M10 4v8" />;
+const below = <path d="M3.5 3v5.5h7M8 5.8l2.8 2.7L8 11.2" />;
 const again = <path d="M12.8 6.2A5.2 5.2 0 1 0 13 9.4M13 3v3.4H9.6" />;
 
 const LOOKS: Record<string, Look> = {
@@ -23,7 +26,16 @@ const LOOKS: Record<string, Look> = {
   leased: { tone: "busy", word: "leased", icon: arc },
   sleeping: { tone: "rest", word: "sleeping", icon: moon },
   waiting: { tone: "wait", word: "waiting", icon: ear },
-  scheduled: { tone: "rest", word: "for later", icon: clock },
+  held: { tone: "idle", word: "held", icon: hold },
+  waiting_for_tasks: { tone: "idle", word: "waiting for tasks", icon: ring },
+  no_worker: { tone: "wait", word: "no worker serves it", icon: alert },
+  queue_paused: { tone: "wait", word: "queue paused", icon: hold },
+  type_disabled: { tone: "wait", word: "job type disabled", icon: alert },
+  other_runtime: { tone: "wait", word: "served by another runtime", icon: alert },
+  stopping: { tone: "wait", word: "stopping", icon: arc },
+  waiting_for_callback: { tone: "wait", word: "waiting for a callback", icon: ear },
+  waiting_for_child: { tone: "busy", word: "waiting for its child run", icon: below },
+  scheduled: { tone: "rest", word: "scheduled", icon: clock },
   backoff: { tone: "wait", word: "backing off", icon: again },
   completed: { tone: "good", word: "completed", icon: check },
   success: { tone: "good", word: "success", icon: check },
@@ -43,7 +55,7 @@ const LOOKS: Record<string, Look> = {
   started: { tone: "busy", word: "started", icon: skip },
   heartbeat: { tone: "off", word: "heartbeat", icon: dot },
   retried: { tone: "wait", word: "retried", icon: again },
-  paused: { tone: "wait", word: "paused", icon: bar },
+  paused: { tone: "wait", word: "paused", icon: hold },
 };
 const UNKNOWN: Look = { tone: "idle", word: "unknown", icon: dot };
 

@@ -33,6 +33,21 @@ export function relative(when: string, now: number): string {
   return ms < 0 ? `${count} ago` : `in ${count}`;
 }
 
+/** "in 12 s", "in 4m 10s"; "now" once it is due. */
+export function countdown(when: string, now: number): string {
+  const seconds = Math.ceil((Date.parse(when) - now) / 1000);
+  if (seconds <= 0) return "now";
+  return `in ${seconds < 60 ? `${seconds} s` : span(seconds * 1000)}`;
+}
+
+/** The time of day, with the date unless it is today: 14:05:33, 17 Nov, 14:05. */
+export function moment(when: string, now: number): string {
+  const at = new Date(when);
+  if (at.toDateString() === new Date(now).toDateString()) return at.toLocaleTimeString(undefined, { timeStyle: "medium" });
+  const year = at.getFullYear() === new Date(now).getFullYear() ? {} : { year: "numeric" as const };
+  return at.toLocaleString(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", ...year });
+}
+
 export function exact(when: string): string {
   return new Date(when).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
 }

@@ -2,10 +2,11 @@
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { cleanup, fireEvent, render, screen } from "@testing-library/react";
 import { afterEach, describe, expect, it } from "vitest";
-import type { Attempt, RunDetail, Schemas, Span } from "../api/client";
+import type { Activity, Attempt, RunDetail, Schemas, Span, Task } from "../api/client";
 import { parseJson } from "../parts/Editor";
-import { State } from "../parts/State";
-import { relative, span } from "../parts/words";
+import { activityText, obstacle, stateOf } from "../parts/activity";
+import { look, State } from "../parts/State";
+import { countdown, moment, relative, span } from "../parts/words";
 import { query, read, which, write } from "./runs/filters";
 import { patched, pick, within } from "./run/queries";
 import { became, ticks } from "./run/Timeline";
@@ -24,6 +25,47 @@ describe("a state", () => {
   it("that nobody knows is shown as it is", () => {
     render(<State state="brand_new" />);
     expect(screen.getByText("brand new")).toBeDefined();
+  });
+});
+
+describe("the activity of a task", () => {
+  const now = Date.parse("2030-01-01T12:00:00Z");
+  const task = (activity: Activity | null, until: string | null = null): Task => ({ status: "running", type: "job", activity, until, is_truncated: false, remark: "" });
+
+  it.each<[Activity, string, string]>([
+    ["held", "held", "idle"],
+    ["waiting_for_tasks", "waiting for tasks", "idle"],
+    ["queued", "queued", "idle"],
+    ["no_worker", "no worker serves it", "wait"],
+    ["queue_paused", "queue paused", "wait"],
+    ["type_disabled", "job type disabled", "wait"],
+    ["other_runtime", "served by another runtime", "wait"],
+    ["backing_off", "backing off", "wait"],
+    ["running", "running", "busy"],
+    ["stopping", "stopping", "wait"],
+    ["sleeping", "sleeping", "rest"],
+    ["waiting_for_callback", "waiting for a callback", "wait"],
+    ["waiting_for_child", "waiting for its child run", "busy"],
+  ])("%s reads '%s'", (activity, word, tone) => {
+    const shown = look(stateOf(task(activity)));
+    expect([shown.word, shown.tone]).toEqual([word, tone]);
+  });
+
+  it("says when a backoff and a sleep end", () => {
+    expect(activityText(task("backing_off", "2030-01-01T12:00:12Z"), now)).toBe("backing off, next try in 12 s");
+    expect(activityText(task("backing_off", "2030-01-01T11:59:59Z"), now)).toBe("backing off, next try now");
+    const wakes = "2030-01-01T12:30:00Z";
+    expect(activityText(task("sleeping", wakes), now)).toBe(`sleeping until ${moment(wakes, now)}`);
+  });
+
+  it("gives way to the status once the task has ended", () => {
+    expect(stateOf({ ...task(null), status: "timeout" })).toBe("timeout");
+  });
+
+  it("names the obstacle in the server's words, if it has any", () => {
+    expect(obstacle({ ...task("no_worker"), remark: "no worker serves a.v1 in queue attic" })).toBe("no worker serves a.v1 in queue attic");
+    expect(obstacle(task("queue_paused"))).toBe("The queue is paused.");
+    expect(obstacle(task("running"))).toBeNull();
   });
 });
 
@@ -82,6 +124,17 @@ describe("news of a run", () => {
     expect(next.tasks["b"]).toBe(run.tasks["b"]);
   });
 
+  it.each([
+    ["queued", "running", "queued"],
+    ["running", "running", "running"],
+    ["retrying", "running", "backing_off"],
+    ["sleeping", "sleeping", "sleeping"],
+    ["waiting", "waiting", "waiting_for_callback"],
+    ["failed", "failed", null],
+  ] as const)("'%s' with the status %s sets the activity %s before the next answer", (event, status, activity) => {
+    expect(patched(run, { event, task: "b", status }).tasks["b"]?.activity).toBe(activity);
+  });
+
   it("about a task that is not there changes nothing", () => {
     expect(patched(run, { event: "success", task: "z", status: "success" })).toBe(run);
   });
@@ -117,6 +170,11 @@ describe("words", () => {
     expect([0, 450, 3200, 42_000, 250_000, 7_500_000, 273_600_000, null].map((ms) => span(ms))).toEqual(["0 ms", "450 ms", "3.2 s", "42 s", "4m 10s", "2h 5m", "3d 4h", "–"]);
     expect(relative("2030-01-01T12:00:00Z", Date.parse("2030-01-01T12:03:10Z"))).toBe("3 min ago");
     expect(relative("2030-01-01T14:00:00Z", Date.parse("2030-01-01T12:00:00Z"))).toBe("in 2 h");
+  });
+
+  it("count down in whole seconds", () => {
+    const now = Date.parse("2030-01-01T12:00:00.400Z");
+    expect(["2030-01-01T12:00:00Z", "2030-01-01T12:00:03Z", "2030-01-01T12:04:10Z"].map((when) => countdown(when, now))).toEqual(["now", "in 3 s", "in 4m 10s"]);
   });
 
   it("mark a scale with few round numbers", () => {

@@ -23,9 +23,9 @@ export function Header({ run, picked, onPick }: { run: RunDetail; picked: Picked
           <Menu label="Copy">
             <Copy text={run.id}>Id</Copy>
             <Copy text={location.href}>Link</Copy>
-            <Copy text={`windlass runs show ${run.id}`}>As a command</Copy>
-            <Copy text={`windlass explain ${run.id}`}>Command that explains it</Copy>
-            <Copy text={curl}>As curl</Copy>
+            <Copy text={`windlass runs show ${run.id}`}>Command</Copy>
+            <Copy text={`windlass explain ${run.id}`}>Command to explain it</Copy>
+            <Copy text={curl}>curl command</Copy>
           </Menu>
           <Actions run={run} />
         </div>
@@ -56,8 +56,8 @@ export function Header({ run, picked, onPick }: { run: RunDetail; picked: Picked
           </Fact>
         )}
         {children.map(([name, task]) => (
-          <Fact key={name} name="Below">
-            <Link href={`/runs/${task.child_run_id}`}>run of {name}</Link>
+          <Fact key={name} name="Child run">
+            <Link href={`/runs/${task.child_run_id}`}>{name}</Link>
           </Fact>
         ))}
         {Object.entries(run.labels).map(([key, value]) => (
@@ -65,7 +65,7 @@ export function Header({ run, picked, onPick }: { run: RunDetail; picked: Picked
             <Link href={`/runs?label=${encodeURIComponent(`${key}=${value}`)}`}>{value}</Link>
           </Fact>
         ))}
-        {run.reason && <Fact name="Because">{run.reason}</Fact>}
+        {run.reason && <Fact name="Reason">{run.reason}</Fact>}
       </dl>
     </header>
   );
@@ -74,7 +74,7 @@ export function Header({ run, picked, onPick }: { run: RunDetail; picked: Picked
 /** What it came from. */
 function Origin({ run }: { run: RunDetail }) {
   const { kind, scheduled_for: tick, parent_id: parent } = run.trigger;
-  if (parent) return <Link href={`/runs/${parent}`}>its parent run</Link>;
+  if (parent) return <Link href={`/runs/${parent}`}>parent run</Link>;
   if (tick)
     return (
       <>

@@ -1,14 +1,17 @@
-/** All there is to know about one task of a run: why, when, attempts, input and output, logs, its instances or its child. */
+/** Everything about one task of a run: reason, times, attempts, input and output, logs, its instances or its child run. */
 import { useQuery } from "@tanstack/react-query";
 import { useEffect } from "react";
 import { Link, useLocation } from "wouter";
 import { api, data, page, type RunDetail, type Task } from "../../api/client";
 import { GraphView } from "../../graph/GraphView";
+import { KindIcon, kindTitle } from "../../graph/KindIcon";
+import { obstacle, stateOf } from "../../parts/activity";
 import { Command } from "../../parts/Copy";
 import { Found } from "../../parts/Feedback";
 import { Json } from "../../parts/Json";
 import { State } from "../../parts/State";
-import { Ago, Took } from "../../parts/Time";
+import { Ago, Took, useNow } from "../../parts/Time";
+import { countdown, exact } from "../../parts/words";
 import { Attempts } from "./Attempts";
 import { Given } from "./Given";
 import { Instances } from "./Instances";
@@ -23,12 +26,14 @@ export function Panel({ run, picked, name, task, onClose }: { run: RunDetail; pi
     document.addEventListener("keydown", leave);
     return () => document.removeEventListener("keydown", leave);
   }, [onClose]);
+  const shape = useGraph(run.id).data?.tasks.find((each) => each.name === name);
+  const blocked = obstacle(task);
   const hasJobs = task.type === "job" || task.type === "http" || task.type === "command";
   return (
     <aside className="panel" aria-label={`Task ${name}`}>
       <header className="view-head">
         <h2>{name}</h2>
-        <State state={task.status} />
+        <State state={stateOf(task)} />
         <button type="button" className="icon-button" onClick={onClose} aria-label="Close the panel">
           <svg viewBox="0 0 16 16" className="icon" aria-hidden>
             <path d="M4 4l8 8M12 4l-8 8" />
@@ -36,14 +41,22 @@ export function Panel({ run, picked, name, task, onClose }: { run: RunDetail; pi
         </button>
       </header>
       <dl className="facts">
-        <Line name="Kind">{task.type.replaceAll("_", " ")}</Line>
+        <Line name="Kind">
+          <KindIcon kind={task.type} /> {kindTitle(task.type)}
+        </Line>
+        {shape?.if && (
+          <Line name="Runs if">
+            <code>{shape.if}</code>
+          </Line>
+        )}
+        {task.activity && task.until && <Until task={task} />}
         {task.started_at && (
           <Line name="Started">
             <Ago when={task.started_at} />
           </Line>
         )}
         {task.started_at && (
-          <Line name="Took">
+          <Line name="Duration">
             <Took from={task.started_at} to={task.finished_at} />
           </Line>
         )}
@@ -52,15 +65,11 @@ export function Panel({ run, picked, name, task, onClose }: { run: RunDetail; pi
             {task.attempt} of {task.max_attempts}
           </Line>
         ) : null}
-        {task.status_code ? <Line name="Answer">{task.status_code}</Line> : null}
-        {task.wake_at && (
-          <Line name={task.status === "waiting" ? "Gives up" : "Wakes"}>
-            <Ago when={task.wake_at} />
-          </Line>
-        )}
+        {task.status_code ? <Line name="HTTP status">{task.status_code}</Line> : null}
         {task.worker && <Line name="Worker">{task.worker}</Line>}
       </dl>
-      {picked && hasJobs && !task.instances && <p className="dim">Failed attempts and logs: those of attempt {picked.number} at the run.{picked.until && " The rest is as it is now."}</p>}
+      {picked && hasJobs && !task.instances && <p className="dim">Failed attempts and logs are those of attempt {picked.number} of the run.{picked.until && " Everything else is current."}</p>}
+      {blocked && <p className="reason">{blocked}</p>}
       {task.reason && <p className="reason">{task.reason}</p>}
       {task.error && !hasJobs && <pre className="error">{task.error}</pre>}
       {task.type === "wait_for_webhook" && <Callback run={run} name={name} waits={task.status === "waiting" || task.status === "pending"} />}
@@ -114,13 +123,13 @@ function Callback({ run, name, waits }: { run: RunDetail; name: string; waits: b
   if (!waits) return null;
   return (
     <section>
-      <h3>Where it waits to be called</h3>
+      <h3>Callback URL</h3>
       <Found query={callback}>{({ url }) => <Command text={`curl -X POST -H 'content-type: application/json' -d '{}' ${url}`} />}</Found>
     </section>
   );
 }
 
-/** The run below, in place. */
+/** The child run, in place. */
 function Child({ id }: { id: string }) {
   const run = useRun(id);
   const graph = useGraph(id);
@@ -128,7 +137,7 @@ function Child({ id }: { id: string }) {
   useRunLife(id, run.data);
   return (
     <section>
-      <h3>The run below</h3>
+      <h3>Child run</h3>
       <Found query={run}>
         {(found) => (
           <>
@@ -138,6 +147,19 @@ function Child({ id }: { id: string }) {
         )}
       </Found>
     </section>
+  );
+}
+
+const ENDS: Record<string, string> = { backing_off: "Next try", sleeping: "Wakes up", waiting_for_callback: "Times out" };
+
+/** When the activity ends. */
+function Until({ task }: { task: Task }) {
+  const now = useNow();
+  const when = task.until!;
+  return (
+    <Line name={ENDS[task.activity!] ?? "Until"}>
+      {countdown(when, now)} <span className="dim">({exact(when)})</span>
+    </Line>
   );
 }
 

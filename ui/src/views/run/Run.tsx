@@ -1,7 +1,6 @@
-/** One run: what it is at, drawn, told and timed; and what can be done about it. */
-import { useMemo } from "react";
+/** One run: graph, timeline, events, input and output, and the actions on it. */
 import { useLocation, useSearchParams } from "wouter";
-import type { RunDetail, Task } from "../../api/client";
+import type { RunDetail } from "../../api/client";
 import { GraphView } from "../../graph/GraphView";
 import { Found } from "../../parts/Feedback";
 import { Tabs } from "../../parts/Tabs";
@@ -22,11 +21,11 @@ const TABS = [
 export default function RunView({ params }: { params: Record<string, string | undefined> }) {
   const id = params["id"] ?? "";
   const run = useRun(id);
-  const phases = useRunLife(id, run.data);
-  return <Found query={run}>{(found) => <Whole run={found} tab={params["tab"] ?? "graph"} phases={phases} />}</Found>;
+  useRunLife(id, run.data);
+  return <Found query={run}>{(found) => <Whole run={found} tab={params["tab"] ?? "graph"} />}</Found>;
 }
 
-function Whole({ run, tab, phases }: { run: RunDetail; tab: string; phases: Record<string, string> }) {
+function Whole({ run, tab }: { run: RunDetail; tab: string }) {
   const [search] = useSearchParams();
   const [place, go] = useLocation();
   const chosen = search.get("task");
@@ -37,38 +36,28 @@ function Whole({ run, tab, phases }: { run: RunDetail; tab: string; phases: Reco
   };
   const number = picked === null ? null : String(picked.number);
   const choose = (task: string | null) => go(place + address(task, number), { replace: true });
-  const tasks = useMemo(() => shown(run.tasks, phases), [run.tasks, phases]);
   return (
     <section className="view run-view">
       <Header run={run} picked={picked} onPick={(attempt) => go(place + address(chosen, attempt), { replace: true })} />
       <Tabs base={`/runs/${run.id}`} tabs={TABS} chosen={tab} label="Views of the run" query={address(null, number)} />
       {picked?.until && (tab === "graph" || tab === "data") && (
-        <p className="told">This is how the run stands now. What attempt {picked.number} did is told by the timeline and the events.</p>
+        <p className="told">This is the current state of the run. The timeline and the events show attempt {picked.number}.</p>
       )}
       <div className={`split${chosen && run.tasks[chosen] ? " open" : ""}`}>
         <div className="split-main">
-          {tab === "graph" && <RunGraph run={run} tasks={tasks} chosen={chosen} choose={choose} />}
+          {tab === "graph" && <RunGraph run={run} chosen={chosen} choose={choose} />}
           {tab === "timeline" && <Timeline run={run} picked={picked} chosen={chosen} choose={choose} />}
           {tab === "events" && <Events id={run.id} picked={picked} live={run.finished_at === null} />}
           {tab === "data" && <InOut run={run} />}
         </div>
-        {chosen && run.tasks[chosen] && <Panel run={run} picked={picked} name={chosen} task={tasks[chosen]!} onClose={() => choose(null)} />}
+        {chosen && run.tasks[chosen] && <Panel run={run} picked={picked} name={chosen} task={run.tasks[chosen]} onClose={() => choose(null)} />}
       </div>
     </section>
   );
 }
 
-function RunGraph({ run, tasks, chosen, choose }: { run: RunDetail; tasks: Record<string, Task>; chosen: string | null; choose: (task: string) => void }) {
+function RunGraph({ run, chosen, choose }: { run: RunDetail; chosen: string | null; choose: (task: string) => void }) {
   const graph = useGraph(run.id);
   useChildren(run, graph.data);
-  return <Found query={graph}>{(found) => <GraphView graph={found} tasks={tasks} chosen={chosen} onChoose={choose} />}</Found>;
-}
-
-const PHASES = new Set(["queued", "backoff"]);
-
-/** A task that runs may be in line, or backing off: the stream knows. */
-function shown(tasks: Record<string, Task>, phases: Record<string, string>): Record<string, Task> {
-  const phased = Object.entries(phases).filter(([name, phase]) => PHASES.has(phase) && tasks[name]?.status === "running" && !tasks[name]?.instances);
-  if (phased.length === 0) return tasks;
-  return { ...tasks, ...Object.fromEntries(phased.map(([name, phase]) => [name, { ...tasks[name]!, status: phase as Task["status"] }])) };
+  return <Found query={graph}>{(found) => <GraphView graph={found} tasks={run.tasks} chosen={chosen} onChoose={choose} />}</Found>;
 }

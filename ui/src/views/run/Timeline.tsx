@@ -2,6 +2,7 @@
 import { useMemo } from "react";
 import type { RunDetail, Span } from "../../api/client";
 import { Found } from "../../parts/Feedback";
+import { stateOf } from "../../parts/activity";
 import { grouped } from "../../parts/grouped";
 import { look, StateIcon } from "../../parts/State";
 import { useNow } from "../../parts/Time";
@@ -61,11 +62,11 @@ function Gantt({ run, picked, spans, chosen, choose }: Props & { spans: Span[] }
       <ol>
         {Object.entries(run.tasks).map(([name, task]) => {
           const own = byTask.get(name) ?? [];
-          const status = picked?.until ? became(own) : task.status;
+          const status = picked?.until ? became(own) : stateOf(task);
           const told = own.map((each) => `${look(each.kind).word}${each.attempt ? ` (attempt ${each.attempt})` : ""} ${span((each.ended_at ? Date.parse(each.ended_at) : now) - Date.parse(each.began_at))}`).join(", ");
           return (
             <li key={name} className={`gantt-row${chosen === name ? " chosen" : ""}`}>
-              <button type="button" className="gantt-name" onClick={() => choose(name)} aria-label={`${name}: ${status ? look(status).word : "not touched"}. ${told}`}>
+              <button type="button" className="gantt-name" onClick={() => choose(name)} aria-label={`${name}: ${status ? look(status).word : "did not run"}. ${told}`}>
                 {status && <StateIcon state={status} />}
                 <span>{name}</span>
                 {task.instances && <span className="dim num">×{task.instances.count}</span>}

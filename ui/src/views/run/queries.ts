@@ -1,19 +1,22 @@
-/** What the pages of a run ask for, and how news from its stream is put into place before the next answer comes. */
+/** The queries of the run pages, and how an event of the stream is applied before the next answer arrives. */
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data, page, type Attempt, type Graph, type RunDetail, type Task, type TaskStatus } from "../../api/client";
 import { useLive } from "../../api/live";
+import { activityAfter, changesUnannounced } from "../../parts/activity";
 
 export const LIVE = new Set(["pending", "running"]);
+const RECHECK = 5_000; // no event says that a worker stopped or a queue was paused
 
 export function useRun(id: string) {
   return useQuery({
     queryKey: ["run", id],
     queryFn: () => data(api.GET("/api/v1/runs/{run_id}", { params: { path: { run_id: id } } })),
+    refetchInterval: ({ state }) => (state.data && LIVE.has(state.data.status) && changesUnannounced(state.data.tasks) ? RECHECK : false),
   });
 }
 
-/** A run keeps its version: what it looks like never changes. */
+/** A run keeps its version, so its graph never changes. */
 export function useGraph(id: string) {
   return useQuery({
     queryKey: ["graph", id],
@@ -60,10 +63,9 @@ interface News {
   instances?: Task["instances"];
 }
 
-/** Follows a run that is under way. Gives what each task is at just now: queued, running or backing off. */
-export function useRunLife(id: string, run: RunDetail | undefined): Record<string, string> {
+/** Follows the stream of a run and applies its events to the cached answer. */
+export function useRunLife(id: string, run: RunDetail | undefined): void {
   const client = useQueryClient();
-  const [phases, setPhases] = useState<Record<string, string>>({});
   const live = run !== undefined && LIVE.has(run.status);
   const [start] = useState<{ cursor: string | null | undefined }>({ cursor: undefined });
   if (start.cursor === undefined && run !== undefined) start.cursor = run.cursor; // where the stream goes on from this answer
@@ -75,10 +77,8 @@ export function useRunLife(id: string, run: RunDetail | undefined): Record<strin
     const news = JSON.parse(data) as News;
     if (news.run_id !== id) return false;
     client.setQueryData<RunDetail>(["run", id], (old) => (old ? patched(old, news) : old));
-    if (news.task !== undefined && news.index === undefined) setPhases((old) => ({ ...old, [news.task!]: news.event }));
     return true;
   });
-  return phases;
 }
 
 /** Runs below are not in the stream of the run above: while one is under way, news of it makes the page ask again. */
@@ -97,6 +97,8 @@ export function patched(run: RunDetail, news: News): RunDetail {
   const status = news.run_status ?? run.status;
   const task = news.task === undefined ? undefined : run.tasks[news.task];
   if (task === undefined || news.status === undefined) return status === run.status ? run : { ...run, status };
-  const changed: Task = { ...task, status: news.status, ...(news.instances ? { instances: news.instances } : {}), ...(news.attempt ? { attempt: news.attempt } : {}) };
+  const activity = activityAfter(task, news.event, news.status);
+  const until = activity === task.activity ? task.until : null;
+  const changed: Task = { ...task, status: news.status, activity, until: until ?? null, ...(news.instances ? { instances: news.instances } : {}), ...(news.attempt ? { attempt: news.attempt } : {}) };
   return { ...run, status, tasks: { ...run.tasks, [news.task!]: changed } };
 }

@@ -1,0 +1,69 @@
+/** What a task is doing right now. A status such as "running" leaves that open; the server's `activity` says it. */
+import type { Activity, Task } from "../api/client";
+import { look } from "./State";
+import { countdown, moment } from "./words";
+
+/** Each activity's name in parts/State.tsx, which has its words, colour and icon. */
+const LOOKS: Record<Activity, string> = {
+  held: "held",
+  waiting_for_tasks: "waiting_for_tasks",
+  queued: "queued",
+  no_worker: "no_worker",
+  queue_paused: "queue_paused",
+  type_disabled: "type_disabled",
+  other_runtime: "other_runtime",
+  backing_off: "backoff",
+  running: "running",
+  stopping: "stopping",
+  sleeping: "sleeping",
+  waiting_for_callback: "waiting_for_callback",
+  waiting_for_child: "waiting_for_child",
+};
+
+/** The task cannot go on until somebody does something. */
+const BLOCKED: Partial<Record<Activity, string>> = {
+  held: "The run has not started yet, so its tasks are held.",
+  no_worker: "No live worker serves this job type in this queue.",
+  queue_paused: "The queue is paused.",
+  type_disabled: "The job type is disabled in the registry.",
+  other_runtime: "The job type is registered to another runtime.",
+};
+
+/** These can change without an event of the run: a worker starts or stops, a queue is paused. */
+const UNANNOUNCED = new Set<Activity | null | undefined>(["queued", "no_worker", "queue_paused", "type_disabled", "other_runtime", "backing_off"]);
+
+/** The name of the look of a task: its activity, or its status once it has ended. */
+export function stateOf(task: Task): string {
+  return task.activity ? LOOKS[task.activity] : task.status;
+}
+
+/** Its activity in words, with the time at which it ends where that matters. */
+export function activityText(task: Task, now: number): string {
+  const { word } = look(stateOf(task));
+  if (!task.until) return word;
+  if (task.activity === "backing_off") return `${word}, next try ${countdown(task.until, now)}`;
+  if (task.activity === "sleeping") return `${word} until ${moment(task.until, now)}`;
+  return word;
+}
+
+/** Why it cannot go on, with the names of the type and the queue where the server tells them; null: it can. */
+export function obstacle(task: Task): string | null {
+  const text = task.activity && BLOCKED[task.activity];
+  return text ? task.remark || text : null;
+}
+
+export function changesUnannounced(tasks: Record<string, Task>): boolean {
+  return Object.values(tasks).some((task) => UNANNOUNCED.has(task.activity));
+}
+
+/** The activity that an event of the stream implies, until the server's own answer is there. */
+export function activityAfter(task: Task, event: string, status: Task["status"]): Activity | null {
+  if (status === "pending") return task.activity ?? "waiting_for_tasks";
+  if (status === "sleeping") return "sleeping";
+  if (status === "waiting") return "waiting_for_callback";
+  if (status !== "running") return null;
+  if (task.type === "workflow") return "waiting_for_child";
+  if (event === "retrying") return "backing_off";
+  if (event === "queued") return task.instances && task.activity ? task.activity : "queued";
+  return "running";
+}
