@@ -16,6 +16,7 @@ LETTERS = {
     "q": "/queues$",
     "k": "/workers$",
     "d": "/dead-letters$",
+    "a": "/quarantine$",
 }
 
 

@@ -13,29 +13,30 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 # path, what must be there
 VIEWS = {
-    "overview": ("/", "Failed lately"),
+    "overview": ("/", "Recent failures"),
     "workflows": ("/workflows", "Charge the card"),
     "workflow": ("/workflows/order", "8 tasks"),
     "workflow-runs": ("/workflows/order/runs", "running"),
     "workflow-trigger": ("/workflows/order/trigger", "Start a run"),
-    "workflow-edit": ("/workflows/order/edit", "The same as the live version"),
+    "workflow-edit": ("/workflows/order/edit", "Same as the live version"),
     "workflow-versions": ("/workflows/order/versions", "first version"),
     "workflow-schedule": ("/workflows/report/schedule", "Europe/Berlin"),
-    "workflow-new": ("/workflows/+/edit", "A new workflow"),
+    "workflow-new": ("/workflows/+/edit", "Deploy version 1"),
     "runs": ("/runs", "300/300"),
     "run": ("/runs/{order}", "waiting"),
-    "run-panel": ("/runs/{order}?task=carrier", "Where it waits to be called"),
+    "run-panel": ("/runs/{order}?task=carrier", "Callback URL"),
     "run-timeline": ("/runs/{report}/timeline", "backing off"),
     "run-events": ("/runs/{order}/events", "needs charge to fail"),
     "run-data": ("/runs/{order}/data", "visa"),
     "schedules": ("/schedules", "Europe/Berlin"),
-    "schedule": ("/schedules/report", "What comes"),
+    "schedule": ("/schedules/report", "Upcoming"),
     "jobs": ("/jobs?status=failed&status=leased&status=pending", "newsletter"),
     "job": ("/jobs/{scan}", "40 of 100 shelves"),
     "job-failed": ("/jobs/{mail}", "Failed attempts"),
     "queues": ("/queues", "attic"),
     "workers": ("/workers", "up"),
-    "worker": ("/workers/{worker}", "At work on"),
+    "worker": ("/workers/{worker}", "Running jobs"),
+    "quarantine": ("/quarantine", "Set aside"),
     "dead-letters": ("/dead-letters", "LookupError"),
     "dead-letters-group": (
         "/dead-letters?type=shop.mail.v1&queue=default&error=LookupError%3A+no+such+address%3A+%3Ctext%3E&of_runs=false",
@@ -78,7 +79,7 @@ async def test_a_view_shows_what_it_should_in_light_and_dark_and_on_a_phone(
 async def test_a_graph_lies_inside_its_canvas_and_nothing_overlaps(page: Page, on_stage: Stage) -> None:
     await page.goto(f"/runs/{on_stage.runs['order'][0]}")
     await expect_drawn(page, 8)
-    await page.get_by_label("Turn the graph").click()
+    await page.get_by_label("Rotate the graph").click()
     await expect_drawn(page, 8)
     await page.goto("/workflows/order")
     await expect_drawn(page, 8)
@@ -98,7 +99,7 @@ async def test_thousands_of_instances_are_one_node_and_come_in_pages(page: Page,
     await page.goto(f"/runs/{on_stage.runs['crates'][0]}")
     await page.locator(".react-flow__node", has_text="pack").click()
     panel = page.get_by_role("complementary", name="Task pack")
-    await expect(panel.get_by_text("2,000 in all: 2,000 succeeded")).to_be_visible()
+    await expect(panel.get_by_text("2,000 total: 2,000 succeeded")).to_be_visible()
     await expect(panel.locator(".instances > li")).to_have_count(50)
     await panel.get_by_label("Go to instance").fill("1990")
     await panel.get_by_label("Go to instance").press("Enter")

@@ -45,7 +45,14 @@ def built(tmp_path: Path) -> Path:
 
 async def test_every_view_is_the_one_page_and_nothing_else_is(built: Path) -> None:
     async with dashboard(built) as http:
-        for path in ("/", "/runs", "/runs/01890a5d/timeline", "/workflows/order%2Fx/edit", "/dead-letters"):
+        for path in (
+            "/",
+            "/runs",
+            "/runs/01890a5d/timeline",
+            "/workflows/order%2Fx/edit",
+            "/dead-letters",
+            "/quarantine",
+        ):
             page = await http.get(path)
             assert (page.status_code, page.headers["cache-control"]) == (200, "no-cache")
             assert page.headers["content-type"] == "text/html; charset=utf-8"

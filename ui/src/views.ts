@@ -16,12 +16,13 @@ const jobs = () => import("./views/jobs/Jobs");
 const queues = () => import("./views/queues/Queues");
 const workers = () => import("./views/workers/Workers");
 const deadLetters = () => import("./views/dead-letters/DeadLetters");
+const quarantine = () => import("./views/quarantine/Quarantine");
 const workflow = () => import("./views/workflow/Workflow");
 const run = () => import("./views/run/Run");
 const schedule = () => import("./views/schedules/Schedule");
 const job = () => import("./views/job/Job");
 const worker = () => import("./views/workers/Worker");
-const LOADS = [overview, workflows, runs, schedules, jobs, queues, workers, deadLetters, workflow, run, schedule, job, worker];
+const LOADS = [overview, workflows, runs, schedules, jobs, queues, workers, deadLetters, quarantine, workflow, run, schedule, job, worker];
 
 export const VIEWS: View[] = [
   { path: "/", title: "Overview", letter: "o", Component: lazy(overview) },
@@ -32,6 +33,7 @@ export const VIEWS: View[] = [
   { path: "/queues", title: "Queues", letter: "q", Component: lazy(queues) },
   { path: "/workers", title: "Workers", letter: "k", Component: lazy(workers) },
   { path: "/dead-letters", title: "Dead letters", letter: "d", Component: lazy(deadLetters) },
+  { path: "/quarantine", title: "Set aside", letter: "a", Component: lazy(quarantine) },
   { path: "/workflows/:name/:tab?", title: "Workflow", Component: lazy(workflow) },
   { path: "/runs/:id/:tab?", title: "Run", Component: lazy(run) },
   { path: "/schedules/:name", title: "Schedule", Component: lazy(schedule) },

@@ -1,7 +1,7 @@
-"""Which addresses are the dashboard's. All views are one page: the browser decides what it shows at which of them."""
+"""Which paths belong to the dashboard. They all serve the same page; the browser picks the view by the path."""
 
-VIEWS = frozenset(
-    {"", "workflows", "runs", "schedules", "queues", "workers", "dead-letters", "jobs"}  # beginnings of paths
+VIEWS = frozenset(  # beginnings of paths
+    {"", "workflows", "runs", "schedules", "queues", "workers", "dead-letters", "quarantine", "jobs"}
 )
 ASSETS = "/assets/"
 

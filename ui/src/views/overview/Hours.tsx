@@ -26,7 +26,7 @@ export function Hours({ hours }: { hours: Schemas["StatsHour"][] }) {
       <figcaption>
         <span>24 h ago</span>
         <span>
-          {count(good)} completed, {count(bad)} failed; the tallest bar is {count(most)}
+          {count(good)} completed, {count(bad)} failed (tallest bar: {count(most)})
         </span>
         <span>now</span>
       </figcaption>

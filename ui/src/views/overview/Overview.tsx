@@ -1,4 +1,4 @@
-/** How things stand, at a glance: what runs, what fails, what waits, who works, what comes next. One request. */
+/** The state of the system at a glance: runs, recent failures, jobs, queues, workers, the next schedules. */
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "wouter";
 import { api, data, type Schemas } from "../../api/client";
@@ -7,15 +7,16 @@ import { Empty, Found } from "../../parts/Feedback";
 import { look, State, StateIcon } from "../../parts/State";
 import { Ago } from "../../parts/Time";
 import { count, plural, span } from "../../parts/words";
+import { MOST, useQuarantine } from "../quarantine/queries";
 import { Hours } from "./Hours";
 
 type Stats = Schemas["Stats"];
 
 const RUNS = ["running", "pending", "failed", "timeout", "completed", "cancelled"];
 const JOBS: [string, string, string][] = [
-  ["due", "queued", "due now"],
-  ["leased", "running", "at work"],
-  ["scheduled", "sleeping", "for later"],
+  ["due", "queued", "due"],
+  ["leased", "running", "running"],
+  ["scheduled", "scheduled", "scheduled"],
   ["failed", "failed", "failed"],
   ["succeeded", "success", "succeeded"],
 ];
@@ -28,8 +29,21 @@ export default function Overview() {
       <div className="view-head">
         <h1>Overview</h1>
       </div>
+      <SetAside />
       <Found query={stats}>{(found) => <Whole stats={found} />}</Found>
     </section>
+  );
+}
+
+/** A notice while the quarantine is not empty. */
+function SetAside() {
+  const rows = useQuarantine().data?.rows ?? [];
+  if (rows.length === 0) return null;
+  return (
+    <p className="reason" role="status">
+      {rows.length === MOST && "At least "}
+      {plural(rows.length, "item is", "items are")} set aside because processing failed unexpectedly. <Link href="/quarantine">See what is set aside</Link>
+    </p>
   );
 }
 
@@ -37,8 +51,8 @@ function Whole({ stats }: { stats: Stats }) {
   const never = Object.values(stats.runs.counts).every((n) => n === 0) && Object.values(stats.jobs.counts).every((n) => n === 0);
   if (never)
     return (
-      <Empty title="Windlass is up" commands={["windlass deploy workflow.yaml", "windlass run NAME --wait", "make demo"]}>
-        Nothing was recorded yet. Deploy a workflow and start it, from a terminal or under <Link href="/workflows/+/edit">New workflow</Link>:
+      <Empty title="Windlass is running" commands={["windlass deploy workflow.yaml", "windlass run NAME --wait", "make demo"]}>
+        Nothing has run yet. Deploy a workflow and start it from a terminal, or create one under <Link href="/workflows/+/edit">New workflow</Link>:
       </Empty>
     );
   return (
@@ -66,18 +80,18 @@ function Whole({ stats }: { stats: Stats }) {
         <h2>Workers</h2>
         {stats.workers.up === 0 ? (
           <>
-            <p className="reason">No worker is up: nothing will be done until one is.</p>
+            <p className="reason">No worker is running, so no job can run. Start one:</p>
             <p>
               <code>windlass worker MODULE:APP</code>
             </p>
           </>
         ) : (
           <p>
-            <strong className="big">{count(stats.workers.up)}</strong> up, {count(stats.workers.active)} of {plural(stats.workers.slots, "slot")} busy
+            <strong className="big">{count(stats.workers.up)}</strong> running, {count(stats.workers.active)} of {plural(stats.workers.slots, "slot")} in use
           </p>
         )}
         {stats.workers.silent > 0 && (
-          <p className="reason">{plural(stats.workers.silent, "worker fell", "workers fell")} silent: their work is given to others when the lease is over.</p>
+          <p className="reason">{plural(stats.workers.silent, "worker")} stopped sending heartbeats. Other workers take over {stats.workers.silent === 1 ? "its" : "their"} jobs when the leases expire.</p>
         )}
       </section>
       <Next ticks={stats.next} />
@@ -110,9 +124,9 @@ function Figure({ state, n, word, capped, href }: { state: string; n: number; wo
 function Failing({ runs }: { runs: Stats["failing"] }) {
   return (
     <section className="card">
-      <h2>Failed lately</h2>
+      <h2>Recent failures</h2>
       {runs.length === 0 ? (
-        <p className="dim">Nothing. Enjoy it.</p>
+        <p className="dim">No recent failures.</p>
       ) : (
         <ul className="plain-list lines">
           {runs.slice(0, 8).map((run) => (
@@ -131,15 +145,15 @@ function Failing({ runs }: { runs: Stats["failing"] }) {
 }
 
 function Queues({ queues }: { queues: Stats["queues"] }) {
-  if (queues.length === 0) return <p className="dim">No job waits in any queue.</p>;
+  if (queues.length === 0) return <p className="dim">All queues are empty.</p>;
   return (
     <table className="plain">
       <thead>
         <tr>
           <th>Queue</th>
-          <th className="num">due</th>
-          <th className="num">at work</th>
-          <th className="num">oldest waits</th>
+          <th className="num">Due</th>
+          <th className="num">Running</th>
+          <th className="num">Oldest waiting</th>
         </tr>
       </thead>
       <tbody>
@@ -164,9 +178,9 @@ function Queues({ queues }: { queues: Stats["queues"] }) {
 function Next({ ticks }: { ticks: Stats["next"] }) {
   return (
     <section className="card">
-      <h2>By the clock</h2>
+      <h2>Schedules</h2>
       {ticks.length === 0 ? (
-        <p className="dim">No schedule. A workflow with a cron trigger starts by itself.</p>
+        <p className="dim">No schedules. Add a cron trigger to a workflow to run it on a schedule.</p>
       ) : (
         <ul className="plain-list lines">
           {ticks.map((tick) => (

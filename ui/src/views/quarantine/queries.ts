@@ -1,0 +1,34 @@
+/** The quarantine: what the server set aside after an unforeseen error, and the pages of what it names. */
+import { useQuery } from "@tanstack/react-query";
+import { api, page, type Schemas } from "../../api/client";
+
+export type Quarantined = Schemas["Quarantined"];
+
+const OFTEN = 3_000; // entries are retried automatically and then disappear
+const SELDOM = 15_000; // no stream announces a new one
+export const MOST = 1000; // the server lists no more
+
+export function useQuarantine({ watched = false }: { watched?: boolean } = {}) {
+  return useQuery({
+    queryKey: ["quarantine"],
+    queryFn: () => page(api.GET("/api/v1/quarantine")),
+    refetchInterval: ({ state }) => (watched && state.data?.rows.length ? OFTEN : SELDOM),
+  });
+}
+
+/** Names of workflow schedules by id; fetched only if an entry is about one. */
+export function useScheduleNames(entries: Quarantined[]): Map<string, string> {
+  const schedules = useQuery({
+    queryKey: ["schedules", "names"],
+    enabled: entries.some((entry) => entry.kind === "trigger"),
+    queryFn: () => page(api.GET("/api/v1/schedules", { params: { query: { limit: 1000 } } })),
+  });
+  return new Map(schedules.data?.rows.filter((each) => each.starts === "run").map((each) => [each.id, each.name]));
+}
+
+/** The page of what an entry is about; null: it has none. */
+export function pageOf({ kind, key }: Quarantined, schedules: Map<string, string>): string | null {
+  if (kind === "run" || kind === "job" || kind === "workflow") return `/${kind}s/${encodeURIComponent(key)}`;
+  if (kind === "trigger") return schedules.has(key) ? `/schedules/${encodeURIComponent(schedules.get(key)!)}` : "/schedules";
+  return kind === "schedule" ? "/schedules" : null;
+}
