@@ -59,6 +59,6 @@ async def test_the_first_key_leads_past_the_menu_and_menus_close_by_escape(page:
     menu = page.locator(".view-head").get_by_role("button", name="Copy")
     await expect(menu).to_be_focused()
     await page.keyboard.press("Enter")
-    await expect(page.get_by_role("button", name="As curl")).to_be_visible()
+    await expect(page.get_by_role("button", name="curl command")).to_be_visible()
     await page.keyboard.press("Escape")
-    await expect(page.get_by_role("button", name="As curl")).to_have_count(0)
+    await expect(page.get_by_role("button", name="curl command")).to_have_count(0)

@@ -1,4 +1,4 @@
-"""Workers in a browser: who is up, who fell silent, what they are at."""
+"""Workers in a browser: which are up, which are silent, and the jobs they run."""
 
 import asyncpg
 import pytest
@@ -21,9 +21,9 @@ async def test_workers_tell_their_heartbeat_their_slots_and_what_they_are_at(pag
     lost, up = rows.filter(has_text="lost-1"), rows.filter(has_not_text="lost-1")
     await expect(lost.locator(".state")).to_have_text("silent")
     await expect(lost).to_contain_text("2h")
-    await expect(lost.get_by_label("3 of 8 slots taken")).to_be_visible()
+    await expect(lost.get_by_label("3 of 8 slots in use")).to_be_visible()
     await expect(up.locator(".state")).to_have_text("up")
     await up.get_by_role("link").click()
     await expect(page.locator("tbody tr").filter(has_text="shop.scan.v1").first).to_be_visible()
     await page.goto("/workers/lost-1")
-    await expect(page.locator("main")).to_contain_text("fell silent")
+    await expect(page.locator("main")).to_contain_text("stopped sending heartbeats")

@@ -1,4 +1,4 @@
-/** The frame around every view: menu, search, whether what is shown is alive, light and dark, the keyboard. */
+/** The frame around every view: menu, search, connection state, theme, keyboard shortcuts. */
 import { Component, Suspense, useEffect, useRef, useState, type ReactNode } from "react";
 import { Link, Route, Switch, useLocation } from "wouter";
 import { api, Problem, useRefused } from "./api/client";
@@ -22,7 +22,7 @@ export function App() {
   return (
     <>
       <a className="jump" href="#main">
-        skip to content
+        Skip to content
       </a>
       <header className="top">
         <Link href="/" className="brand">
@@ -75,7 +75,7 @@ function Views() {
         </Route>
       ))}
       <Route>
-        <Empty title="There is nothing here">The address may be mistyped. The menu has all there is.</Empty>
+        <Empty title="Page not found">Check the address, or choose a view from the menu.</Empty>
       </Route>
     </Switch>
   );
@@ -99,13 +99,13 @@ function Search({ field }: { field: React.RefObject<HTMLInputElement | null> }) 
   };
   return (
     <form className="search" role="search" onSubmit={(event) => void look(event)}>
-      <input ref={field} type="search" placeholder="Find runs: id, workflow, label; jobs: id" aria-label="Find runs and jobs" />
+      <input ref={field} type="search" placeholder="Search runs (id, workflow, label) or jobs (id)" aria-label="Search runs and jobs" />
       <kbd aria-hidden>/</kbd>
     </form>
   );
 }
 
-/** Ids do not tell what they belong to: what is no run is a job. */
+/** An id does not say what it belongs to: if there is no such run, it is taken for a job. */
 async function nounOf(id: string): Promise<string> {
   try {
     await api.GET("/api/v1/runs/{run_id}", { params: { path: { run_id: id } } });
@@ -119,7 +119,7 @@ function isAt(place: string, path: string): boolean {
   return path === "/" ? place === "/" : place === path || place.startsWith(`${path}/`);
 }
 
-/** A view that breaks does not take the others with it. */
+/** Contains an error to the view that raised it. */
 class Boundary extends Component<{ children: ReactNode }, { error: unknown }> {
   override state = { error: null as unknown };
   static getDerivedStateFromError(error: unknown) {

@@ -2,7 +2,7 @@
 const KINDS: Record<string, string> = { "+": "added", "-": "removed", "@": "where" };
 
 export function Diff({ lines }: { lines: string[] }) {
-  if (lines.length === 0) return <p className="dim">Nothing differs.</p>;
+  if (lines.length === 0) return <p className="dim">No differences.</p>;
   return (
     <pre className="diff" tabIndex={0} aria-label="Differences">
       {lines.map((line, n) => (

@@ -39,7 +39,7 @@ export function Editor({ label, value, onChange, mistake = null, rows = 12 }: Pr
 
 /** The value of a JSON text, or what is wrong with it and where. */
 export function parseJson(text: string): { value: unknown; mistake: null } | { value: undefined; mistake: Mistake } {
-  if (text.trim() === "") return { value: undefined, mistake: { message: "it is empty: {} is the least there can be" } };
+  if (text.trim() === "") return { value: undefined, mistake: { message: "must not be empty; write {} for an empty input" } };
   try {
     return { value: JSON.parse(text), mistake: null };
   } catch (error) {

@@ -13,8 +13,8 @@ export function KeyForm() {
   };
   return (
     <form className="empty" onSubmit={send}>
-      <h2>This server wants a key</h2>
-      <p>One of those in its WINDLASS_API_KEY. It is kept in this browser and sent with every request.</p>
+      <h2>API key required</h2>
+      <p>Enter one of the keys in the server's WINDLASS_API_KEY. It is stored in this browser and sent with every request.</p>
       <label>
         Key <input type="password" autoComplete="current-password" value={text} onChange={(event) => setText(event.target.value)} />
       </label>

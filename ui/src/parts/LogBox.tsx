@@ -30,20 +30,20 @@ export function LogBox({ lines, live, label, most, download }: Props) {
     return (
       <section>
         <h3>Logs</h3>
-        <p className="dim">{lines === undefined ? "loading" : live ? "Nothing yet." : "It logged nothing. Handlers log with ctx.log."}</p>
+        <p className="dim">{lines === undefined ? "loading" : live ? "No log lines yet." : "No log lines. Handlers log with ctx.log."}</p>
       </section>
     );
   return (
     <section className="logs">
       <h3>Logs</h3>
       <div className="pager">
-        <input type="search" aria-label="Find in the logs" placeholder="find" value={find} onChange={(event) => setFind(event.target.value)} />
+        <input type="search" aria-label="Filter the logs" placeholder="filter" value={find} onChange={(event) => setFind(event.target.value)} />
         <label>
           <input type="checkbox" checked={wrap} onChange={(event) => setWrap(event.target.checked)} /> wrap
         </label>
         {live && (
           <label>
-            <input type="checkbox" checked={tail} onChange={(event) => setTail(event.target.checked)} /> tail
+            <input type="checkbox" checked={tail} onChange={(event) => setTail(event.target.checked)} /> follow
           </label>
         )}
         <button type="button" onClick={download}>
@@ -60,7 +60,7 @@ export function LogBox({ lines, live, label, most, download }: Props) {
           </div>
         ))}
       </pre>
-      {lines.length >= most && <p className="dim">The last {most} lines; Download has all of them.</p>}
+      {lines.length >= most && <p className="dim">Showing the last {most} lines. Download gets all of them.</p>}
     </section>
   );
 }

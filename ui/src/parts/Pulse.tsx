@@ -1,11 +1,11 @@
-/** Whether what is on the screen is alive. */
+/** Shows whether the page is connected to the server. */
 import { usePulse } from "../api/live";
 
 const SAID = {
-  connecting: { tone: "idle", word: "connecting", title: "Waiting for the server" },
+  connecting: { tone: "idle", word: "connecting", title: "Connecting to the server" },
   live: { tone: "good", word: "live", title: "Changes are shown as they happen" },
-  asking: { tone: "good", word: "up", title: "There is no live stream to be had: the page asks every few seconds" },
-  lost: { tone: "bad", word: "no connection", title: "The server does not answer; the page tries again by itself" },
+  asking: { tone: "good", word: "polling", title: "No live stream is available, so the page refreshes every few seconds" },
+  lost: { tone: "bad", word: "no connection", title: "The server does not respond; the page keeps trying to reconnect" },
 };
 
 export function Pulse() {

@@ -28,10 +28,10 @@ export function useKeyboard(on: { help: () => void; search: () => void }) {
 
 export function Help({ onClose }: { onClose: () => void }) {
   const keys: [string[], string][] = [
-    [["/"], "find runs and jobs"],
+    [["/"], "search runs and jobs"],
     ...MENU.map((view): [string[], string] => [["g", view.letter ?? ""], view.title]),
-    [["Esc"], "close what is open"],
-    [["?"], "this help"],
+    [["Esc"], "close the dialog or panel"],
+    [["?"], "show this help"],
   ];
   return (
     <Dialog title="Keyboard" onClose={onClose}>
@@ -48,7 +48,7 @@ export function Help({ onClose }: { onClose: () => void }) {
         ))}
       </dl>
       <p className="dim">
-        Everything here can be done from a terminal, too: <code>windlass --help</code>; and over HTTP: <a href="/docs">the API</a>.
+        All of this is also available from a terminal (<code>windlass --help</code>) and over HTTP (<a href="/docs">API reference</a>).
       </p>
     </Dialog>
   );

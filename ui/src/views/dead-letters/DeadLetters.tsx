@@ -1,4 +1,4 @@
-/** Jobs that failed for good, by what is wrong with them. A group opens: its jobs, one by one. */
+/** Jobs that used up their attempts, grouped by error. A group opens to list its jobs. */
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link, useSearchParams } from "wouter";
@@ -36,16 +36,16 @@ function Groups() {
         <div className="actions">
           <Menu label="Copy">
             <Copy text={location.href}>Link to this list</Copy>
-            <Copy text="windlass dead-letters list">As a command</Copy>
-            <Copy text={`curl '${location.origin}/api/v1/dead-letters'`}>As curl</Copy>
+            <Copy text="windlass dead-letters list">Command</Copy>
+            <Copy text={`curl '${location.origin}/api/v1/dead-letters'`}>curl command</Copy>
           </Menu>
         </div>
       </div>
       <Found query={groups}>
         {() =>
           rows.length === 0 ? (
-            <Empty title="No job failed for good" commands={["windlass dead-letters list"]}>
-              A job whose attempts are used up comes here, together with those that failed for the same reason: look at them, retry them when the cause is gone, or drop them.
+            <Empty title="No dead letters" commands={["windlass dead-letters list"]}>
+              A job that has used up its attempts is listed here, grouped with the others that failed for the same reason. Retry them once the cause is fixed, or drop them:
             </Empty>
           ) : (
             <div className="table" tabIndex={0} role="region" aria-label="Groups of dead letters">

@@ -34,13 +34,13 @@ export function OneGroup({ group }: { group: Named }) {
           <code>{group.type}</code>
         </Fact>
         <Fact name="Queue">{group.queue}</Fact>
-        {group.of_runs && <Fact name="Part of">runs: a retry retries the runs, and they are dropped with them</Fact>}
+        {group.of_runs && <Fact name="Part of">runs: retrying these tasks retries their runs; tasks cannot be dropped</Fact>}
       </Facts>
       <Found query={jobs}>
         {() =>
           rows.length === 0 ? (
-            <Empty title="Nothing is left of this group">
-              They were retried or dropped. <Link href="/dead-letters">See the others.</Link>
+            <Empty title="This group is empty">
+              Its jobs were retried or dropped. <Link href="/dead-letters">See the other groups.</Link>
             </Empty>
           ) : (
             <>
@@ -78,12 +78,12 @@ function One({ job }: { job: Job }) {
       )}
       {act === "retry" && (
         <Confirm title={job.run_id ? "Retry its run" : "Retry this job"} verb={job.run_id ? "Retry the run" : "Retry 1 job"} act={retry} {...asked}>
-          <p>{job.run_id ? "Failed and skipped tasks of the run begin again; what succeeded is kept." : "It starts over, its attempts counted afresh."}</p>
+          <p>{job.run_id ? "Failed and skipped tasks of the run start again; tasks that succeeded keep their results." : "It starts over, and its attempts are counted from zero."}</p>
         </Confirm>
       )}
       {act === "drop" && (
         <Confirm title="Drop this job" verb="Drop 1 job" danger act={() => api.DELETE("/api/v1/jobs/{job_id}", path)} {...asked}>
-          <p>It is hidden, and never done.</p>
+          <p>It is hidden and will never run.</p>
         </Confirm>
       )}
     </div>

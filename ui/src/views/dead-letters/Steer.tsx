@@ -23,10 +23,10 @@ export function Buttons({ group, ask }: { group: Named; ask: (plan: Plan) => voi
         </button>
       )}
       <Menu label="Copy">
-        <Copy text={command(group, "retry")}>Command that retries them</Copy>
-        <Copy text={curl(group, "retry")}>curl that retries them</Copy>
-        {!group.of_runs && <Copy text={command(group, "drop")}>Command that drops them</Copy>}
-        {!group.of_runs && <Copy text={curl(group, "drop")}>curl that drops them</Copy>}
+        <Copy text={command(group, "retry")}>Command to retry them</Copy>
+        <Copy text={curl(group, "retry")}>curl command to retry them</Copy>
+        {!group.of_runs && <Copy text={command(group, "drop")}>Command to drop them</Copy>}
+        {!group.of_runs && <Copy text={curl(group, "drop")}>curl command to drop them</Copy>}
       </Menu>
     </div>
   );
@@ -43,7 +43,7 @@ export function Steering({ plan, onClose }: { plan: Plan; onClose: () => void })
   const words = act === "drop" ? { verb: "Drop", past: "dropped" } : { verb: "Retry", past: "retried" };
   return (
     <Batches
-      title={`${words.verb} all of this group`}
+      title={`${words.verb} this group`}
       question={QUESTIONS[act === "drop" ? "drop" : group.of_runs ? "runs" : "retry"]}
       noun={group.of_runs ? "task" : "job"}
       {...words}
@@ -56,7 +56,7 @@ export function Steering({ plan, onClose }: { plan: Plan; onClose: () => void })
 }
 
 const QUESTIONS = {
-  drop: "They are hidden and never done:",
-  retry: "They start over, their attempts counted afresh:",
-  runs: "Their runs are retried; runs that go on, or came to terms with the failure, are left as they are. Failed for this reason:",
+  drop: "They are hidden and will never run:",
+  retry: "They start over, and their attempts are counted from zero:",
+  runs: "Their runs are retried. Runs that are still active, or that handled the failure, are left as they are. Failed for this reason:",
 };

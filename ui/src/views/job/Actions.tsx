@@ -34,20 +34,20 @@ export function Actions({ job }: { job: JobDetail }) {
         <Confirm
           title="Cancel this job"
           verb="Cancel the job"
-          keep="Let it be"
+          keep="Keep the job"
           danger
           act={() => data(api.POST("/api/v1/jobs/{job_id}/cancel", { ...path, body: reason.trim() ? { reason: reason.trim() } : {} }))}
           {...asked}
         >
-          <p>It ends at once, and who holds it is told to stop.</p>
+          <p>The job is cancelled immediately. If a worker is running it, that worker is asked to stop.</p>
           <label className="field">
-            Why <input type="text" value={reason} placeholder="for those who look later" onChange={(event) => setReason(event.target.value)} />
+            Reason <input type="text" value={reason} placeholder="optional" onChange={(event) => setReason(event.target.value)} />
           </label>
         </Confirm>
       )}
       {open === "retry" && (
         <Confirm title="Retry this job" verb="Retry the job" act={() => data(api.POST("/api/v1/jobs/{job_id}/retry", path))} {...asked}>
-          <p>It starts over with the same payload; its attempts are counted afresh.</p>
+          <p>It starts over with the same payload, and its attempts are counted from zero.</p>
         </Confirm>
       )}
     </>

@@ -19,7 +19,7 @@ export function Events({ id }: { id: string }) {
                   <th>At</th>
                   <th>Event</th>
                   <th className="num">Attempt</th>
-                  <th>Told</th>
+                  <th>Details</th>
                   <th className="wide-only">By</th>
                 </tr>
               </thead>

@@ -46,7 +46,7 @@ function Whole({ job }: { job: JobDetail }) {
               <Json value={job.result ?? null} label="result" />
             </>
           )}
-          {job.status !== "succeeded" && job.errors.length === 0 && <p className="dim">It is told when the job has succeeded.</p>}
+          {job.status !== "succeeded" && job.errors.length === 0 && <p className="dim">Available when the job has succeeded.</p>}
         </section>
       </div>
       <Logs job={job} />
@@ -61,13 +61,13 @@ function Header({ job }: { job: JobDetail }) {
       <div className="view-head">
         <h1 className="long-name">{job.type}</h1>
         <State state={phase(job)} />
-        {job.cancel_requested && <span className="tag">asked to stop</span>}
+        {job.cancel_requested && <span className="tag">stop requested</span>}
         <div className="actions">
           <Menu label="Copy">
             <Copy text={job.id}>Id</Copy>
             <Copy text={location.href}>Link</Copy>
-            <Copy text={`windlass jobs show ${job.id}`}>As a command</Copy>
-            <Copy text={`curl ${location.origin}/api/v1/jobs/${job.id}`}>As curl</Copy>
+            <Copy text={`windlass jobs show ${job.id}`}>Command</Copy>
+            <Copy text={`curl ${location.origin}/api/v1/jobs/${job.id}`}>curl command</Copy>
           </Menu>
           <Actions job={job} />
         </div>
@@ -89,10 +89,10 @@ function Header({ job }: { job: JobDetail }) {
         </Fact>
         <Fact name="Attempt">
           {job.attempt} of {job.max_attempts}
-          {job.lost_leases > 0 && `, ${job.lost_leases} lost`}
-          {job.started_over > 0 && `, started over ×${job.started_over}`}
+          {job.lost_leases > 0 && `, ${job.lost_leases} lost to expired leases`}
+          {job.started_over > 0 && `, restarted ×${job.started_over}`}
         </Fact>
-        <Fact name="Recorded">
+        <Fact name="Submitted">
           <Ago when={job.inserted_at} />
         </Fact>
         <Fact name={job.status === "pending" ? "Due" : "Was due"}>

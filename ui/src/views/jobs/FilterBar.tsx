@@ -20,10 +20,10 @@ export function FilterBar({ filters, change }: { filters: Filters; change: (part
           </button>
         ))}
       </div>
-      <Typed label="Id or type" hint="id, or part of a type" value={filters.type} apply={find} />
+      <Typed label="Id or type" hint="id or part of a type" value={filters.type} apply={find} />
       <Typed label="Queue" hint="queue" value={filters.queue} apply={(queue) => change({ queue: queue.trim() })} />
       <Typed label="Tag" hint="tag" value={filters.tag} apply={(tag) => change({ tag: tag.trim() })} />
-      <Typed label="Run" hint="id of a run" value={filters.run} apply={(run) => change({ run: run.trim() })} />
+      <Typed label="Run" hint="run id" value={filters.run} apply={(run) => change({ run: run.trim() })} />
       {write(filters).size > 0 && (
         <button type="button" className="link" onClick={() => change(NONE)}>
           clear

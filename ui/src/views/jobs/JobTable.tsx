@@ -20,7 +20,7 @@ export function JobTable({ jobs, actions }: { jobs: Job[]; actions?: (job: Job) 
             <th>Queue</th>
             <th className="num">Attempt</th>
             <th>Changed</th>
-            <th className="wide-only">Told</th>
+            <th className="wide-only">Details</th>
             {actions && (
               <th>
                 <span className="hidden">Actions</span>
@@ -39,7 +39,7 @@ export function JobTable({ jobs, actions }: { jobs: Job[]; actions?: (job: Job) 
                   {short(job.id)}
                 </Link>
                 {job.run_id && (
-                  <Link href={taskPath(job)} className="tag" title={`a task of run ${job.run_id}`}>
+                  <Link href={taskPath(job)} className="tag" title={`task of run ${job.run_id}`}>
                     {job.task ?? "task"}
                     {job.index ? `[${job.index}]` : ""}
                   </Link>
@@ -66,7 +66,7 @@ export function JobTable({ jobs, actions }: { jobs: Job[]; actions?: (job: Job) 
               </td>
               <td className="wide-only dim">
                 <div className="clip told-short" title={job.error ?? undefined}>
-                  {job.error ?? (job.worker && `held by ${job.worker}`)}
+                  {job.error ?? (job.worker && `leased by ${job.worker}`)}
                 </div>
               </td>
               {actions && <td>{actions(job)}</td>}

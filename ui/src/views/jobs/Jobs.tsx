@@ -30,8 +30,8 @@ export default function Jobs() {
         <div className="actions">
           <Menu label="Copy">
             <Copy text={location.href}>Link to this list</Copy>
-            <Copy text={command(filters)}>As a command</Copy>
-            <Copy text={`curl '${address(filters)}'`}>As curl</Copy>
+            <Copy text={command(filters)}>Command</Copy>
+            <Copy text={`curl '${address(filters)}'`}>curl command</Copy>
           </Menu>
         </div>
       </div>
@@ -41,10 +41,10 @@ export default function Jobs() {
         {() =>
           rows.length === 0 ? (
             asked ? (
-              <Empty title="No job matches">Take a filter away. A type may be a pattern: billing.% finds all that begin so.</Empty>
+              <Empty title="No matching jobs">Remove a filter. A type can be a pattern: billing.% finds every type that begins with it.</Empty>
             ) : (
               <Empty title="No jobs yet" commands={["windlass submit content.thumbnail.v1 '{\"id\": 7}'", "windlass worker MODULE:APP"]}>
-                A job is one unit of work, recorded first and done later. Submit one from a terminal, over HTTP, from Python or by plain SQL:
+                A job is one unit of work, stored in Postgres until a worker runs it. Submit one from a terminal, over HTTP, from Python or with plain SQL:
               </Empty>
             )
           ) : (

@@ -1,4 +1,4 @@
-/** Queues: how much lies in them, how long the first one in line has waited, how fast it goes; pause and resume. */
+/** Queues: their depth, the age of the oldest waiting job, their throughput; pause and resume. */
 import { useInfiniteQuery, useMutation, useQueryClient } from "@tanstack/react-query";
 import { Link } from "wouter";
 import { api, data, page, type Schemas } from "../../api/client";
@@ -31,16 +31,16 @@ export default function Queues() {
         <div className="actions">
           <Menu label="Copy">
             <Copy text={location.href}>Link to this list</Copy>
-            <Copy text="windlass queues list">As a command</Copy>
-            <Copy text={`curl '${location.origin}/api/v1/queues'`}>As curl</Copy>
+            <Copy text="windlass queues list">Command</Copy>
+            <Copy text={`curl '${location.origin}/api/v1/queues'`}>curl command</Copy>
           </Menu>
         </div>
       </div>
       <Found query={queues}>
         {() =>
           rows.length === 0 ? (
-            <Empty title="Every queue is empty" commands={["windlass submit content.thumbnail.v1 '{\"id\": 7}' --queue default"]}>
-              A queue is there as soon as a job lies in it, and workers serve it by its name. Try one:
+            <Empty title="All queues are empty" commands={["windlass submit content.thumbnail.v1 '{\"id\": 7}' --queue default"]}>
+              A queue exists as soon as a job is submitted to it; workers serve queues by name. Submit a job:
             </Empty>
           ) : (
             <div className="table" tabIndex={0} role="region" aria-label="Queues">
@@ -50,10 +50,10 @@ export default function Queues() {
                     <th>Queue</th>
                     <th>State</th>
                     <th className="num">Due</th>
-                    <th className="num">At work</th>
-                    <th className="num">For later</th>
-                    <th className="num">Oldest waits</th>
-                    <th className="num">Ended / s</th>
+                    <th className="num">Running</th>
+                    <th className="num">Scheduled</th>
+                    <th className="num">Oldest waiting</th>
+                    <th className="num">Finished / s</th>
                     <th>
                       <span className="hidden">Actions</span>
                     </th>
@@ -120,7 +120,7 @@ function Row({ queue, since }: { queue: Queue; since: number }) {
           </button>
           <Menu label="Copy">
             <Copy text={`windlass queues ${verb} ${quoted(queue.name)}`}>Command to {verb} it</Copy>
-            <Copy text={`curl -X POST ${location.origin}/api/v1/queues/${encodeURIComponent(queue.name)}/${verb}`}>curl to {verb} it</Copy>
+            <Copy text={`curl -X POST ${location.origin}/api/v1/queues/${encodeURIComponent(queue.name)}/${verb}`}>curl command to {verb} it</Copy>
           </Menu>
         </div>
       </td>

@@ -31,10 +31,10 @@ export function Actions({ run }: { run: RunDetail }) {
         </button>
       )}
       <Link className="button" href={`/workflows/${run.workflow}/trigger?like=${run.id}`}>
-        Start like this
+        Start a copy
       </Link>
       {retry.error && (
-        <Dialog title="It was not retried" onClose={() => retry.reset()}>
+        <Dialog title="The retry failed" onClose={() => retry.reset()}>
           <Trouble error={retry.error} />
         </Dialog>
       )}
@@ -50,7 +50,7 @@ function Cancel({ run, onClose }: { run: RunDetail; onClose: () => void }) {
   const cancel = useSteer(run.id, () => data(api.POST("/api/v1/runs/{run_id}/cancel", { params: { path: { run_id: run.id } }, body })), onClose);
   return (
     <Dialog title="Cancel this run" onClose={onClose}>
-      <p>What waits ends at once; who works for it is asked to stop. A cancelled run never goes on.</p>
+      <p>Waiting tasks are cancelled immediately, and workers that are running its tasks are asked to stop. A cancelled run cannot be resumed.</p>
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -58,12 +58,12 @@ function Cancel({ run, onClose }: { run: RunDetail; onClose: () => void }) {
         }}
       >
         <label className="field">
-          Why <input type="text" value={reason} placeholder="for those who look later" onChange={(event) => setReason(event.target.value)} />
+          Reason <input type="text" value={reason} placeholder="optional" onChange={(event) => setReason(event.target.value)} />
         </label>
         {cancel.error && <Trouble error={cancel.error} />}
         <div className="actions">
           <button type="button" onClick={onClose}>
-            Let it run
+            Keep it running
           </button>
           <button type="submit" className="danger" disabled={cancel.isPending}>
             Cancel the run
@@ -85,7 +85,7 @@ function Rerun({ run, onClose }: { run: RunDetail; onClose: () => void }) {
   const rerun = useSteer(run.id, () => data(api.POST("/api/v1/runs/{run_id}/rerun", { params: { path: { run_id: run.id } }, body: body as never })), onClose);
   return (
     <Dialog title="Rerun from a task" onClose={onClose} wide>
-      <p>The task and everything after it is done again; what came before is kept.</p>
+      <p>Runs the task and everything after it again. The results of earlier tasks are kept.</p>
       <form
         onSubmit={(event) => {
           event.preventDefault();

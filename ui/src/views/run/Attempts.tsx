@@ -1,4 +1,4 @@
-/** The attempts of a job that came to nothing, the last one first, with their tracebacks. */
+/** The failed attempts of a job, the last one first, with their tracebacks. */
 import { Copy } from "../../parts/Copy";
 import { Ago } from "../../parts/Time";
 
@@ -18,7 +18,7 @@ export function Attempts({ errors }: { errors: Record<string, unknown>[] }) {
       {told.map((error, n) => (
         <details key={n} open={n === 0} className="attempt">
           <summary>
-            <strong>{error.attempt ? `Attempt ${error.attempt}` : "Lost"}</strong> {error.type && <code>{error.type}</code>} <Ago when={error.at} />
+            <strong>{error.attempt ? `Attempt ${error.attempt}` : "Lease expired"}</strong> {error.type && <code>{error.type}</code>} <Ago when={error.at} />
           </summary>
           <p className="message">{error.message}</p>
           {error.traceback && (

@@ -20,7 +20,7 @@ export function InOut({ run }: { run: RunDetail }) {
       </section>
       <section>
         <h2>Output</h2>
-        {ended ? <Found query={output}>{(value) => <Json value={value ?? null} label="output" />}</Found> : <p className="dim">It is told when the run has ended.</p>}
+        {ended ? <Found query={output}>{(value) => <Json value={value ?? null} label="output" />}</Found> : <p className="dim">Available when the run has ended.</p>}
       </section>
     </div>
   );

@@ -1,4 +1,4 @@
-/** The copies of a fanned-out task, a page at a time: thousands are no burden. */
+/** The instances of a fanned-out task, one page at a time: there may be thousands. */
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, page, type Schemas, type Task } from "../../api/client";
@@ -25,7 +25,7 @@ export function Instances({ run, name, task }: { run: string; name: string; task
     <section>
       <h3>Instances</h3>
       <p className="dim">
-        {count(total)} in all: {count(task.instances?.success ?? 0)} succeeded, {count(task.instances?.failed ?? 0)} failed, {count(task.instances?.running ?? 0)} running,{" "}
+        {count(total)} total: {count(task.instances?.success ?? 0)} succeeded, {count(task.instances?.failed ?? 0)} failed, {count(task.instances?.running ?? 0)} running,{" "}
         {count(task.instances?.pending ?? 0)} pending
       </p>
       <form
@@ -40,13 +40,13 @@ export function Instances({ run, name, task }: { run: string; name: string; task
         }}
       >
         <button type="button" disabled={after < 0} onClick={() => setAfter(Math.max(-1, after - PAGE))}>
-          Before
+          Previous
         </button>
         <span className="num">
           {total === 0 ? "none" : `${count(after + 1)} to ${count(Math.min(after + PAGE, total - 1))}`}
         </span>
         <button type="button" disabled={instances.data?.next == null || after + PAGE >= total - 1} onClick={() => setAfter(after + PAGE)}>
-          After
+          Next
         </button>
         <input name="at" type="number" min={0} max={Math.max(0, total - 1)} aria-label="Go to instance" placeholder="go to" />
       </form>

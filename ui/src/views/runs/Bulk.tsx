@@ -15,8 +15,8 @@ export function Bulk({ act, filters, onClose }: { act: "cancel" | "retry"; filte
   const words = act === "cancel" ? { verb: "Cancel", past: "cancelled" } : { verb: "Retry", past: "retried" };
   return (
     <Batches
-      title={`${words.verb} all that match`}
-      question={act === "cancel" ? "Runs under way that match the filters:" : "Failed and timed out runs that match the filters:"}
+      title={`${words.verb} all matching runs`}
+      question={act === "cancel" ? "Active runs that match the filters:" : "Failed and timed out runs that match the filters:"}
       noun="run"
       {...words}
       danger={act === "cancel"}

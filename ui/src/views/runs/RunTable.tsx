@@ -32,7 +32,7 @@ export function RunTable({ runs, named = true }: { runs: Run[]; named?: boolean 
                 <Link href={`/runs/${run.id}`} className="mono" title={run.id}>
                   {short(run.id)}
                 </Link>
-                {run.retried > 0 && <span className="tag">again ×{run.retried}</span>}
+                {run.retried > 0 && <span className="tag">retried ×{run.retried}</span>}
                 {run.parent_run_id && <span className="tag">child</span>}
               </td>
               {named && (

@@ -40,10 +40,10 @@ export default function Runs() {
         <div className="actions">
           <Menu label="Copy">
             <Copy text={location.href}>Link to this list</Copy>
-            <Copy text={command(filters)}>As a command</Copy>
-            <Copy text={`curl '${url}'`}>As curl</Copy>
+            <Copy text={command(filters)}>Command</Copy>
+            <Copy text={`curl '${url}'`}>curl command</Copy>
           </Menu>
-          <Menu label="All that match">
+          <Menu label="All matching">
             <button type="button" className="item" onClick={() => setBulk("cancel")}>
               Cancel…
             </button>
@@ -59,10 +59,10 @@ export default function Runs() {
         {() =>
           rows.length === 0 ? (
             asked ? (
-              <Empty title="No run matches">Take a filter away, or look further back.</Empty>
+              <Empty title="No matching runs">Remove a filter, or choose a longer time range.</Empty>
             ) : (
               <Empty title="No runs yet" commands={["windlass deploy workflow.yaml", "windlass run NAME --input '{}'"]}>
-                A run is one execution of a workflow. Start one here from its page, by a schedule, or from a terminal:
+                A run is one execution of a workflow. Start one from the page of its workflow, with a schedule, or from a terminal:
               </Empty>
             )
           ) : (

@@ -46,13 +46,13 @@ export function Actions({ schedule }: { schedule: Schedule }) {
       </button>
       <Menu label="Copy">
         <Copy text={`windlass schedules ${verb} ${name}`}>Command to {verb} it</Copy>
-        <Copy text={`${post} ${url}/${verb}`}>curl to {verb} it</Copy>
-        <Copy text={`windlass schedules run ${name}`}>Command that runs it now</Copy>
-        <Copy text={`curl -X POST ${url}/run`}>curl that runs it now</Copy>
-        <Copy text={`windlass schedules preview ${name}`}>Command that looks ahead</Copy>
+        <Copy text={`${post} ${url}/${verb}`}>curl command to {verb} it</Copy>
+        <Copy text={`windlass schedules run ${name}`}>Command to run it now</Copy>
+        <Copy text={`curl -X POST ${url}/run`}>curl command to run it now</Copy>
+        <Copy text={`windlass schedules preview ${name}`}>Command to preview it</Copy>
       </Menu>
       {resume.error && (
-        <Dialog title="It was not resumed" onClose={() => resume.reset()}>
+        <Dialog title="The schedule was not resumed" onClose={() => resume.reset()}>
           <Trouble error={resume.error} />
         </Dialog>
       )}
@@ -64,9 +64,9 @@ export function Actions({ schedule }: { schedule: Schedule }) {
           onDone={fresh}
           onClose={close}
         >
-          <p>No tick starts a run until it is resumed; runs under way go on. Ticks of the pause are not made up for, but can be filled in.</p>
+          <p>No run is started until the schedule is resumed; active runs continue. Ticks missed during the pause are not caught up automatically, but can be backfilled.</p>
           <label className="field">
-            Why <input type="text" maxLength={1000} value={reason} placeholder="for those who look later" onChange={(event) => setReason(event.target.value)} />
+            Reason <input type="text" maxLength={1000} value={reason} placeholder="optional" onChange={(event) => setReason(event.target.value)} />
           </label>
         </Confirm>
       )}
@@ -78,7 +78,7 @@ export function Actions({ schedule }: { schedule: Schedule }) {
           onDone={fresh}
           onClose={close}
         >
-          <p>A run starts with the schedule's input, whatever else is under way; its ticks stay as they are.</p>
+          <p>Starts a run with the schedule's input, even if another run is active. The schedule itself does not change.</p>
         </Confirm>
       )}
       {open === "backfill" && <Backfill name={name} onDone={fresh} onClose={close} />}

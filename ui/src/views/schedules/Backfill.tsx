@@ -30,7 +30,7 @@ export function Backfill({ name, onDone, onClose }: { name: string; onDone: () =
   const left = count.error ? 0 : (count.data?.left ?? 0);
   return (
     <Dialog title={`Backfill ${name}`} onClose={onClose}>
-      <p>Starts a run for each tick of the past that has none. Safe to repeat.</p>
+      <p>Starts a run for each past tick that has none. It is safe to repeat.</p>
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -42,25 +42,25 @@ export function Backfill({ name, onDone, onClose }: { name: string; onDone: () =
         </label>
         <label className="field">
           <span>
-            Before <span className="dim">(or now)</span>
+            Before <span className="dim">(default: now)</span>
           </span>
           <input type="datetime-local" value={to} onChange={(event) => setTo(event.target.value)} />
         </label>
         <label className="field">
-          Ticks at most <input type="number" min={1} max={MOST} value={limit} onChange={(event) => setLimit(event.target.valueAsNumber || 0)} />
+          Maximum ticks <input type="number" min={1} max={MOST} value={limit} onChange={(event) => setLimit(event.target.valueAsNumber || 0)} />
         </label>
         <Command text={`windlass schedules backfill ${name} --from ${body.from}${body.to ? ` --to ${body.to}` : ""} --limit ${limit}`} />
         {fill.data ? (
           <p role="status">
             {plural(fill.data.started, "run")} started. <Link href={`/runs?workflow=${name}`}>See them.</Link>
-            {fill.data.next && ` There are more ticks, from ${exact(fill.data.next)} on.`}
+            {fill.data.next && ` More ticks remain, from ${exact(fill.data.next)} on.`}
           </p>
         ) : (
           count.data &&
           !count.error && (
             <p role="status">
-              {left === 0 ? "Every tick of this time has its run." : `${plural(left, "tick has", "ticks have")} no run.`}
-              {count.data.next && ` More than ${plural(limit, "tick")}: it would stop before ${exact(count.data.next)}.`}
+              {left === 0 ? "Every tick in this period already has a run." : `${plural(left, "tick has", "ticks have")} no run.`}
+              {count.data.next && ` There are more than ${plural(limit, "tick")}; this stops before ${exact(count.data.next)}.`}
             </p>
           )
         )}

@@ -1,4 +1,4 @@
-/** A schedule that plain SQL made is steered there: the statements, to copy. */
+/** A schedule created with plain SQL is managed there: the statements, to copy. */
 import { Copy } from "../../parts/Copy";
 import { Menu } from "../../parts/Menu";
 import { quoted } from "../../parts/words";
@@ -8,13 +8,13 @@ export function OfSql({ schedule }: { schedule: Schedule }) {
   const where = `where id = '${schedule.id}'`;
   return (
     <div className="actions row-actions">
-      <span className="dim" title="It was made by plain SQL, and is steered there">
-        by SQL
+      <span className="dim" title="Created with plain SQL; manage it there">
+        managed in SQL
       </span>
       <Menu label="Copy">
         <Copy text={`update workflow.workflow_schedule set enabled = ${String(schedule.paused)} ${where};`}>SQL to {schedule.paused ? "resume" : "pause"} it</Copy>
-        <Copy text={`update workflow.workflow_schedule set deleted_at = windlass.now() ${where};`}>SQL that ends it</Copy>
-        <Copy text={`windlass submit ${quoted(schedule.name)} ${quoted(JSON.stringify(schedule.input))} --queue sql`}>Command that enqueues it now</Copy>
+        <Copy text={`update workflow.workflow_schedule set deleted_at = windlass.now() ${where};`}>SQL to delete it</Copy>
+        <Copy text={`windlass submit ${quoted(schedule.name)} ${quoted(JSON.stringify(schedule.input))} --queue sql`}>Command to submit it now</Copy>
         <Copy text={schedule.id}>Id</Copy>
       </Menu>
     </div>

@@ -30,7 +30,7 @@ export function ScheduleDetail({ name }: { name: string }) {
           )}
           <div className="two">
             <section>
-              <h2>Times</h2>
+              <h2>Schedule</h2>
               <Facts tall>
                 <Fact name="Cron">
                   <code>{found.cron}</code> {found.timezone}
@@ -47,7 +47,7 @@ export function ScheduleDetail({ name }: { name: string }) {
                   </Fact>
                 )}
                 <Fact name="Last">
-                  <Ago when={found.last_run_at} /> {found.last_run_id && <Link href={`/runs/${found.last_run_id}`}>the run</Link>}
+                  <Ago when={found.last_run_at} /> {found.last_run_id && <Link href={`/runs/${found.last_run_id}`}>last run</Link>}
                 </Fact>
                 <Fact name="Overlap">{found.overlap}</Fact>
                 <Fact name="Catch-up">{found.catch_up}</Fact>
@@ -56,7 +56,7 @@ export function ScheduleDetail({ name }: { name: string }) {
               <Json value={found.input} label="input of scheduled runs" />
             </section>
             <section>
-              <h2>{found.paused || !found.enabled ? "What would come" : "What comes"}</h2>
+              <h2>{found.paused || !found.enabled ? "Upcoming once it is active" : "Upcoming"}</h2>
               <ol className="plain-list lines">
                 {found.upcoming.map((tick) => (
                   <li key={tick}>
@@ -67,7 +67,7 @@ export function ScheduleDetail({ name }: { name: string }) {
                   </li>
                 ))}
               </ol>
-              {found.upcoming.length === 0 && <p className="dim">It never comes by itself.</p>}
+              {found.upcoming.length === 0 && <p className="dim">No upcoming ticks.</p>}
             </section>
           </div>
         </>

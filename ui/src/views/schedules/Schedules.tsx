@@ -1,4 +1,4 @@
-/** What runs by the clock: workflows, and jobs that plain SQL scheduled; when they ran last, when they come next. */
+/** Schedules of workflows, and of jobs scheduled with plain SQL: when they ran last and run next. */
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link } from "wouter";
 import { api, page, type Schemas } from "../../api/client";
@@ -29,16 +29,16 @@ export default function Schedules() {
         <div className="actions">
           <Menu label="Copy">
             <Copy text={location.href}>Link to this list</Copy>
-            <Copy text="windlass schedules list">As a command</Copy>
-            <Copy text={`curl '${location.origin}/api/v1/schedules'`}>As curl</Copy>
+            <Copy text="windlass schedules list">Command</Copy>
+            <Copy text={`curl '${location.origin}/api/v1/schedules'`}>curl command</Copy>
           </Menu>
         </div>
       </div>
       <Found query={schedules}>
         {() =>
           rows.length === 0 ? (
-            <Empty title="Nothing runs by the clock" commands={['trigger: { cron: "0 6 * * *", timezone: Europe/Berlin }']}>
-              A line in the definition of a workflow makes it start by itself; write one with <Link href="/workflows/new/edit">New workflow</Link>:
+            <Empty title="No schedules" commands={['trigger: { cron: "0 6 * * *", timezone: Europe/Berlin }']}>
+              Add a cron trigger to a workflow to run it on a schedule, for example under <Link href="/workflows/+/edit">New workflow</Link>:
             </Empty>
           ) : (
             <div className="table" tabIndex={0} role="region" aria-label="Schedules">
@@ -46,7 +46,7 @@ export default function Schedules() {
                 <thead>
                   <tr>
                     <th>Starts</th>
-                    <th>Times</th>
+                    <th>Cron</th>
                     <th>Next</th>
                     <th>Last</th>
                     <th className="wide-only">Overlap</th>

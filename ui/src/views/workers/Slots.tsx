@@ -1,11 +1,11 @@
-/** How a worker stands: its state, and how many of its slots are taken, as a bar and in numbers. */
+/** The state of a worker, and how many of its slots are in use, as a bar and in numbers. */
 import type { Schemas } from "../../api/client";
 import { count } from "../../parts/words";
 
 export function Slots({ active, slots }: { active: number; slots: number }) {
   return (
     <span className="counts">
-      <span className="bar" role="img" aria-label={`${active} of ${slots} slots taken`}>
+      <span className="bar" role="img" aria-label={`${active} of ${slots} slots in use`}>
         {active > 0 && <i className="tone-busy" style={{ width: `${Math.min(100, (100 * active) / slots)}%`, minWidth: 4 }} />}
       </span>
       <span className="num dim">

@@ -31,8 +31,8 @@ export default function WorkerView({ params }: { params: Record<string, string |
               <Menu label="Copy">
                 <Copy text={found.id}>Id</Copy>
                 <Copy text={location.href}>Link</Copy>
-                <Copy text="windlass workers">As a command</Copy>
-                <Copy text={`curl ${location.origin}/api/v1/workers/${encodeURIComponent(found.id)}`}>As curl</Copy>
+                <Copy text="windlass workers">Command</Copy>
+                <Copy text={`curl ${location.origin}/api/v1/workers/${encodeURIComponent(found.id)}`}>curl command</Copy>
               </Menu>
             </div>
           </div>
@@ -42,7 +42,7 @@ export default function WorkerView({ params }: { params: Record<string, string |
             <Fact name="Slots">
               <Slots active={found.active} slots={found.slots} />
             </Fact>
-            <Fact name="Heard of">
+            <Fact name="Last heartbeat">
               <Grown seconds={found.seen_seconds_ago} since={worker.dataUpdatedAt} /> ago
             </Fact>
             <Fact name="Started">
@@ -51,9 +51,9 @@ export default function WorkerView({ params }: { params: Record<string, string |
             <Fact name="Queues">{found.queues.join(", ")}</Fact>
             <Fact name="Types">{found.types.length === 0 ? "any" : found.types.join(", ")}</Fact>
           </Facts>
-          {found.status === "silent" && <p className="reason">It fell silent without a goodbye. What it holds goes to others when the lease is over.</p>}
-          <h2>At work on</h2>
-          {found.jobs.length === 0 ? <p className="dim">Nothing just now.</p> : <JobTable jobs={found.jobs} />}
+          {found.status === "silent" && <p className="reason">It stopped sending heartbeats without shutting down. Its jobs go to other workers when their leases expire.</p>}
+          <h2>Running jobs</h2>
+          {found.jobs.length === 0 ? <p className="dim">None.</p> : <JobTable jobs={found.jobs} />}
         </section>
       )}
     </Found>

@@ -1,4 +1,4 @@
-/** Workers: who is there, since when it was last heard of, and how busy it is. */
+/** Workers: their state, last heartbeat and slots. */
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "wouter";
 import { api, page } from "../../api/client";
@@ -11,7 +11,7 @@ import { Ago, Grown } from "../../parts/Time";
 import { plural } from "../../parts/words";
 import { Slots, stateOf } from "./Slots";
 
-export const AGAIN = 5000; // a sign of life is told by no stream
+export const AGAIN = 5000; // no stream announces heartbeats
 
 export default function Workers() {
   useLive("/api/v1/stream?kind=job&kind=task", [["workers"]], undefined, 1000);
@@ -23,16 +23,16 @@ export default function Workers() {
         <div className="actions">
           <Menu label="Copy">
             <Copy text={location.href}>Link to this list</Copy>
-            <Copy text="windlass workers">As a command</Copy>
-            <Copy text={`curl '${location.origin}/api/v1/workers'`}>As curl</Copy>
+            <Copy text="windlass workers">Command</Copy>
+            <Copy text={`curl '${location.origin}/api/v1/workers'`}>curl command</Copy>
           </Menu>
         </div>
       </div>
       <Found query={workers}>
         {({ rows }) =>
           rows.length === 0 ? (
-            <Empty title="Nobody works" commands={["windlass worker MODULE:APP"]}>
-              A worker claims jobs from queues and runs their handlers; start as many as you like, on any machine that reaches the database:
+            <Empty title="No workers" commands={["windlass worker MODULE:APP"]}>
+              A worker claims jobs from queues and runs their handlers. Start as many as you like, on any machine that can reach the database:
             </Empty>
           ) : (
             <div className="table" tabIndex={0} role="region" aria-label="Workers">
@@ -42,7 +42,7 @@ export default function Workers() {
                     <th>State</th>
                     <th>Worker</th>
                     <th>Slots</th>
-                    <th>Heard of</th>
+                    <th>Last heartbeat</th>
                     <th>Queues</th>
                     <th className="wide-only">Types</th>
                     <th>Started</th>

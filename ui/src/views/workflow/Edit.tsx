@@ -90,17 +90,17 @@ function Form({ name, first }: { name: string | null; first: string }) {
             ))}
           </div>
           <button type="button" disabled={text === first && language === "yaml"} onClick={() => (setLanguage("yaml"), setText(first))}>
-            Undo all
+            Reset
           </button>
           <button type="button" className="primary" disabled={unfit || deploy.isPending || preview.data?.change === "unchanged"} onClick={() => deploy.mutate()}>
-            {preview.data?.change === "unchanged" && !unfit ? "Nothing to deploy" : preview.data ? `Deploy version ${preview.data.version}` : "Deploy"}
+            {preview.data?.change === "unchanged" && !unfit ? "No changes to deploy" : preview.data ? `Deploy version ${preview.data.version}` : "Deploy"}
           </button>
         </div>
         <Editor label="Definition" value={text} onChange={setText} mistake={parsed.mistake ?? placed(preview.error, text)} rows={26} />
         {deploy.error && <Trouble error={deploy.error} />}
         {deploy.data?.webhook_url && (
           <div className="told">
-            <p>It is deployed. Its address is told only now:</p>
+            <p>Deployed. This is its webhook URL, which is shown only once:</p>
             <Command text={deploy.data.webhook_url} />
           </div>
         )}
@@ -110,13 +110,13 @@ function Form({ name, first }: { name: string | null; first: string }) {
           <Trouble error={preview.error} />
         ) : preview.data ? (
           <>
-            {renamed && <p className="reason">The name differs: this would be a workflow of its own, {preview.data.name}.</p>}
+            {renamed && <p className="reason">The name differs, so this creates a new workflow: {preview.data.name}.</p>}
             {preview.data.warnings.map((each) => (
               <p key={each} className="reason">
                 {each}
               </p>
             ))}
-            <h2>{preview.data.change === "new" ? "A new workflow" : preview.data.change === "changed" ? "What would change" : "The same as the live version"}</h2>
+            <h2>{preview.data.change === "new" ? "New workflow" : preview.data.change === "changed" ? "Changes" : "Same as the live version"}</h2>
             {preview.data.change === "changed" && <Diff lines={preview.data.lines} />}
             <GraphView key={JSON.stringify(preview.data.graph.edges)} graph={preview.data.graph} small />
           </>

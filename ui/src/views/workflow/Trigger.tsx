@@ -47,23 +47,23 @@ export function Trigger({ workflow }: { workflow: Schemas["WorkflowDetail"] }) {
     >
       <section>
         <h2>Input</h2>
-        {like && past.data && <p className="dim">As run {like.slice(-8)} had it.</p>}
+        {like && past.data && <p className="dim">Copied from run {like.slice(-8)}.</p>}
         {fields.map((name) => (
           <Field key={name} name={name} value={isObject(value) ? value[name] : undefined} change={(next) => setText(pretty({ ...(value as object), [name]: next }))} />
         ))}
-        {fields.length === 0 && !mistake && <p className="dim">Its tasks ask for nothing in particular. Whatever stands in the JSON is their input.</p>}
-        {mistake && <p className="dim">The fields come back when the JSON is right again.</p>}
-        <h2>More</h2>
+        {fields.length === 0 && !mistake && <p className="dim">Its templates read no named inputs. The JSON is passed on as it is.</p>}
+        {mistake && <p className="dim">Fix the JSON to edit the fields.</p>}
+        <h2>Options</h2>
         <label className="field">
           Labels <input type="text" value={labels} placeholder="team=shop, area=orders" onChange={(event) => setLabels(event.target.value)} />
         </label>
         <label className="field">
-          Idempotency key <input type="text" value={key} placeholder="a known key starts nothing new" onChange={(event) => setKey(event.target.value)} />
+          Idempotency key <input type="text" value={key} placeholder="a key used before starts no new run" onChange={(event) => setKey(event.target.value)} />
         </label>
       </section>
       <section>
         <Editor label="Input as JSON" value={text} onChange={setText} mistake={mistake} rows={14} />
-        {!workflow.enabled && <p className="reason">The workflow is disabled: new runs are refused.</p>}
+        {!workflow.enabled && <p className="reason">The workflow is disabled, so it accepts no new runs.</p>}
         {start.error && <Trouble error={start.error} />}
         <div className="actions">
           <button type="submit" className="primary" disabled={mistake !== null || start.isPending}>

@@ -87,8 +87,8 @@ function Header({ workflow }: { workflow: Detail }) {
           <Menu label="Copy">
             <Copy text={workflow.id}>Id</Copy>
             <Copy text={location.href}>Link</Copy>
-            <Copy text={`windlass run ${workflow.name} --input '{}'`}>Command that starts it</Copy>
-            <Copy text={`curl -X POST -H 'content-type: application/json' -d '{}' ${location.origin}/api/v1/workflows/${workflow.name}/trigger`}>curl that starts it</Copy>
+            <Copy text={`windlass run ${workflow.name} --input '{}'`}>Command to start it</Copy>
+            <Copy text={`curl -X POST -H 'content-type: application/json' -d '{}' ${location.origin}/api/v1/workflows/${workflow.name}/trigger`}>curl command to start it</Copy>
           </Menu>
           <button type="button" disabled={turn.isPending} onClick={() => turn.mutate()}>
             {workflow.enabled ? "Disable" : "Enable"}
@@ -102,7 +102,7 @@ function Header({ workflow }: { workflow: Detail }) {
       <dl className="facts">
         {workflow.description && (
           <div>
-            <dt>About</dt>
+            <dt>Description</dt>
             <dd>{workflow.description}</dd>
           </div>
         )}
@@ -155,8 +155,8 @@ function Runs({ name }: { name: string }) {
     <Found query={runs}>
       {() =>
         rows.length === 0 ? (
-          <Empty title="It never ran" commands={[`windlass run ${name} --input '{}'`]}>
-            Start it under Trigger, or from a terminal:
+          <Empty title="No runs yet" commands={[`windlass run ${name} --input '{}'`]}>
+            Start one under Trigger, or from a terminal:
           </Empty>
         ) : (
           <>

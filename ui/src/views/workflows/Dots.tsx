@@ -5,7 +5,7 @@ import { look, StateIcon } from "../../parts/State";
 const SHOWN = 12;
 
 export function Dots({ runs }: { runs: { id: string; status: string }[] }) {
-  if (runs.length === 0) return <span className="dim">never ran</span>;
+  if (runs.length === 0) return <span className="dim">no runs</span>;
   return (
     <span className="dots">
       {runs

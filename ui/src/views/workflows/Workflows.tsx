@@ -26,7 +26,7 @@ export default function Workflows() {
       <div className="view-head">
         <h1>Workflows</h1>
         <div className="actions">
-          <input type="search" aria-label="Find workflows" placeholder="find" value={find} onChange={(event) => setFind(event.target.value)} />
+          <input type="search" aria-label="Filter workflows" placeholder="filter" value={find} onChange={(event) => setFind(event.target.value)} />
           <Link className="button primary" href="/workflows/+/edit">
             New workflow
           </Link>
@@ -36,7 +36,7 @@ export default function Workflows() {
         {() =>
           rows.length === 0 ? (
             <Empty title="No workflows yet" commands={["windlass deploy workflow.yaml"]}>
-              A workflow is a file with tasks and what they need. Write one with <Link href="/workflows/+/edit">New workflow</Link>, or deploy a file:
+              A workflow is a set of tasks and their dependencies. Create one under <Link href="/workflows/+/edit">New workflow</Link>, or deploy a file:
             </Empty>
           ) : (
             <div className="table" tabIndex={0} role="region" aria-label="Workflows">
