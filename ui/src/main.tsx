@@ -11,7 +11,7 @@ applyTheme();
 keyFromLink();
 window.addEventListener("load", fetchViews);
 
-/** What the server refuses it will refuse again; what it did not answer may be asked once more. */
+/** Retry server errors and lost connections, not refusals. */
 const retry = (count: number, error: Error) => count < 2 && (!(error instanceof Problem) || error.status >= 500);
 const client = new QueryClient({ defaultOptions: { queries: { retry, staleTime: 1000, refetchOnWindowFocus: true } } });
 

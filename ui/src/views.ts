@@ -41,7 +41,7 @@ export const VIEWS: View[] = [
   { path: "/workers/:id", title: "Worker", Component: lazy(worker) },
 ];
 
-/** The rest is fetched when there is time: a server that goes away must not take the way to a view with it. */
+/** Preload the other views when idle, so that they open even if the server goes away. */
 export function fetchViews(): void {
   const later = window.requestIdleCallback ?? ((call: () => void) => setTimeout(call, 1000));
   later(() => void Promise.allSettled(LOADS.map((load) => load())));

@@ -1,4 +1,4 @@
-/** Asks the server. Types come from its OpenAPI document; a refusal becomes a `Problem` that can be shown as it is. */
+/** The API client. Its types come from the OpenAPI document; error responses become a `Problem`. */
 import createClient from "openapi-fetch";
 import { useSyncExternalStore } from "react";
 import type { components, paths } from "./schema";
@@ -27,9 +27,9 @@ export class Problem extends Error {
 
 const KEY = "windlass.key";
 const listeners = new Set<() => void>();
-let refused = false; // the server wants a key, and ours is none of its
+let refused = false; // the server answered 401
 
-/** The key of a server that has keys; it stays in this browser. */
+/** The API key, kept in this browser. */
 export const key = {
   get: () => localStorage.getItem(KEY) ?? "",
   set(value: string) {
@@ -38,7 +38,7 @@ export const key = {
   },
 };
 
-/** The link that `windlass up --allow-commands` prints has the key behind a #, which browsers do not send. */
+/** Take the key from the fragment of a link that `windlass up --allow-commands` prints; browsers do not send fragments. */
 export function keyFromLink(at: Location = location): void {
   const found = new URLSearchParams(at.hash.slice(1)).get("key");
   if (!found) return;
@@ -59,7 +59,7 @@ function told(no: boolean) {
   listeners.forEach((listen) => listen());
 }
 
-/** Headers that every question carries. */
+/** Headers of every request. */
 export function credentials(): Record<string, string> {
   return key.get() ? { "x-api-key": key.get() } : {};
 }
@@ -89,7 +89,7 @@ export async function problem(response: Response): Promise<Problem> {
   }
 }
 
-/** What a good answer carries. */
+/** Return the data of a successful response. */
 export async function data<T>(answer: Promise<{ data?: { data: T } }>): Promise<T> {
   const found = await answer;
   if (found.data === undefined) throw new Problem(0, "Empty", "the server sent an empty response");

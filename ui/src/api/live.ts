@@ -1,6 +1,6 @@
 /**
- * Life: one stream at a time for what is on the screen. A lost stream is opened again where it ended (Last-Event-ID), so
- * nothing is missed; after each opening the views ask once more. Where a server has no stream for us, they ask now and then.
+ * Live updates over server-sent events. A lost stream is reopened where it ended (Last-Event-ID), so no event is missed, and
+ * the views refetch after each reopening. If the server offers no stream, they poll.
  */
 import { useQueryClient, type QueryKey } from "@tanstack/react-query";
 import { useEffect, useRef, useSyncExternalStore } from "react";
@@ -12,7 +12,7 @@ export type Pulse = "connecting" | "live" | "asking" | "lost";
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 5_000;
 const ASK_EVERY = 3_000;
-const SILENCE = 45_000; // the server says something every 15 s
+const SILENCE = 45_000; // the server sends something every 15 s
 const listeners = new Set<() => void>();
 let pulse: Pulse = "connecting";
 
@@ -29,7 +29,7 @@ function told(now: Pulse) {
   listeners.forEach((listen) => listen());
 }
 
-/** Follows a stream until the signal; `heard` gets each message, `opened` is called when life begins (again). */
+/** Follow a stream until the signal aborts; `heard` gets each message, `opened` is called after each (re)connection. */
 export async function follow(
   path: string,
   signal: AbortSignal,
@@ -49,7 +49,7 @@ export async function follow(
     try {
       const headers = { accept: "text/event-stream", ...credentials(), ...(last ? { "last-event-id": last } : {}) };
       const answer = await fetch(path, { headers, signal: AbortSignal.any([signal, silence.signal]), cache: "no-store" });
-      if ([404, 405, 429].includes(answer.status)) return on.absent(); // 429: the server has all the streams it can bear
+      if ([404, 405, 429].includes(answer.status)) return on.absent(); // 429: too many streams
       if (answer.status === 204) return;
       if (!answer.ok || !answer.body) throw new Error(String(answer.status));
       told("live");
@@ -131,7 +131,7 @@ export function useLive(path: string | null, keys: QueryKey[], heard?: (message:
   }, [path, client, every]);
 }
 
-/** Browsers have few connections for a server, and every tab wants one: those that nobody sees let go of theirs. */
+/** Wait until the tab is visible. Browsers allow few connections per server, so hidden tabs close theirs. */
 function visible(signal: AbortSignal): Promise<void> {
   return new Promise((go) => {
     const look = () => {

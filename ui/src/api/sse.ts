@@ -5,10 +5,10 @@ export interface Message {
   data: string;
 }
 
-/** Takes text as it comes and gives whole messages. */
+/** Turns chunks of text into whole messages. */
 export class Parser {
   #rest = "";
-  last = ""; // where to go on; it moves without messages, too
+  last = ""; // the last event id; it can change without a message
   #event = "";
   #data: string[] = [];
   retry: number | null = null;

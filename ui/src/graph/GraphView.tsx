@@ -17,8 +17,8 @@ interface Props {
 }
 
 const NODE_TYPES = { task: TaskNode };
-const MANY = 40; // a map helps from here on
-const FIT = { padding: { top: "16px", bottom: "56px", x: "16px" }, maxZoom: 1.1, minZoom: 0.1 } as const; // below: the buttons
+const MANY = 40; // from this many tasks on there is a minimap
+const FIT = { padding: { top: "16px", bottom: "56px", x: "16px" }, maxZoom: 1.1, minZoom: 0.1 } as const; // the buttons are at the bottom
 
 export function GraphView({ graph, tasks, chosen = null, onChoose, small = false }: Props) {
   const frame = useRef<HTMLDivElement>(null);
@@ -179,7 +179,7 @@ function sameTask(one: Task | null, other: Task | null): boolean {
 
 /** Edges to the final task have no label: it always runs, and its icon says so. */
 function drawn(edge: Graph["edges"][number], n: number, tasks: Props["tasks"], toFinal: boolean): Edge {
-  const kind = edge.if && edge.on === "complete" ? "if" : edge.on; // an `if` decides alone, whatever became of its parent
+  const kind = edge.if && edge.on === "complete" ? "if" : edge.on; // with an `if`, parents only need to have ended
   const active = tasks !== undefined && toneOf(tasks, edge.to) === "busy";
   return {
     id: `${edge.from} ${edge.to} ${n}`,

@@ -7,7 +7,7 @@ export const WIDTH = 248;
 export const HEIGHT = 64;
 const LINE = 20; // the progress of copies or of a child run, a condition
 const GAP = 64;
-const MANY = 60; // from here on speed comes before beauty
+const MANY = 60; // from this many tasks on a faster, plainer layout is used
 
 export interface Box {
   x: number;
@@ -27,7 +27,7 @@ export function layout(graph: Graph, direction: Direction): Map<string, Box> {
   return boxes;
 }
 
-/** The direction in which a graph is larger on a canvas of this size; estimated by its depth and breadth. */
+/** Return the direction in which the graph can be drawn larger, estimated from its depth and breadth. */
 export function fit(graph: Graph, width: number, height: number): Direction {
   const [depth, breadth] = extent(graph);
   const lying = Math.min(1, width / (depth * (WIDTH + GAP)), height / (breadth * (HEIGHT + GAP / 2)));
@@ -35,7 +35,7 @@ export function fit(graph: Graph, width: number, height: number): Direction {
   return lying >= standing ? "LR" : "TB";
 }
 
-/** How many ranks there are, and how many tasks the largest of them has. Tasks come after what they need. */
+/** Return the number of ranks and the size of the largest. */
 function extent(graph: Graph): [number, number] {
   const after = grouped(graph.edges, (edge) => edge.from);
   const open = new Map(graph.tasks.map((task) => [task.name, 0]));

@@ -1,4 +1,4 @@
-/** Asks before something is done that cannot be taken back, and says what went wrong with it. */
+/** Asks for confirmation, runs the action and shows its error. */
 import { useMutation } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { Dialog } from "./Dialog";
@@ -6,8 +6,8 @@ import { Trouble } from "./Feedback";
 
 interface Props {
   title: string;
-  verb: string; // on the button that does it
-  keep?: string; // on the one that does not
+  verb: string; // on the confirm button
+  keep?: string; // on the cancel button
   danger?: boolean;
   act: () => Promise<unknown>;
   onDone: () => void;

@@ -21,7 +21,7 @@ export function Copy({ text, label, children }: { text: string; label?: string; 
   );
 }
 
-/** A text to copy, with the text in sight. */
+/** A visible text with a copy button. */
 export function Command({ text }: { text: string }) {
   return (
     <span className="command">

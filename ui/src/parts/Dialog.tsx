@@ -1,4 +1,4 @@
-/** The browser's own dialog: focus is kept inside and goes back where it was, Escape closes it. */
+/** A native modal dialog: it traps the focus and restores it, and Escape closes it. */
 import { useLayoutEffect, useRef, type ReactNode } from "react";
 
 interface Props {
@@ -11,7 +11,7 @@ interface Props {
 export function Dialog({ title, onClose, children, wide = false }: Props) {
   const ref = useRef<HTMLDialogElement>(null);
   useLayoutEffect(() => {
-    // closed while it is still in the page: then the focus goes back to where it was
+    // close it before it leaves the page, so that the browser restores the focus
     const dialog = ref.current;
     if (dialog && !dialog.open) dialog.showModal();
     return () => dialog?.close();

@@ -1,4 +1,4 @@
-/** A place for text with a grammar. It says what is wrong while one types; Tab leaves it, as it does everywhere. */
+/** A text editor that shows the first error while you type. Tab moves the focus, as everywhere. */
 import { useId } from "react";
 
 export interface Mistake {
@@ -37,7 +37,7 @@ export function Editor({ label, value, onChange, mistake = null, rows = 12 }: Pr
   );
 }
 
-/** The value of a JSON text, or what is wrong with it and where. */
+/** Return the value of a JSON text, or its error with the line. */
 export function parseJson(text: string): { value: unknown; mistake: null } | { value: undefined; mistake: Mistake } {
   if (text.trim() === "") return { value: undefined, mistake: { message: "must not be empty; write {} for an empty input" } };
   try {

@@ -1,4 +1,4 @@
-/** Names and what they stand for, in a row or one below the other. */
+/** A list of names and values, in a row or in a column. */
 import type { ReactNode } from "react";
 
 export function Facts({ tall = false, children }: { tall?: boolean; children: ReactNode }) {

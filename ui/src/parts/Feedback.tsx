@@ -1,4 +1,4 @@
-/** What there is to say when there is nothing to show: loading, refused, empty. */
+/** Loading, error and empty states. */
 import type { UseQueryResult } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { Problem } from "../api/client";
@@ -37,7 +37,7 @@ export function Empty({ title, children, commands = [] }: { title: string; child
   );
 }
 
-/** Shows what a query found; while it has nothing yet, that it is on its way. */
+/** Show the data of a query, or that it is loading, or its error. */
 export function Found<T>({ query, children }: { query: UseQueryResult<T>; children: (found: T) => ReactNode }) {
   if (query.data !== undefined) return <>{children(query.data)}</>;
   if (query.error) return <Trouble error={query.error} />;

@@ -1,4 +1,4 @@
-/** JSON to read: indented, coloured, cut where it would be too long for a page. */
+/** Formatted, coloured JSON, truncated if it is very long. */
 import { Fragment, useMemo, useState } from "react";
 import { Copy } from "./Copy";
 

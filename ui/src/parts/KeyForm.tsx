@@ -1,4 +1,4 @@
-/** For servers that have keys. */
+/** Asks for an API key. */
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { key } from "../api/client";

@@ -1,4 +1,4 @@
-/** Lines that handlers logged: searchable, wrapped or not, at their end while they come, kept as a file. */
+/** Log lines with a filter, wrapping, following and download. */
 import { useEffect, useMemo, useRef, useState } from "react";
 
 export interface LogLine {
@@ -65,7 +65,7 @@ export function LogBox({ lines, live, label, most, download }: Props) {
   );
 }
 
-/** Hands a text to the reader as a file. */
+/** Download a file. */
 export function keep(content: Blob, name: string): void {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(content);

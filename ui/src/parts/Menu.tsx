@@ -1,4 +1,4 @@
-/** A few things to choose from, behind a button. They lie above everything: a table that scrolls does not cut them off. */
+/** A dropdown menu. It is positioned on the page, so that a scrolling table does not clip it. */
 import { useEffect, useRef, useState, type CSSProperties, type ReactNode } from "react";
 
 const GAP = 4;

@@ -37,6 +37,7 @@ const LOOKS: Record<string, Look> = {
   waiting_for_child: { tone: "busy", word: "waiting for its child run", icon: below },
   scheduled: { tone: "rest", word: "scheduled", icon: clock },
   backoff: { tone: "wait", word: "backing off", icon: again },
+  backing_off: { tone: "wait", word: "backing off", icon: again },
   completed: { tone: "good", word: "completed", icon: check },
   success: { tone: "good", word: "success", icon: check },
   succeeded: { tone: "good", word: "succeeded", icon: check },

@@ -1,4 +1,4 @@
-/** Tabs whose choice is part of the address. */
+/** Tabs that are part of the address. */
 import { Link } from "wouter";
 
 export interface Tab {

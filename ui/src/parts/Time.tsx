@@ -1,4 +1,4 @@
-/** Moments and spans that stay true while they are looked at. One ticker for the whole page. */
+/** Times and durations that update every second, with one timer for the whole page. */
 import { useSyncExternalStore } from "react";
 import { between, exact, relative, span } from "./words";
 
@@ -40,7 +40,7 @@ export function Took({ from, to }: { from: string | null | undefined; to: string
   return <span className="num">{span(between(from, to, now))}</span>;
 }
 
-/** A span that the server told in seconds at `since`, and that has grown since then. */
+/** A duration that was `seconds` long at `since` and keeps growing. */
 export function Grown({ seconds, since }: { seconds: number | null; since: number }) {
   const now = useNow();
   return <span className="num">{seconds === null ? "–" : span(seconds * 1000 + Math.max(0, now - since))}</span>;

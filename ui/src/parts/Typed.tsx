@@ -1,4 +1,4 @@
-/** A field of a filter: what is typed is applied when the typing stops, or at once by Enter. */
+/** A text field of a filter, applied when typing pauses or on Enter. */
 import { useEffect, useState } from "react";
 
 const PAUSE = 350;

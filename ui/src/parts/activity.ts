@@ -3,24 +3,7 @@ import type { Activity, Task } from "../api/client";
 import { look } from "./State";
 import { countdown, moment } from "./words";
 
-/** Each activity's name in parts/State.tsx, which has its words, colour and icon. */
-const LOOKS: Record<Activity, string> = {
-  held: "held",
-  waiting_for_tasks: "waiting_for_tasks",
-  queued: "queued",
-  no_worker: "no_worker",
-  queue_paused: "queue_paused",
-  type_disabled: "type_disabled",
-  other_runtime: "other_runtime",
-  backing_off: "backoff",
-  running: "running",
-  stopping: "stopping",
-  sleeping: "sleeping",
-  waiting_for_callback: "waiting_for_callback",
-  waiting_for_child: "waiting_for_child",
-};
-
-/** The task cannot go on until somebody does something. */
+/** Activities that last until somebody intervenes. */
 const BLOCKED: Partial<Record<Activity, string>> = {
   held: "The run has not started yet, so its tasks are held.",
   no_worker: "No live worker serves this job type in this queue.",
@@ -32,9 +15,9 @@ const BLOCKED: Partial<Record<Activity, string>> = {
 /** These can change without an event of the run: a worker starts or stops, a queue is paused. */
 const UNANNOUNCED = new Set<Activity | null | undefined>(["queued", "no_worker", "queue_paused", "type_disabled", "other_runtime", "backing_off"]);
 
-/** The name of the look of a task: its activity, or its status once it has ended. */
+/** The name under which parts/State.tsx has its look: its activity, or its status once it has ended. */
 export function stateOf(task: Task): string {
-  return task.activity ? LOOKS[task.activity] : task.status;
+  return task.activity ?? task.status;
 }
 
 /** Its activity in words, with the time at which it ends where that matters. */
@@ -46,7 +29,7 @@ export function activityText(task: Task, now: number): string {
   return word;
 }
 
-/** Why it cannot go on, with the names of the type and the queue where the server tells them; null: it can. */
+/** Why it cannot go on; the server's remark names the type and the queue. null: nothing blocks it. */
 export function obstacle(task: Task): string | null {
   const text = task.activity && BLOCKED[task.activity];
   return text ? task.remark || text : null;

@@ -1,4 +1,4 @@
-/** Things by a name of theirs, in their order. */
+/** Group items by a name, keeping their order. */
 export function grouped<T>(things: T[], name: (thing: T) => string): Map<string, T[]> {
   const found = new Map<string, T[]>();
   for (const thing of things) {

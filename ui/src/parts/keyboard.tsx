@@ -1,4 +1,4 @@
-/** The keyboard: `/` to search, `g` and a letter to go somewhere, `?` for help. Silent while somebody types. */
+/** Keyboard shortcuts: `/` searches, `g` and a letter opens a view, `?` shows help. Inactive in text fields. */
 import { useEffect, useRef } from "react";
 import { useLocation } from "wouter";
 import { MENU } from "../views";

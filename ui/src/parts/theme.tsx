@@ -1,4 +1,4 @@
-/** Light or dark: as the system says, unless the reader says otherwise. */
+/** Light or dark theme: follows the system unless the user chooses. */
 import { useState } from "react";
 
 const PLACE = "windlass.theme";

@@ -1,4 +1,4 @@
-/** How things are said: times, spans, numbers. One clock for all: the browser's, told in the reader's own way. */
+/** Formatting of times, durations, numbers and ids. Times use the clock and the locale of the browser. */
 const UNITS: [number, string][] = [
   [86_400_000, "d"],
   [3_600_000, "h"],
@@ -52,7 +52,7 @@ export function exact(when: string): string {
   return new Date(when).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
 }
 
-/** To the millisecond, on the reader's own clock. */
+/** The local time of day, to the millisecond. */
 export function clock(when: string): string {
   return new Date(when).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3, hour12: false });
 }
@@ -65,7 +65,7 @@ export function count(n: number): string {
   return n.toLocaleString("en");
 }
 
-/** The end of an id tells runs apart, its beginning is the time. */
+/** Shorten an id to its end: the beginning is a timestamp and hardly differs. */
 export function short(id: string): string {
   return id.length > 12 ? `…${id.slice(-8)}` : id;
 }
@@ -74,12 +74,12 @@ export function plural(n: number, one: string, many = `${one}s`): string {
   return `${count(n)} ${n === 1 ? one : many}`;
 }
 
-/** Whether a text is an id of ours, whole. */
+/** Whether a text is a complete id. */
 export function isId(text: string): boolean {
   return /^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$/i.test(text.trim());
 }
 
-/** As a shell takes it for one word. */
+/** Quote a text for a shell. */
 export function quoted(text: string): string {
   return /^[\w./:@=+-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }

@@ -1,4 +1,4 @@
-/** The dead letters of a group, one by one: look at each, retry or drop it. */
+/** The jobs of one group of dead letters, each with retry and drop. */
 import { useInfiniteQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link } from "wouter";

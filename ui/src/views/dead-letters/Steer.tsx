@@ -32,7 +32,7 @@ export function Buttons({ group, ask }: { group: Named; ask: (plan: Plan) => voi
   );
 }
 
-/** The dialog belongs to the page, not to the row: that may be gone before the last word is said. */
+/** The dialog belongs to the page, because the row may disappear while it is open. */
 export function Steering({ plan, onClose }: { plan: Plan; onClose: () => void }) {
   const { group, act } = plan;
   const client = useQueryClient();

@@ -1,4 +1,4 @@
-/** A group of dead letters in the address, and in the words of the server and the command line. */
+/** A group of dead letters as an address, as API parameters and as a command. */
 import type { Schemas } from "../../api/client";
 import { quoted } from "../../parts/words";
 import { exactly } from "../jobs/filters";

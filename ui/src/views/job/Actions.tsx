@@ -1,4 +1,4 @@
-/** Cancel a job, or start it over. A task is retried with its run. */
+/** Cancel or retry a job. A job that is a task is retried with its run. */
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link } from "wouter";

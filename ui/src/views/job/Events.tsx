@@ -1,4 +1,4 @@
-/** The trail of a job, oldest first. */
+/** The events of a job, oldest first. */
 import { Found } from "../../parts/Feedback";
 import { State } from "../../parts/State";
 import { clock, exact } from "../../parts/words";
@@ -56,7 +56,7 @@ export function Events({ id }: { id: string }) {
   );
 }
 
-/** A worker that holds a job for long says so often: once is enough, and when it was last. */
+/** Collapse consecutive heartbeats into the last one. */
 export function folded(events: JobEvent[]): { event: JobEvent; times: number }[] {
   const found: { event: JobEvent; times: number }[] = [];
   for (const event of events) {

@@ -1,4 +1,4 @@
-/** One job: what it was given, what it gave, how its attempts went; cancel it or start it over. */
+/** One job: payload, result, attempts, logs and events; cancel or retry it. */
 import { Link } from "wouter";
 import { Attempts } from "../run/Attempts";
 import { phase, taskPath } from "../jobs/JobTable";

@@ -1,4 +1,4 @@
-/** How far a job is, by its own words. */
+/** The progress that a handler reported. */
 import type { Schemas } from "../../api/client";
 import { Ago } from "../../parts/Time";
 import { percent } from "../../parts/words";

@@ -1,4 +1,4 @@
-/** What the page of a job asks for, and when it asks again. */
+/** The queries of the job page. */
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { api, data, page, type Schemas } from "../../api/client";
 import { useLive } from "../../api/live";
@@ -7,7 +7,7 @@ export type JobDetail = Schemas["JobDetail"];
 export type JobEvent = Schemas["JobEvent"];
 
 export const UNDER_WAY = new Set(["pending", "leased"]);
-const AGAIN = 2000; // progress and logs are told by no stream
+const AGAIN = 2000; // no stream announces progress and logs
 
 export function useJob(id: string) {
   useLive("/api/v1/stream?kind=job&kind=task", [["job", id]], ({ data }) => (JSON.parse(data) as { job_id?: string }).job_id === id);
@@ -27,7 +27,7 @@ export function useEvents(id: string) {
   });
 }
 
-/** All lines that the handler wrote, as far as a page goes. */
+/** The first page of log lines. */
 export function useLogs(id: string, live: boolean) {
   return useQuery({ queryKey: ["job", id, "logs"], queryFn: () => lines(id, null), refetchInterval: live ? AGAIN : false });
 }

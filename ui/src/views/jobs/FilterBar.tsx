@@ -1,4 +1,4 @@
-/** The filters of a list of jobs. An id leads to the job itself. */
+/** The filters of a list of jobs. Entering an id opens that job. */
 import { useLocation } from "wouter";
 import { look, StateIcon } from "../../parts/State";
 import { Typed } from "../../parts/Typed";

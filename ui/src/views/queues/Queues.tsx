@@ -12,7 +12,7 @@ import { count, quoted } from "../../parts/words";
 
 type Queue = Schemas["Queue"];
 
-const AGAIN = 10_000; // a rate falls while nothing happens: no stream tells of that
+const AGAIN = 10_000; // rates fall without any event
 
 export default function Queues() {
   useLive("/api/v1/stream?kind=job&kind=task", [["queues"]], undefined, 1000);

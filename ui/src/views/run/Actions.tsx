@@ -1,4 +1,4 @@
-/** Cancel, retry, rerun from a task with another input, start another like this one. */
+/** Cancel, retry, rerun from a task with another input, start a copy. */
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link } from "wouter";

@@ -1,4 +1,4 @@
-/** The trail of a run, oldest first, with the reasons; and the run explained in sentences. */
+/** The events of a run, oldest first, with reasons; and an explanation of the run. */
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { api, data, page } from "../../api/client";
 import { Found } from "../../parts/Feedback";

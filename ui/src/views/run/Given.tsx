@@ -1,4 +1,4 @@
-/** What the job of a task was given. */
+/** The input of the job of a task. */
 import { useQuery } from "@tanstack/react-query";
 import { api, data } from "../../api/client";
 import { Copy } from "../../parts/Copy";

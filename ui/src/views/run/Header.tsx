@@ -1,4 +1,4 @@
-/** What a run is, in two lines, and what can be done about it. */
+/** The header of a run: name, state, facts and actions. */
 import { Link } from "wouter";
 import type { RunDetail } from "../../api/client";
 import { Copy } from "../../parts/Copy";
@@ -71,7 +71,7 @@ export function Header({ run, picked, onPick }: { run: RunDetail; picked: Picked
   );
 }
 
-/** What it came from. */
+/** What started the run. */
 function Origin({ run }: { run: RunDetail }) {
   const { kind, scheduled_for: tick, parent_id: parent } = run.trigger;
   if (parent) return <Link href={`/runs/${parent}`}>parent run</Link>;

@@ -1,4 +1,4 @@
-/** What went into a run and what came out of it. */
+/** The input and output of a run. */
 import { useQuery } from "@tanstack/react-query";
 import { api, data, type RunDetail } from "../../api/client";
 import { Found } from "../../parts/Feedback";

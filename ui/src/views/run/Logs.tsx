@@ -15,7 +15,7 @@ export function Logs({ run, name, live, picked }: { run: string; name: string; l
   return <LogBox lines={picked ? lines?.filter((line) => within(picked, line.at)) : lines} live={live} label={`Logs of ${name}`} most={TAIL} download={() => void download(run, name)} />;
 }
 
-/** The last lines; while the task runs they come as they are written. */
+/** Return the last lines, followed live while the task runs. */
 function useLines(run: string, name: string, live: boolean): Line[] | undefined {
   const path = { run_id: run, task: name };
   const [followed, setFollowed] = useState<Line[] | undefined>();

@@ -82,7 +82,7 @@ export function Panel({ run, picked, name, task, onClose }: { run: RunDetail; pi
   );
 }
 
-/** The one job of a task: its attempts, what it was given, what it gave. */
+/** The only job of a task: its failed attempts, output and input. */
 function Single({ run, picked, name, task }: { run: RunDetail; picked: Picked | null; name: string; task: Task }) {
   const jobs = useQuery({
     queryKey: ["run", run.id, "instances", name, "first", task.status],

@@ -94,7 +94,7 @@ function Gantt({ run, picked, spans, chosen, choose }: Props & { spans: Span[] }
   );
 }
 
-/** What became of a task in an attempt that is over; undefined: nothing. */
+/** Return how a task ended in a past attempt; undefined: it did not run. */
 export function became(own: Span[]): string | undefined {
   const last = own.at(-1);
   return last && (last.failed ? "failed" : last.kind === "running" || last.ended_at ? "success" : "cancelled");

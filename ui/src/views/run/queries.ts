@@ -32,7 +32,7 @@ export function useTimeline(id: string, attempt: number | null) {
   });
 }
 
-/** One of several attempts at a run: what was between these two moments belongs to it. */
+/** One of several attempts at a run, with the time range that belongs to it. */
 export interface Picked {
   number: number;
   from: string;
@@ -68,7 +68,7 @@ export function useRunLife(id: string, run: RunDetail | undefined): void {
   const client = useQueryClient();
   const live = run !== undefined && LIVE.has(run.status);
   const [start] = useState<{ cursor: string | null | undefined }>({ cursor: undefined });
-  if (start.cursor === undefined && run !== undefined) start.cursor = run.cursor; // where the stream goes on from this answer
+  if (start.cursor === undefined && run !== undefined) start.cursor = run.cursor; // the stream continues after this answer
   const path = live
     ? `/api/v1/runs/${id}/stream${start.cursor ? `?after=${encodeURIComponent(start.cursor)}` : ""}`
     : run && `/api/v1/stream?kind=run&workflow=${encodeURIComponent(run.workflow)}`; // somebody may retry it
@@ -81,7 +81,7 @@ export function useRunLife(id: string, run: RunDetail | undefined): void {
   });
 }
 
-/** Runs below are not in the stream of the run above: while one is under way, news of it makes the page ask again. */
+/** The stream of a run has no events of its child runs, so those are followed here and make the page refetch. */
 export function useChildren(run: RunDetail, graph: Graph | undefined): void {
   const live = graph?.tasks.filter((task) => LIVE.has(run.tasks[task.name]?.child?.status ?? "")) ?? [];
   const ids = new Set(live.map((task) => run.tasks[task.name]!.child!.run_id));

@@ -1,4 +1,4 @@
-/** Cancel or retry every run that the filters name. */
+/** Cancel or retry every run that matches the filters. */
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data } from "../../api/client";

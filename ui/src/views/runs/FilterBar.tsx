@@ -1,4 +1,4 @@
-/** The filters of a list of runs. What is typed is applied when the typing stops. */
+/** The filters of a list of runs. Text is applied when typing pauses. */
 import { look, StateIcon } from "../../parts/State";
 import { Typed } from "../../parts/Typed";
 import { SPANS, STATES, type Filters } from "./filters";

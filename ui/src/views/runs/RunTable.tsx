@@ -64,7 +64,7 @@ export function RunTable({ runs, named = true }: { runs: Run[]; named?: boolean 
   );
 }
 
-/** How far the tasks are, as one bar; told in words, too. */
+/** The states of the tasks as a bar, with a text for screen readers. */
 export function Counts({ counts }: { counts: Record<string, number> }) {
   const parts = ORDER.filter((status) => counts[status]).map((status) => ({ status, n: counts[status]! }));
   const all = parts.reduce((sum, part) => sum + part.n, 0);

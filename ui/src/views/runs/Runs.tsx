@@ -1,4 +1,4 @@
-/** Runs, newest first: filter, page, choose everything that matches, steer it. */
+/** Runs, newest first: filters, pages, bulk cancel and retry. */
 import { keepPreviousData, useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, page } from "../../api/client";

@@ -1,4 +1,4 @@
-/** Which runs a list shows: kept in the address, remembered for the next visit, told to the server in its own words. */
+/** The filters of the run list: kept in the address, remembered for the next visit, translated for the API and the command line. */
 import { useCallback, useEffect } from "react";
 import { useSearchParams } from "wouter";
 
@@ -37,7 +37,7 @@ export function write(filters: Filters): URLSearchParams {
   return to;
 }
 
-/** The filters as the list takes them. */
+/** The filters as query parameters of the API. */
 export function query(filters: Filters, now: number) {
   const span = SPANS[filters.since];
   return {
@@ -50,7 +50,7 @@ export function query(filters: Filters, now: number) {
   };
 }
 
-/** The same as the bulk operations take it. Without any filter all are meant, and that is said. */
+/** The filters as a body for bulk operations, which want an explicit `all` if there is no filter. */
 export function which(filters: Filters, now: number) {
   const { label, ...asked } = query(filters, now);
   const labels = Object.fromEntries((label ?? []).map((pair) => [pair.slice(0, pair.indexOf("=")), pair.slice(pair.indexOf("=") + 1)]));
@@ -58,7 +58,7 @@ export function which(filters: Filters, now: number) {
   return Object.keys(found).length ? found : { all: true };
 }
 
-/** As `windlass runs` would be asked. */
+/** The same as a `windlass runs` command. */
 export function command(filters: Filters): string {
   const words = ["windlass runs list"];
   for (const state of filters.status) words.push(`--state ${state}`);
@@ -73,7 +73,7 @@ export function useFilters(): [Filters, (change: Partial<Filters>) => void] {
   useEffect(() => {
     const kept = localStorage.getItem(PLACE);
     if (bare && kept) setParams(new URLSearchParams(kept), { replace: true });
-    // only where one arrives without filters: taking the last one away must stay possible
+    // only on arrival without filters, so that the last filter can be removed
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, []);
   const change = useCallback(

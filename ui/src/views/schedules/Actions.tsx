@@ -1,4 +1,4 @@
-/** Pause a schedule with a reason, resume it, run it now, start what was missed. */
+/** Pause a schedule with a reason, resume it, run it now, backfill it. */
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useLocation } from "wouter";

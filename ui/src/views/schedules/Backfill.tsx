@@ -1,4 +1,4 @@
-/** Start the runs of past ticks: counted first, never twice. */
+/** Starts the missing runs of past ticks, after counting them. */
 import { keepPreviousData, useMutation, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link } from "wouter";
@@ -81,7 +81,7 @@ export function Backfill({ name, onDone, onClose }: { name: string; onDone: () =
   );
 }
 
-/** As a field for a moment has it: the reader's own clock, to the minute. */
+/** Format for a datetime-local field: local time, to the minute. */
 function local(ms: number): string {
   return new Date(ms - new Date(ms).getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 }

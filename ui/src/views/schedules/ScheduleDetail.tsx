@@ -1,4 +1,4 @@
-/** One schedule: its times, what it does about overlap, what comes next. Shown by itself and on the page of its workflow. */
+/** One schedule: cron, overlap and catch-up policy, upcoming ticks. Used by its own page and by the page of its workflow. */
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "wouter";
 import { api, data } from "../../api/client";
@@ -76,7 +76,7 @@ export function ScheduleDetail({ name }: { name: string }) {
   );
 }
 
-/** In the schedule's own zone, as the server wrote it. */
+/** Format in the schedule's time zone, as the server sent it. */
 function clock(tick: string): string {
   return `${tick.slice(0, 10)} ${tick.slice(11, 19)} ${tick.slice(19)}`;
 }

@@ -15,7 +15,7 @@ export function Slots({ active, slots }: { active: number; slots: number }) {
   );
 }
 
-/** One that runs is up: whether it is busy, the bar tells. */
+/** A running worker is shown as "up", so that it does not look busy. */
 export function stateOf(worker: Pick<Schemas["Worker"], "status">): string {
   return worker.status === "running" ? "up" : worker.status;
 }

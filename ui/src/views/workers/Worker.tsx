@@ -1,4 +1,4 @@
-/** One worker, and what it works on. */
+/** One worker and the jobs it runs. */
 import { useQuery } from "@tanstack/react-query";
 import { api, data } from "../../api/client";
 import { useLive } from "../../api/live";

@@ -1,6 +1,6 @@
 /**
- * The definition as text, YAML or JSON. The server checks it while one types: every mistake by its field, the difference to
- * the live version, and the graph it would have. Deploying makes a new version.
+ * The definition as text, YAML or JSON. The server checks it while you type: all errors by field, the difference from
+ * the live version, and the resulting graph. Deploying creates a new version.
  */
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
@@ -129,7 +129,7 @@ function Form({ name, first }: { name: string | null; first: string }) {
 const ORDER = ["name", "description", "trigger", "labels", "max_duration", "needs", "join", "if", "final", "foreach", "parallel", "concurrency"];
 const LAST = ["input", "headers", "query", "body", "retry", "max_attempts", "timeout", "tasks"];
 
-/** Tasks by name read better than a list with names in it; their order is kept, that of keys is what people expect. */
+/** Rewrite the list of tasks as a mapping by name, with keys in the usual order. */
 function legible(definition: Record<string, unknown>): unknown {
   const { tasks, ...rest } = definition;
   if (!Array.isArray(tasks)) return definition;
@@ -158,7 +158,7 @@ async function parse(text: string, language: Language): Promise<Parsed> {
   }
 }
 
-/** Where the first mistake lies: the line of the last name in its path that can be found in order. */
+/** Locate the first error: the line of the last part of its path that can be found in order. */
 function placed(error: unknown, text: string): Mistake | null {
   const first = (error as { errors?: { field: string; message: string }[] } | null)?.errors?.[0];
   if (!first) return error ? { message: (error as Error).message } : null;

@@ -1,4 +1,4 @@
-/** Starts a run. Fields and JSON are two views of one text: whatever is changed in one is seen in the other. */
+/** Starts a run. The fields and the JSON editor edit the same text. */
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useEffect, useMemo, useState } from "react";
 import { useLocation, useSearchParams } from "wouter";
@@ -97,13 +97,13 @@ function Field({ name, value, change }: { name: string; value: unknown; change: 
   );
 }
 
-/** What looks like a number or a truth value is one; who means the text writes it into the JSON. */
+/** Read numbers and booleans as such; a string that looks like one can be written in the JSON. */
 function typed(text: string): unknown {
   if (text === "true" || text === "false") return text === "true";
   return /^-?(0|[1-9]\d{0,14})(\.\d+)?$/.test(text) ? Number(text) : text;
 }
 
-/** The names that the tasks take from the input: what stands in their templates. */
+/** Return the input fields that templates and expressions of the tasks use. */
 export function inputs(tasks: Record<string, unknown>): string[] {
   const found = JSON.stringify(tasks).matchAll(/\b(?:trigger\.body|input)\.([A-Za-z_][\w-]*)/g);
   return [...new Set([...found].map((match) => match[1]!))];

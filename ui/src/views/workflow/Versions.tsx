@@ -1,4 +1,4 @@
-/** What was published, newest first, and what each version changed. */
+/** The deployed versions, newest first, and what each changed. */
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useSearchParams } from "wouter";
 import { api, data, page, type Schemas } from "../../api/client";

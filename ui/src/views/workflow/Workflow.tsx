@@ -1,4 +1,4 @@
-/** One workflow: its graph, its runs, its versions; edit it, trigger it, switch it on and off. */
+/** One workflow: its graph, its runs, its versions; edit it, trigger it, enable or disable it. */
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "wouter";
 import { api, data, page, type Schemas } from "../../api/client";
@@ -17,7 +17,7 @@ import { Schedule } from "./Schedule";
 import { Trigger } from "./Trigger";
 import { Versions } from "./Versions";
 
-const NEW = "+"; // no workflow can be called that
+const NEW = "+"; // not a valid workflow name
 type Detail = Schemas["WorkflowDetail"];
 
 const TABS = [
