@@ -16,16 +16,17 @@ def fail(stage: Stage, count: int, **order: Any) -> None:
         ask(stage.url, "/jobs", {"type": "shop.mail.v1", "payload": {"to": f"{n}"}} | order)
 
 
-async def group(page: Page, queue: str) -> Locator:
+async def group(page: Page, error: str) -> Locator:
+    """The group of this error in the queue `sql`."""
     await page.goto("/dead-letters")
-    found = page.locator("tbody tr").filter(has=page.get_by_role("cell", name=queue, exact=True))
+    found = page.locator("tbody tr", has_text=error).filter(has=page.get_by_role("cell", name="sql", exact=True))
     await expect(found).to_have_count(1)
     return found
 
 
 async def test_a_group_is_dropped_after_it_was_counted(page: Page, on_stage: Stage) -> None:
     fail(on_stage, 4, queue="sql", type="shop.label.v1", payload={"seconds": 7})
-    row = await group(page, "sql")
+    row = await group(page, "TimeoutError")
     await expect(row.locator("td").first).to_have_text("4")
     await row.get_by_role("button", name="Drop…").click()
     dialog = page.get_by_role("dialog")
@@ -36,8 +37,8 @@ async def test_a_group_is_dropped_after_it_was_counted(page: Page, on_stage: Sta
 
 
 async def test_a_group_opens_and_its_jobs_are_steered_one_by_one(page: Page, on_stage: Stage) -> None:
-    fail(on_stage, 3, queue="windlass")
-    await (await group(page, "windlass")).get_by_role("link", name="LookupError").click()
+    fail(on_stage, 3, queue="sql")
+    await (await group(page, "LookupError")).get_by_role("link", name="LookupError").click()
     rows = page.locator("tbody tr")
     await expect(rows).to_have_count(3)
     await rows.first.get_by_role("button", name="Drop job").click()
