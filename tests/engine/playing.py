@@ -162,10 +162,10 @@ async def words(unit: Unit, run: UUID) -> dict[str, str]:
 
 
 async def reasons(unit: Unit, run: UUID, step: str | None = None) -> list[str]:
-    """Why a step (or the run) became what it is, oldest first."""
+    """Why a step (or the run) became what it is, oldest first; without the errors of single attempts."""
     view = await runs.view(unit, run)
     number = None if step is None else view.workflow.plan.number[step]
-    return [event.reason for event in view.events if event.step == number and event.reason is not None]
+    return [event.reason for event in view.events if event.step == number and event.reason and not event.of_job]
 
 
 async def events_of(unit: Unit, run: UUID) -> list[str]:

@@ -263,7 +263,10 @@ async def test_a_tick_whose_run_exists_already_starts_no_second(unit: Unit, conn
     row = await schedule_of(conn)
     assert row is not None
     clock.set(NOON)
-    await starts.start(unit, "etl", [RunSpec(idempotency_key=f"schedule/{row['id']}/2030-03-01T12:00:00Z")])
+    async with unit.begin() as other:
+        await starts.include(
+            other, unit, "etl", [RunSpec(idempotency_key=f"schedule/{row['id']}/2030-03-01T12:00:00Z")]
+        )
     assert await triggers.tick(unit) == 1
     assert len(await runs_of(conn)) == 1
     assert await next_of(conn) == NOON + HOUR

@@ -14,7 +14,7 @@ from windlass.core.definition import parse
 from windlass.core.step import JobAction, Step
 from windlass.core.workflow import Workflow
 from windlass.engine import workflows
-from windlass.engine.definitions import Definitions
+from windlass.engine.definitions import Definitions, UnreadableVersion
 from windlass.engine.unit import Unit
 from windlass.engine.workflows import Change
 from windlass.errors import Invalid, InvalidWorkflow, NotFound
@@ -275,7 +275,7 @@ async def test_definitions_are_read_once(unit: Unit, conn: "asyncpg.Connection[A
     assert [first[id_].name for id_ in ids] == ["w0", "w1", "w2", "w3", "w4"]
     assert all(again[id_] is first[id_] for id_ in ids)
     assert definitions.get(ids[0]) is first[ids[0]]
-    with pytest.raises(NotFound, match="no version 12345"):
+    with pytest.raises(UnreadableVersion, match="no version 12345"):
         await definitions.of(conn, [ids[0], 12345])
 
 

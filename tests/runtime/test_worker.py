@@ -145,7 +145,7 @@ async def test_a_handler_can_say_when_to_retry(app: Windlass) -> None:
 
 @pytest.mark.parametrize(
     ("payload", "told"),
-    [({}, "'content_id'"), ({"content_id": "c", "size": 1}, "'size'"), ([1, 2], "named arguments")],
+    [({}, "'content_id'"), ({"content_id": "c", "size": 1}, "'size'"), (["c", 1, 2], "there are 3 arguments")],
 )
 async def test_a_payload_that_does_not_fit_fails_at_once_and_names_the_parameter(
     app: Windlass, payload: object, told: str

@@ -38,7 +38,7 @@ ASKED: dict[str, tuple[str, str, tuple[Any, ...], int]] = {
     "ends of the last minute": ("queues", "ends", (CAP,), 3 * CAP),
     "tenants": ("tenants", "list", ("default", 1000), 100),
     "jobs of a tenant": ("tenants", "counts", ("default", "t1", CAP), 3 * CAP),
-    "a target": ("subscriptions", "target", (JOB, timedelta(hours=24)), 20),
+    "a target": ("subscriptions", "target", (JOB, timedelta(hours=24), JOB), 20),
     "where the reader is": ("subscriptions", "place", (), 20),
 }
 

@@ -152,9 +152,9 @@ async def test_a_single_claim_reads_a_handful(crowded: str) -> None:
 @pytest.mark.parametrize(
     ("noun", "name", "arguments"),
     [
-        ("jobs", "become_due", [1000]),
+        ("jobs", "become_due", [1000, None]),
         ("timers", "next_due", []),
-        ("jobs", "release_expired", [500, "upkeep", [], [], None]),
+        ("jobs", "release_expired", [500, "upkeep", [], [], None, None]),
         ("runs", "find_unsettled", [500]),
         ("runs", "find_held", [500, UUID(int=0)]),
         ("jobs", "date_open_leases", [LEASE]),
@@ -163,7 +163,7 @@ async def test_a_single_claim_reads_a_handful(crowded: str) -> None:
         ("runs", "find_expired", [500]),
         ("timers", "find_due", [500]),
         ("claims", "overdue", [500]),
-        ("claims", "expire", [500, "upkeep"]),
+        ("claims", "expire", [500, "upkeep", None]),
         ("claims", "dead_letters", ["default", None, 50, 0]),
         ("claims", "find_unique", [["k"], ['["due"]'], [None]]),
         ("crons", "find_due", [100]),

@@ -84,7 +84,8 @@ requests: st.SearchStrategy[Action] = st.builds(
 commands: st.SearchStrategy[Action] = st.builds(CommandAction, run=lines, runs_on=st.just("local"), input=values)
 children: st.SearchStrategy[Action] = st.builds(ChildAction, workflow=st.just("monthly-report"), input=values)
 sleeps: st.SearchStrategy[Action] = st.builds(SleepAction, st.just(timedelta()) | spans)
-hooks: st.SearchStrategy[Action] = st.builds(HookAction, st.none() | spans, st.none() | lines)
+secrets = lines.map(lambda line: f"a long prefix, {line}")
+hooks: st.SearchStrategy[Action] = st.builds(HookAction, st.none() | spans, st.none() | secrets)
 triggers: st.SearchStrategy[Trigger] = st.one_of(
     st.just(ApiTrigger()),
     st.just(WebhookTrigger()),

@@ -71,7 +71,10 @@ async def known(app: Windlass) -> dict[str, object]:
     await app.deploy(KNOWN)
     [run] = await app.start_many("known", [RunSpec(input={})])
     job = await app.submit("known.job.v1")
-    return {"ref": "known", "run_id": run.id, "job_id": job, "name": "default", "task": "work", "worker_id": "w"}
+    return {"ref": "known", "run_id": run.id, "job_id": job, "name": "default", "task": "work", "worker_id": "w"} | {
+        "kind": "run",
+        "key": "x",
+    }
 
 
 async def test_hostile_bodies_are_refused_and_write_nothing(app: Windlass, conn: "asyncpg.Connection[Any]") -> None:

@@ -19,6 +19,8 @@ DEFAULT_PRIORITY = 100
 MAX_PRIORITY = 1_000_000
 MAX_NAME = 255
 MAX_LEASE = timedelta(days=7)  # for workers that choose their own; heartbeats extend a lease as often as needed
+# With room for a time zone. `windlass.inbox_bounds` says the same of rows that plain SQL inserts.
+EARLIEST, LATEST = datetime(1, 1, 3), datetime(9999, 12, 29)  # noqa: DTZ001 - compared without zones
 OWN_QUEUE = "windlass"  # where the jobs of our own step types wait
 OWN_PREFIX = "windlass."  # of the types of those jobs
 
@@ -72,6 +74,9 @@ def check(spec: JobSpec) -> None:
         raise Invalid("delay is negative", field="delay")
     if spec.delay is not None and spec.delay > LONGEST:  # and no further than calendars go
         raise Invalid(f"delay is {spec.delay}: the longest is {LONGEST.days} days", field="delay")
+    for name, moment in (("run_at", spec.run_at), ("expires_at", spec.expires_at)):
+        if moment is not None and not EARLIEST <= moment.replace(tzinfo=None) <= LATEST:
+            raise Invalid(f"{name} is {moment}: it must lie in the years 1 to 9999", field=name)
     if spec.expires_at is not None and spec.expires_at.tzinfo is None:
         raise Invalid("expires_at has no time zone: pass an aware datetime", field="expires_at")
     check_length(spec.timeout, "timeout", most=LONGEST)
