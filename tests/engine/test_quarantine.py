@@ -394,12 +394,13 @@ async def test_entries_of_jobs_go_when_the_jobs_have_ended(unit: Unit, conn: Cli
 # Leases, expiry and due times: one row stops no other
 
 
-async def test_a_row_whose_lease_cannot_be_released_stops_no_other(unit: Unit, conn: Client) -> None:
+async def test_a_row_whose_lease_cannot_be_released_stops_no_other(unit: Unit, conn: Client, clock: Clock) -> None:
     ids = [(await jobs.submit(unit, [JobSpec(type="a.v1", max_attempts=9)]))[0] for _ in range(6)]
     await conn.execute(
         """update workflow.workflow_run set status = 'leased', leased_by = 'gone', claim_no = 1,
-           lease_until = now() - interval '1 hour', updated_at = now() - interval '2 hours'"""
+           lease_until = now() + interval '1 hour', updated_at = now()"""
     )
+    clock.move(timedelta(hours=2))
     await conn.execute(
         "create function refuse() returns trigger language plpgsql as $$ begin raise exception 'strange row'; end $$"
     )

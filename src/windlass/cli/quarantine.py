@@ -36,4 +36,11 @@ def retry(
 
 def _row(entry: Row) -> list[object]:
     again = entry["retry_at"] or "never"
-    return [entry["kind"], entry["key"], entry["failures"], entry["last_at"], again, entry["reason"]]
+    return [
+        entry["kind"],
+        entry["key"],
+        entry["failures"],
+        entry["last_at"],
+        again,
+        f"{entry['error_type']}: {entry['reason']}",
+    ]

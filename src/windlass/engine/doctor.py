@@ -165,7 +165,8 @@ def judge_public_url(urls: Sequence[RecordedUrl], own: str | None, *, called: bo
 
 def judge_quarantine(entries: Sequence[QuarantineEntry]) -> Iterator[Finding]:
     for entry in entries[:MOST_ENTRIES]:
-        told = f"{entry.kind} {entry.key} could not be processed ({entry.failures} times): {entry.reason}"
+        cause = f"{entry.error_type}: {entry.reason}"
+        told = f"{entry.kind} {entry.key} could not be processed ({entry.failures} times): {cause}"
         fix = f"mend the cause, then: windlass quarantine retry {entry.kind} {quote(entry.key)}"
         retried = entry.retry_at is not None
         yield Finding(Level.PROBLEM, "quarantine", told, fix if retried else "see the log of that time for the cause")

@@ -47,7 +47,7 @@ async def _read(unit: Unit, fence: Fence, worker: str) -> Claimed | None:
     async with unit.begin() as conn:
         job = await orphans.read(conn, fence, worker=worker)
         if job is not None and job.version_id is not None:
-            known = await unit.definitions.of(conn, {job.version_id})
+            known = await unit.definitions.readable(conn, {job.version_id})
             await first_claims.tell(conn, [job], known, actor=worker)
         return job
 

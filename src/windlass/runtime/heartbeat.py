@@ -85,7 +85,7 @@ class Heartbeat:
             wait, self._away = round_.result(), False
             return wait
         except Unavailable as error:
-            if not self._away:
+            if not self._away and error.recovered is None:
                 _log.warning("heartbeats cannot be sent: %s; trying again, leases last %s", error, self._lease)
             self._away = True
             await self._disconnect()

@@ -290,7 +290,8 @@ class Worker:
         self._metrics.erred(error)
         if not isinstance(error, Unavailable):
             _log.error("a turn failed: trying again", exc_info=error)
-        elif not self._pause:
+        # An outage is logged once for the process, where it is found.
+        elif not self._pause and error.recovered is None:
             _log.warning("%s; running jobs go on, their reports wait", error)
         self._pause = min(LONGEST_PAUSE, max(0.1, self._pause * 2))
         self._paused = True
