@@ -50,6 +50,18 @@ def decode(text: str | None) -> Any:
         return text
 
 
+def decode_object(text: str | None) -> dict[str, Any] | None:
+    """Read a stored object. Plain SQL may store another form of document there: it counts as none."""
+    value = decode(text)
+    return value if isinstance(value, dict) else None
+
+
+def decode_objects(text: str | None) -> list[dict[str, Any]]:
+    """Read a stored list of objects; what is no object is left out."""
+    value = decode(text)
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
 def parse(text: str, *, field: str) -> Any:
     """Read JSON that a person typed."""
     try:

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from windlass.core.document import decode
+from windlass.core.document import decode, decode_object
 from windlass.store.pool import Connection
 from windlass.store.queries import load
 from windlass.store.timers import Place
@@ -210,7 +210,7 @@ async def tree(conn: Connection, root: UUID) -> dict[UUID, Node]:
 async def jobs(conn: Connection, run: UUID, inside: Sequence[UUID], *, most: int, bytes_: int) -> list[PartJob]:
     """The jobs of a run; of those inside it up to `most`, with results of up to `bytes_` together."""
     rows = await conn.fetch(_SQL["jobs"], run, list(inside), most, bytes_)
-    return [PartJob._make(row)._replace(error=decode(row["error"])) for row in rows]
+    return [PartJob._make(row)._replace(error=decode_object(row["error"])) for row in rows]
 
 
 async def list_(conn: Connection, *, org: str, name: str | None, limit: int, offset: int) -> tuple[list[Listed], int]:
@@ -233,7 +233,7 @@ async def below(conn: Connection, places: Sequence[Place]) -> list[Below]:
 async def results(conn: Connection, places: Sequence[Place], *, each: int, most: int) -> list[PartResult]:
     """Return results of up to `each` bytes a run, the last steps first, and `most` in all."""
     rows = await conn.fetch(_SQL["results"], *map(list, zip(*places, strict=True)), each, most)
-    return [PartResult._make(row)._replace(error=decode(row["error"])) for row in rows]
+    return [PartResult._make(row)._replace(error=decode_object(row["error"])) for row in rows]
 
 
 async def kin(conn: Connection, runs: Sequence[UUID]) -> list[UUID]:
@@ -256,9 +256,9 @@ async def told(conn: Connection, runs: Sequence[UUID]) -> dict[UUID, Who]:
 
 async def told_jobs(conn: Connection, places: Sequence[Place]) -> dict[Place, ToldJob]:
     rows = await conn.fetch(_SQL["told_jobs"], *map(list, zip(*places, strict=True)))
-    return {(row[0], row[1]): ToldJob(row[2], decode(row[3]), row[4]) for row in rows}
+    return {(row[0], row[1]): ToldJob(row[2], decode_object(row[3]), row[4]) for row in rows}
 
 
 async def told_inside(conn: Connection, places: Sequence[Place]) -> dict[Place, ToldInside]:
     rows = await conn.fetch(_SQL["told_inside"], *map(list, zip(*places, strict=True)))
-    return {(row[0], row[1]): ToldInside._make([*row[2:6], decode(row[6])]) for row in rows}
+    return {(row[0], row[1]): ToldInside._make([*row[2:6], decode_object(row[6])]) for row in rows}

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from windlass.core.document import decode
+from windlass.core.document import decode_objects
 from windlass.store.pool import Connection
 from windlass.store.queries import load
 from windlass.store.rows import Event, LogLine, event
@@ -59,7 +59,7 @@ async def recent(conn: Connection, lines: int) -> int:
 
 async def named(conn: Connection, jobs: Sequence[UUID]) -> dict[UUID, NamedJob]:
     """What there is to say of these jobs beside their trail; those of which there is nothing are left out."""
-    return {row[0]: NamedJob(row[1], decode(row[2]) or []) for row in await conn.fetch(_SQL["named"], list(jobs))}
+    return {row[0]: NamedJob(row[1], decode_objects(row[2])) for row in await conn.fetch(_SQL["named"], list(jobs))}
 
 
 async def began(conn: Connection, jobs: Sequence[UUID]) -> dict[tuple[UUID, int | None], datetime]:

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import asyncpg
 
-from windlass.core.document import decode
+from windlass.core.document import decode, decode_object, decode_objects
 from windlass.core.job import JobState
 
 FAR = datetime.max.replace(tzinfo=UTC)  # Postgres calls it infinity, and the driver forgets the zone
@@ -48,6 +48,12 @@ class Job:
     version_id: int | None  # of the run's workflow
     envelope: dict[str, Any] | None  # what a face keeps with it
     expires_at: datetime | None  # not begun by then: not at all
+
+    @property
+    def client_id(self) -> str:
+        """The id that its client gave it, otherwise its own."""
+        alias = (self.envelope or {}).get("alias")
+        return alias if isinstance(alias, str) and alias else str(self.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +110,12 @@ def job(row: asyncpg.Record) -> Job:
         leased_by=row["leased_by"],
         lease_until=row["lease_until"],
         last_error=row["last_error"],
-        errors=decode(row["errors"]) or [],
+        errors=decode_objects(row["errors"]),
         idempotency_key=row["idempotency_key"],
         timeout=row["timeout"],
-        retry=decode(row["retry"]),
+        retry=decode_object(row["retry"]),
         tags=list(row["tags"] or ()),
-        meta=decode(row["meta"]) or {},
+        meta=decode_object(row["meta"]) or {},
         seq=row["seq"],
         epoch=row["epoch"],
         run_id=row["run_id"],
@@ -117,7 +123,7 @@ def job(row: asyncpg.Record) -> Job:
         item=row["item"],
         cancel_requested=row["cancel_requested"],
         version_id=row["version_id"],
-        envelope=decode(row["envelope"]),
+        envelope=decode_object(row["envelope"]),
         expires_at=row["expires_at"],
     )
 

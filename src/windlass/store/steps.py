@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from windlass.core.document import decode
+from windlass.core.document import decode, decode_objects
 from windlass.core.job import JobState
 from windlass.store.pool import Connection
 from windlass.store.queries import load
@@ -214,7 +214,7 @@ async def instances(conn: Connection, run: UUID, step: int, *, after: int = -1, 
             max_attempts=row["max_attempts"],
             result=decode(row["result"]),
             last_error=row["last_error"],
-            errors=decode(row["errors"]) or [],
+            errors=decode_objects(row["errors"]),
             leased_by=row["leased_by"],
             created_at=row["created_at"],
             updated_at=row["updated_at"],

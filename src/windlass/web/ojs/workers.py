@@ -147,8 +147,7 @@ def _lease(body: dict[str, Any]) -> timedelta | None:
 
 
 def _named(job: Job) -> dict[str, str]:
-    id_ = (job.envelope or {}).get("alias") or str(job.id)
-    return {"id": id_, "job_id": id_}
+    return {"id": job.client_id, "job_id": job.client_id}
 
 
 ROUTES = [

@@ -1,0 +1,35 @@
+"""Rows that plain SQL wrote with documents of another form: they are shown and worked like any others."""
+
+import pytest
+
+from tests.conformance.talking import Talk
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+STRANGE = {
+    "meta": ["5", "[1]", '"text"', "null"],
+    "envelope": ["5", "[1]", '{"alias": 7, "meta": 3}', "null"],
+    "errors": ["5", "[1]", '{"a": 1}', '[{"at": "noon", "type": 7}]', "null"],
+    "retry": ["5", "[1]", '"text"', '{"backoff": 7, "delay": "long"}', "null"],
+}
+
+
+@pytest.mark.parametrize(
+    ("column", "value"), [(column, value) for column, values in STRANGE.items() for value in values]
+)
+async def test_a_document_of_another_form_hides_no_job(talk: Talk, column: str, value: str) -> None:
+    statement = f"""insert into workflow.workflow_run (type, queue, payload, {column})
+                    values ('a.b', 'q', '{{}}', $1) returning id::text"""
+    async with (await talk.app.open()).begin() as conn:
+        ids = [await conn.fetchval(statement, value) for _ in range(2)]
+    await _everything_is_shown(talk, ids)
+    first, second = await talk.fetch("q", count=2)
+    await talk.nack(first)
+    await talk.ack(second)
+    await _everything_is_shown(talk, ids)
+
+
+async def _everything_is_shown(talk: Talk, ids: list[str]) -> None:
+    of_jobs = [f"/ojs/v1/jobs/{id_}" for id_ in ids] + [f"/api/v1/jobs/{id_}" for id_ in ids]
+    for path in ("/ojs/v1/events", "/ojs/v1/admin/jobs", "/api/v1/jobs", *of_jobs):
+        answer = await talk.http.get(path)
+        assert answer.status_code == 200, (path, answer.text)
