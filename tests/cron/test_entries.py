@@ -371,3 +371,30 @@ def test_a_shortest_period_below_a_second_is_refused() -> None:
     with pytest.raises(Invalid, match=r"min_every is 0:00:00\.5") as refused:
         Cron(min_every=timedelta(milliseconds=500))
     assert refused.value.field == "min_every"
+
+
+class _Fragile(ZoneInfo):
+    broken = False
+
+    def utcoffset(self, moment: datetime | None) -> timedelta | None:
+        if self.broken:
+            raise RuntimeError("no zone data")
+        return super().utcoffset(moment)
+
+
+async def test_an_entry_whose_next_time_cannot_be_found_stops_no_other(
+    clock: FakeClock, diary: Diary, caplog: pytest.LogCaptureFixture
+) -> None:
+    zone = _Fragile("Europe/Berlin")
+    async with Cron(clock=clock, location=zone) as cron:
+        cron.add("* * * * *", diary.job("odd"), name="odd")
+        cron.add("CRON_TZ=UTC * * * * *", diary.job("even"), name="even")
+        zone.broken = True
+        await clock.play("3m", cron)
+        assert diary.lines == ["even"] * 3
+        assert known(cron, "odd").next is None
+        assert "entry odd is set aside" in caplog.text
+        zone.broken = False
+        cron.update("odd", spec="* * * * *")
+        await clock.play("1m", cron)
+        assert "odd" in diary.lines

@@ -59,8 +59,8 @@ class Scheduler:
         self.notices.attach()
         self._seen = now = self.clock.now()
         self._due.clear()
-        for entry in self.entries:
-            self._take_up(entry, now)
+        for entry in list(self.entries):
+            self._apart(entry, partial(self._take_up, entry, now))
         self.executions.resume()
         self.tick()
 
@@ -91,7 +91,7 @@ class Scheduler:
         for entry_id, at in self._due.pop(now):
             entry = self.entries.find(entry_id)
             if entry is not None:
-                self._fire(entry, at, now)
+                self._apart(entry, partial(self._fire, entry, at, now))
         self._arm()
 
     # Entries
@@ -101,7 +101,7 @@ class Scheduler:
         if self.active:
             now = self.clock.now()
             for entry in entries:
-                self._take_up(entry, now)
+                self._apart(entry, partial(self._take_up, entry, now))
             self.tick()
 
     def remove(self, entries: Sequence[LiveEntry]) -> None:
@@ -114,7 +114,7 @@ class Scheduler:
     def reschedule(self, entry: LiveEntry) -> None:
         """Its spec changed."""
         if self.active:
-            self._schedule(entry, self.clock.now())
+            self._apart(entry, partial(self._schedule, entry, self.clock.now()))
             self.tick()
 
     def trigger(self, entry: LiveEntry) -> Triggered:
@@ -182,7 +182,16 @@ class Scheduler:
     def _reschedule(self, now: datetime) -> None:
         logger.warning("the clock went back from %s to %s; all next times are computed again", self._seen, now)
         for entry in self.entries:
-            self._set_next(entry, now)
+            self._apart(entry, partial(self._set_next, entry, now))
+
+    def _apart(self, entry: LiveEntry, act: Callable[[], None]) -> None:
+        """Do something for one entry of several. An error sets it aside and stops no other."""
+        try:
+            act()
+        except Exception:
+            logger.exception("entry %s is set aside until its spec changes or the scheduler starts again", entry.label)
+            entry.next = None
+            self._due.drop(entry.id)
 
     def _arm(self) -> None:
         first = self._due.first()
