@@ -197,7 +197,7 @@ INVARIANTS = {
         select r.id, r.state, r.round, e.* from windlass.run r cross join lateral (
             select count(*) filter (where word in ('completed', 'failed', 'cancelled', 'timeout')) as ended,
                    count(*) filter (where word = 'running') as begun
-              from windlass.event where run_id = r.id and step is null and code is null) as e
+              from windlass.event where run_id = r.id and step is null) as e
          where ended <> round + 1 or begun > round + 1""",
     "the letters say what the jobs say": """
         select * from (

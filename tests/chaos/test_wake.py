@@ -58,7 +58,7 @@ async def test_a_type_without_a_handler_is_left_untouched(inbox: Inbox, tmp_path
             None,
             None,
         )
-        assert await inbox.events_of(foreign) == []
+        assert await inbox.events_of(foreign) == ["created"]
 
 
 async def test_a_registry_row_moves_a_type_to_another_runtime_and_back(inbox: Inbox, tmp_path: Path) -> None:
