@@ -38,7 +38,8 @@ async def test_the_list_is_empty_and_says_what_it_is_for(page: Page) -> None:
 
 async def test_each_entry_links_to_what_it_is_about(page: Page, on_stage: Stage, conn: asyncpg.Connection) -> None:
     run, scan = on_stage.runs["order"][0], on_stage.jobs["shop.scan.v1"][0]
-    workflow, [schedule] = ask(on_stage.url, "/workflows/order")["id"], ask(on_stage.url, "/schedules")
+    workflow = ask(on_stage.url, "/workflows/order")["id"]
+    schedule = next(one for one in ask(on_stage.url, "/schedules") if one["starts"] == "run")
     entries = {"run": run, "job": scan, "workflow": workflow, "trigger": schedule["id"], "event": "7-1"}
     for kind, key in entries.items():
         await conn.execute(PUT, kind, key, f"the {kind} cannot be read", 3, None if kind == "event" else HOUR)
