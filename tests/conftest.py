@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
 from typing import Any
 
 import asyncpg
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from windlass import Windlass
+from windlass.engine import upkeep
 from windlass.engine.unit import Unit
 from windlass.settings import Settings
 from windlass.store.pool import DatabaseOptions
@@ -60,6 +62,17 @@ async def unit(database: str, clock: Clock) -> AsyncIterator[Unit]:
 async def app(database: str) -> AsyncIterator[Windlass]:
     async with Windlass(database, settings=Settings()) as opened:
         yield opened
+
+
+@pytest.fixture
+async def this_week(unit: Unit, conn: "asyncpg.Connection[Any]") -> None:
+    """Give the trail partitions from this week on: the template may have been made before Monday, 0:00."""
+    for (partition,) in await conn.fetch(
+        "select inhrelid::regclass::text from pg_inherits where inhparent = 'workflow.workflow_event'::regclass"
+        " and inhrelid <> 'workflow.workflow_event_default'::regclass"
+    ):
+        await conn.execute(f"drop table {partition}")
+    await upkeep.tend(unit, age=timedelta(days=3650))
 
 
 @pytest.fixture

@@ -13,6 +13,8 @@ from windlass.engine import upkeep
 from windlass.engine.unit import Unit
 from windlass.runtime.upkeep import Upkeep
 
+pytestmark = pytest.mark.usefixtures("this_week")
+
 Connection = Any
 MONTH = timedelta(days=30)
 WEEKS = """select relname from pg_inherits join pg_class on oid = inhrelid

@@ -346,6 +346,7 @@ def week_of(moment: datetime) -> str:
     return f"workflow_event_{moment - timedelta(days=moment.weekday()):%Y%m%d}"
 
 
+@pytest.mark.usefixtures("this_week")
 async def test_partitions_are_made_ahead(unit: Unit, clock: Clock, conn: Connection) -> None:
     before = await partitions(conn)
     now = clock.now() or datetime.now(UTC)
@@ -368,6 +369,7 @@ async def test_lines_of_a_week_without_a_partition_move_into_it(unit: Unit, cloc
     assert await jobs.events(unit, id_) == before
 
 
+@pytest.mark.usefixtures("this_week")
 async def test_old_partitions_go_unless_a_live_job_is_as_old(unit: Unit, clock: Clock, conn: Connection) -> None:
     first = (await partitions(conn))[0]
     old = await submit(unit, delay=timedelta(days=300))
@@ -384,6 +386,7 @@ async def test_old_partitions_go_unless_a_live_job_is_as_old(unit: Unit, clock: 
     assert {week_of(now + timedelta(weeks=n)) for n in range(3)} <= set(left)
 
 
+@pytest.mark.usefixtures("this_week")
 async def test_a_partition_is_kept_until_all_of_it_is_old(unit: Unit, clock: Clock, conn: Connection) -> None:
     names = await partitions(conn)
     ends = datetime.strptime(names[0][-8:], "%Y%m%d").replace(tzinfo=UTC) + timedelta(weeks=1)
@@ -469,6 +472,7 @@ async def test_whoever_resigns_makes_room_at_once_but_only_for_himself(unit: Uni
     assert await hold(unit, "b")
 
 
+@pytest.mark.usefixtures("this_week")
 async def test_one_old_job_does_not_keep_the_trail_for_ever(unit: Unit, clock: Clock, conn: Connection) -> None:
     first = (await partitions(conn))[0]
     await submit(unit)

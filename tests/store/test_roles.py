@@ -12,7 +12,7 @@ from tests.engine.playing import Player
 from tests.store.roles import acting
 from tests.store.test_contract import CANCEL, CREATE, HEARTBEAT, LEASE, LOG, say
 from windlass.core.submission import JobSpec
-from windlass.engine import jobs, starts, strays, workflows
+from windlass.engine import jobs, starts, strays, upkeep, workflows
 from windlass.engine import runs as run_engine
 from windlass.engine.starts import RunSpec
 from windlass.engine.unit import Unit
@@ -20,6 +20,7 @@ from windlass.engine.unit import Unit
 Client = Any
 DENIED = asyncpg.InsufficientPrivilegeError
 ROLES = ("shop_producer", "billing_worker", "wide")
+BULK = "insert into workflow.workflow_run (type, payload) select 'a.b.v1', '{}' from generate_series(1, 25)"
 COMMAND = json.dumps({"run": "id", "input": {}, "runs_on": "local"})
 ANSWER = '{"status_code": 200, "headers": {}, "body": "paid", "is_truncated": false, "duration_ms": 1}'
 
@@ -134,10 +135,21 @@ async def test_no_role_forges_the_result_of_an_http_step(client: Client, unit: U
 
 @pytest.mark.parametrize(
     "column",
-    ["run_id", "version_id", "step", "org", "settled", "event_written", "epoch", "status", "leased_by", "claim_no"],
+    [
+        "run_id",
+        "version_id",
+        "step",
+        "org",
+        "settled",
+        "needs_created_event",
+        "epoch",
+        "status",
+        "leased_by",
+        "claim_no",
+    ],
 )
 async def test_no_role_sets_a_column_of_the_engine(client: Client, column: str) -> None:
-    values = {"run_id": f"'{uuid4()}'", "org": "'other'", "settled": "false", "event_written": "true",
+    values = {"run_id": f"'{uuid4()}'", "org": "'other'", "settled": "false", "needs_created_event": "false",
               "status": "'succeeded'", "leased_by": "'me'"}  # fmt: skip
     value = values.get(column, "7")
     with pytest.raises(DENIED):
@@ -200,6 +212,32 @@ async def test_an_insert_and_a_cancel_by_plain_sql_have_one_line_each(client: Cl
     await say(client, CANCEL, run_id=created["id"])
     await say(client, CANCEL, run_id=created["id"])  # it is over: nothing changes
     assert await trail(conn, created["id"]) == [("created", role), ("cancelled", role)]
+
+
+async def test_a_bulk_insert_gets_its_created_events_from_upkeep(client: Client, unit: Unit, conn: Client) -> None:
+    ids = [row["id"] for row in await client.fetch(f"{BULK} returning id")]
+    assert await trail(conn, ids[0]) == []
+    assert await upkeep.log_created(unit) == 25
+    assert [await trail(conn, id_) for id_ in ids] == [[("created", "sql")]] * 25
+    assert await upkeep.log_created(unit) == 0
+
+
+async def test_a_job_of_a_bulk_insert_that_moves_first_has_its_created_event_before_all_others(
+    client: Client, unit: Unit, conn: Client
+) -> None:
+    await client.execute(BULK)
+    player = await Player.hello(unit)
+    [job, *_] = await player.take()
+    assert [word for word, _ in await trail(conn, job.id)] == ["created", "leased"]
+    await upkeep.log_created(unit)
+    assert [word for word, _ in await trail(conn, job.id)] == ["created", "leased"]
+
+
+async def test_statements_of_one_transaction_have_one_created_event_a_row(client: Client, conn: Client) -> None:
+    one = "insert into workflow.workflow_run (type, payload) values ('a.b.v1', '{}') returning id"
+    async with client.transaction():
+        ids = [await client.fetchval(one) for _ in range(30)]
+    assert [len(await trail(conn, id_)) for id_ in ids] == [1] * 30
 
 
 async def test_a_client_that_writes_these_lines_itself_adds_to_them(client: Client, conn: Client) -> None:

@@ -30,6 +30,7 @@ class Swept:
     released: int = 0
     failed: int = 0
     pruned: int = 0
+    logged: int = 0  # `created` events written for jobs of plain SQL
 
 
 async def become_due(unit: Unit, *, batch: int = 1000) -> int:
@@ -38,6 +39,12 @@ async def become_due(unit: Unit, *, batch: int = 1000) -> int:
     for queue in set(queues):
         unit.poke(queue)
     return len(queues)
+
+
+async def log_created(unit: Unit, *, batch: int = 1000) -> int:
+    """Write the `created` events of jobs that plain SQL inserted in bulk; returns how many jobs were looked at."""
+    logged = await isolate_rows(unit, partial(jobs.find_unlogged, limit=batch), partial(jobs.log_created, batch=batch))
+    return len(logged)
 
 
 async def isolate_rows(

@@ -45,6 +45,7 @@ class Attempt:
     handler: Handler
     context: Context
     started: float
+    timeout: timedelta | None
     task: "asyncio.Task[None] | None" = None
     timer: asyncio.TimerHandle | None = None
     stop: Stop | None = None
@@ -58,10 +59,6 @@ class Attempt:
             self.context.cancel()
             if self.begun:  # a task that is cancelled before its first step ends without a word
                 self.task.cancel()
-
-    @property
-    def timeout(self) -> timedelta | None:
-        return self.job.timeout or self.handler.timeout
 
 
 class Prepare(Protocol):
@@ -96,7 +93,6 @@ class Attempts:
         self._handlers = handlers
         self._concurrency = concurrency
         self._ended = ended
-        self._held: dict[Fence, Attempt] = {}
         self._running: dict[UUID, Attempt] = {}
         self._waiting: dict[UUID, Attempt] = {}  # for the earlier attempt of the same job to end
         self._per_handler: Counter[str] = Counter()
@@ -106,11 +102,11 @@ class Attempts:
         self._loop = asyncio.get_running_loop()
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._running) + len(self._waiting)
 
     @property
     def free(self) -> int:
-        return self._concurrency - len(self._held) - self._threads.abandoned
+        return self._concurrency - len(self) - self._threads.abandoned
 
     @property
     def stuck(self) -> int:
@@ -139,9 +135,9 @@ class Attempts:
             {},
             self.lines.append,
         )
-        attempt = Attempt(job, handler, context, time.monotonic())
-        context.epoch, context.timeout, context._ledger = job.epoch, attempt.timeout, self._ledger
-        self._held[job.fence] = attempt
+        timeout = job.timeout or handler.timeout
+        context.epoch, context.timeout, context._ledger = job.epoch, timeout, self._ledger
+        attempt = Attempt(job, handler, context, time.monotonic(), timeout)
         self._per_handler[handler.type] += 1
         if job.alone:
             self.suspects.add(job)
@@ -150,21 +146,21 @@ class Attempts:
         else:
             self._begin(attempt)
 
-    def lose(self, keys: Iterable[Fence]) -> list[Fence]:
+    def lose(self, fences: Iterable[Fence]) -> list[Fence]:
         """Stop attempts whose lease is lost or whose job was cancelled; return those that were not stopped before."""
-        known = [attempt for key in keys if (attempt := self._held.get(key)) and attempt.stop is not Stop.LOST]
+        known = [attempt for fence in fences if (attempt := self._find(fence)) and attempt.stop is not Stop.LOST]
         for attempt in known:
             self._stop(attempt, Stop.LOST)
         return [attempt.job.fence for attempt in known]
 
-    def ask(self, keys: Iterable[Fence]) -> None:
+    def ask(self, fences: Iterable[Fence]) -> None:
         """Ask attempts to stop whose runs were cancelled."""
-        for key in keys:
-            if attempt := self._held.get(key):
+        for fence in fences:
+            if attempt := self._find(fence):
                 self._stop(attempt, Stop.ASKED)
 
     def stop_all(self, why: Stop) -> None:
-        for attempt in tuple(self._held.values()):
+        for attempt in (*self._waiting.values(), *self._running.values()):
             self._stop(attempt, why)
 
     def tasks(self) -> list["asyncio.Task[None]"]:
@@ -177,6 +173,10 @@ class Attempts:
 
     def close(self) -> None:
         self._threads.close()
+
+    def _find(self, fence: Fence) -> Attempt | None:
+        attempts = self._running.get(fence[0]), self._waiting.get(fence[0])
+        return next((attempt for attempt in attempts if attempt is not None and attempt.job.fence == fence), None)
 
     def _queue(self, attempt: Attempt) -> None:
         """Let a claim wait for the earlier attempt of its job to stop."""
@@ -261,22 +261,17 @@ class Attempts:
         """Forget an attempt, begun or not, and pass its report on. The only place where counters go down."""
         if attempt.timer is not None:
             attempt.timer.cancel()
-        del self._held[attempt.job.fence]
         self._per_handler[attempt.handler.type] -= 1
         superseded = attempt.job.id in self._waiting
-        report = None
+        report: Report | None = None
         if outcome is not None and attempt.stop is not Stop.LOST and not superseded:
-            report = _report(attempt, outcome)
+            try:
+                report = after(attempt.job, outcome, attempt.handler.retry, random.random())
+            except Exception as error:  # a retry policy that plain SQL wrote: it must not cost the worker a slot
+                report = Setback(attempt.job, JobMove.FAIL, failed(error).error, timedelta())
         if report is None:
             self.suspects.drop(attempt.job)
         self._ended(attempt.job, report, time.monotonic() - attempt.started)
-
-
-def _report(attempt: Attempt, outcome: Outcome) -> Report:
-    try:
-        return after(attempt.job, outcome, attempt.handler.retry, random.random())
-    except Exception as error:  # a retry policy that plain SQL wrote: it must not cost the worker a slot
-        return Setback(attempt.job, JobMove.FAIL, failed(error).error, timedelta())
 
 
 def _meaning(attempt: Attempt, error: BaseException) -> Outcome | None:

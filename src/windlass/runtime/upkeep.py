@@ -58,9 +58,10 @@ class Upkeep:
         await run("rates", lambda: rates.call_waiting(unit), 0)
         late = await run("expired", lambda: claims.expire(unit, batch=batch), 0)
         overdue = await run("overdue", lambda: reports.end_overdue(unit, batch=batch), 0)
+        logged = await run("created events", lambda: upkeep.log_created(unit, batch=batch), 0)
         pruned = await run("prune", self._prune, 0)
         await run("tend", self._tend, None)
-        return Swept(failed=late + overdue, pruned=pruned)
+        return Swept(failed=late + overdue, logged=logged, pruned=pruned)
 
     async def _release(self) -> Swept:
         """Look for lost leases.
@@ -101,7 +102,7 @@ class Upkeep:
 
         async def clear() -> timedelta | None:
             swept = await self.clear()
-            return SOON if max(swept.failed, swept.pruned) >= self.options.batch else None
+            return SOON if max(swept.failed, swept.logged, swept.pruned) >= self.options.batch else None
 
         await asyncio.gather(
             beat(recover, every=self.options.every, stop=stop), beat(clear, every=self.options.every, stop=stop)

@@ -176,6 +176,14 @@ async def find_ripe(conn: Connection, *, limit: int) -> list[UUID]:
     return [row[0] for row in await conn.fetch(_SQL["find_ripe"], limit)]
 
 
+async def find_unlogged(conn: Connection, *, limit: int) -> list[UUID]:
+    return [row[0] for row in await conn.fetch(_SQL["find_unlogged"], limit)]
+
+
+async def log_created(conn: Connection, batch: int, *, only: Sequence[UUID] | None = None) -> list[UUID]:
+    return [row[0] for row in await conn.fetch(_SQL["log_created"], batch, only)]
+
+
 async def find_expired(conn: Connection, *, limit: int) -> list[UUID]:
     return [row[0] for row in await conn.fetch(_SQL["find_expired"], limit)]
 

@@ -502,7 +502,7 @@ table workflow.workflow_run with (fillfactor=80, autovacuum_vacuum_scale_factor=
   stop_at timestamp with time zone
   rate_key text
   dead_letter boolean
-  event_written boolean not null default false
+  needs_created_event boolean not null default true
   constraint idx_workflow_run_idempotency UNIQUE (idempotency_key)
   constraint workflow_run_pkey PRIMARY KEY (id)
   constraint workflow_run_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'leased'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text])))
@@ -514,6 +514,7 @@ table workflow.workflow_run with (fillfactor=80, autovacuum_vacuum_scale_factor=
   CREATE INDEX idx_workflow_run_failed ON workflow.workflow_run USING btree (org, type, queue, windlass.error_kind(last_error, errors), ((run_id IS NOT NULL)), seq) WHERE ((status = 'failed'::text) AND (deleted_at IS NULL))
   CREATE UNIQUE INDEX idx_workflow_run_idempotency ON workflow.workflow_run USING btree (idempotency_key)
   CREATE INDEX idx_workflow_run_lease ON workflow.workflow_run USING btree (lease_until) WHERE (status = 'leased'::text)
+  CREATE INDEX idx_workflow_run_needs_created ON workflow.workflow_run USING btree (seq) WHERE needs_created_event
   CREATE INDEX idx_workflow_run_rate ON workflow.workflow_run USING btree (rate_key) WHERE ((status = 'leased'::text) AND (rate_key IS NOT NULL))
   CREATE UNIQUE INDEX idx_workflow_run_step ON workflow.workflow_run USING btree (run_id, step, item) WHERE (run_id IS NOT NULL)
   CREATE INDEX idx_workflow_run_stop ON workflow.workflow_run USING btree (stop_at) WHERE ((status = 'leased'::text) AND (stop_at IS NOT NULL))
@@ -526,15 +527,16 @@ table workflow.workflow_run with (fillfactor=80, autovacuum_vacuum_scale_factor=
   CREATE INDEX idx_workflow_run_wait_queue ON workflow.workflow_run USING btree (queue, seq) WHERE ((status = 'pending'::text) AND (NOT due))
   CREATE UNIQUE INDEX workflow_run_pkey ON workflow.workflow_run USING btree (id)
   CREATE TRIGGER workflow_run_05_bounds BEFORE INSERT ON workflow.workflow_run FOR EACH ROW WHEN ((((new.timeout < '00:00:00'::interval) OR (new.timeout > '36525 days'::interval)) OR ((new.visibility < '00:00:00'::interval) OR (new.visibility > '36525 days'::interval)) OR (new.max_attempts > 1000000) OR ((new.attempt < 0) OR (new.attempt > 1000000)) OR ((new.priority < '-2000000000'::integer) OR (new.priority > 2000000000)) OR (jsonb_typeof((new.retry -> 'dead_letter'::text)) <> 'boolean'::text) OR ((new.run_at < '0001-01-02 00:00:00+00'::timestamp with time zone) OR (new.run_at > '9999-12-30 00:00:00+00'::timestamp with time zone)) OR ((new.created_at < '0001-01-02 00:00:00+00'::timestamp with time zone) OR (new.created_at > '9999-12-30 00:00:00+00'::timestamp with time zone)) OR ((new.updated_at < '0001-01-02 00:00:00+00'::timestamp with time zone) OR (new.updated_at > '9999-12-30 00:00:00+00'::timestamp with time zone)) OR ((new.expires_at < '0001-01-02 00:00:00+00'::timestamp with time zone) OR (new.expires_at > '9999-12-30 00:00:00+00'::timestamp with time zone)))) EXECUTE FUNCTION windlass.inbox_bounds()
-  CREATE TRIGGER workflow_run_05_reserved BEFORE INSERT ON workflow.workflow_run FOR EACH ROW WHEN (((NOT new.event_written) AND (new.run_id IS NULL) AND ((new.queue = 'windlass'::text) OR (new.type ~~ 'windlass.%'::text)) AND (NOT ((new.queue = 'windlass'::text) AND (new.type = 'windlass.webhook.v1'::text) AND has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text))))) EXECUTE FUNCTION windlass.inbox_reserved()
+  CREATE TRIGGER workflow_run_05_reserved BEFORE INSERT ON workflow.workflow_run FOR EACH ROW WHEN ((new.needs_created_event AND (new.run_id IS NULL) AND ((new.queue = 'windlass'::text) OR (new.type ~~ 'windlass.%'::text)) AND (NOT ((new.queue = 'windlass'::text) AND (new.type = 'windlass.webhook.v1'::text) AND has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text))))) EXECUTE FUNCTION windlass.inbox_reserved()
   CREATE TRIGGER workflow_run_06_foreign BEFORE UPDATE OF type, queue, org, epoch, run_id, version_id, step, item, items ON workflow.workflow_run FOR EACH ROW WHEN ((NOT has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text))) EXECUTE FUNCTION windlass.inbox_foreign()
   CREATE TRIGGER workflow_run_10_due BEFORE INSERT ON workflow.workflow_run FOR EACH ROW WHEN ((new.run_at > windlass.now())) EXECUTE FUNCTION windlass.inbox_due()
+  CREATE TRIGGER workflow_run_15_created BEFORE UPDATE ON workflow.workflow_run FOR EACH ROW WHEN ((old.needs_created_event AND new.needs_created_event)) EXECUTE FUNCTION windlass.inbox_first_update()
   CREATE TRIGGER workflow_run_20_moved BEFORE UPDATE ON workflow.workflow_run FOR EACH ROW WHEN (((old.status = ANY (ARRAY['pending'::text, 'leased'::text])) AND ((new.run_at <> old.run_at) OR ((new.status <> 'leased'::text) AND ((new.leased_by IS NOT NULL) OR (new.lease_until IS NOT NULL))) OR ((new.status = 'pending'::text) AND (old.status <> 'pending'::text))))) EXECUTE FUNCTION windlass.inbox_moved()
   CREATE TRIGGER workflow_run_30_guard BEFORE UPDATE ON workflow.workflow_run FOR EACH ROW WHEN (((old.status = ANY (ARRAY['succeeded'::text, 'failed'::text, 'cancelled'::text])) AND (new.epoch = old.epoch))) EXECUTE FUNCTION windlass.inbox_guard()
   CREATE TRIGGER workflow_run_40_rate AFTER UPDATE ON workflow.workflow_run FOR EACH ROW WHEN (((old.status = 'leased'::text) AND (new.status <> 'leased'::text) AND (new.rate_key IS NOT NULL))) EXECUTE FUNCTION windlass.rate_ended()
-  CREATE TRIGGER workflow_run_50_created AFTER INSERT ON workflow.workflow_run REFERENCING NEW TABLE AS rows FOR EACH STATEMENT WHEN (((current_setting('windlass.writes_events'::text, true) IS DISTINCT FROM 'on'::text) OR (NOT has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text)))) EXECUTE FUNCTION windlass.inbox_created()
+  CREATE TRIGGER workflow_run_50_created AFTER INSERT ON workflow.workflow_run FOR EACH STATEMENT WHEN (((current_setting('windlass.writes_events'::text, true) IS DISTINCT FROM 'on'::text) OR (NOT has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text)))) EXECUTE FUNCTION windlass.inbox_created()
   CREATE TRIGGER workflow_run_60_cancelled AFTER UPDATE OF status ON workflow.workflow_run FOR EACH ROW WHEN (((new.status = 'cancelled'::text) AND (old.status = ANY (ARRAY['pending'::text, 'leased'::text])) AND (NOT new.cancel_requested) AND ((current_setting('windlass.writes_events'::text, true) IS DISTINCT FROM 'on'::text) OR (NOT has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text))))) EXECUTE FUNCTION windlass.inbox_cancelled()
-  policy columns_of_the_engine_keep_their_defaults restrictive for a with check (((status = 'pending'::text) AND (run_id IS NULL) AND (version_id IS NULL) AND (step IS NULL) AND (item IS NULL) AND (items IS NULL) AND (org = 'default'::text) AND settled AND (NOT event_written) AND (NOT cancel_requested) AND (epoch = 0) AND (claim_no = 0) AND (lost = 0) AND (leased_by IS NULL)) OR ( SELECT has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text) AS has_table_privilege))
+  policy columns_of_the_engine_keep_their_defaults restrictive for a with check (((status = 'pending'::text) AND (run_id IS NULL) AND (version_id IS NULL) AND (step IS NULL) AND (item IS NULL) AND (items IS NULL) AND (org = 'default'::text) AND settled AND needs_created_event AND (NOT cancel_requested) AND (epoch = 0) AND (claim_no = 0) AND (lost = 0) AND (leased_by IS NULL)) OR ( SELECT has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text) AS has_table_privilege))
   policy everybody permissive for * using true with check true
   policy only_the_engine_deletes restrictive for d using ( SELECT has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text) AS has_table_privilege)
   policy producers_may_only_cancel restrictive for w with check ((status = 'cancelled'::text) OR ( SELECT has_column_privilege(('workflow.workflow_run'::regclass)::oid, 'result'::text, 'UPDATE'::text) AS has_column_privilege))
@@ -817,19 +819,18 @@ CREATE OR REPLACE FUNCTION windlass.inbox_created()
  SET search_path TO ''
 AS $function$
 begin
-  if (select count(*) from (select from rows where not event_written limit 100) as few) < 100 then
-    insert into workflow.workflow_event (workflow_id, event_type, actor, created_at)
-    select r.id, 'created', session_user, r.created_at from rows r
-     where not r.event_written  -- a probe for each, of the index by job
-       and (select e.id from workflow.workflow_event e where e.workflow_id = r.id and e.event_type = 'created'
-             order by e.id limit 1) is null;
-  else
-    insert into workflow.workflow_event (workflow_id, event_type, actor, created_at)
-    select r.id, 'created', session_user, r.created_at from rows r
-     where not r.event_written  -- what this transaction has written, hashed once
-       and r.id not in (select e.workflow_id from workflow.workflow_event e
-                         where e.xid = pg_current_xact_id() and e.event_type = 'created');
-  end if;
+  with recent as materialized (
+    select id, created_at, seq, xmin as writer, cmin as command from workflow.workflow_run
+     where needs_created_event order by seq desc limit 21),
+  ours as (
+    select * from recent where writer = pg_current_xact_id()::xid),
+  inserted as (
+    select id, created_at from ours where command = (select command from ours order by seq desc limit 1))
+  insert into workflow.workflow_event (workflow_id, event_type, actor, created_at)
+  select id, 'created', session_user, created_at from inserted
+   where (select count(*) from inserted) <= 20
+     and (select e.id from workflow.workflow_event e where e.workflow_id = inserted.id and e.event_type = 'created'
+           order by e.id limit 1) is null;
   return null;
 end $function$
 
@@ -841,6 +842,21 @@ CREATE OR REPLACE FUNCTION windlass.inbox_due()
 AS $function$
 begin
   new.due := new.run_at <= windlass.now();
+  return new;
+end $function$
+
+CREATE OR REPLACE FUNCTION windlass.inbox_first_update()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+begin
+  new.needs_created_event := false;
+  if (select e.id from workflow.workflow_event e where e.workflow_id = new.id and e.event_type = 'created'
+       order by e.id limit 1) is null then
+    insert into workflow.workflow_event (workflow_id, event_type, actor, created_at) values (new.id, 'created', 'sql', old.created_at);
+  end if;
   return new;
 end $function$
 

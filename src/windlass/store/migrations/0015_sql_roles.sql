@@ -5,9 +5,11 @@
 -- client: a producer or a worker with the grants of docs/how-to/plain-sql.md. The policies bind clients only; the owner's
 -- statements are planned and run as before.
 
--- Whether the statement that wrote a row also wrote its `created` event. Ours do, and say so; the rows of others get one
--- from a trigger. A row of an older release of ours says no, so the trigger looks before it writes.
-alter table workflow.workflow_run add column event_written boolean not null default false;
+-- Whether the row's `created` event may be missing. Our own statements write it themselves and say no; so do the rows that
+-- exist already. The index costs bulk inserts of plain SQL about 1 %, and our own inserts nothing: they have no entry in it.
+alter table workflow.workflow_run add column needs_created_event boolean not null default false;
+alter table workflow.workflow_run alter column needs_created_event set default true;
+create index idx_workflow_run_needs_created on workflow.workflow_run (seq) where needs_created_event;
 
 -- Types that begin with `windlass.` and the queue `windlass` are the engine's. This refuses the owner's mistakes and
 -- `windlass.submit()`; steps of runs and deliveries of webhooks come from the engine, of an older release too.
@@ -18,7 +20,7 @@ begin
     else format('queue %s is reserved for the engine: choose another one', new.queue) end;
 end $$;
 create trigger workflow_run_05_reserved before insert on workflow.workflow_run
-  for each row when (not new.event_written and new.run_id is null and (new.queue = 'windlass' or new.type like 'windlass.%')
+  for each row when (new.needs_created_event and new.run_id is null and (new.queue = 'windlass' or new.type like 'windlass.%')
                      and not (new.queue = 'windlass' and new.type = 'windlass.webhook.v1'
                               and has_table_privilege('windlass.run'::regclass, 'UPDATE')))
   execute function windlass.inbox_reserved();
@@ -49,7 +51,7 @@ create policy the_jobs_of_the_engine_are_not_visible on workflow.workflow_run as
   with check (queue <> 'windlass' and type not like 'windlass.%' or (select has_table_privilege('windlass.run'::regclass, 'UPDATE')));
 create policy columns_of_the_engine_keep_their_defaults on workflow.workflow_run as restrictive for insert
   with check (status = 'pending' and run_id is null and version_id is null and step is null and item is null and items is null
-              and org = 'default' and settled and not event_written and not cancel_requested and epoch = 0 and claim_no = 0
+              and org = 'default' and settled and needs_created_event and not cancel_requested and epoch = 0 and claim_no = 0
               and lost = 0 and leased_by is null
               or (select has_table_privilege('windlass.run'::regclass, 'UPDATE')));
 -- Who may not write results is a producer, not a worker.
@@ -59,30 +61,45 @@ create policy producers_may_only_cancel on workflow.workflow_run as restrictive 
 create policy only_the_engine_deletes on workflow.workflow_run as restrictive for delete
   using ((select has_table_privilege('windlass.run'::regclass, 'UPDATE')));
 
--- `created` of rows that plain SQL wrote: once a statement, because a bulk load would pay for each row otherwise. A trigger of
--- this kind fires when its statement is over, so it sees the events that the statement itself has written. Sessions of the
--- engine say that their statements do, and are spared even the call.
+-- `created` of rows that plain SQL wrote. Writing a line for each row of a bulk load would slow it down by half, so only small
+-- statements write theirs at once, with the role as the actor. The rows of larger ones get it from upkeep, within a second
+-- (`log_created` in jobs.sql), or when they are first updated, whichever comes first: the line always precedes all others.
+--
+-- The rows of this statement are found among the latest of the index: those of this transaction with the last command id. The
+-- trigger has no transition table, because that would make every insert of ours copy its rows. An older release of ours may
+-- have written the line already, so everyone looks before they write; the order keeps that look on the index by job.
 create function windlass.inbox_created() returns trigger language plpgsql security definer set search_path = '' as $$
 begin
-  if (select count(*) from (select from rows where not event_written limit 100) as few) < 100 then
-    insert into workflow.workflow_event (workflow_id, event_type, actor, created_at)
-    select r.id, 'created', session_user, r.created_at from rows r
-     where not r.event_written  -- a probe for each, of the index by job
-       and (select e.id from workflow.workflow_event e where e.workflow_id = r.id and e.event_type = 'created'
-             order by e.id limit 1) is null;
-  else
-    insert into workflow.workflow_event (workflow_id, event_type, actor, created_at)
-    select r.id, 'created', session_user, r.created_at from rows r
-     where not r.event_written  -- what this transaction has written, hashed once
-       and r.id not in (select e.workflow_id from workflow.workflow_event e
-                         where e.xid = pg_current_xact_id() and e.event_type = 'created');
-  end if;
+  with recent as materialized (
+    select id, created_at, seq, xmin as writer, cmin as command from workflow.workflow_run
+     where needs_created_event order by seq desc limit 21),
+  ours as (
+    select * from recent where writer = pg_current_xact_id()::xid),
+  inserted as (
+    select id, created_at from ours where command = (select command from ours order by seq desc limit 1))
+  insert into workflow.workflow_event (workflow_id, event_type, actor, created_at)
+  select id, 'created', session_user, created_at from inserted
+   where (select count(*) from inserted) <= 20
+     and (select e.id from workflow.workflow_event e where e.workflow_id = inserted.id and e.event_type = 'created'
+           order by e.id limit 1) is null;
   return null;
 end $$;
-create trigger workflow_run_50_created after insert on workflow.workflow_run referencing new table as rows
+create trigger workflow_run_50_created after insert on workflow.workflow_run
   for each statement when (current_setting('windlass.writes_events', true) is distinct from 'on'
                            or not has_table_privilege('windlass.run'::regclass, 'UPDATE'))
   execute function windlass.inbox_created();
+
+create function windlass.inbox_first_update() returns trigger language plpgsql security definer set search_path = '' as $$
+begin
+  new.needs_created_event := false;
+  if (select e.id from workflow.workflow_event e where e.workflow_id = new.id and e.event_type = 'created'
+       order by e.id limit 1) is null then
+    insert into workflow.workflow_event (workflow_id, event_type, actor, created_at) values (new.id, 'created', 'sql', old.created_at);
+  end if;
+  return new;
+end $$;
+create trigger workflow_run_15_created before update on workflow.workflow_run
+  for each row when (old.needs_created_event and new.needs_created_event) execute function windlass.inbox_first_update();
 
 -- `cancelled`: row by row, because a trigger with transition tables would cost every update of ours. The order keeps the look
 -- on the index by job.

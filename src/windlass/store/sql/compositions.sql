@@ -53,7 +53,7 @@ run as materialized (select asked.*, r.input -> 'parts' as parts from asked join
 born as (
   insert into workflow.workflow_run (id, type, payload, queue, priority, max_attempts, timeout, retry, tags, meta, envelope, expires_at,
                                      unique_key, visibility, rate_key, org, run_id, version_id, step, item, items, epoch, settled,
-                                     run_at, created_at, updated_at, event_written)
+                                     run_at, created_at, updated_at, needs_created_event)
   select case when a.count > 1 or n > 0 then windlass.new_id() when p.id is null then a.id
               when (select j.id from workflow.workflow_run j where j.id = p.id) is null then p.id else a.id end,
          a.type,
@@ -65,7 +65,7 @@ born as (
          p.meta, p.envelope, coalesce(p.expires_at, (select windlass.now()) + make_interval(secs => p.lifetime)), p.unique_key, make_interval(secs => p.visibility), p.rate_key,
          a.org, run.run_id, a.version_id, a.step, n, a.items, a.round, false,
          coalesce(p.run_at, (select windlass.now()) + make_interval(secs => coalesce(p.delay, 0))),
-         (select windlass.now()), (select windlass.now()), true
+         (select windlass.now()), (select windlass.now()), false
     from run
    cross join lateral unnest(run.ids, run.orgs, run.versions, run.steps, run.rounds, run.firsts, run.counts, run.types, run.queues, run.many)
          with ordinality as a(id, org, version_id, step, round, first, count, type, queue, items, place)
@@ -95,9 +95,9 @@ select m.new_id, r.org, r.workflow_id, r.version_id, r.state, r.steps, r.fans, r
 -- name: copy_jobs
 -- What these steps gave is brought along: their jobs are not done again.
 insert into workflow.workflow_run (id, type, payload, status, priority, run_at, attempt, lost, max_attempts, result, queue, org, timeout,
-                                   retry, tags, meta, envelope, run_id, version_id, step, item, items, created_at, updated_at, event_written)
+                                   retry, tags, meta, envelope, run_id, version_id, step, item, items, created_at, updated_at, needs_created_event)
 select windlass.new_id(), j.type, j.payload, j.status, j.priority, j.run_at, j.attempt, j.lost, j.max_attempts, j.result, j.queue, j.org,
-       j.timeout, j.retry, j.tags, j.meta, j.envelope - 'alias', m.new_id, j.version_id, j.step, j.item, j.items, windlass.now(), windlass.now(), true
+       j.timeout, j.retry, j.tags, j.meta, j.envelope - 'alias', m.new_id, j.version_id, j.step, j.item, j.items, windlass.now(), windlass.now(), false
   from unnest($1::uuid[], $2::uuid[], $3::int[]) as m(old_id, new_id, step)
   join workflow.workflow_run j on j.run_id = m.old_id and j.step = m.step and j.status = 'succeeded'
 

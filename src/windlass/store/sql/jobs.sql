@@ -22,10 +22,10 @@ with asked as (
 born as (
   insert into workflow.workflow_run (id, type, payload, queue, priority, run_at, max_attempts, timeout, retry,
                                      idempotency_key, tags, meta, org, created_at, updated_at,
-                                     envelope, expires_at, unique_key, visibility, rate_key, event_written)
+                                     envelope, expires_at, unique_key, visibility, rate_key, needs_created_event)
   select id, type, payload, queue, priority, coalesce(run_at, moment + delay, moment), max_attempts, timeout, retry,
          idempotency_key, case when tags is null then null else array(select jsonb_array_elements_text(tags)) end,
-         meta, $14, moment, moment, envelope, expires_at, unique_key, visibility, rate_key, true
+         meta, $14, moment, moment, envelope, expires_at, unique_key, visibility, rate_key, false
     from asked
   on conflict (idempotency_key) do nothing
   returning id, created_at),
@@ -219,6 +219,27 @@ returning j.queue
 -- The rows that `become_due` would take.
 select id from workflow.workflow_run
  where status = 'pending' and not due and run_at <= windlass.now() and id <> all(array(select key::uuid from windlass.quarantine where kind = 'job' and retry_at > windlass.now())) order by run_at limit $1
+
+-- name: log_created
+-- Write the `created` events that bulk inserts of plain SQL left out; of $2 only, unless that is null.
+with silent as (
+  select id, created_at from workflow.workflow_run
+   where needs_created_event and ($2::uuid[] is null or id = any($2))
+     and id <> all(array(select key::uuid from windlass.quarantine where kind = 'job' and retry_at > windlass.now()))
+   order by seq limit $1 for no key update skip locked),
+logged as (
+  insert into workflow.workflow_event (workflow_id, event_type, actor, created_at)
+  select id, 'created', 'sql', created_at from silent
+   where (select e.id from workflow.workflow_event e where e.workflow_id = silent.id and e.event_type = 'created'
+           order by e.id limit 1) is null)
+update workflow.workflow_run j set needs_created_event = false from silent where j.id = silent.id
+returning j.id
+
+-- name: find_unlogged
+-- The rows that `log_created` would take.
+select id from workflow.workflow_run
+ where needs_created_event and id <> all(array(select key::uuid from windlass.quarantine where kind = 'job' and retry_at > windlass.now()))
+ order by seq limit $1
 
 -- name: find_expired
 -- The rows that `release_expired` would look at.

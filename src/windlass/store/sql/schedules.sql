@@ -18,8 +18,8 @@ select id, type, schedule, timezone, windlass.now() as moment from workflow.work
 with tick as (
   select * from unnest($1::uuid[], $2::timestamptz[]) as t(id, next_run_at)),
 born as (
-  insert into workflow.workflow_run (type, payload, priority, max_attempts, event_written, idempotency_key)
-  select s.type, s.payload, s.priority, s.max_attempts, true,
+  insert into workflow.workflow_run (type, payload, priority, max_attempts, needs_created_event, idempotency_key)
+  select s.type, s.payload, s.priority, s.max_attempts, false,
          'schedule:' || s.id || ':' || extract(epoch from date_trunc('second', greatest(s.next_run_at, 'epoch')))::bigint
     from workflow.workflow_schedule s join tick on tick.id = s.id where tick.next_run_at is not null
   on conflict (idempotency_key) do nothing

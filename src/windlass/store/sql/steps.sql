@@ -12,7 +12,7 @@ asked as (
     as a(id, run_id, org, no, round, first, count, items, payload)),
 born as (
   insert into workflow.workflow_run (id, type, payload, queue, priority, max_attempts, timeout, retry, org, run_id, version_id,
-                                     step, item, items, epoch, settled, run_at, created_at, updated_at, event_written)
+                                     step, item, items, epoch, settled, run_at, created_at, updated_at, needs_created_event)
   select case a.count when 1 then a.id else windlass.new_id() end, s.type,
          case when s.foreach
               then case jsonb_typeof(coalesce(a.payload, s.payload)) when 'object' then coalesce(a.payload, s.payload) else '{}' end
@@ -20,7 +20,7 @@ born as (
                      select value from windlass.item i where i.run_id = a.run_id and i.step = s.step and i.item = n))
               else coalesce(a.payload, s.payload) end,
          s.queue, s.priority, s.max_attempts, s.timeout, s.retry, a.org, a.run_id, s.version_id, s.step, n, a.items, a.round, false,
-         (select windlass.now()), (select windlass.now()), (select windlass.now()), true
+         (select windlass.now()), (select windlass.now()), (select windlass.now()), false
     from asked a join shape s on s.no = a.no
    cross join lateral generate_series(a.first, a.first + a.count - 1) as n
   on conflict (run_id, step, item) where run_id is not null do update
