@@ -34,19 +34,6 @@ begin
   return new;
 end $$;
 
--- The condition says it all, so that the function is called for bad rows only.
-create trigger workflow_run_05_bounds before insert on workflow.workflow_run for each row
-  when (new.timeout not between interval '0' and interval '36525 days'
-        or new.visibility not between interval '0' and interval '36525 days'
-        or new.max_attempts > 1000000 or new.attempt not between 0 and 1000000
-        or new.priority not between -2000000000 and 2000000000
-        or jsonb_typeof(new.retry -> 'dead_letter') <> 'boolean'
-        or new.run_at not between timestamptz '0001-01-02' and timestamptz '9999-12-30'
-        or new.created_at not between timestamptz '0001-01-02' and timestamptz '9999-12-30'
-        or new.updated_at not between timestamptz '0001-01-02' and timestamptz '9999-12-30'
-        or new.expires_at not between timestamptz '0001-01-02' and timestamptz '9999-12-30')
-  execute function windlass.inbox_bounds();
-
 -- Jobs whose limit had no room when a claim met them. They have left the line (`due` is false) and come back into it in the order of
 -- `place` when there is room: a blocked key costs nothing, and hides nobody behind it. A table of its own, because the inbox is large
 -- and such jobs are few.
@@ -194,7 +181,7 @@ begin
   return null;
 end $$;
 create trigger workflow_run_40_rate after update on workflow.workflow_run for each row
-  when (old.status = 'leased' and new.status <> 'leased' and new.rate_key is not null)
+  when (new.rate_key is not null and old.status = 'leased' and new.status <> 'leased')
   execute function windlass.rate_ended();
 
 -- The run at the top of a tree of runs; null for runs that no other run started. Counted where runs below steps are started.
