@@ -63,3 +63,18 @@ async def test_a_step_that_is_too_wide_fails_and_says_so(unit: Unit) -> None:
     await tick(unit)
     assert (await state(unit, run), await letters(unit, run)) == ("failed", "f")
     assert any("more than 20 live runs below it" in reason for reason in await reasons(unit, run, "wide"))
+
+
+async def test_a_limited_workflow_that_runs_itself_fails_instead_of_waiting_for_itself(
+    unit: Unit, conn: Connection
+) -> None:
+    await publish(unit, node("y", action=ChildAction("limited", {})), name="between")
+    await publish(unit, node("x", action=ChildAction("between", {})), name="limited", concurrency=1)
+    run = await begin(unit, name="limited")
+    await grow(unit)
+    assert await state(unit, run) == "failed"
+    below = await conn.fetchval("select id from windlass.run where parent_id = $1", run)
+    assert await reasons(unit, below, "y") == [
+        "workflow 'limited' has a concurrency of 1, and the runs above this step use it up: "
+        "a run below them would wait for itself"
+    ]

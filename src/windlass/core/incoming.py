@@ -12,6 +12,7 @@ from windlass.core.sensitive import is_secret
 from windlass.errors import Invalid
 
 BODY_LIMIT = 1_048_576
+MOST_CONTAINERS = 50_000  # lists and objects: more of them would stop the event loop while they are parsed
 HEADER_LIMIT = 65_536  # all names and values together
 # Decoders that a stranger may choose: others (punycode, idna, utf-7) are slow or surprising.
 CHARSETS = frozenset({"utf-8", "utf8", "us-ascii", "iso-8859-1", "latin1", "windows-1252", "utf-16"})
@@ -25,6 +26,8 @@ def parse_body(body: bytes, content_type: str | None) -> Any:
         return None
     kind, charset = _read(content_type or "")
     if _is_json(kind):
+        if body.count(b"[") + body.count(b"{") > MOST_CONTAINERS:
+            raise Invalid(f"the body has more than {MOST_CONTAINERS} lists and objects", field="body")
         try:
             return document.parse(body.decode("utf-8-sig"), field="body")
         except UnicodeDecodeError:

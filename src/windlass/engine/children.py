@@ -40,11 +40,12 @@ async def start(conn: Connection, unit: Unit, asked: Sequence[Asked], *, actor: 
     live = await _live(conn, asked)
     definitions = await unit.definitions.of(conn, {known.version_id for known in live.values()})
     room = await _Room.of(conn, asked, limit=unit.tree_limit)
+    deadlocks = await _deadlocks(conn, asked, live, definitions)
     rows: list[NewChildren] = []
     refused: list[tuple[UUID, Event]] = []
     for wish in asked:
         known = live.get((wish.run.org, wish.workflow))
-        if why := _objection(wish, known) or room.objection(wish):
+        if why := _objection(wish, known) or deadlocks.get((wish.run.id, wish.workflow)) or room.objection(wish):
             end = Ended(wish.command.step, Letter.FAILED, Reason("child", why), wish.command.count)
             refused.append((wish.run.id, end))
         elif known is not None:
@@ -52,6 +53,31 @@ async def start(conn: Connection, unit: Unit, asked: Sequence[Asked], *, actor: 
     if rows:
         await runs.insert_children(conn, rows, actor=actor)
     return refused
+
+
+async def _deadlocks(
+    conn: Connection,
+    asked: Iterable[Asked],
+    live: Mapping[tuple[str, str], Live],
+    definitions: Mapping[int, Workflow],
+) -> dict[tuple[UUID, str], str]:
+    """Find runs that would wait for themselves: the runs above them hold every place of their workflow's limit, and do
+    not end before the run below them does."""
+    limited: dict[tuple[UUID, UUID], tuple[str, int]] = {}
+    for wish in asked:
+        known = live.get((wish.run.org, wish.workflow))
+        limit = definitions[known.version_id].concurrency if known is not None else None
+        if known is not None and limit is not None:
+            limited[wish.run.id, known.workflow_id] = wish.workflow, limit
+    if not limited:
+        return {}
+    counts = await runs.own_ancestors(conn, limited)
+    return {
+        (pair[0], name): f"workflow {name!r} has a concurrency of {limit}, and the runs above this step use it up: "
+        "a run below them would wait for itself"
+        for pair, (name, limit) in limited.items()
+        if counts[pair] >= limit
+    }
 
 
 class _Room:

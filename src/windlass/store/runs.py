@@ -165,6 +165,12 @@ async def live_below(conn: Connection, ids: Iterable[UUID], *, cap: int) -> dict
     return {row[0]: (row[1], row[2]) for row in await conn.fetch(_SQL["live_below"], list(ids), cap)}
 
 
+async def own_ancestors(conn: Connection, pairs: Iterable[tuple[UUID, UUID]]) -> dict[tuple[UUID, UUID], int]:
+    """For pairs of a run and a workflow: how many of the run and the runs above it belong to that workflow."""
+    rows = await conn.fetch(_SQL["own_ancestors"], *map(list, zip(*pairs, strict=True)))
+    return {(row[0], row[1]): row[2] for row in rows}
+
+
 async def find_keys(conn: Connection, keys: Sequence[str], *, org: str) -> dict[str, tuple[UUID, UUID]]:
     """The run that has each key, and its workflow."""
     return {row[0]: (row[1], row[2]) for row in await conn.fetch(_SQL["find_keys"], org, list(keys))}

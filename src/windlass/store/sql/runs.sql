@@ -51,6 +51,15 @@ select p.id, coalesce(p.root_id, p.id) as root_id, (
             where r.root_id = coalesce(p.root_id, p.id) and r.root_id is not null and r.state in ('pending', 'running') limit $2) as few) as live
   from windlass.run p where p.id = any($1)
 
+-- name: own_ancestors
+-- For each run and workflow: how many of the run and the runs above it belong to that workflow.
+with recursive line as (
+  select r.id as run_id, a.workflow_id as wanted, r.workflow_id, r.parent_id
+    from unnest($1::uuid[], $2::uuid[]) as a(run_id, workflow_id) join windlass.run r on r.id = a.run_id
+  union all
+  select line.run_id, line.wanted, r.workflow_id, r.parent_id from line join windlass.run r on r.id = line.parent_id)
+select run_id, wanted, count(*) filter (where workflow_id = wanted) from line group by run_id, wanted
+
 -- name: find_keys
 -- Who holds these idempotency keys?
 select idempotency_key, id, workflow_id from windlass.run where org = $1 and idempotency_key = any($2)
