@@ -105,16 +105,9 @@ jobs = st.builds(
     max_attempts=st.integers(1, 12),
     queue=st.sampled_from(["default", SQL_QUEUE]),
 )
+failures = st.builds(Failed, st.just(ERROR), st.booleans(), st.none() | st.timedeltas(timedelta(), timedelta(days=400)))
 outcomes = st.one_of(
-    st.builds(Succeeded, st.sampled_from(["null", "{}", "[1,2]"])),
-    st.builds(Released),
-    st.builds(Cancelled),
-    st.builds(
-        Failed,
-        st.just(ERROR),
-        st.booleans(),
-        st.none() | st.timedeltas(timedelta(), timedelta(days=400)),
-    ),
+    st.builds(Succeeded, st.sampled_from(["null", "{}", "[1,2]"])), st.builds(Released), st.builds(Cancelled), failures
 )
 rolls = st.floats(0, 1, exclude_max=True)
 
@@ -145,7 +138,7 @@ def test_a_job_that_stopped_when_asked_is_cancelled_uncharged_and_for_good(job: 
     assert EDGES[S.LEASED, M.CANCEL] is S.CANCELLED
 
 
-@given(jobs, outcomes.filter(lambda outcome: isinstance(outcome, Failed)), rolls)
+@given(jobs, failures, rolls)
 def test_a_failure_is_retried_exactly_while_it_may_be(job: Claimed, outcome: Failed, roll: float) -> None:
     report = after(job, outcome, None, roll)
     assert isinstance(report, Setback)
