@@ -44,10 +44,10 @@ bench: setup  ## Measure, side by side with peers
 	$(BIN)/python -m bench.api
 
 schema: setup  ## Rewrite the schema snapshot from the migrations
-	$(BIN)/python -m windlass.store.snapshot > schema.tmp && mv schema.tmp src/windlass/store/schema.sql
+	$(BIN)/python -m tools.schema > schema.tmp && mv schema.tmp src/windlass/store/schema.sql
 
 openapi: setup  ## Rewrite the shapes that the dashboard's types are made of
-	$(BIN)/python -m windlass.web.snapshot > openapi.tmp && mv openapi.tmp ui/openapi.json
+	$(BIN)/python -m tools.openapi > openapi.tmp && mv openapi.tmp ui/openapi.json
 
 ui: setup  ## Build the dashboard into the package
 	$(BIN)/python hatch_build.py
@@ -60,7 +60,7 @@ screenshots: ui  ## A picture of every view in build/screenshots, one of them fo
 	mkdir -p docs/images && cp build/screenshots/run.png docs/images/run.png
 
 docs: setup  ## Rewrite the reference of HTTP operations
-	$(BIN)/python -m windlass.web.reference > docs.tmp && mv docs.tmp docs/reference/http-operations.md
+	$(BIN)/python -m tools.reference > docs.tmp && mv docs.tmp docs/reference/http-operations.md
 
 format: setup  ## Put the code in order
 	$(BIN)/ruff format .

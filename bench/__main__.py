@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bench import report, room
-from bench.arena import Arena
+from bench import environment, report
 from bench.plan import CONTESTANTS, Measure, Plan, Series
+from bench.runner import Arena
 from bench.server import NotDurable, Server, own_server
 
 QUICK = {
@@ -31,8 +31,8 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that the server is stopped on the way out
     args = _arguments().parse_args()
     wanted = _plan(args)
-    python = room.python_for(wanted.contestants)
-    missing = [name for name in wanted.contestants if not room.is_installed(name, python)]
+    python = environment.python_for(wanted.contestants)
+    missing = [name for name in wanted.contestants if not environment.is_installed(name, python)]
     present = tuple(name for name in wanted.contestants if name not in missing)
     plan = Plan(**{**vars(wanted), "contestants": present})
     try:
@@ -53,7 +53,7 @@ async def _run(plan: Plan, python: Path, server: Server) -> tuple[dict[str, Any]
         "Postgres": await server.version(),
         "Python": platform.python_version(),
         "cores": os.cpu_count(),
-        **room.versions(python),
+        **environment.versions(python),
     }
     arena = Arena(server, python, plan)
     return about, await arena.run(), arena.failures

@@ -22,8 +22,8 @@ from fastapi import FastAPI, Request
 from bench.server import Server, own_server
 from windlass import Windlass
 from windlass.settings import Settings
-from windlass.web import asgi
-from windlass.web.guard import GuardOptions
+from windlass.web.middleware import asgi
+from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
 
 CONNECTIONS = (1, 8, 32)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from bench import room
+from bench import environment
 
 US, PEERS = "windlass", ("apscheduler", "schedule")
 PATIENCE = 300
@@ -36,7 +36,7 @@ TRIALS = (
 
 def main() -> int:
     args = _arguments().parse_args()
-    python = args.python or room.python_for(room.PEERS)
+    python = args.python or environment.python_for(environment.PEERS)
     missing = [name for name in PEERS if not _has(python, name)]
     failures: list[str] = []
     print("Microseconds of CPU for each entry: median (min - max), and how many times ours that is")
@@ -74,7 +74,7 @@ def _verdict(trial: Trial, rival: str, medians: dict[str, float]) -> str:
 
 def _seconds(python: Path, name: str, trial: Trial) -> float:
     command = [str(python), "-m", f"bench.cron_contestants.{name}", trial.verb, "--count", str(trial.count)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE, cwd=room.ROOT)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE, cwd=environment.ROOT)
     return float(json.loads(done.stdout.splitlines()[-1])["seconds"])
 
 

@@ -17,11 +17,11 @@ from typing import Any
 
 from bench.server import own_server
 from windlass import Windlass, WorkerOptions
-from windlass.cli.running import run
-from windlass.core.submission import JobSpec
+from windlass.cli.runner import run
+from windlass.core.jobs.spec import JobSpec
 from windlass.settings import Settings
-from windlass.web import asgi
-from windlass.web.guard import GuardOptions
+from windlass.web.middleware import asgi
+from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
 
 BULK = 1000

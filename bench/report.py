@@ -5,9 +5,9 @@ from dataclasses import asdict
 from statistics import median
 from typing import Any
 
-from bench.floors import BEST_PEER, Judged, Results, judge
+from bench.environment import PROGRAMS
 from bench.plan import TIMES, TITLES, Measure, Plan, Series
-from bench.room import PROGRAMS
+from bench.thresholds import BEST_PEER, Judged, Results, judge
 
 
 def text(plan: Plan, found: Sequence[Series], *, missing: Sequence[str], failures: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
-from windlass.store.embedded import Embedded, EmbeddedOptions
+from windlass.embedded.server import Embedded, EmbeddedOptions
 
 DURABLE = ("fsync", "synchronous_commit", "full_page_writes")
 # Checkpoints are taken between the parts, by us, so that none falls into the part of one contestant only.

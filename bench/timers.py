@@ -17,10 +17,10 @@ from pathlib import Path
 from uuid import UUID
 
 from windlass import Windlass, WorkerOptions
-from windlass.cli.running import run
-from windlass.engine.starts import RunSpec
+from windlass.cli.runner import run
+from windlass.embedded.server import Embedded, EmbeddedOptions
+from windlass.engine.runs.start import RunSpec
 from windlass.settings import Settings
-from windlass.store.embedded import Embedded, EmbeddedOptions
 
 FLOORS = {"idle": 50.0, "crowd": 250.0}  # ms, p99
 SETTINGS = {"track_commit_timestamp": "on", "max_wal_size": "8GB", "checkpoint_timeout": "1h"}
@@ -68,23 +68,23 @@ async def measure(url: str, *, samples: int, crowd: int) -> dict[str, list[float
 
 async def alone(app: Windlass, samples: int) -> list[float]:
     """One sleep after the other; nothing else happens."""
-    unit = await app.open()
+    db = await app.open()
     late: list[float] = []
     for _ in range(samples):
         nap = await app.start("nap")
-        due = await unit.pool.fetchval("select due_at from windlass.timer where run_id = $1", nap.id)
+        due = await db.pool.fetchval("select due_at from windlass.timer where run_id = $1", nap.id)
         await nap.wait(timeout=60)
-        late += [float(row[0]) for row in await unit.pool.fetch(LATE, [nap.id], [due])]
+        late += [float(row[0]) for row in await db.pool.fetch(LATE, [nap.id], [due])]
     return late
 
 
 async def together(app: Windlass, crowd: int) -> list[float]:
     """All of them end within a second, a few seconds from now."""
-    unit = await app.open()
+    db = await app.open()
     for done in range(0, crowd, BATCH):
         await app.start_many("long", [RunSpec()] * min(BATCH, crowd - done))
-    await unit.pool.execute("vacuum analyze")
-    moved = await unit.pool.fetch(
+    await db.pool.execute("vacuum analyze")
+    moved = await db.pool.fetch(
         "with start as materialized (select clock_timestamp() + $1::interval as at) "
         "update windlass.timer set due_at = (select at from start) + random() * $2::interval returning run_id, due_at",
         AHEAD,
@@ -92,10 +92,10 @@ async def together(app: Windlass, crowd: int) -> list[float]:
     )
     ids: list[UUID] = [row[0] for row in moved]
     async with asyncio.timeout(300):
-        while await unit.pool.fetchval("select exists (select from windlass.timer)"):
+        while await db.pool.fetchval("select exists (select from windlass.timer)"):
             await asyncio.sleep(0.25)
     await asyncio.sleep(1)
-    return [float(row[0]) for row in await unit.pool.fetch(LATE, ids, [row[1] for row in moved])]
+    return [float(row[0]) for row in await db.pool.fetch(LATE, ids, [row[1] for row in moved])]
 
 
 @contextmanager

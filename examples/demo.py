@@ -47,8 +47,8 @@ async def show(app: Windlass) -> None:
     )
     email = await app.submit("notify.email.v1", {"template": "welcome", "to": "ada@example.org"})
     broken = await app.submit("notify.email.v1", {"template": "welcome", "to": "nowhere"})
-    unit = await app.open()
-    await unit.pool.execute(
+    db = await app.open()
+    await db.pool.execute(
         "insert into workflow.workflow_run (type, payload, idempotency_key)"
         " values ('report.sum.v1', '{\"numbers\": [1, 2, 3]}', 'sum:1') on conflict (idempotency_key) do nothing"
     )
@@ -93,20 +93,20 @@ async def progress(app: Windlass, wanted: int) -> None:
 
 
 async def counts(app: Windlass) -> Counter[str]:
-    unit = await app.open()
-    rows = await unit.pool.fetch("select status, count(*) from workflow.workflow_run group by status")
+    db = await app.open()
+    rows = await db.pool.fetch("select status, count(*) from workflow.workflow_run group by status")
     counted = Counter({row[0]: row[1] for row in rows})
     counted["ended"] = counted["succeeded"] + counted["failed"]
     return counted
 
 
 async def report(app: Windlass) -> None:
-    unit = await app.open()
-    twice = await unit.pool.fetchval(
+    db = await app.open()
+    twice = await db.pool.fetchval(
         "select count(*) from (select 1 from workflow.workflow_event where event_type = 'succeeded'"
         " group by workflow_id having count(*) > 1) as doubled"
     )
-    lost = await unit.pool.fetchval("select count(*) from workflow.workflow_run where lost > 0")
+    lost = await db.pool.fetchval("select count(*) from workflow.workflow_run where lost > 0")
     counted = await counts(app)
     say(
         f"{counted['succeeded']} succeeded, {counted['failed']} failed, {counted['pending'] + counted['leased']} left",

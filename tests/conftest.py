@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, settings
 
 from windlass import Windlass
 from windlass.engine import upkeep
-from windlass.engine.unit import Unit
+from windlass.engine.database import Database
 from windlass.settings import Settings
-from windlass.store.pool import DatabaseOptions
+from windlass.store.postgres.pool import DatabaseOptions
 from windlass.testing import Clock, Databases, embedded_server
 
 # How fast the machine is today says nothing about the code.
@@ -54,8 +54,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-async def unit(database: str, clock: Clock) -> AsyncIterator[Unit]:
-    opened = await Unit.open(DatabaseOptions(url=database, clock=clock.now))
+async def db(database: str, clock: Clock) -> AsyncIterator[Database]:
+    opened = await Database.open(DatabaseOptions(url=database, clock=clock.now))
     yield opened
     await opened.close()
 
@@ -67,14 +67,14 @@ async def app(database: str) -> AsyncIterator[Windlass]:
 
 
 @pytest.fixture
-async def this_week(unit: Unit, conn: "asyncpg.Connection[Any]") -> None:
+async def this_week(db: Database, conn: "asyncpg.Connection[Any]") -> None:
     """Give the trail partitions from this week on: the template may have been made before Monday, 0:00."""
     for (partition,) in await conn.fetch(
         "select inhrelid::regclass::text from pg_inherits where inhparent = 'workflow.workflow_event'::regclass"
         " and inhrelid <> 'workflow.workflow_event_default'::regclass"
     ):
         await conn.execute(f"drop table {partition}")
-    await upkeep.tend(unit, age=timedelta(days=3650))
+    await upkeep.tend(db, age=timedelta(days=3650))
 
 
 @pytest.fixture

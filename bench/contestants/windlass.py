@@ -6,7 +6,7 @@ from typing import Any
 
 from bench.contestants.stage import Tally, Turn, clock_drain, clock_latency, perform
 from windlass import Windlass
-from windlass.runtime.worker import WorkerOptions
+from windlass.runtime.worker.worker import WorkerOptions
 from windlass.settings import Settings
 
 SETTINGS = {"concurrency": 400, "batch": 200, "turns": 2}

@@ -9,8 +9,8 @@ from typing import Any
 from bench.contestants.stage import PAUSE, Tally, Turn, clock_drain, clock_fan_out, perform
 from bench.contestants.windlass_history import prepare_history
 from windlass import Windlass
-from windlass.engine.starts import RunSpec
-from windlass.runtime.worker import WorkerOptions
+from windlass.engine.runs.start import RunSpec
+from windlass.runtime.worker.worker import WorkerOptions
 from windlass.settings import Settings
 
 SETTINGS = {"concurrency": 400, "batch": 200, "turns": 2}

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from bench.cron_contestants.stage import MOMENT, ZONE, Tally, lines, minutes, perform, stopwatch
-from windlass.core.cron import IN_PROCESS, parse
+from windlass.core.cron.expression import IN_PROCESS, parse
 from windlass.cron import Cron, FakeClock
 
 HOUR = timedelta(hours=1)

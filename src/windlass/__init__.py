@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
-    from windlass.core.job import JobState
-    from windlass.core.retry import Backoff, Retry
-    from windlass.core.run import RunState
-    from windlass.core.submission import JobSpec
+    from windlass.core.jobs.job import JobState
+    from windlass.core.jobs.retry import Backoff, Retry
+    from windlass.core.jobs.spec import JobSpec
+    from windlass.core.runs.run import RunState
     from windlass.effects.context import Context
-    from windlass.engine.starts import RunSpec
+    from windlass.engine.runs.start import RunSpec
     from windlass.errors import (
         Conflict,
         Invalid,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         WindlassError,
     )
     from windlass.runtime.handle import Run, RunFailed, RunResult
-    from windlass.runtime.worker import WorkerOptions
+    from windlass.runtime.worker.worker import WorkerOptions
     from windlass.store.rows import Job
 
 __version__ = "0.1.0"
@@ -60,27 +60,27 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Backoff": "core.retry",
+    "Backoff": "core.jobs.retry",
     "Conflict": "errors",
     "Context": "effects.context",
     "Invalid": "errors",
     "InvalidWorkflow": "errors",
     "Job": "store.rows",
-    "JobSpec": "core.submission",
-    "JobState": "core.job",
+    "JobSpec": "core.jobs.spec",
+    "JobState": "core.jobs.job",
     "NonRetryable": "errors",
     "NotFound": "errors",
-    "Retry": "core.retry",
+    "Retry": "core.jobs.retry",
     "RetryAfter": "errors",
     "Run": "runtime.handle",
     "RunFailed": "runtime.handle",
     "RunResult": "runtime.handle",
-    "RunSpec": "engine.starts",
-    "RunState": "core.run",
+    "RunSpec": "engine.runs.start",
+    "RunState": "core.runs.run",
     "Unavailable": "errors",
     "Windlass": "app",
     "WindlassError": "errors",
-    "WorkerOptions": "runtime.worker_options",
+    "WorkerOptions": "runtime.worker.options",
 }
 
 

@@ -9,40 +9,46 @@ from typing import Any, ParamSpec, Self, TypeVar
 from uuid import UUID
 
 from windlass import settings as settings_
-from windlass.core.builder import Served, WorkflowBuilder
-from windlass.core.payload import COMMAND_TYPE
-from windlass.core.retry import Retry
-from windlass.core.submission import JobSpec, check_name
+from windlass.core.jobs.retry import Retry
+from windlass.core.jobs.spec import JobSpec, check_name
+from windlass.core.runs.step_payload import COMMAND_TYPE
+from windlass.core.workflows.builder import Served, WorkflowBuilder
 from windlass.cron.cron import Cron
-from windlass.effects.command import CommandOptions, Commands
+from windlass.effects.command.step import CommandOptions, Commands
 from windlass.effects.handlers import Handler, Handlers
-from windlass.effects.http import Http, HttpOptions
+from windlass.effects.http.step import Http, HttpOptions
 from windlass.effects.own_steps import command_handler, http_handler
-from windlass.engine import faults, jobs, progress, runs, specs, starts, workers, workflows
-from windlass.engine.database import Place, check_commands
-from windlass.engine.jobs import Page
-from windlass.engine.progress import Progress
+from windlass.embedded.server import Embedded, EmbeddedOptions
+from windlass.engine import faults
+from windlass.engine.database import DEFAULT_ORG, Database, prepare
+from windlass.engine.jobs import control as jobs
+from windlass.engine.jobs import progress, specs
+from windlass.engine.jobs.control import Page
+from windlass.engine.jobs.progress import Progress
+from windlass.engine.maintenance import Place, check_commands
 from windlass.engine.public_url import REPEAT
-from windlass.engine.runs import RunPage
-from windlass.engine.starts import RunSpec
-from windlass.engine.unit import DEFAULT_ORG, Unit, prepare
-from windlass.engine.workflows import Published
+from windlass.engine.runs import control as runs
+from windlass.engine.runs import start as run_start
+from windlass.engine.runs.control import RunPage
+from windlass.engine.runs.start import RunSpec
+from windlass.engine.workers import registry as workers
+from windlass.engine.workflows import control as workflows
+from windlass.engine.workflows.control import Published
 from windlass.errors import Invalid
 from windlass.runtime.adoption import adopt
-from windlass.runtime.beat import beat
 from windlass.runtime.catalogue import Catalogue
-from windlass.runtime.deliveries import delivery_handler, ping
 from windlass.runtime.handle import Run
 from windlass.runtime.live import Live
-from windlass.runtime.portal import Door
+from windlass.runtime.loops.deliveries import delivery_handler, ping
+from windlass.runtime.loops.loop import run_periodically
+from windlass.runtime.loops.supervisor import Supervisor
 from windlass.runtime.starting import Starting
-from windlass.runtime.supervisor import Supervisor
 from windlass.runtime.switchboard import Switchboard
+from windlass.runtime.sync_bridge import Door
 from windlass.runtime.waiters import Waiters
-from windlass.runtime.worker import Worker, WorkerOptions
+from windlass.runtime.worker.worker import Worker, WorkerOptions
 from windlass.settings import Settings
-from windlass.store.embedded import Embedded, EmbeddedOptions
-from windlass.store.pool import Connection, DatabaseOptions
+from windlass.store.postgres.pool import Connection, DatabaseOptions
 from windlass.store.rows import Event, Job, LogLine, WorkerRow
 
 P = ParamSpec("P")
@@ -72,7 +78,7 @@ class Windlass(Catalogue, Switchboard):
         self._url = database_url or self.settings.database_url
         self._org = org
         self._clock = clock  # tests move time with it
-        self._unit: Unit | None = None
+        self._db: Database | None = None
         self._embedded: Embedded | None = None
         self._opening: asyncio.Lock | None = None
         self._door = Door(self._twin)
@@ -86,24 +92,24 @@ class Windlass(Catalogue, Switchboard):
 
     # Opening and closing
 
-    async def open(self) -> Unit:
+    async def open(self) -> Database:
         """Connect, start the embedded server if there is no other, bring the schema up to date."""
-        if self._unit is not None:
-            return self._unit
+        if self._db is not None:
+            return self._db
         self._opening = self._opening or asyncio.Lock()
         async with self._opening:
-            if self._unit is None:
+            if self._db is None:
                 options = self.database(await asyncio.to_thread(self.url))
                 await prepare(options)
-                self._unit = await Unit.open(
+                self._db = await Database.open(
                     options,
                     org=self._org,
                     public_url=self.settings.public_url,
                     tree_limit=self.settings.tree_limit,
                 )
-                self._waiters, self._live = Waiters(self._unit), Live(self._unit)
-                self._starting = Starting(self._unit)
-            return self._unit
+                self._waiters, self._live = Waiters(self._db), Live(self._db)
+                self._starting = Starting(self._db)
+            return self._db
 
     async def close(self) -> None:
         if self._recording is not None:
@@ -119,9 +125,9 @@ class Windlass(Catalogue, Switchboard):
         self._starting = None
         self._published.clear()
         await self._http.close()
-        if self._unit is not None:
-            await self._unit.close()
-            self._unit = None
+        if self._db is not None:
+            await self._db.close()
+            self._db = None
         if self._embedded is not None:
             await asyncio.to_thread(self._embedded.close)
             self._embedded = None
@@ -161,18 +167,20 @@ class Windlass(Catalogue, Switchboard):
 
         That is WINDLASS_PUBLIC_URL, or what another server has configured, or `url`.
         """
-        unit = await self.open()
-        unit.public_url.listening = url
+        db = await self.open()
+        db.public_url.listening = url
         await self._record_url()
         if self._recording is None:
-            self._recording = asyncio.create_task(beat(self._record_url, every=REPEAT, stop=asyncio.Event()))
-        async with unit.once() as conn:
-            return await unit.public_url.get(conn)
+            self._recording = asyncio.create_task(
+                run_periodically(self._record_url, every=REPEAT, stop=asyncio.Event())
+            )
+        async with db.once() as conn:
+            return await db.public_url.get(conn)
 
     async def _record_url(self) -> None:
-        unit = await self.open()
-        async with unit.once() as conn:
-            await unit.public_url.record(conn)
+        db = await self.open()
+        async with db.once() as conn:
+            await db.public_url.record(conn)
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -270,9 +278,9 @@ class Windlass(Catalogue, Switchboard):
 
     async def publish(self, *names: str) -> Sequence[Published]:
         """Make the workflows built here (or these of them) the live versions of their names."""
-        unit = await self.open()
+        db = await self.open()
         wanted = [name for name in names or self._builders if name in self._builders and name not in self._published]
-        found = await workflows.publish_many(unit, [self._builders[name].build() for name in wanted]) if wanted else []
+        found = await workflows.publish_many(db, [self._builders[name].build() for name in wanted]) if wanted else []
         self._published.update(wanted)
         return found
 
@@ -302,11 +310,11 @@ class Windlass(Catalogue, Switchboard):
         self, workflow: str, specs: Sequence[RunSpec], *, connection: Connection | None = None
     ) -> Sequence[Run]:
         """Start many runs of a workflow, all or none."""
-        unit = await self.open()
+        db = await self.open()
         await self.publish()
         if connection is None and len(specs) == 1 and self._starting is not None:
-            return [self._run(unit, await self._starting.start(workflow, specs[0]))]
-        return [self._run(unit, id_) for id_ in await starts.start(unit, workflow, specs, connection=connection)]
+            return [self._run(db, await self._starting.start(workflow, specs[0]))]
+        return [self._run(db, id_) for id_ in await run_start.start(db, workflow, specs, connection=connection)]
 
     async def live(self) -> Live:
         """What happens to runs, tasks and jobs, as it happens."""
@@ -316,16 +324,16 @@ class Windlass(Catalogue, Switchboard):
 
     async def run(self, id: UUID) -> Run:  # noqa: A002
         """A run that exists."""
-        unit = await self.open()
-        return self._run(unit, (await runs.get(unit, id)).id)
+        db = await self.open()
+        return self._run(db, (await runs.get(db, id)).id)
 
     async def runs(self, **filters: Any) -> RunPage:
         """Newest first: workflow, states, labels, before, limit."""
         return await runs.list_(await self.open(), **filters)
 
-    def _run(self, unit: Unit, id_: UUID) -> Run:
+    def _run(self, db: Database, id_: UUID) -> Run:
         assert self._waiters is not None
-        return Run(unit, self._waiters, id_)
+        return Run(db, self._waiters, id_)
 
     def _served(self, type_: str, function: Callable[..., Any]) -> Served:
         """What a function serves; one without a type becomes the handler of this one."""

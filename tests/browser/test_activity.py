@@ -9,7 +9,7 @@ import pytest_asyncio
 from playwright.async_api import Locator, Page, Route, expect
 
 from tests.browser.conftest import PATIENCE, Stage
-from tests.browser.looking import expect_accessible, expect_drawn
+from tests.browser.page_checks import expect_accessible, expect_drawn
 from tests.browser.stage import ask, job
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -9,7 +9,7 @@ from tests.browser.conftest import PATIENCE, ROOT
 from tests.browser.stage import ORDER, ask
 from tests.e2e.cli_process import Cli
 from windlass import Windlass
-from windlass.engine import runs
+from windlass.engine.runs import control as runs
 from windlass.settings import Settings
 from windlass.testing import Databases
 

@@ -9,7 +9,7 @@ import pytest_asyncio
 from playwright.async_api import Page, expect
 
 from tests.browser.conftest import Stage
-from tests.browser.looking import expect_accessible, expect_no_sideways
+from tests.browser.page_checks import expect_accessible, expect_no_sideways
 from tests.browser.stage import ask
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -7,7 +7,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from tests.browser.conftest import Stage
-from tests.browser.looking import expect_accessible, expect_drawn
+from tests.browser.page_checks import expect_accessible, expect_drawn
 from tests.browser.stage import ask, job
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

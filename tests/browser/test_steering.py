@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from tests.browser.conftest import Stage
-from tests.browser.looking import statuses
+from tests.browser.page_checks import statuses
 from tests.browser.stage import ask
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

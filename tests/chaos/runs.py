@@ -11,7 +11,7 @@ from uuid import UUID
 
 from tests.chaos.harness import Inbox, eventually
 from windlass import Windlass
-from windlass.engine.starts import RunSpec
+from windlass.engine.runs.start import RunSpec
 from windlass.settings import Settings
 
 RUNLOAD = "tests.chaos.runload:app"

@@ -15,8 +15,8 @@ from urllib.parse import parse_qs, urlsplit
 import asyncpg
 
 from tests.chaos.harness import eventually
-from windlass.store import embedded
-from windlass.store.embedded import Embedded, EmbeddedOptions
+from windlass.embedded import server as embedded_server
+from windlass.embedded.server import Embedded, EmbeddedOptions
 
 PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/usr/local/sbin")
 PGBOUNCER_INI = """
@@ -49,10 +49,10 @@ class Server:
 
     def stop(self) -> None:
         """In fast mode: clients are disconnected."""
-        assert embedded.stop(self._options)
+        assert embedded_server.stop(self._options)
 
     def crash(self) -> None:
-        pid = embedded.status(self._options).pid
+        pid = embedded_server.status(self._options).pid
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
 
@@ -64,7 +64,7 @@ class Server:
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: int) -> None:
-        pid = embedded.status(self._options).pid
+        pid = embedded_server.status(self._options).pid
         assert pid is not None
         children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=True)
         for process in (pid, *map(int, children.stdout.split())):

@@ -4,7 +4,7 @@ import asyncio
 import sys
 
 from windlass import Windlass
-from windlass.engine.starts import RunSpec
+from windlass.engine.runs.start import RunSpec
 
 
 async def main(workflow: str, count: int, key: str) -> None:

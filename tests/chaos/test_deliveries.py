@@ -8,8 +8,8 @@ from pathlib import Path
 from tests.chaos.harness import Crew, Inbox, dice, eventually
 from tests.effects.server import Received, Talk, reply, serving
 from windlass import Windlass
-from windlass.core import webhook
-from windlass.engine import subscriptions
+from windlass.core.events import webhook
+from windlass.engine.events import subscriptions
 from windlass.settings import Settings
 
 JOBS, KILLS = 300, 1

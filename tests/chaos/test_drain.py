@@ -9,8 +9,8 @@ import pytest
 
 from tests.chaos.harness import Crew, Inbox, dice, eventually
 from tests.chaos.servers import own_server
-from windlass.engine.unit import prepare
-from windlass.store.pool import DatabaseOptions
+from windlass.engine.database import prepare
+from windlass.store.postgres.pool import DatabaseOptions
 
 
 async def running(inbox: Inbox, count: int) -> None:

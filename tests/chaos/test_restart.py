@@ -11,8 +11,8 @@ import pytest
 
 from tests.chaos.harness import Crew, Inbox, WorkerProcess, dice, eventually
 from tests.chaos.servers import Server, own_server
-from windlass.engine.unit import prepare
-from windlass.store.pool import DatabaseOptions
+from windlass.engine.database import prepare
+from windlass.store.postgres.pool import DatabaseOptions
 
 MISSED = "the database did not answer"
 

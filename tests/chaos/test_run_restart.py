@@ -11,8 +11,8 @@ import pytest
 from tests.chaos.harness import Crew, WorkerProcess, dice, eventually
 from tests.chaos.runs import FLAKY, MIXED, RUNLOAD, Runs
 from tests.chaos.servers import Server, own_server
-from windlass.engine.unit import prepare
-from windlass.store.pool import DatabaseOptions
+from windlass.engine.database import prepare
+from windlass.store.postgres.pool import DatabaseOptions
 
 MISSED = "the database did not answer"
 BLAMELESS = tuple(design for design in MIXED if design is not FLAKY)

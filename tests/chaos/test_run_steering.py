@@ -10,9 +10,9 @@ import pytest
 from tests.chaos.harness import Crew, WorkerProcess, dice, eventually
 from tests.chaos.runs import AS_MADE, BROOD, GRANDPARENT, MIXED, PARENT, RUNLOAD, SORROW, Design, Runs, design, job
 from windlass import Windlass
-from windlass.engine import workflows
-from windlass.engine.starts import RunSpec
-from windlass.engine.unit import Unit
+from windlass.engine.database import Database
+from windlass.engine.runs.start import RunSpec
+from windlass.engine.workflows import control as workflows
 from windlass.errors import Conflict, NotFound
 from windlass.settings import Settings
 
@@ -38,8 +38,8 @@ LIVE = "select id from windlass.run where state in ('pending', 'running') order 
 class People:
     """Each act is one that somebody could do; that it comes too late is no mistake."""
 
-    def __init__(self, app: Windlass, unit: Unit, runs: Runs, designs: Sequence[Design], rng: random.Random) -> None:
-        self._app, self._unit, self._runs, self._designs, self._rng = app, unit, runs, designs, rng
+    def __init__(self, app: Windlass, db: Database, runs: Runs, designs: Sequence[Design], rng: random.Random) -> None:
+        self._app, self._db, self._runs, self._designs, self._rng = app, db, runs, designs, rng
         self._versions = 0
         self.cancelled = 0
         self.started = 0
@@ -69,19 +69,19 @@ class People:
         await self._app.deploy(document)
 
     async def disable(self) -> None:
-        await workflows.enable(self._unit, self._any().name, False)
+        await workflows.enable(self._db, self._any().name, False)
 
     async def enable(self) -> None:
-        await workflows.enable(self._unit, self._any().name, True)
+        await workflows.enable(self._db, self._any().name, True)
 
     async def delete(self) -> None:
-        await workflows.delete(self._unit, self._any().name)
+        await workflows.delete(self._db, self._any().name)
 
     async def put_right(self) -> None:
         """Whoever still has to begin something finds it."""
         await self._app.deploy(*[each.document for each in self._designs])
         for each in self._designs:
-            await workflows.enable(self._unit, each.name, True)
+            await workflows.enable(self._db, each.name, True)
 
     async def cancel_all(self, name: str) -> None:
         for (id_,) in await self._runs.fetch(

@@ -10,8 +10,8 @@ import pytest
 
 from tests.chaos.harness import Crew, Inbox, WorkerProcess
 from tests.chaos.servers import PGBOUNCER, pgbouncer
-from windlass.engine.unit import prepare
-from windlass.store.pool import DatabaseOptions
+from windlass.engine.database import prepare
+from windlass.store.postgres.pool import DatabaseOptions
 
 MOST_ROUNDS = 20
 needs_pgbouncer = pytest.mark.skipif(PGBOUNCER is None, reason="no pgbouncer here: apt-get install -y pgbouncer")

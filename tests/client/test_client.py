@@ -11,8 +11,8 @@ from tests.client.stub import answer, events, stub
 from windlass import Conflict, Context, Invalid, InvalidWorkflow, NotFound, Unavailable, Windlass
 from windlass.client import AsyncClient, Client
 from windlass.errors import Refused
-from windlass.web import asgi
-from windlass.web.guard import GuardOptions
+from windlass.web.middleware import asgi
+from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
 
 KEY = "0123456789abcdef"

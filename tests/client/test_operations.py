@@ -17,9 +17,9 @@ import windlass.client
 from tests.web.serving import resolved
 from tests.web.test_api_openapi import DOCUMENT, METHODS
 from windlass.client import AsyncClient, Client
-from windlass.client.calls import NOTHING, PREFIX, Call
-from windlass.client.operation import Group, conversation, listing, operation, streaming
-from windlass.client.reading import name_on_the_wire
+from windlass.client.decode import name_on_the_wire
+from windlass.client.descriptors import Group, conversation, listing, operation, streaming
+from windlass.client.request import NOTHING, PREFIX, Call
 from windlass.client.runs import got
 
 REFERENCE = (Path(__file__).parents[2] / "docs" / "reference" / "client.md").read_text("utf-8")

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest_asyncio
 
-from tests.conformance.talking import Talk, talking
+from tests.conformance.ojs_client import Talk, talking
 from windlass.testing import Clock, Databases
 
 

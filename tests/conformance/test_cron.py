@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.talking import Json, Talk
-from windlass.engine import triggers
+from tests.conformance.ojs_client import Json, Talk
+from windlass.engine.schedules import workflow as workflow_schedules
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -131,7 +131,7 @@ async def test_a_reset_leaves_no_published_workflow_and_no_schedule_behind(talk:
     assert (await talk.http.get("/api/v1/workflows")).json()["data"] == []
     assert (await talk.http.get("/api/v1/schedules")).json()["data"] == []
     await talk.pass_time(hours=2)
-    assert await triggers.tick(await talk.app.open()) == 0
+    assert await workflow_schedules.tick(await talk.app.open()) == 0
     assert await talk.fetch() == []
 
 

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from tests.conformance.talking import Talk
-from windlass.core.trail import Cursor
+from tests.conformance.ojs_client import Talk
+from windlass.core.events.cursor import Cursor
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

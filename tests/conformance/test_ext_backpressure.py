@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.conformance.extending import extended
+from tests.conformance.extension_client import extended
 from windlass import Windlass
 
 OPTIONS = {"queue": "narrow"}

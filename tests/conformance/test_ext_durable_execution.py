@@ -3,7 +3,7 @@
 from typing import Any
 from uuid import uuid4
 
-from tests.conformance.extending import extended
+from tests.conformance.extension_client import extended
 from windlass import Context, Windlass
 from windlass.testing import run_until_idle
 

@@ -1,6 +1,6 @@
 """Workers that go quiet, by themselves or because they are told."""
 
-from tests.conformance.extending import extended
+from tests.conformance.extension_client import extended
 from windlass import Windlass
 
 

@@ -1,6 +1,6 @@
 """Tenants: a label that the header gives, and that what is seen and handed out is filtered by."""
 
-from tests.conformance.extending import extended
+from tests.conformance.extension_client import extended
 from windlass import Windlass
 
 ACME, BETA = {"X-OJS-Tenant": "acme"}, {"X-OJS-Tenant": "beta"}

@@ -2,7 +2,7 @@
 
 from uuid import uuid4
 
-from tests.conformance.extending import extended
+from tests.conformance.extension_client import extended
 from windlass import Windlass
 
 

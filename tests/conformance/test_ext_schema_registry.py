@@ -4,10 +4,10 @@ import asyncio
 import json
 from typing import Any
 
-from tests.conformance.extending import extended
+from tests.conformance.extension_client import extended
 from windlass import Windlass
-from windlass.core.job_schema import Mode, precedence
-from windlass.store import job_schemas as store
+from windlass.core.jobs.schema import Mode, precedence
+from windlass.store.ojs import job_schemas as store
 
 PERSON = {
     "type": "object",

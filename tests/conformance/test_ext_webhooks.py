@@ -4,12 +4,12 @@ import json
 from datetime import UTC, datetime
 from uuid import uuid4
 
-from tests.conformance.extending import extended
+from tests.conformance.extension_client import extended
 from tests.effects.server import reply, says, serving
 from tests.runtime.shop import app_for
 from windlass import Windlass
-from windlass.core import webhook
-from windlass.engine import subscriptions
+from windlass.core.events import webhook
+from windlass.engine.events import subscriptions
 from windlass.testing import run_until_idle
 
 PATH = "/webhooks/subscriptions"

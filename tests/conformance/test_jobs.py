@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.talking import Talk
+from tests.conformance.ojs_client import Talk
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.conformance.talking import Talk
+from tests.conformance.ojs_client import Talk
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 STRANGE = {

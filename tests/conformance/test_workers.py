@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.talking import ERROR, Talk
+from tests.conformance.ojs_client import ERROR, Talk
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

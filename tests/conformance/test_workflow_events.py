@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.flows import Flows, flowing, job
+from tests.conformance.workflow_client import Flows, flowing, job
 from windlass import Context, Windlass
-from windlass.engine import strays
+from windlass.engine.runs import sweep
 from windlass.testing import run_until_idle
 
 
@@ -133,8 +133,8 @@ async def test_workflows_are_runs_everywhere_and_their_shapes_are_hidden(flows: 
 
 async def test_a_workflow_that_takes_too_long_has_failed(app: Windlass, flows: Flows) -> None:
     made = await flows.create(type="chain", timeout_ms=1, steps=[job("s.a"), job("s.b")])
-    unit = await app.open()
-    while not await strays.expire(unit):
+    db = await app.open()
+    while not await sweep.expire(db):
         pass
     late = await flows.get(made["id"])
     assert (late["state"], late["metadata"]["timed_out"]) == ("failed", True)

@@ -9,9 +9,9 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from tests.conformance.flows import FATAL, Flows, job
-from tests.conformance.talking import Talk
-from windlass.engine import strays
+from tests.conformance.ojs_client import Talk
+from tests.conformance.workflow_client import FATAL, Flows, job
+from windlass.engine.runs import sweep
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 CALLBACKS = ("on_complete", "on_success", "on_failure")
@@ -116,13 +116,13 @@ async def play(talk: Talk, flows: Flows, tree: Tree, leaves: list[Leaf], dice: r
     """Work on a tree until it has ended, in a random order; the types of the jobs that were handed out."""
     fails = {leaf.type for leaf in leaves if leaf.fails}
     taken: list[str] = []
-    unit = await talk.app.open()
+    db = await talk.app.open()
     while True:
         jobs = await flows.fetch(dice.choice((1, 2, 100)))
         taken += [one["type"] for one in jobs]
         for one in dice.sample(jobs, len(jobs)):
             await (flows.nack(one, FATAL) if one["type"] in fails else flows.ack(one, one["type"]))
-        if not jobs and not await strays.settle_strays(unit) and not await strays.begin_held(unit):
+        if not jobs and not await sweep.sweep_runs(db) and not await sweep.start_held(db):
             assert await flows.state(tree.id) != "running", "nothing is left to do, and it has not ended"
             return taken
 

@@ -8,9 +8,9 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from tests.conformance.flows import Flows, Json, flowing, job
+from tests.conformance.workflow_client import Flows, Json, flowing, job
 from windlass import Windlass
-from windlass.engine.unit import new_ids
+from windlass.engine.database import new_ids
 
 
 @pytest.fixture

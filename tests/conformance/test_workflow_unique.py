@@ -7,8 +7,8 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from tests.conformance.flows import Flows, Json, job
-from tests.conformance.talking import Talk
+from tests.conformance.ojs_client import Talk
+from tests.conformance.workflow_client import Flows, Json, job
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

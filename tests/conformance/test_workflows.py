@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.conformance.flows import FATAL, Flows, flowing, job
+from tests.conformance.workflow_client import FATAL, Flows, flowing, job
 from windlass import Windlass
 
 UUID7 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")

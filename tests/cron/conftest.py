@@ -4,7 +4,7 @@ from contextlib import suppress
 
 import pytest
 
-from tests.cron.diary import Diary
+from tests.cron.recorder import Diary
 from windlass.cron import Cron, FakeClock
 
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.cron.diary import Diary, run
+from tests.cron.recorder import Diary, run
 from windlass.cron import BreakerState, CircuitBreaker, Cron, FakeClock, circuit_breaker, timeout
 from windlass.errors import Invalid
 

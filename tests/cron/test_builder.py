@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.cron.diary import Diary, pairs, run
-from windlass.core.step import Edge
-from windlass.core.workflow import ApiTrigger, CronTrigger
+from tests.cron.recorder import Diary, pairs, run
+from windlass.core.workflows.step import Edge
+from windlass.core.workflows.workflow import ApiTrigger, CronTrigger
 from windlass.cron import (
     Condition,
     Cron,

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from tests.cron.diary import Diary
+from tests.cron.recorder import Diary
 from windlass.cron import Cron, FakeClock, SystemClock
 from windlass.errors import Invalid
 

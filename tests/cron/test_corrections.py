@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cron.diary import Diary, chain, pairs, run
+from tests.cron.recorder import Diary, chain, pairs, run
 from windlass.cron import (
     Call,
     CircuitBreaker,

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from tests.cron.diary import Diary, chain, pairs, run
+from tests.cron.recorder import Diary, chain, pairs, run
 from windlass.cron import (
     Condition,
     Cron,

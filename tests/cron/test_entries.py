@@ -7,9 +7,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tests.cron.diary import Diary, chain, run
-from windlass.core.cron import Cron as Spec
-from windlass.core.cron import parse
+from tests.cron.recorder import Diary, chain, run
+from windlass.core.cron.expression import Cron as Spec
+from windlass.core.cron.expression import parse
 from windlass.cron import (
     CLASSIC,
     FULL,

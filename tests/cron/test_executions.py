@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.cron.diary import Diary, chain, run
+from tests.cron.recorder import Diary, chain, run
 from windlass.cron import Cron, EntryId, EntryNotFound, FakeClock, JobResult, WorkflowExecution
 from windlass.errors import Invalid
 

@@ -7,9 +7,9 @@ from contextvars import ContextVar
 
 import pytest
 
-from tests.cron.diary import Diary
+from tests.cron.recorder import Diary
 from windlass.cron import Cron, EntryNotFound, FakeClock, JobContext, StillStopping, job_context, workflow_execution_id
-from windlass.cron.door import Door
+from windlass.cron.thread_gate import ThreadGate
 
 PATIENCE = 5.0
 owner: ContextVar[str] = ContextVar("owner", default="nobody")
@@ -319,7 +319,7 @@ async def test_a_job_on_the_loop_does_not_lend_its_variables_either(cron: Cron) 
 
 
 async def test_calls_handed_in_at_the_last_moment_are_heard() -> None:
-    door, answers = Door(), list[int]()
+    door, answers = ThreadGate(), list[int]()
     door.attach()
     caller = threading.Thread(target=lambda: answers.append(door(lambda: 1)))
     caller.start()

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from tests.cron.diary import Diary
+from tests.cron.recorder import Diary
 from windlass.cron import Cron, FakeClock, JobStarted, Missed, Observer
 from windlass.errors import Invalid
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.cron.diary import Diary, chain, run
+from tests.cron.recorder import Diary, chain, run
 from windlass.cron import (
     Cron,
     Failure,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.cron.diary import Diary
+from tests.cron.recorder import Diary
 from tests.cron.test_builder import workflow
 from windlass.cron import (
     Condition,

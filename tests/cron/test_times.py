@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cron.diary import Diary
+from tests.cron.recorder import Diary
 from windlass.cron import (
     CircuitBreaker,
     Cron,

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.cron.diary import Diary, run
+from tests.cron.recorder import Diary, run
 from windlass.cron import (
     Cron,
     EntryNotFound,

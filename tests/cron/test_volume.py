@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.cron.diary import Diary, chain
+from tests.cron.recorder import Diary, chain
 from windlass.cron import Cron, FakeClock, timeout
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.cron.diary import Diary, chain, pairs, run
+from tests.cron.recorder import Diary, chain, pairs, run
 from windlass.cron import Condition, Cron, EntryId, FakeClock, JobResult, recover, workflow_execution_id
 
 SUCCESS, FAILURE, SKIPPED = JobResult.SUCCESS, JobResult.FAILURE, JobResult.SKIPPED

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.cron.diary import Diary, run
+from tests.cron.recorder import Diary, run
 from windlass.cron import (
     Call,
     Cron,

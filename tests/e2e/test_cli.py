@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from tests.e2e.cli_process import Cli
-from windlass.cli.loading import check_prefixes, load
+from windlass.cli.app_loader import check_prefixes, load
 from windlass.errors import Invalid
 
 SHOP = """

@@ -10,10 +10,10 @@ from examples import pipeline
 from examples.shop import Shop
 
 from windlass import Context, NonRetryable
-from windlass.core.definition import parse
-from windlass.core.json_schema import SCHEMA
-from windlass.core.step import Condition, Edge, Foreach, HookAction, HttpAction, JobAction, SleepAction, Step
-from windlass.core.workflow import Workflow
+from windlass.core.definition.json_schema import SCHEMA
+from windlass.core.definition.parser import parse
+from windlass.core.workflows.step import Condition, Edge, Foreach, HookAction, HttpAction, JobAction, SleepAction, Step
+from windlass.core.workflows.workflow import Workflow
 from windlass.effects.context import Upstream
 from windlass.effects.documents import read
 

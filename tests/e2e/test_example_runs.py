@@ -14,8 +14,8 @@ from windlass import Run, Windlass
 from windlass.effects.documents import read
 from windlass.settings import Settings
 from windlass.testing import Clock
-from windlass.web import asgi
-from windlass.web.guard import GuardOptions
+from windlass.web.middleware import asgi
+from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -35,8 +35,8 @@ async def test_queues_are_listed_paused_and_resumed(cli: Cli, app: Windlass) -> 
 
 
 async def test_dead_letters_are_listed_retried_and_dropped(cli: Cli, app: Windlass) -> None:
-    unit = await app.open()
-    async with unit.begin() as conn:
+    db = await app.open()
+    async with db.begin() as conn:
         await conn.execute(FAILED)
     listed, none, counted = await asyncio.gather(
         cli("dead-letters", "list"),
@@ -48,7 +48,7 @@ async def test_dead_letters_are_listed_retried_and_dropped(cli: Cli, app: Windla
     assert counted.out == "3 would be dropped\n"
     retried = await cli("dead-letters", "retry", "--error", "no card <n>")
     assert (retried.code, retried.out) == (0, "retried 3 job(s)\n")
-    async with unit.begin() as conn:
+    async with db.begin() as conn:
         await conn.execute(FAILED)
     dropped = await cli("dead-letters", "drop", "--all", "--json")
     told = json.loads(dropped.out)

@@ -12,9 +12,9 @@ import pytest
 from examples.shop import CARDS, Shop
 
 from tests.e2e.shop import LOOPBACK
-from tests.effects.asking import ask, failed, request, succeeded
+from tests.effects.http_harness import ask, failed, request, succeeded
 from tests.effects.server import reply, says, serving
-from windlass.effects.http import Http, HttpOptions
+from windlass.effects.http.step import Http, HttpOptions
 
 ROOT = Path(__file__).parents[2]
 

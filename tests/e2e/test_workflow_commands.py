@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from tests.e2e.cli_process import Cli
-from windlass.core.json_schema import SCHEMA
+from windlass.core.definition.json_schema import SCHEMA
 
 ORDERS = """
 name: orders

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.effects.commanding import FOR_EVER, Heard, failed, is_gone, perform, request, succeeded
-from windlass.core.outcome import Outcome
-from windlass.effects.command import CommandOptions, Commands
+from tests.effects.command_harness import FOR_EVER, Heard, failed, is_gone, perform, request, succeeded
+from windlass.core.jobs.outcome import Outcome
+from windlass.effects.command.step import CommandOptions, Commands
 
 SHORT = timedelta(milliseconds=200)
 ENOUGH = timedelta(seconds=1)  # for a shell to set its traps

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.effects.commanding import Heard, perform, request, said, succeeded
-from windlass.effects.command import CommandOptions, Commands, inherited
+from tests.effects.command_harness import Heard, perform, request, said, succeeded
+from windlass.effects.command.step import CommandOptions, Commands, inherited
 
 OURS = {
     "WINDLASS_RUN_ID": "run-1",

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.effects.commanding import Heard, perform, said, succeeded
-from windlass.effects.command_lines import MAX_LINE, Lines, readable
+from tests.effects.command_harness import Heard, perform, said, succeeded
+from windlass.effects.command.lines import MAX_LINE, Lines, readable
 from windlass.effects.context import MAX_LINES
 
 

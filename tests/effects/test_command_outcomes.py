@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.effects.commanding import Heard, failed, perform, said, succeeded
+from tests.effects.command_harness import Heard, failed, perform, said, succeeded
 
 
 @pytest.mark.parametrize(

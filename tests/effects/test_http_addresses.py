@@ -5,10 +5,10 @@ from ipaddress import ip_address, ip_network
 
 import pytest
 
-from tests.effects.asking import LOCAL, ask, failed, performer, request, succeeded
+from tests.effects.http_harness import LOCAL, ask, failed, performer, request, succeeded
 from tests.effects.server import reply, says, serving
-from windlass.effects.addresses import AddressGuard, AddressRefused
-from windlass.effects.http import Http, LookUp
+from windlass.effects.http.addresses import AddressGuard, AddressRefused
+from windlass.effects.http.step import Http, LookUp
 from windlass.errors import Invalid
 from windlass.settings import read
 

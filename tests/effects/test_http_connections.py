@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.effects.asking import ask, failed, kept, performer, request, succeeded
+from tests.effects.http_harness import ask, failed, kept, performer, request, succeeded
 from tests.effects.server import Received, Talk, reply, says, serving
 
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.effects.asking import ask, failed, kept, succeeded
+from tests.effects.http_harness import ask, failed, kept, succeeded
 from tests.effects.server import Received, Talk, reply, says, says_and_hangs_up, serving
 
 LIMIT = 256 * 1024

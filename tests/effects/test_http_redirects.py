@@ -6,10 +6,10 @@ import pytest
 from multidict import CIMultiDict
 from yarl import URL
 
-from tests.effects.asking import ask, failed, kept, succeeded
+from tests.effects.http_harness import ask, failed, kept, succeeded
 from tests.effects.server import Answer, Received, Talk, reply, says, serving
-from windlass.effects.http_redirect import redirected
-from windlass.effects.http_request import Message
+from windlass.effects.http.redirect import redirected
+from windlass.effects.http.request import Message
 from windlass.errors import Invalid
 
 KEYS = {"Authorization": "Bearer k", "Cookie": "a=b", "X-Api-Key": "k", "Accept": "text/html"}

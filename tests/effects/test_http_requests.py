@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.effects.asking import ask, failed, performer, request, succeeded
+from tests.effects.http_harness import ask, failed, performer, request, succeeded
 from tests.effects.server import Received, reply, says, serving
 
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from windlass import InvalidWorkflow, NotFound, Windlass
-from windlass.core.definition import parse
+from windlass.core.definition.parser import parse
 from windlass.runtime.handle import Run
 
 NAP = {"name": "nap", "tasks": {"a": {"sleep": "5s"}}}

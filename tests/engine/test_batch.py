@@ -7,27 +7,28 @@ from uuid import UUID
 
 import pytest
 
-from windlass.core.job import Claimed, JobMove, Report, Setback, Success
-from windlass.core.submission import JobSpec
-from windlass.engine import jobs, work
-from windlass.engine.unit import Unit
-from windlass.engine.work import Line, Turn
+from windlass.core.jobs.job import Claimed, JobMove, Report, Setback, Success
+from windlass.core.jobs.spec import JobSpec
+from windlass.engine.database import Database
+from windlass.engine.jobs import control as jobs
+from windlass.engine.workers import turn
+from windlass.engine.workers.turn import Line, Turn
 
 LEASE = timedelta(seconds=30)
 NUL = r'"\u0000"'  # JSON that Postgres cannot hold
 AT = datetime(2030, 1, 1, tzinfo=UTC)
 
 
-async def taken(unit: Unit, count: int) -> list[Claimed]:
-    await jobs.submit(unit, [JobSpec(type="a.b.v1")] * count)
-    lanes = [(replace(lane, seq=0), count) for lane in await work.look(unit, ["default"])]
-    claimed, _ = await work.turn(unit, Turn(worker="w1", lease=LEASE, lanes=lanes, count=count))
+async def taken(db: Database, count: int) -> list[Claimed]:
+    await jobs.submit(db, [JobSpec(type="a.b.v1")] * count)
+    lanes = [(replace(lane, seq=0), count) for lane in await turn.look(db, ["default"])]
+    claimed, _ = await turn.turn(db, Turn(worker="w1", lease=LEASE, lanes=lanes, count=count))
     assert len(claimed) == count
     return claimed
 
 
-async def tell(unit: Unit, reports: list[Report], lines: list[Line] | None = None) -> set[UUID]:
-    return (await work.turn(unit, Turn(worker="w1", lease=LEASE, reports=reports, lines=lines or [])))[1]
+async def tell(db: Database, reports: list[Report], lines: list[Line] | None = None) -> set[UUID]:
+    return (await turn.turn(db, Turn(worker="w1", lease=LEASE, reports=reports, lines=lines or [])))[1]
 
 
 def good(job: Claimed) -> Report:
@@ -45,54 +46,54 @@ POISONS: dict[str, Any] = {
 
 @pytest.mark.parametrize("poison", POISONS.values(), ids=POISONS)
 @pytest.mark.parametrize("place", [0, 4, 8])
-async def test_a_poisoned_report_fails_alone(unit: Unit, poison: Any, place: int) -> None:
-    claimed = await taken(unit, 9)
+async def test_a_poisoned_report_fails_alone(db: Database, poison: Any, place: int) -> None:
+    claimed = await taken(db, 9)
     reports = [poison(job) if n == place else good(job) for n, job in enumerate(claimed)]
-    assert await tell(unit, reports) == {job.id for job in claimed}
+    assert await tell(db, reports) == {job.id for job in claimed}
     for n, job in enumerate(claimed):
-        found = await jobs.get(unit, job.id)
+        found = await jobs.get(db, job.id)
         if n == place:
             assert found.status == "failed"
             assert "could not be stored" in (found.last_error or "")
             assert [error["attempt"] for error in found.errors] == [1]
         else:
             assert (found.status, found.result) == ("succeeded", "done")
-        assert len(await jobs.events(unit, job.id)) == 3
+        assert len(await jobs.events(db, job.id)) == 3
 
 
-async def test_a_batch_of_nothing_but_poison_ends_too(unit: Unit) -> None:
-    claimed = await taken(unit, 5)
-    assert await tell(unit, [Success(job, NUL) for job in claimed]) == {job.id for job in claimed}
-    assert {(await jobs.get(unit, job.id)).status for job in claimed} == {"failed"}
+async def test_a_batch_of_nothing_but_poison_ends_too(db: Database) -> None:
+    claimed = await taken(db, 5)
+    assert await tell(db, [Success(job, NUL) for job in claimed]) == {job.id for job in claimed}
+    assert {(await jobs.get(db, job.id)).status for job in claimed} == {"failed"}
 
 
 @pytest.mark.parametrize(("reports", "lines"), [(1, 1), (1, 5), (5, 1), (4, 4), (0, 3)])
-async def test_a_poisoned_line_is_dropped_alone(unit: Unit, reports: int, lines: int) -> None:
-    claimed = await taken(unit, max(reports, 1))
+async def test_a_poisoned_line_is_dropped_alone(db: Database, reports: int, lines: int) -> None:
+    claimed = await taken(db, max(reports, 1))
     told = [(claimed[0].id, 0, 1, n, AT, "INFO", f"line {n}") for n in range(lines)]
     told[0] = (claimed[0].id, 0, 1, 0, AT, "INFO", "a\x00b")
-    recorded = await tell(unit, [good(job) for job in claimed[:reports]], told)
+    recorded = await tell(db, [good(job) for job in claimed[:reports]], told)
     assert recorded == {job.id for job in claimed[:reports]}
-    kept = [line.message for line in await jobs.logs(unit, claimed[0].id)]
+    kept = [line.message for line in await jobs.logs(db, claimed[0].id)]
     assert kept == [f"line {n}" for n in range(1, lines)]
 
 
-async def test_a_zombie_in_a_batch_is_left_out_and_the_others_are_recorded(unit: Unit) -> None:
-    claimed = await taken(unit, 3)
-    await jobs.cancel(unit, claimed[1].id)
-    assert await tell(unit, [good(job) for job in claimed]) == {claimed[0].id, claimed[2].id}
-    assert (await jobs.get(unit, claimed[1].id)).status == "cancelled"
+async def test_a_zombie_in_a_batch_is_left_out_and_the_others_are_recorded(db: Database) -> None:
+    claimed = await taken(db, 3)
+    await jobs.cancel(db, claimed[1].id)
+    assert await tell(db, [good(job) for job in claimed]) == {claimed[0].id, claimed[2].id}
+    assert (await jobs.get(db, claimed[1].id)).status == "cancelled"
 
 
-async def test_a_poisoned_zombie_is_refused_and_changes_nothing(unit: Unit) -> None:
-    first, second = await taken(unit, 2)
-    await jobs.cancel(unit, first.id)
-    assert await tell(unit, [Success(first, NUL), good(second)]) == {second.id}
-    assert (await jobs.get(unit, first.id)).status == "cancelled"
+async def test_a_poisoned_zombie_is_refused_and_changes_nothing(db: Database) -> None:
+    first, second = await taken(db, 2)
+    await jobs.cancel(db, first.id)
+    assert await tell(db, [Success(first, NUL), good(second)]) == {second.id}
+    assert (await jobs.get(db, first.id)).status == "cancelled"
 
 
-async def test_the_same_report_twice_is_recorded_once(unit: Unit) -> None:
-    [job] = await taken(unit, 1)
-    assert await tell(unit, [good(job)]) == {job.id}
-    assert await tell(unit, [good(job)]) == set()
-    assert [event.event_type for event in await jobs.events(unit, job.id)] == ["created", "leased", "succeeded"]
+async def test_the_same_report_twice_is_recorded_once(db: Database) -> None:
+    [job] = await taken(db, 1)
+    assert await tell(db, [good(job)]) == {job.id}
+    assert await tell(db, [good(job)]) == set()
+    assert [event.event_type for event in await jobs.events(db, job.id)] == ["created", "leased", "succeeded"]

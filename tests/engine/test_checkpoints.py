@@ -8,10 +8,12 @@ from uuid import UUID, uuid4
 import pytest
 
 from windlass import Conflict, Context, Invalid, NotFound, Windlass
-from windlass.core.retry import Backoff, Retry
-from windlass.core.submission import JobSpec
-from windlass.engine import checkpoints, jobs, upkeep
-from windlass.engine.unit import Unit
+from windlass.core.jobs.retry import Backoff, Retry
+from windlass.core.jobs.spec import JobSpec
+from windlass.engine import upkeep
+from windlass.engine.database import Database
+from windlass.engine.jobs import checkpoints
+from windlass.engine.jobs import control as jobs
 from windlass.errors import LeaseLost
 from windlass.testing import Clock, run_until_idle
 
@@ -19,34 +21,34 @@ AT_ONCE = Retry(kind=Backoff.CONSTANT, base=0)
 
 
 async def test_each_save_replaces_the_one_before_and_counts(app: Windlass) -> None:
-    unit = await app.open()
+    db = await app.open()
     job = await app.submit("a.b.v1")
     with pytest.raises(NotFound):
-        await checkpoints.get(unit, job)
-    assert (await checkpoints.save(unit, job, {"page": 1})).sequence == 1
-    assert (await checkpoints.save(unit, job, [1, None, "x"])).sequence == 2
-    found = await checkpoints.get(unit, job)
+        await checkpoints.get(db, job)
+    assert (await checkpoints.save(db, job, {"page": 1})).sequence == 1
+    assert (await checkpoints.save(db, job, [1, None, "x"])).sequence == 2
+    found = await checkpoints.get(db, job)
     assert (found.state, found.sequence) == ([1, None, "x"], 2)
-    assert list(await checkpoints.of_jobs(unit, [job, uuid4()])) == [job]
-    await checkpoints.remove(unit, job)
-    await checkpoints.remove(unit, job)
-    assert (await checkpoints.save(unit, job, None)).sequence == 1
+    assert list(await checkpoints.of_jobs(db, [job, uuid4()])) == [job]
+    await checkpoints.remove(db, job)
+    await checkpoints.remove(db, job)
+    assert (await checkpoints.save(db, job, None)).sequence == 1
 
 
 async def test_only_a_live_job_of_this_org_has_a_checkpoint_to_save(app: Windlass) -> None:
-    unit = await app.open()
+    db = await app.open()
     job = await app.submit("a.b.v1")
-    await checkpoints.save(unit, job, 1)
-    for who, id_ in ((unit.acting_for("other", actor="x"), job), (unit, uuid4())):
+    await checkpoints.save(db, job, 1)
+    for who, id_ in ((db.acting_for("other", actor="x"), job), (db, uuid4())):
         for ask in (checkpoints.get(who, id_), checkpoints.remove(who, id_), checkpoints.save(who, id_, 1)):
             with pytest.raises(NotFound):
                 await ask
     with pytest.raises(Invalid, match="state"):
-        await checkpoints.save(unit, job, "x" * 1_048_577)
+        await checkpoints.save(db, job, "x" * 1_048_577)
     await app.cancel(job)
     with pytest.raises(Conflict, match="cancelled"):
-        await checkpoints.save(unit, job, 2)
-    assert (await checkpoints.get(unit, job)).state == 1
+        await checkpoints.save(db, job, 2)
+    assert (await checkpoints.get(db, job)).state == 1
 
 
 class Flaky:
@@ -170,27 +172,27 @@ async def test_a_mistake_in_a_step_fails_the_job_at_once(app: Windlass, name: st
 
 
 async def test_a_zombie_may_not_record_a_step(app: Windlass, conn: Any) -> None:
-    unit = await app.open()
+    db = await app.open()
     job = await app.submit("a.b.v1")
     claim = "update workflow.workflow_run set status = 'leased', leased_by = $1, claim_no = claim_no + 1"
     await conn.execute(claim, "first")
-    await checkpoints.save_step(unit, job, fence=1, name="one", result=1)
+    await checkpoints.save_step(db, job, fence=1, name="one", result=1)
     await conn.execute(claim, "second")
     with pytest.raises(LeaseLost):
-        await checkpoints.save_step(unit, job, fence=1, name="two", result=1)
-    await checkpoints.save_step(unit, job, fence=2, name="two", result=2)
-    assert await checkpoints.steps(unit, job) == {"one": 1, "two": 2}
+        await checkpoints.save_step(db, job, fence=1, name="two", result=1)
+    await checkpoints.save_step(db, job, fence=2, name="two", result=2)
+    assert await checkpoints.steps(db, job) == {"one": 1, "two": 2}
     await app.cancel(job)
     with pytest.raises(LeaseLost):
-        await checkpoints.save_step(unit, job, fence=2, name="three", result=3)
+        await checkpoints.save_step(db, job, fence=2, name="three", result=3)
 
 
-async def test_what_was_saved_goes_with_its_job(unit: Unit, clock: Clock, conn: Any) -> None:
-    [job] = await jobs.submit(unit, [JobSpec(type="a.b.v1")])
-    await checkpoints.save(unit, job, 1)
-    await jobs.cancel(unit, job)
+async def test_what_was_saved_goes_with_its_job(db: Database, clock: Clock, conn: Any) -> None:
+    [job] = await jobs.submit(db, [JobSpec(type="a.b.v1")])
+    await checkpoints.save(db, job, 1)
+    await jobs.cancel(db, job)
     clock.move(timedelta(days=2))
-    assert await upkeep.prune(unit, age=timedelta(days=1)) == 1
+    assert await upkeep.prune(db, age=timedelta(days=1)) == 1
     assert await conn.fetchval("select count(*) from windlass.checkpoint") == 0
 
 

@@ -6,18 +6,20 @@ from datetime import timedelta
 from uuid import UUID
 
 from windlass import Windlass, WorkerOptions
-from windlass.core.limit import Limit
-from windlass.core.outcome import Failed, Released, Succeeded
-from windlass.core.retry import Retry
-from windlass.core.submission import JobSpec
-from windlass.core.unique import OnConflict, Unique
-from windlass.engine import claims, jobs, pushes, reports, work
-from windlass.engine.claims import Job, Wish
-from windlass.engine.reports import Told
-from windlass.engine.unit import Unit
+from windlass.core.jobs.outcome import Failed, Released, Succeeded
+from windlass.core.jobs.rate_limit import Limit
+from windlass.core.jobs.retry import Retry
+from windlass.core.jobs.spec import JobSpec
+from windlass.core.jobs.unique import OnConflict, Unique
+from windlass.engine.database import Database
+from windlass.engine.jobs import control as jobs
+from windlass.engine.jobs import submit
+from windlass.engine.workers import remote, remote_reports, turn
+from windlass.engine.workers.remote import Job, Wish
+from windlass.engine.workers.remote_reports import Told
 from windlass.errors import Conflict, Duplicate, NotFound
 from windlass.settings import Settings
-from windlass.store.pool import DatabaseOptions
+from windlass.store.postgres.pool import DatabaseOptions
 from windlass.testing import Clock
 
 SPEC = JobSpec(type="a.b.v1", payload=[1])
@@ -28,42 +30,42 @@ def a_wish(count: int = 10, worker: str = "w") -> Wish:
 
 
 async def test_two_processes_share_the_jobs_and_none_comes_back_empty_handed_while_there_are_some(
-    unit: Unit, database: str
+    db: Database, database: str
 ) -> None:
-    other = await Unit.open(DatabaseOptions(url=database))
-    await jobs.submit(unit, [SPEC] * 200)
+    other = await Database.open(DatabaseOptions(url=database))
+    await jobs.submit(db, [SPEC] * 200)
     taken: list[UUID] = []
 
-    async def take(which: Unit, worker: str) -> None:
-        while found := (await claims.fetch(which, [a_wish(10, worker)]))[0]:
+    async def take(which: Database, worker: str) -> None:
+        while found := (await remote.fetch(which, [a_wish(10, worker)]))[0]:
             taken.extend(job.id for job in found)
 
-    await asyncio.gather(take(unit, "a"), take(other, "b"), take(unit, "c"), take(other, "d"))
+    await asyncio.gather(take(db, "a"), take(other, "b"), take(db, "c"), take(other, "d"))
     assert len(taken) == len(set(taken)) == 200
     await other.close()
 
 
-async def test_unique_jobs_of_two_processes_meet(unit: Unit, database: str) -> None:
-    other = await Unit.open(DatabaseOptions(url=database))
+async def test_unique_jobs_of_two_processes_meet(db: Database, database: str) -> None:
+    other = await Database.open(DatabaseOptions(url=database))
     spec = JobSpec(type="a.b.v1", unique=Unique(key="k", on_conflict=OnConflict.REJECT))
 
-    async def push(which: Unit) -> bool:
+    async def push(which: Database) -> bool:
         try:
-            return bool(await pushes.push(which, [spec]))
+            return bool(await submit.push(which, [spec]))
         except Duplicate:
             return False
 
-    won = await asyncio.gather(*(push(which) for which in [unit, other] * 8))
+    won = await asyncio.gather(*(push(which) for which in [db, other] * 8))
     assert sum(won) == 1
     await other.close()
 
 
-async def test_a_batch_of_reports_is_one_transaction_and_each_is_judged_for_itself(unit: Unit) -> None:
-    ids = await jobs.submit(unit, [JobSpec(type="a.b.v1", retry=Retry(dead_letter=True), max_attempts=1)] * 5)
-    await claims.fetch(unit, [a_wish(5)])
+async def test_a_batch_of_reports_is_one_transaction_and_each_is_judged_for_itself(db: Database) -> None:
+    ids = await jobs.submit(db, [JobSpec(type="a.b.v1", retry=Retry(dead_letter=True), max_attempts=1)] * 5)
+    await remote.fetch(db, [a_wish(5)])
     nothing = UUID(int=1)
-    answers = await reports.record(
-        unit,
+    answers = await remote_reports.record(
+        db,
         [
             Told(ids[0], Succeeded('{"a": 1}')),
             Told(ids[1], Failed({"type": "E", "message": "m"}), worker="w"),
@@ -75,32 +77,32 @@ async def test_a_batch_of_reports_is_one_transaction_and_each_is_judged_for_itse
         ],
     )
     assert [type(answer) for answer in answers] == [Job, Job, Job, Conflict, Conflict, NotFound, Conflict]
-    found = [await jobs.get(unit, id_) for id_ in ids]
+    found = [await jobs.get(db, id_) for id_ in ids]
     assert [job.status for job in found] == ["succeeded", "failed", "pending", "leased", "leased"]
     assert found[0].result == {"a": 1}
-    dead, total = await claims.dead_letters(unit, queue=None, limit=10, offset=0)
+    dead, total = await remote.dead_letters(db, queue=None, limit=10, offset=0)
     assert ([job.id for job in dead], total) == ([ids[1]], 1)
 
 
-async def test_a_report_that_cannot_be_stored_fails_alone(unit: Unit) -> None:
-    ids = await jobs.submit(unit, [SPEC] * 8)
-    await claims.fetch(unit, [a_wish(8)])
+async def test_a_report_that_cannot_be_stored_fails_alone(db: Database) -> None:
+    ids = await jobs.submit(db, [SPEC] * 8)
+    await remote.fetch(db, [a_wish(8)])
     told = [Told(id_, Succeeded("{" if n == 3 else "1")) for n, id_ in enumerate(ids)]
-    answers = await reports.record(unit, told)
+    answers = await remote_reports.record(db, told)
     assert Counter(type(answer).__name__ for answer in answers) == {"Job": 7, "Invalid": 1}
-    assert (await jobs.get(unit, ids[3])).status == "leased"
+    assert (await jobs.get(db, ids[3])).status == "leased"
 
 
-async def test_our_own_claims_leave_late_and_limited_jobs_alone(unit: Unit, clock: Clock) -> None:
+async def test_our_own_claims_leave_late_and_limited_jobs_alone(db: Database, clock: Clock) -> None:
     clock.move(timedelta())
-    now = await claims.moment(unit)
+    now = await remote.moment(db)
     late = JobSpec(type="a.b.v1", expires_at=now + timedelta(seconds=1))
     limited = JobSpec(type="a.b.v1", limit=Limit(key="x", rate=1.0))
-    await pushes.push(unit, [late, *[limited] * 3, SPEC])
+    await submit.push(db, [late, *[limited] * 3, SPEC])
     clock.move(timedelta(seconds=2))
-    lanes = [(lane, 10) for lane in await work.look(unit, ["default"])]
-    wish = work.Turn(worker="w", lease=timedelta(seconds=30), lanes=lanes, count=10)
-    claimed, _ = await work.turn(unit, wish)
+    lanes = [(lane, 10) for lane in await turn.look(db, ["default"])]
+    wish = turn.Turn(worker="w", lease=timedelta(seconds=30), lanes=lanes, count=10)
+    claimed, _ = await turn.turn(db, wish)
     assert len(claimed) == 2  # one of the three, and the plain one
 
 
@@ -114,8 +116,8 @@ async def test_our_own_worker_executes_what_others_push_and_sees_to_time_limits_
             seen.append(payload)
             stop.set()
 
-        unit = await app.open()
-        [pushed] = await pushes.push(unit, [JobSpec(type="email.send", payload=["a"], timeout=timedelta(seconds=30))])
+        db = await app.open()
+        [pushed] = await submit.push(db, [JobSpec(type="email.send", payload=["a"], timeout=timedelta(seconds=30))])
         await app.work(WorkerOptions(), stop=stop)
         assert seen == [["a"]]
         assert (await app.get(pushed.job.id)).status == "succeeded"

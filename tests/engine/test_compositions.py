@@ -6,20 +6,25 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from tests.engine.playing import Fails, Player, events_of, state, tick
+from tests.engine.harness import Fails, Player, events_of, state, tick
 from windlass.core.ids import of_name
-from windlass.core.primitives import Composition, Part
-from windlass.core.workflow import Primitive
-from windlass.engine import composition_retries, composition_views, compositions, parent_results, strays, workflows
-from windlass.engine.composition_views import View
-from windlass.engine.unit import Unit
+from windlass.core.workflows.compositions import Composition, Part
+from windlass.core.workflows.workflow import Primitive
+from windlass.engine.compositions import control as compositions
+from windlass.engine.compositions import parent_results
+from windlass.engine.compositions import retries as composition_retries
+from windlass.engine.compositions import views as composition_views
+from windlass.engine.compositions.views import View
+from windlass.engine.database import Database
+from windlass.engine.runs import sweep
+from windlass.engine.workflows import control as workflows
 from windlass.errors import Conflict, Duplicate, NotFound
 from windlass.testing import Clock
 
 
 @pytest.fixture
-async def player(unit: Unit) -> Player:
-    return await Player.hello(unit)
+async def player(db: Database) -> Player:
+    return await Player.hello(db)
 
 
 def job(type_: str, *args: Any, **more: Any) -> Part:
@@ -41,28 +46,28 @@ def batch(
     return Composition(kind=Primitive.BATCH, parts=parts, callbacks=callbacks, **more)
 
 
-async def look(unit: Unit, run: UUID) -> View:
-    return await composition_views.view(unit, str(run))
+async def look(db: Database, run: UUID) -> View:
+    return await composition_views.view(db, str(run))
 
 
-async def test_a_chain_enqueues_one_step_at_a_time(unit: Unit, player: Player) -> None:
-    run = await compositions.create(unit, chain(job("a.b", 1), job("a.c", 2), name="pair"))
+async def test_a_chain_enqueues_one_step_at_a_time(db: Database, player: Player) -> None:
+    run = await compositions.create(db, chain(job("a.b", 1), job("a.c", 2), name="pair"))
     first = await player.take_one("step-0")
     assert (first.payload, first.type) == ("[1]", "a.b")
     assert not await player.take()
     await player.end(first, {"x": 1})
     second = await player.take_one("step-1")
     await player.end(second, 2)
-    view = await look(unit, run)
-    assert await state(unit, run) == "completed"
+    view = await look(db, run)
+    assert await state(db, run) == "completed"
     assert (view.letters, view.counts.completed, view.counts.jobs, view.node.name) == ("ss", 2, 2, "pair")
 
 
-async def test_a_failed_step_ends_a_chain(unit: Unit, player: Player) -> None:
-    run = await compositions.create(unit, chain(job("a.a"), job("a.b"), job("a.c")))
+async def test_a_failed_step_ends_a_chain(db: Database, player: Player) -> None:
+    run = await compositions.create(db, chain(job("a.a"), job("a.b"), job("a.c")))
     await player.play({"step-1": Fails(for_good=True)})
-    view = await look(unit, run)
-    assert (await state(unit, run), view.letters) == ("failed", "sfk")
+    view = await look(db, run)
+    assert (await state(db, run), view.letters) == ("failed", "sfk")
     assert [bad.step for bad in view.bad] == [1]
     assert view.counts.failed == 1
 
@@ -78,107 +83,107 @@ async def test_a_failed_step_ends_a_chain(unit: Unit, player: Player) -> None:
     ids=["all succeed", "one fails", "a callback fails", "both fail"],
 )
 async def test_a_batch_is_judged_by_its_callbacks(
-    unit: Unit, player: Player, endings: dict[str, Any], called: set[str], ends: str
+    db: Database, player: Player, endings: dict[str, Any], called: set[str], ends: str
 ) -> None:
-    run = await compositions.create(unit, batch(job("a.b"), job("a.b"), job("a.b")))
+    run = await compositions.create(db, batch(job("a.b"), job("a.b"), job("a.b")))
     await player.play(endings)
     assert {name for name in player.seen if name.startswith("on_")} == called
-    assert await state(unit, run) == ends
+    assert await state(db, run) == ends
     assert sum(name.startswith("on_") for name in player.seen) == len(called)
 
 
-async def test_what_is_inside_begins_at_once_and_tells_what_is_around_it(unit: Unit, player: Player) -> None:
+async def test_what_is_inside_begins_at_once_and_tells_what_is_around_it(db: Database, player: Player) -> None:
     inner = chain(job("in.a"), job("in.b"))
-    run = await compositions.create(unit, chain(group(inner, job("g.b")), job("last")))
+    run = await compositions.create(db, chain(group(inner, job("g.b")), job("last")))
     jobs = await player.take()  # nobody ticked
     assert {one.type for one in jobs} == {"in.a", "g.b"}
     await player.play()
     for one in jobs:
         await player.end(one, one.type)
     await player.play()
-    assert await state(unit, run) == "completed"
-    view = await look(unit, run)
+    assert await state(db, run) == "completed"
+    view = await look(db, run)
     assert view.counts.completed == view.counts.jobs == 4
-    assert await events_of(unit, run) == ["running", "started", "completed"]
+    assert await events_of(db, run) == ["running", "started", "completed"]
 
 
-async def test_ids_of_clients_are_kept(unit: Unit) -> None:
+async def test_ids_of_clients_are_kept(db: Database) -> None:
     own = str(uuid4())
     run = await compositions.create(
-        unit, chain(group(job("x"), id="wf_in"), job("y", given={"id": str(of_name("job_1"))}), id="wf_out")
+        db, chain(group(job("x"), id="wf_in"), job("y", given={"id": str(of_name("job_1"))}), id="wf_out")
     )
-    assert await compositions.create(unit, chain(job("x"), id=own)) == UUID(own)
-    assert (await composition_views.view(unit, "wf_out")).node.run_id == run
-    assert (await composition_views.view(unit, "wf_in")).node.parent_id == run
+    assert await compositions.create(db, chain(job("x"), id=own)) == UUID(own)
+    assert (await composition_views.view(db, "wf_out")).node.run_id == run
+    assert (await composition_views.view(db, "wf_in")).node.parent_id == run
     for taken in ("wf_out", "wf_in", own):
         with pytest.raises(Duplicate):
-            await compositions.create(unit, group(job("x"), id=taken))
+            await compositions.create(db, group(job("x"), id=taken))
     with pytest.raises(Duplicate):
-        await compositions.create(unit, group(job("x", given={"id": str(of_name("job_1"))})))
+        await compositions.create(db, group(job("x", given={"id": str(of_name("job_1"))})))
     with pytest.raises(NotFound):
-        await composition_views.view(unit, "wf_other")
-    await compositions.cancel(unit, "wf_out")
-    assert (await composition_views.view(unit, "wf_in")).node.state == "cancelled"
+        await composition_views.view(db, "wf_other")
+    await compositions.cancel(db, "wf_out")
+    assert (await composition_views.view(db, "wf_in")).node.state == "cancelled"
     with pytest.raises(Conflict):
-        await compositions.cancel(unit, "wf_out")
+        await compositions.cancel(db, "wf_out")
 
 
-async def test_shapes_are_shared_and_hidden(unit: Unit) -> None:
-    runs = [await compositions.create(unit, batch(job("a.b", n), name=f"batch {n}")) for n in range(3)]
-    views = [await look(unit, run) for run in runs]
+async def test_shapes_are_shared_and_hidden(db: Database) -> None:
+    runs = [await compositions.create(db, batch(job("a.b", n), name=f"batch {n}")) for n in range(3)]
+    views = [await look(db, run) for run in runs]
     assert len({view.node.version_id for view in views}) == 1
-    assert not (await workflows.list_(unit)).workflows
+    assert not (await workflows.list_(db)).workflows
 
 
-async def test_eight_levels(unit: Unit, player: Player) -> None:
+async def test_eight_levels(db: Database, player: Player) -> None:
     inner = chain(job("leaf", 8))
     for _ in range(7):
         inner = chain(inner)
-    run = await compositions.create(unit, inner)
+    run = await compositions.create(db, inner)
     [leaf] = await player.take()
     assert leaf.payload == "[8]"
     await player.end(leaf, "deep")
-    while await tick(unit):
+    while await tick(db):
         pass
-    assert await state(unit, run) == "completed"
+    assert await state(db, run) == "completed"
 
 
 async def test_a_composition_has_no_time_limit_but_the_one_it_was_given(
-    unit: Unit, player: Player, clock: Clock
+    db: Database, player: Player, clock: Clock
 ) -> None:
-    patient = await compositions.create(unit, chain(job("a.a"), group(job("a.b"), id="wf_in")))
+    patient = await compositions.create(db, chain(job("a.a"), group(job("a.b"), id="wf_in")))
     await player.end(await player.take_one("step-0"))
-    await tick(unit)
-    hasty = await compositions.create(unit, group(job("a.c"), timeout=timedelta(days=1)))
-    assert (await composition_views.view(unit, "wf_in")).node.state == "running"
+    await tick(db)
+    hasty = await compositions.create(db, group(job("a.c"), timeout=timedelta(days=1)))
+    assert (await composition_views.view(db, "wf_in")).node.state == "running"
     clock.move(timedelta(days=400))
-    assert await strays.expire(unit) == 1
-    assert await state(unit, hasty) == "timeout"
-    assert [await state(unit, run) for run in (patient, (await composition_views.view(unit, "wf_in")).node.run_id)] == [
+    assert await sweep.expire(db) == 1
+    assert await state(db, hasty) == "timeout"
+    assert [await state(db, run) for run in (patient, (await composition_views.view(db, "wf_in")).node.run_id)] == [
         "running",
         "running",
     ]
 
 
-async def test_a_retry_of_a_composition_has_no_time_limit_either(unit: Unit, player: Player, clock: Clock) -> None:
-    await compositions.create(unit, chain(job("a.a"), job("a.b"), id="wf_1"))
+async def test_a_retry_of_a_composition_has_no_time_limit_either(db: Database, player: Player, clock: Clock) -> None:
+    await compositions.create(db, chain(job("a.a"), job("a.b"), id="wf_1"))
     await player.end(await player.take_one("step-0"), Fails(for_good=True))
-    run = await composition_retries.retry(unit, "wf_1", as_="wf_2")
+    run = await composition_retries.retry(db, "wf_1", as_="wf_2")
     clock.move(timedelta(days=400))
-    assert await strays.expire(unit) == 0
-    assert await state(unit, run) == "running"
-    assert (await composition_views.view(unit, "wf_2")).node.retry_of == "wf_1"
+    assert await sweep.expire(db) == 0
+    assert await state(db, run) == "running"
+    assert (await composition_views.view(db, "wf_2")).node.retry_of == "wf_1"
 
 
 async def test_what_a_step_is_given_has_a_limit_and_the_last_results_go_first(
-    unit: Unit, player: Player, monkeypatch: pytest.MonkeyPatch
+    db: Database, player: Player, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parent_results, "EACH", 250)
-    await compositions.create(unit, chain(*(job("a.b") for _ in range(6))))
+    await compositions.create(db, chain(*(job("a.b") for _ in range(6))))
     for _ in range(5):
         [taken] = await player.take()
         await player.end(taken, "x" * 100)
     [last] = await player.take()
-    [given] = (await parent_results.of_jobs(unit, [last])).values()
+    [given] = (await parent_results.of_jobs(db, [last])).values()
     long = "x" * 100
     assert given.listed == [parent_results.OMITTED, parent_results.OMITTED, long, long, long]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from windlass import Windlass, WorkerOptions
-from windlass.engine.database import Place, check_commands, without_password
+from windlass.engine.maintenance import Place, check_commands, without_password
 from windlass.errors import Invalid
 from windlass.settings import Settings
 

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from tests.engine.playing import Fails, Player, begin, node, state
-from windlass.core.submission import JobSpec
-from windlass.engine import dead_letters, jobs
-from windlass.engine.dead_letters import Wanted
-from windlass.engine.unit import Unit
+from tests.engine.harness import Fails, Player, begin, node, state
+from windlass.core.jobs.spec import JobSpec
+from windlass.engine.database import Database
+from windlass.engine.jobs import control as jobs
+from windlass.engine.jobs import dead_letters
+from windlass.engine.jobs.dead_letters import Wanted
 from windlass.errors import Invalid
 
 Client = Any
@@ -47,23 +48,23 @@ async def test_the_type_counts_if_it_is_that_of_the_error(conn: Client) -> None:
     assert await conn.fetchval("select windlass.error_kind('by plain SQL', $1)", told) == "by plain SQL"
 
 
-async def failed(unit: Unit, *messages: str, **fields: Any) -> list[Any]:
+async def failed(db: Database, *messages: str, **fields: Any) -> list[Any]:
     """Jobs that failed for these reasons, in this order."""
-    player = await Player.hello(unit)
+    player = await Player.hello(db)
     ids = []
     for message in messages:
-        ids += await jobs.submit(unit, [replace(SPEC, **fields)])
+        ids += await jobs.submit(db, [replace(SPEC, **fields)])
         [job] = await player.take()
         await player.end(job, Fails(message))
     return ids
 
 
-async def test_groups_have_a_count_an_example_and_both_ends(unit: Unit) -> None:
-    a = await failed(unit, "no order 1", "no order 2")
-    b = await failed(unit, "no order 3", type="a.c.v1")
-    c = await failed(unit, "timed out", "no order 4")
-    page = await dead_letters.groups(unit, limit=2)
-    rest = await dead_letters.groups(unit, Wanted(before=page.next), limit=2)
+async def test_groups_have_a_count_an_example_and_both_ends(db: Database) -> None:
+    a = await failed(db, "no order 1", "no order 2")
+    b = await failed(db, "no order 3", type="a.c.v1")
+    c = await failed(db, "timed out", "no order 4")
+    page = await dead_letters.groups(db, limit=2)
+    rest = await dead_letters.groups(db, Wanted(before=page.next), limit=2)
     told = [(group.type, group.error, group.count, group.example_id) for group in page.groups + rest.groups]
     assert told == [
         ("a.b.v1", "ValueError: no order <n>", 3, c[1]),
@@ -73,50 +74,50 @@ async def test_groups_have_a_count_an_example_and_both_ends(unit: Unit) -> None:
     assert rest.next is None
     orders = page.groups[0]
     assert (orders.queue, orders.of_run, orders.example) == ("default", False, "no order 4")
-    assert orders.first_at == (await jobs.get(unit, a[0])).updated_at < orders.last_at
-    listed = await dead_letters.list_(unit, Wanted(type=orders.type, queue=orders.queue, error=orders.error))
+    assert orders.first_at == (await jobs.get(db, a[0])).updated_at < orders.last_at
+    listed = await dead_letters.list_(db, Wanted(type=orders.type, queue=orders.queue, error=orders.error))
     assert [job.id for job in listed.jobs] == [c[1], a[1], a[0]]
-    assert [group.type for group in (await dead_letters.groups(unit, Wanted(type="a.c.%"))).groups] == ["a.c.v1"]
-    assert (await dead_letters.groups(unit, Wanted(queue="sql"))).groups == []
+    assert [group.type for group in (await dead_letters.groups(db, Wanted(type="a.c.%"))).groups] == ["a.c.v1"]
+    assert (await dead_letters.groups(db, Wanted(queue="sql"))).groups == []
 
 
-async def test_a_group_is_retried_a_batch_at_a_time_and_leaves_the_dead_letters(unit: Unit) -> None:
-    ids = await failed(unit, *(f"no order {n}" for n in range(5)), "other")
+async def test_a_group_is_retried_a_batch_at_a_time_and_leaves_the_dead_letters(db: Database) -> None:
+    ids = await failed(db, *(f"no order {n}" for n in range(5)), "other")
     wanted = Wanted(type="a.b.v1", queue="default", error="ValueError: no order <n>")
-    assert await dead_letters.matching(unit, wanted) == 5
-    first = await dead_letters.retry(unit, wanted, limit=3)
-    rest = await dead_letters.retry(unit, replace(wanted, before=first.next), limit=3)
+    assert await dead_letters.matching(db, wanted) == 5
+    first = await dead_letters.retry(db, wanted, limit=3)
+    rest = await dead_letters.retry(db, replace(wanted, before=first.next), limit=3)
     assert (first.jobs, first.left, first.runs) == (ids[4:1:-1], 2, [])
     assert (rest.jobs, rest.left, rest.next) == (ids[1::-1], 0, None)
-    assert {(await jobs.get(unit, id_)).status for id_ in ids[:5]} == {"pending"}
-    assert [group.error for group in (await dead_letters.groups(unit)).groups] == ["ValueError: other"]
-    assert await dead_letters.retry(unit, wanted) == dead_letters.Steered([], [], 0, None)
+    assert {(await jobs.get(db, id_)).status for id_ in ids[:5]} == {"pending"}
+    assert [group.error for group in (await dead_letters.groups(db)).groups] == ["ValueError: other"]
+    assert await dead_letters.retry(db, wanted) == dead_letters.Steered([], [], 0, None)
 
 
-async def test_dropped_ones_are_gone_and_what_plain_sql_failed_is_among_them(unit: Unit, conn: Client) -> None:
-    await failed(unit, "no order 1")
+async def test_dropped_ones_are_gone_and_what_plain_sql_failed_is_among_them(db: Database, conn: Client) -> None:
+    await failed(db, "no order 1")
     await conn.execute("""insert into workflow.workflow_run (type, payload, status, last_error)
       values ('a.b.v1', '{}', 'failed', 'no order 2')""")
-    assert [group.queue for group in (await dead_letters.groups(unit)).groups] == ["sql", "default"]
-    done = await dead_letters.drop(unit, Wanted(type="a.%"))
+    assert [group.queue for group in (await dead_letters.groups(db)).groups] == ["sql", "default"]
+    done = await dead_letters.drop(db, Wanted(type="a.%"))
     assert (len(done.jobs), done.left) == (2, 0)
-    assert (await dead_letters.groups(unit)).groups == []
+    assert (await dead_letters.groups(db)).groups == []
 
 
-async def test_steps_are_retried_by_their_runs_and_are_not_dropped(unit: Unit) -> None:
-    run = await begin(unit, node("a", max_attempts=1))
-    player = await Player.hello(unit)
+async def test_steps_are_retried_by_their_runs_and_are_not_dropped(db: Database) -> None:
+    run = await begin(db, node("a", max_attempts=1))
+    player = await Player.hello(db)
     await player.play({"a": Fails("no order 1", for_good=True)})
-    handled = await begin(unit, node("a", max_attempts=1), node("b", "a:failure"), name="handles")
+    handled = await begin(db, node("a", max_attempts=1), node("b", "a:failure"), name="handles")
     await player.play({"a": Fails("no order 2", for_good=True)})
-    assert (await state(unit, run), await state(unit, handled)) == ("failed", "completed")
-    [group] = (await dead_letters.groups(unit)).groups
+    assert (await state(db, run), await state(db, handled)) == ("failed", "completed")
+    [group] = (await dead_letters.groups(db)).groups
     assert (group.of_run, group.count) == (True, 2)
-    assert (await dead_letters.drop(unit, Wanted(error=group.error))).jobs == []
+    assert (await dead_letters.drop(db, Wanted(error=group.error))).jobs == []
     with pytest.raises(Invalid, match="go with their runs"):
-        await dead_letters.drop(unit, Wanted(of_runs=True))
-    done = await dead_letters.retry(unit, Wanted(error=group.error))
+        await dead_letters.drop(db, Wanted(of_runs=True))
+    done = await dead_letters.retry(db, Wanted(error=group.error))
     assert (done.jobs, done.runs) == ([], [run])
     await player.play()
-    assert await state(unit, run) == "completed"
-    assert [group.count for group in (await dead_letters.groups(unit)).groups] == [1]
+    assert await state(db, run) == "completed"
+    assert [group.count for group in (await dead_letters.groups(db)).groups] == [1]

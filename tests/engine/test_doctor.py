@@ -7,10 +7,11 @@ from typing import Any
 import asyncpg
 import pytest
 
-from windlass.core.submission import JobSpec
-from windlass.engine import jobs, queues
+from windlass.core.jobs.spec import JobSpec
+from windlass.engine.database import Database
 from windlass.engine.doctor import Level, examine, judge_lines, judge_schema, judge_server
-from windlass.engine.unit import Unit
+from windlass.engine.jobs import control as jobs
+from windlass.engine.jobs import queues
 from windlass.store.doctor import Server, Waiting
 from windlass.store.rows import WorkerRow
 from windlass.testing import Clock
@@ -66,30 +67,30 @@ def test_a_schema_that_is_behind_names_what_is_missing() -> None:
 
 
 async def test_a_session_that_keeps_an_old_snapshot_is_found(
-    unit: Unit, clock: Clock, conn: "asyncpg.Connection[Any]"
+    db: Database, clock: Clock, conn: "asyncpg.Connection[Any]"
 ) -> None:
     async with conn.transaction(isolation="repeatable_read"):
         await conn.fetchval("select count(*) from workflow.workflow_run")
-        before = [finding for finding in await examine(unit) if finding.check == "snapshots"]
+        before = [finding for finding in await examine(db) if finding.check == "snapshots"]
         clock.move(timedelta(minutes=5))
-        after = [finding for finding in await examine(unit) if finding.check == "snapshots"]
+        after = [finding for finding in await examine(db) if finding.check == "snapshots"]
     pid = conn.get_server_pid()
     assert [finding.level for finding in before] == [Level.OK]
     assert [finding.fix for finding in after] == [f"end it: select pg_terminate_backend({pid})"]
     assert "has kept a snapshot for 5m" in after[0].message or "has kept a snapshot for 4m" in after[0].message
 
 
-async def test_a_paused_queue_explains_why_its_jobs_wait(unit: Unit, clock: Clock) -> None:
-    await jobs.submit(unit, [JobSpec(type="a.b.v1")])
-    await queues.pause(unit, "default")
+async def test_a_paused_queue_explains_why_its_jobs_wait(db: Database, clock: Clock) -> None:
+    await jobs.submit(db, [JobSpec(type="a.b.v1")])
+    await queues.pause(db, "default")
     clock.move(timedelta(minutes=5))
-    [waiting] = [finding for finding in await examine(unit) if finding.check == "waiting"]
+    [waiting] = [finding for finding in await examine(db) if finding.check == "waiting"]
     assert waiting.message.endswith("the queue is paused")
 
 
 async def test_a_database_without_a_schema_is_a_problem_and_not_an_error(
-    unit: Unit, conn: "asyncpg.Connection[Any]"
+    db: Database, conn: "asyncpg.Connection[Any]"
 ) -> None:
     await conn.execute("drop schema windlass cascade")
-    findings = {finding.check: finding.level for finding in await examine(unit)}
+    findings = {finding.check: finding.level for finding in await examine(db)}
     assert findings["schema"] is Level.PROBLEM

@@ -11,10 +11,11 @@ from uuid import UUID
 
 import pytest
 
-from tests.engine.playing import letters
-from windlass.engine import starts, strays, workflows
-from windlass.engine.starts import RunSpec
-from windlass.engine.unit import Unit
+from tests.engine.harness import letters
+from windlass.engine.database import Database
+from windlass.engine.runs import start, sweep
+from windlass.engine.runs.start import RunSpec
+from windlass.engine.workflows import control as workflows
 
 Connection = Any
 TASKS: dict[str, dict[str, Any]] = {
@@ -56,10 +57,10 @@ async def watched() -> AsyncIterator[Lag]:
         task.cancel()
 
 
-async def discovered(unit: Unit, conn: Connection, count: int) -> UUID:
+async def discovered(db: Database, conn: Connection, count: int) -> UUID:
     """A run whose first step found so many items, by plain SQL."""
-    await workflows.publish_many(unit, [{"name": "fan", "tasks": TASKS}])
-    [run] = await starts.start(unit, "fan", [RunSpec()])
+    await workflows.publish_many(db, [{"name": "fan", "tasks": TASKS}])
+    [run] = await start.start(db, "fan", [RunSpec()])
     await conn.execute(
         """update workflow.workflow_run set status = 'succeeded',
            result = (select jsonb_agg(n) from generate_series(0, $1::int - 1) as n)""",
@@ -68,11 +69,11 @@ async def discovered(unit: Unit, conn: Connection, count: int) -> UUID:
     return run
 
 
-async def expand(unit: Unit, conn: Connection, count: int) -> Lag:
-    run = await discovered(unit, conn, count)
+async def expand(db: Database, conn: Connection, count: int) -> Lag:
+    run = await discovered(db, conn, count)
     async with watched() as lag:
-        assert await strays.settle_strays(unit) == 1
-    assert await letters(unit, run) == "sa"
+        assert await sweep.sweep_runs(db) == 1
+    assert await letters(db, run) == "sa"
     made, first, last = await conn.fetchrow(
         """select count(*), min(payload ->> 'label'), max((payload ->> 'number')::int) from workflow.workflow_run
             where step = 1"""
@@ -81,25 +82,25 @@ async def expand(unit: Unit, conn: Connection, count: int) -> Lag:
     return lag
 
 
-async def test_a_fan_out_with_templates_does_not_block_the_loop(unit: Unit, conn: Connection) -> None:
-    assert (await expand(unit, conn, 30_000)).longest < LONGEST
+async def test_a_fan_out_with_templates_does_not_block_the_loop(db: Database, conn: Connection) -> None:
+    assert (await expand(db, conn, 30_000)).longest < LONGEST
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(1200)
-async def test_a_million_items_with_a_template_work(unit: Unit, conn: Connection) -> None:
-    assert (await expand(unit, conn, 1_000_000)).longest < LONGEST
+async def test_a_million_items_with_a_template_work(db: Database, conn: Connection) -> None:
+    assert (await expand(db, conn, 1_000_000)).longest < LONGEST
 
 
-async def test_instances_whose_templates_have_no_value_are_counted_together(unit: Unit, conn: Connection) -> None:
+async def test_instances_whose_templates_have_no_value_are_counted_together(db: Database, conn: Connection) -> None:
     tasks = {**TASKS, "process": {**TASKS["process"], "input": {"x": "{{item.missing}}"}}}
-    await workflows.publish_many(unit, [{"name": "fan", "tasks": tasks}])
-    [run] = await starts.start(unit, "fan", [RunSpec()])
+    await workflows.publish_many(db, [{"name": "fan", "tasks": tasks}])
+    [run] = await start.start(db, "fan", [RunSpec()])
     await conn.execute(
         """update workflow.workflow_run set status = 'succeeded',
            result = (select jsonb_agg(case when n % 2 = 0 then jsonb_build_object('missing', n) else '{}' end)
                        from generate_series(0, 2999) as n)"""
     )
-    await strays.settle_strays(unit)
-    assert await letters(unit, run) == "sa"  # half of them run
+    await sweep.sweep_runs(db)
+    assert await letters(db, run) == "sa"  # half of them run
     assert await conn.fetchval("select count(*) from workflow.workflow_run where step = 1") == 1500

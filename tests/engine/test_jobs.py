@@ -12,47 +12,48 @@ import asyncpg
 import pytest
 
 from windlass import Windlass
-from windlass.core.job import Claimed, JobMove, JobState, Report, Setback, Success
-from windlass.core.retry import Backoff, Retry
-from windlass.core.submission import JobSpec
-from windlass.engine import jobs, work
-from windlass.engine.unit import Unit
-from windlass.engine.work import Turn
+from windlass.core.jobs.job import Claimed, JobMove, JobState, Report, Setback, Success
+from windlass.core.jobs.retry import Backoff, Retry
+from windlass.core.jobs.spec import JobSpec
+from windlass.engine.database import Database
+from windlass.engine.jobs import control as jobs
+from windlass.engine.workers import turn
+from windlass.engine.workers.turn import Turn
 from windlass.errors import Conflict, Invalid, NotFound, WindlassError
 from windlass.settings import Settings
-from windlass.store.pool import DatabaseOptions
+from windlass.store.postgres.pool import DatabaseOptions
 
 Connection = Any
 LEASE = timedelta(seconds=30)
 SPEC = JobSpec(type="content.thumbnail.v1", payload={"content_id": "c_123"})
 
 
-async def submit(unit: Unit, **fields: Any) -> UUID:
-    return (await jobs.submit(unit, [replace(SPEC, **fields)]))[0]
+async def submit(db: Database, **fields: Any) -> UUID:
+    return (await jobs.submit(db, [replace(SPEC, **fields)]))[0]
 
 
-async def take(unit: Unit, count: int = 1, *, reports: list[Report] | None = None) -> list[Claimed]:
-    lanes = [(replace(lane, seq=0), count) for lane in await work.look(unit, ["default", "sql", "other"])]
+async def take(db: Database, count: int = 1, *, reports: list[Report] | None = None) -> list[Claimed]:
+    lanes = [(replace(lane, seq=0), count) for lane in await turn.look(db, ["default", "sql", "other"])]
     wish = Turn(worker="w1", lease=LEASE, reports=reports or [], lanes=lanes, count=count)
-    return (await work.turn(unit, wish))[0]
+    return (await turn.turn(db, wish))[0]
 
 
-async def finish(unit: Unit, id_: UUID, status: str) -> None:
+async def finish(db: Database, id_: UUID, status: str) -> None:
     """Bring the one job in line to its end."""
     if status == "cancelled":
-        await jobs.cancel(unit, id_)
+        await jobs.cancel(db, id_)
         return
-    [job] = await take(unit)
+    [job] = await take(db)
     assert job.id == id_
     ends: dict[str, Report] = {
         "succeeded": Success(job, '"done"'),
         "failed": Setback(job, JobMove.FAIL, {"type": "ValueError", "message": "boom"}, timedelta()),
     }
-    await work.turn(unit, Turn(worker="w1", lease=LEASE, reports=[ends[status]]))
+    await turn.turn(db, Turn(worker="w1", lease=LEASE, reports=[ends[status]]))
 
 
-async def words(unit: Unit, id_: UUID) -> list[str]:
-    return [event.event_type for event in await jobs.events(unit, id_)]
+async def words(db: Database, id_: UUID) -> list[str]:
+    return [event.event_type for event in await jobs.events(db, id_)]
 
 
 async def count(conn: Connection) -> tuple[int, int]:
@@ -62,8 +63,8 @@ async def count(conn: Connection) -> tuple[int, int]:
 
 
 @pytest.fixture
-async def other_org(database: str) -> AsyncIterator[Unit]:
-    opened = await Unit.open(DatabaseOptions(url=database), org="acme")
+async def other_org(database: str) -> AsyncIterator[Database]:
+    opened = await Database.open(DatabaseOptions(url=database), org="acme")
     yield opened
     await opened.close()
 
@@ -71,11 +72,11 @@ async def other_org(database: str) -> AsyncIterator[Unit]:
 # Submitting
 
 
-async def test_a_submitted_job_is_kept_as_it_was_asked_for(unit: Unit) -> None:
+async def test_a_submitted_job_is_kept_as_it_was_asked_for(db: Database) -> None:
     at = datetime(2090, 1, 1, tzinfo=UTC)
     retry = Retry(Backoff.LINEAR, base=5)
     id_ = await submit(
-        unit,
+        db,
         queue="other",
         priority=-7,
         run_at=at,
@@ -86,74 +87,74 @@ async def test_a_submitted_job_is_kept_as_it_was_asked_for(unit: Unit) -> None:
         tags=["red", "größe"],
         meta={"trace": {"id": 1}},
     )
-    job = await jobs.get(unit, id_)
+    job = await jobs.get(db, id_)
     assert (job.type, job.payload, job.status) == ("content.thumbnail.v1", {"content_id": "c_123"}, "pending")
     assert (job.queue, job.priority, job.run_at, job.max_attempts) == ("other", -7, at, 9)
     assert (Retry.from_json(job.retry or {}), job.timeout) == (retry, timedelta(seconds=90))
     assert (job.tags, job.meta, job.idempotency_key) == (["red", "größe"], {"trace": {"id": 1}}, "default/k")
     assert (job.attempt, job.lost, job.result, job.errors, job.leased_by) == (0, 0, None, [], None)
     assert id_.version == 7
-    assert await words(unit, id_) == ["created"]
+    assert await words(db, id_) == ["created"]
 
 
-async def test_a_delay_counts_from_the_databases_now(unit: Unit) -> None:
-    job = await jobs.get(unit, await submit(unit, delay=timedelta(hours=2)))
+async def test_a_delay_counts_from_the_databases_now(db: Database) -> None:
+    job = await jobs.get(db, await submit(db, delay=timedelta(hours=2)))
     assert job.run_at - job.created_at == timedelta(hours=2)
-    assert await take(unit) == []
+    assert await take(db) == []
 
 
-async def test_any_json_is_a_payload(unit: Unit) -> None:
+async def test_any_json_is_a_payload(db: Database) -> None:
     for payload in ({}, [], [1, {"a": None}], "text", 5, 1.5, True, None, {"€": "😀", "q": '"\\'}):
-        assert (await jobs.get(unit, await submit(unit, payload=payload))).payload == payload
+        assert (await jobs.get(db, await submit(db, payload=payload))).payload == payload
 
 
-async def test_many_are_recorded_in_order_and_at_once(unit: Unit, conn: Connection) -> None:
-    ids = await jobs.submit(unit, [replace(SPEC, payload={"n": n}) for n in range(5000)])
+async def test_many_are_recorded_in_order_and_at_once(db: Database, conn: Connection) -> None:
+    ids = await jobs.submit(db, [replace(SPEC, payload={"n": n}) for n in range(5000)])
     assert len(set(ids)) == 5000
     assert await count(conn) == (5000, 5000)
-    taken = await take(unit, 100)
+    taken = await take(db, 100)
     assert [json.loads(job.payload)["n"] for job in taken] == [*range(100)]
     assert [job.id for job in taken] == ids[:100]
 
 
-async def test_nothing_to_submit_is_no_mistake_and_too_much_is(unit: Unit, conn: Connection) -> None:
-    assert await jobs.submit(unit, []) == []
+async def test_nothing_to_submit_is_no_mistake_and_too_much_is(db: Database, conn: Connection) -> None:
+    assert await jobs.submit(db, []) == []
     with pytest.raises(Invalid, match="10001"):
-        await jobs.submit(unit, [SPEC] * 10_001)
+        await jobs.submit(db, [SPEC] * 10_001)
     assert await count(conn) == (0, 0)
 
 
-async def test_a_known_key_answers_with_the_job_that_has_it(unit: Unit, conn: Connection) -> None:
-    first = await submit(unit, idempotency_key="k")
-    assert await submit(unit, idempotency_key="k", payload={"other": 1}) == first
-    assert await jobs.submit(unit, [SPEC, replace(SPEC, idempotency_key="k")]) != [first, first]
-    assert (await jobs.get(unit, first)).payload == {"content_id": "c_123"}
+async def test_a_known_key_answers_with_the_job_that_has_it(db: Database, conn: Connection) -> None:
+    first = await submit(db, idempotency_key="k")
+    assert await submit(db, idempotency_key="k", payload={"other": 1}) == first
+    assert await jobs.submit(db, [SPEC, replace(SPEC, idempotency_key="k")]) != [first, first]
+    assert (await jobs.get(db, first)).payload == {"content_id": "c_123"}
     assert await count(conn) == (2, 2)
 
 
-async def test_a_finished_job_still_holds_its_key(unit: Unit) -> None:
-    first = await submit(unit, idempotency_key="k")
-    await finish(unit, first, "succeeded")
-    assert await submit(unit, idempotency_key="k") == first
+async def test_a_finished_job_still_holds_its_key(db: Database) -> None:
+    first = await submit(db, idempotency_key="k")
+    await finish(db, first, "succeeded")
+    assert await submit(db, idempotency_key="k") == first
 
 
-async def test_equal_keys_in_one_batch_are_one_job(unit: Unit, conn: Connection) -> None:
+async def test_equal_keys_in_one_batch_are_one_job(db: Database, conn: Connection) -> None:
     keys = ["a", "b", "a", None, "b", None]
-    ids = await jobs.submit(unit, [replace(SPEC, idempotency_key=key) for key in keys])
+    ids = await jobs.submit(db, [replace(SPEC, idempotency_key=key) for key in keys])
     assert (ids[0], ids[1]) == (ids[2], ids[4])
     assert len(set(ids)) == 4
     assert await count(conn) == (4, 4)
 
 
-async def test_submitters_at_the_same_moment_agree_on_one_job(unit: Unit, conn: Connection) -> None:
-    batches = [jobs.submit(unit, [replace(SPEC, idempotency_key=f"k{n}") for n in range(20)]) for _ in range(8)]
+async def test_submitters_at_the_same_moment_agree_on_one_job(db: Database, conn: Connection) -> None:
+    batches = [jobs.submit(db, [replace(SPEC, idempotency_key=f"k{n}") for n in range(20)]) for _ in range(8)]
     first, *others = await asyncio.gather(*batches)
     assert others == [first] * 7
     assert await count(conn) == (20, 20)
 
 
-async def test_keys_of_two_orgs_do_not_meet(unit: Unit, other_org: Unit) -> None:
-    ours, theirs = await submit(unit, idempotency_key="k"), await submit(other_org, idempotency_key="k")
+async def test_keys_of_two_orgs_do_not_meet(db: Database, other_org: Database) -> None:
+    ours, theirs = await submit(db, idempotency_key="k"), await submit(other_org, idempotency_key="k")
     assert ours != theirs
 
 
@@ -199,10 +200,10 @@ BAD: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-async def test_bad_input_gets_a_clear_error_and_leaves_nothing_behind(unit: Unit, conn: Connection) -> None:
+async def test_bad_input_gets_a_clear_error_and_leaves_nothing_behind(db: Database, conn: Connection) -> None:
     for fields, field in BAD:
         with pytest.raises(Invalid, match=field) as refusal:
-            await jobs.submit(unit, [SPEC, replace(SPEC, **fields), SPEC])
+            await jobs.submit(db, [SPEC, replace(SPEC, **fields), SPEC])
         assert refusal.value.field == field, fields
     assert await count(conn) == (0, 0)
 
@@ -212,35 +213,37 @@ async def test_bad_input_gets_a_clear_error_and_leaves_nothing_behind(unit: Unit
     [{"delay": timedelta.max}, {"idempotency_key": "".join(map(chr, range(0x4E00, 0x5200)))}],
     ids=["a delay beyond the calendar", "a key too long for an index"],
 )
-async def test_what_only_postgres_can_refuse_is_invalid(unit: Unit, conn: Connection, fields: dict[str, Any]) -> None:
+async def test_what_only_postgres_can_refuse_is_invalid(db: Database, conn: Connection, fields: dict[str, Any]) -> None:
     with pytest.raises(Invalid):
-        await jobs.submit(unit, [SPEC, replace(SPEC, **fields)])
+        await jobs.submit(db, [SPEC, replace(SPEC, **fields)])
     assert await count(conn) == (0, 0)
 
 
-async def test_a_job_joins_the_callers_transaction(unit: Unit, database: str, conn: Connection) -> None:
+async def test_a_job_joins_the_callers_transaction(db: Database, database: str, conn: Connection) -> None:
     caller = await asyncpg.connect(database)
     await caller.execute("create table orders (id int)")
     transaction = caller.transaction()
     await transaction.start()
     await caller.execute("insert into orders values (1)")
-    [id_] = await jobs.submit(unit, [replace(SPEC, idempotency_key="order-1")], connection=caller)
+    [id_] = await jobs.submit(db, [replace(SPEC, idempotency_key="order-1")], connection=caller)
     assert await count(conn) == (0, 0)
     await transaction.rollback()
     assert await count(conn) == (0, 0)
     async with caller.transaction():
-        [again] = await jobs.submit(unit, [replace(SPEC, idempotency_key="order-1")], connection=caller)
+        [again] = await jobs.submit(db, [replace(SPEC, idempotency_key="order-1")], connection=caller)
     assert again != id_
-    assert (await jobs.get(unit, again)).status == "pending"
+    assert (await jobs.get(db, again)).status == "pending"
     await caller.close()
 
 
-async def test_a_refused_job_leaves_the_callers_transaction_usable(unit: Unit, database: str, conn: Connection) -> None:
+async def test_a_refused_job_leaves_the_callers_transaction_usable(
+    db: Database, database: str, conn: Connection
+) -> None:
     caller = await asyncpg.connect(database)
     async with caller.transaction():
         with pytest.raises(Invalid):
-            await jobs.submit(unit, [replace(SPEC, priority=10**9)], connection=caller)
-        await jobs.submit(unit, [SPEC], connection=caller)
+            await jobs.submit(db, [replace(SPEC, priority=10**9)], connection=caller)
+        await jobs.submit(db, [SPEC], connection=caller)
     await caller.close()
     assert await count(conn) == (1, 1)
 
@@ -265,15 +268,15 @@ async def test_numbers_of_seconds_will_do_and_other_things_will_not(database: st
 # The SQL function
 
 
-async def test_the_sql_function_submits_from_any_language(unit: Unit, conn: Connection) -> None:
+async def test_the_sql_function_submits_from_any_language(db: Database, conn: Connection) -> None:
     id_ = await conn.fetchval("""select windlass.submit('content.thumbnail.v1', '{"content_id": "c"}')""")
-    job = await jobs.get(unit, id_)
+    job = await jobs.get(db, id_)
     assert (job.payload, job.queue, job.priority, job.max_attempts) == ({"content_id": "c"}, "sql", 100, 3)
-    assert await words(unit, id_) == ["created"]
+    assert await words(db, id_) == ["created"]
     full = await conn.fetchval("""select windlass.submit(
       type => 'a.b.v1', queue => 'q', priority => 5, max_attempts => 9,
       delay => '1 hour', timeout => '10 s', retry => '{"kind": "constant"}', tags => '{red}', meta => '{"a": 1}')""")
-    job = await jobs.get(unit, full)
+    job = await jobs.get(db, full)
     assert (job.queue, job.priority, job.max_attempts, job.timeout) == ("q", 5, 9, timedelta(seconds=10))
     assert (job.retry, job.tags, job.meta) == ({"kind": "constant"}, ["red"], {"a": 1})
     assert timedelta(minutes=59) < job.run_at - job.created_at <= timedelta(hours=1)
@@ -325,13 +328,13 @@ async def test_the_sql_function_warns_about_a_type_without_a_version(conn: Conne
 # Looking
 
 
-async def test_an_unknown_job_is_not_found_whatever_is_asked(unit: Unit, other_org: Unit) -> None:
+async def test_an_unknown_job_is_not_found_whatever_is_asked(db: Database, other_org: Database) -> None:
     theirs = await submit(other_org)
     for id_ in (uuid4(), theirs):
         for ask in (jobs.get, jobs.cancel, jobs.reopen, jobs.delete, jobs.events, jobs.logs):
             with pytest.raises(NotFound, match=str(id_)):
-                await ask(unit, id_)
-    assert (await jobs.list_(unit)).jobs == []
+                await ask(db, id_)
+    assert (await jobs.list_(db)).jobs == []
     assert (await jobs.get(other_org, theirs)).status == "pending"
 
 
@@ -341,17 +344,17 @@ def test_an_id_that_is_none_is_invalid() -> None:
     assert jobs.ids_of([str(UUID(int=1))]) == [UUID(int=1)]
 
 
-async def test_pages_show_each_job_once_newest_first(unit: Unit) -> None:
-    ids = await jobs.submit(unit, [replace(SPEC, type=f"t{n % 3}.x.v1", priority=n % 2) for n in range(25)])
+async def test_pages_show_each_job_once_newest_first(db: Database) -> None:
+    ids = await jobs.submit(db, [replace(SPEC, type=f"t{n % 3}.x.v1", priority=n % 2) for n in range(25)])
     for _ in range(5):
-        [job] = await take(unit)
-        await work.turn(unit, Turn(worker="w1", lease=LEASE, reports=[Success(job, "1")]))
-    await take(unit, 3)
-    await jobs.cancel(unit, ids[20])
-    await submit(unit, delay=timedelta(days=1))
+        [job] = await take(db)
+        await turn.turn(db, Turn(worker="w1", lease=LEASE, reports=[Success(job, "1")]))
+    await take(db, 3)
+    await jobs.cancel(db, ids[20])
+    await submit(db, delay=timedelta(days=1))
     seen, before = [], None
     while True:
-        page = await jobs.list_(unit, before=before, limit=7)
+        page = await jobs.list_(db, before=before, limit=7)
         seen += page.jobs
         before = page.next
         if before is None:
@@ -361,45 +364,45 @@ async def test_pages_show_each_job_once_newest_first(unit: Unit) -> None:
     assert {job.status for job in seen} == {"pending", "leased", "succeeded", "cancelled"}
 
 
-async def test_a_page_that_ends_with_the_last_job_is_followed_by_an_empty_one(unit: Unit) -> None:
-    await jobs.submit(unit, [SPEC] * 4)
-    first = await jobs.list_(unit, limit=4)
+async def test_a_page_that_ends_with_the_last_job_is_followed_by_an_empty_one(db: Database) -> None:
+    await jobs.submit(db, [SPEC] * 4)
+    first = await jobs.list_(db, limit=4)
     assert len(first.jobs) == 4
-    assert (await jobs.list_(unit, limit=4, before=first.next or 0)).jobs == []
+    assert (await jobs.list_(db, limit=4, before=first.next or 0)).jobs == []
 
 
-async def listed(unit: Unit, **filters: Any) -> set[UUID]:
-    return {job.id for job in (await jobs.list_(unit, **filters)).jobs}
+async def listed(db: Database, **filters: Any) -> set[UUID]:
+    return {job.id for job in (await jobs.list_(db, **filters)).jobs}
 
 
-async def test_every_filter_narrows_and_they_combine(unit: Unit) -> None:
-    done = await submit(unit, tags=["red"])
-    await finish(unit, done, "succeeded")
-    broken = await submit(unit, type="billing.invoice.v1", tags=["red", "blue"])
-    await finish(unit, broken, "failed")
-    gone = await submit(unit, type="billing.refund.v1")
-    await finish(unit, gone, "cancelled")
-    held = await submit(unit, type="billing.invoice.v1", queue="other", tags=["blue"])
-    await take(unit)
-    waiting = await submit(unit, type="billing.invoice.v1", queue="other")
-    later = await submit(unit, delay=timedelta(days=1), tags=["blue"])
+async def test_every_filter_narrows_and_they_combine(db: Database) -> None:
+    done = await submit(db, tags=["red"])
+    await finish(db, done, "succeeded")
+    broken = await submit(db, type="billing.invoice.v1", tags=["red", "blue"])
+    await finish(db, broken, "failed")
+    gone = await submit(db, type="billing.refund.v1")
+    await finish(db, gone, "cancelled")
+    held = await submit(db, type="billing.invoice.v1", queue="other", tags=["blue"])
+    await take(db)
+    waiting = await submit(db, type="billing.invoice.v1", queue="other")
+    later = await submit(db, delay=timedelta(days=1), tags=["blue"])
     everything = {done, broken, gone, held, waiting, later}
-    assert await listed(unit) == everything
+    assert await listed(db) == everything
     by_status = {"succeeded": {done}, "failed": {broken}, "cancelled": {gone}, "leased": {held}}
     by_status["pending"] = {waiting, later}
     assert set(by_status) == set(JobState)
     for status, ids in by_status.items():
-        assert await listed(unit, statuses=[status]) == ids
-    assert await listed(unit, statuses=["succeeded", "pending"]) == {done, waiting, later}
-    assert await listed(unit, queue="other") == {held, waiting}
-    assert await listed(unit, type_="billing.%") == {broken, gone, held, waiting}
-    assert await listed(unit, type_="billing.invoice.v1") == {broken, held, waiting}
-    assert await listed(unit, tag="blue") == {broken, held, later}
-    assert await listed(unit, tag="blue", statuses=["failed"], type_="billing.%", queue="default") == {broken}
-    assert await listed(unit, tag="blue", statuses=["cancelled"]) == set()
+        assert await listed(db, statuses=[status]) == ids
+    assert await listed(db, statuses=["succeeded", "pending"]) == {done, waiting, later}
+    assert await listed(db, queue="other") == {held, waiting}
+    assert await listed(db, type_="billing.%") == {broken, gone, held, waiting}
+    assert await listed(db, type_="billing.invoice.v1") == {broken, held, waiting}
+    assert await listed(db, tag="blue") == {broken, held, later}
+    assert await listed(db, tag="blue", statuses=["failed"], type_="billing.%", queue="default") == {broken}
+    assert await listed(db, tag="blue", statuses=["cancelled"]) == set()
 
 
-async def test_a_filter_that_makes_no_sense_is_refused_by_name(unit: Unit) -> None:
+async def test_a_filter_that_makes_no_sense_is_refused_by_name(db: Database) -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"limit": 0}, "limit"),
         ({"limit": 1001}, "limit"),
@@ -411,7 +414,7 @@ async def test_a_filter_that_makes_no_sense_is_refused_by_name(unit: Unit) -> No
     ]
     for filters, named in wrong:
         with pytest.raises(Invalid, match=named):
-            await jobs.list_(unit, **filters)
+            await jobs.list_(db, **filters)
 
 
 # Cancelling, reopening, deleting
@@ -419,89 +422,89 @@ async def test_a_filter_that_makes_no_sense_is_refused_by_name(unit: Unit) -> No
 LIVE_OR_NOT = ["pending", "leased", "succeeded", "failed", "cancelled"]
 
 
-async def in_state(unit: Unit, status: str) -> UUID:
-    id_ = await submit(unit)
+async def in_state(db: Database, status: str) -> UUID:
+    id_ = await submit(db)
     if status == "leased":
-        await take(unit)
+        await take(db)
     elif status != "pending":
-        await finish(unit, id_, status)
-    assert (await jobs.get(unit, id_)).status == status
+        await finish(db, id_, status)
+    assert (await jobs.get(db, id_)).status == status
     return id_
 
 
 @pytest.mark.parametrize("status", LIVE_OR_NOT)
-async def test_only_live_jobs_can_be_cancelled(unit: Unit, status: str) -> None:
-    id_ = await in_state(unit, status)
-    before = await jobs.get(unit, id_)
+async def test_only_live_jobs_can_be_cancelled(db: Database, status: str) -> None:
+    id_ = await in_state(db, status)
+    before = await jobs.get(db, id_)
     if status in ("pending", "leased"):
-        await jobs.cancel(unit, id_, reason="not needed")
-        assert (await jobs.get(unit, id_)).status == "cancelled"
-        last = (await jobs.events(unit, id_))[-1]
+        await jobs.cancel(db, id_, reason="not needed")
+        assert (await jobs.get(db, id_)).status == "cancelled"
+        last = (await jobs.events(db, id_))[-1]
         assert (last.event_type, last.data, last.actor) == ("cancelled", {"reason": "not needed"}, "windlass")
-        assert await take(unit) == []
+        assert await take(db) == []
     else:
         with pytest.raises(Conflict, match=f"is {status} and cannot be cancelled"):
-            await jobs.cancel(unit, id_)
-        assert await jobs.get(unit, id_) == before
+            await jobs.cancel(db, id_)
+        assert await jobs.get(db, id_) == before
 
 
 @pytest.mark.parametrize("status", LIVE_OR_NOT)
-async def test_only_failed_and_cancelled_jobs_can_be_reopened(unit: Unit, status: str) -> None:
-    id_ = await in_state(unit, status)
-    before = await jobs.get(unit, id_)
+async def test_only_failed_and_cancelled_jobs_can_be_reopened(db: Database, status: str) -> None:
+    id_ = await in_state(db, status)
+    before = await jobs.get(db, id_)
     if status in ("failed", "cancelled"):
-        await jobs.reopen(unit, id_)
-        job = await jobs.get(unit, id_)
+        await jobs.reopen(db, id_)
+        job = await jobs.get(db, id_)
         assert (job.status, job.attempt, job.lost, job.epoch) == ("pending", 0, 0, before.epoch + 1)
         assert job.errors == before.errors
         assert job.seq > before.seq
-        assert (await words(unit, id_))[-1] == "retried"
-        await finish(unit, id_, "succeeded")
-        assert (await jobs.get(unit, id_)).result == "done"
+        assert (await words(db, id_))[-1] == "retried"
+        await finish(db, id_, "succeeded")
+        assert (await jobs.get(db, id_)).result == "done"
     else:
         with pytest.raises(Conflict, match=f"is {status} and cannot be retried"):
-            await jobs.reopen(unit, id_)
-        assert await jobs.get(unit, id_) == before
+            await jobs.reopen(db, id_)
+        assert await jobs.get(db, id_) == before
 
 
 @pytest.mark.parametrize("status", LIVE_OR_NOT)
-async def test_any_job_can_be_hidden_once(unit: Unit, status: str) -> None:
-    id_ = await in_state(unit, status)
-    await jobs.delete(unit, id_)
+async def test_any_job_can_be_hidden_once(db: Database, status: str) -> None:
+    id_ = await in_state(db, status)
+    await jobs.delete(db, id_)
     for ask in (jobs.get, jobs.cancel, jobs.reopen, jobs.delete, jobs.events):
         with pytest.raises(NotFound):
-            await ask(unit, id_)
-    assert (await jobs.list_(unit)).jobs == []
-    assert await take(unit) == []
+            await ask(db, id_)
+    assert (await jobs.list_(db)).jobs == []
+    assert await take(db) == []
 
 
-async def test_a_reason_that_cannot_be_stored_is_refused_and_cancels_nothing(unit: Unit) -> None:
-    id_ = await submit(unit)
+async def test_a_reason_that_cannot_be_stored_is_refused_and_cancels_nothing(db: Database) -> None:
+    id_ = await submit(db)
     for reason in ("a\x00b", "\ud800"):
         with pytest.raises(WindlassError, match="reason"):
-            await jobs.cancel(unit, id_, reason=reason)
-    assert (await jobs.get(unit, id_)).status == "pending"
+            await jobs.cancel(db, id_, reason=reason)
+    assert (await jobs.get(db, id_)).status == "pending"
 
 
-async def test_two_who_cancel_at_once_do_not_both_succeed(unit: Unit) -> None:
-    id_ = await submit(unit)
-    told = await asyncio.gather(*(jobs.cancel(unit, id_) for _ in range(6)), return_exceptions=True)
+async def test_two_who_cancel_at_once_do_not_both_succeed(db: Database) -> None:
+    id_ = await submit(db)
+    told = await asyncio.gather(*(jobs.cancel(db, id_) for _ in range(6)), return_exceptions=True)
     assert sum(answer is None for answer in told) == 1
     assert {type(answer) for answer in told} == {type(None), Conflict}
-    assert (await words(unit, id_)).count("cancelled") == 1
+    assert (await words(db, id_)).count("cancelled") == 1
 
 
 # The trail and the errors
 
 
-async def test_the_trail_tells_the_whole_story_in_order(unit: Unit) -> None:
-    id_ = await submit(unit, max_attempts=2)
+async def test_the_trail_tells_the_whole_story_in_order(db: Database) -> None:
+    id_ = await submit(db, max_attempts=2)
     for move in (JobMove.RETRY, JobMove.FAIL):
-        [job] = await take(unit)
+        [job] = await take(db)
         error = {"type": "ValueError", "message": f"boom {job.number}"}
-        await work.heartbeat(unit, [job.fence], worker="w1", lease=LEASE)
-        await take(unit, 0, reports=[Setback(job, move, error, timedelta())])
-    trail = await jobs.events(unit, id_)
+        await turn.heartbeat(db, [job.fence], worker="w1", lease=LEASE)
+        await take(db, 0, reports=[Setback(job, move, error, timedelta())])
+    trail = await jobs.events(db, id_)
     assert [(event.event_type, event.attempt) for event in trail] == [
         ("created", None),
         ("leased", 1),
@@ -514,17 +517,17 @@ async def test_the_trail_tells_the_whole_story_in_order(unit: Unit) -> None:
     assert [event.actor for event in trail] == ["windlass", *["w1"] * 6]
     assert trail[3].data == {"error": "boom 1", "delay_seconds": 0}
     assert trail[-1].data == {"error": "boom 2"}
-    errors = (await jobs.get(unit, id_)).errors
+    errors = (await jobs.get(db, id_)).errors
     assert [(error["attempt"], error["message"]) for error in errors] == [(1, "boom 1"), (2, "boom 2")]
-    assert (await jobs.get(unit, id_)).last_error == "boom 2"
+    assert (await jobs.get(db, id_)).last_error == "boom 2"
     assert {event.created_at.tzinfo for event in trail} == {UTC}
 
 
-async def test_lines_are_kept_by_attempt_and_a_line_sent_twice_is_kept_once(unit: Unit) -> None:
-    id_ = await submit(unit)
+async def test_lines_are_kept_by_attempt_and_a_line_sent_twice_is_kept_once(db: Database) -> None:
+    id_ = await submit(db)
     at = datetime(2030, 1, 1, tzinfo=UTC)
     lines = [(id_, 0, attempt, n, at, "INFO", f"{attempt}.{n}") for attempt in (1, 2) for n in (1, 2)]
     for _ in range(2):
-        await work.turn(unit, Turn(worker="w1", lease=LEASE, lines=lines))
-    assert [line.message for line in await jobs.logs(unit, id_)] == ["1.1", "1.2", "2.1", "2.2"]
-    assert [line.message for line in await jobs.logs(unit, id_, attempt=2)] == ["2.1", "2.2"]
+        await turn.turn(db, Turn(worker="w1", lease=LEASE, lines=lines))
+    assert [line.message for line in await jobs.logs(db, id_)] == ["1.1", "1.2", "2.1", "2.2"]
+    assert [line.message for line in await jobs.logs(db, id_, attempt=2)] == ["2.1", "2.2"]

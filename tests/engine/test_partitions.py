@@ -10,8 +10,8 @@ import asyncpg
 import pytest
 
 from windlass.engine import upkeep
-from windlass.engine.unit import Unit
-from windlass.runtime.upkeep import Upkeep
+from windlass.engine.database import Database
+from windlass.runtime.loops.upkeep import Upkeep
 
 pytestmark = pytest.mark.usefixtures("this_week")
 
@@ -52,43 +52,43 @@ async def writing(conn: Connection) -> AsyncIterator[None]:
 
 
 async def test_writers_do_not_wait_for_a_week_that_cannot_be_dropped_because_it_is_read(
-    unit: Unit, conn: Connection, other: Connection
+    db: Database, conn: Connection, other: Connection
 ) -> None:
     old = await conn.fetchval("select windlass.make_event_partition(windlass.now() - interval '100 days')")
     reading = conn.transaction(isolation="repeatable_read")
     await reading.start()
     await conn.execute("select 1 from workflow.workflow_event limit 1")  # as pg_dump does
     async with writing(other):
-        loop = Upkeep(unit, "me")
+        loop = Upkeep(db, "me")
         for _ in range(3):
             await loop.recover()
             await loop.clear()
-        await upkeep.tend(unit, age=MONTH)
+        await upkeep.tend(db, age=MONTH)
     assert old in await weeks(other)
     await reading.rollback()
-    await upkeep.tend(unit, age=MONTH)
+    await upkeep.tend(db, age=MONTH)
     assert old not in await weeks(other)
 
 
 async def test_a_week_is_made_beside_a_transaction_that_wrote_to_the_trail(
-    unit: Unit, conn: Connection, other: Connection
+    db: Database, conn: Connection, other: Connection
 ) -> None:
     before = await weeks(conn)
     await conn.execute(f"drop table workflow.{before[-1]}")
     async with conn.transaction():
         await conn.execute(WRITE)
-        await upkeep.tend(unit, age=MONTH)
+        await upkeep.tend(db, age=MONTH)
         assert await weeks(other) == before
     checks = "select count(*) from pg_constraint where conrelid = $1::text::regclass and contype = 'c'"
     counts = {await conn.fetchval(checks, f"workflow.{name}") for name in await weeks(conn)}
     assert len(counts) == 1  # the constraint that made the attachment quick does not stay
 
 
-async def test_lines_of_a_week_that_nobody_made_in_time_move_into_it(unit: Unit, conn: Connection) -> None:
+async def test_lines_of_a_week_that_nobody_made_in_time_move_into_it(db: Database, conn: Connection) -> None:
     week = (await weeks(conn))[0]
     await conn.execute(f"drop table workflow.{week}")
     await conn.execute(WRITE)
     assert await conn.fetchval("select count(*) from workflow.workflow_event_default") > 0
-    await upkeep.tend(unit, age=MONTH)
+    await upkeep.tend(db, age=MONTH)
     assert await conn.fetchval("select count(*) from workflow.workflow_event_default") == 0
     assert await conn.fetchval(f"select count(*) from workflow.{week}") > 0

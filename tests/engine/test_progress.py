@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 from tests.web.serving import data, served
 from windlass import Conflict, Context, Invalid, NotFound, Windlass
 from windlass.cli.main import cli
-from windlass.core.progress import fraction_of
-from windlass.engine import progress
-from windlass.engine.progress import Said
+from windlass.core.jobs.progress import fraction_of
+from windlass.engine.jobs import progress
+from windlass.engine.jobs.progress import Said
 from windlass.testing import run_until_idle
 
 
@@ -26,19 +26,19 @@ def test_a_share_is_kept_between_nothing_and_all() -> None:
 
 
 async def test_what_a_worker_says_last_counts_and_stays(app: Windlass) -> None:
-    unit = await app.open()
+    db = await app.open()
     job = await app.submit("a.b.v1")
-    assert await progress.find(unit, job) is None
-    await progress.say(unit, job, 0.1, "begun")
-    await progress.say(unit, job, 0.4, "under way", {"rows": 4})
+    assert await progress.find(db, job) is None
+    await progress.say(db, job, 0.1, "begun")
+    await progress.say(db, job, 0.4, "under way", {"rows": 4})
     await app.cancel(job)
     with pytest.raises(Conflict):
-        await progress.say(unit, job, 1.0)
+        await progress.say(db, job, 1.0)
     with pytest.raises(NotFound):
-        await progress.say(unit, uuid4(), 1.0)
+        await progress.say(db, uuid4(), 1.0)
     with pytest.raises(NotFound):
-        await progress.find(unit.acting_for("other", actor="x"), job)
-    found = await progress.find(unit, job)
+        await progress.find(db.acting_for("other", actor="x"), job)
+    found = await progress.find(db, job)
     assert found is not None
     assert (found.fraction, found.message, found.data) == (0.4, "under way", {"rows": 4})
 
@@ -67,16 +67,16 @@ async def test_a_handlers_last_word_is_written_and_those_before_are_bundled(app:
 
 
 async def test_who_lost_the_job_is_not_heard(app: Windlass, conn: Any) -> None:
-    unit = await app.open()
+    db = await app.open()
     job = await app.submit("a.b.v1")
     await conn.execute("update workflow.workflow_run set status = 'leased', leased_by = 'second', claim_no = 2")
 
     def said(fence: int, fraction: float) -> Said:
         return Said(job, fence, fraction, None, None)
 
-    await progress.report(unit, [said(2, 0.2)])
-    await progress.report(unit, [said(1, 0.9), Said(UUID(int=0), 1, 0.9, None, None)])
-    found = await progress.find(unit, job)
+    await progress.report(db, [said(2, 0.2)])
+    await progress.report(db, [said(1, 0.9), Said(UUID(int=0), 1, 0.9, None, None)])
+    found = await progress.find(db, job)
     assert found is not None
     assert found.fraction == 0.2
 

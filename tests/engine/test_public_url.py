@@ -4,13 +4,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.engine.outside import deploy, run_of
-from tests.engine.scheduling import another
+from tests.engine.fake_services import deploy, run_of
+from tests.engine.schedule_harness import another
 from windlass import Windlass
-from windlass.engine import hooks, triggers
+from windlass.engine import hooks
+from windlass.engine.database import Database
 from windlass.engine.doctor import Level, examine, judge_public_url
 from windlass.engine.public_url import LIVE_WITHIN
-from windlass.engine.unit import Unit
+from windlass.engine.schedules import workflow as workflow_schedules
 from windlass.settings import Settings
 from windlass.store.public_urls import RecordedUrl
 from windlass.testing import Clock
@@ -19,42 +20,44 @@ WAIT = {"wait_for_webhook": {"timeout": "1h"}}
 SHOP, OTHER, BOUND = "https://flows.shop.example", "https://other.example", "http://127.0.0.1:18931"
 
 
-async def url_of(unit: Unit) -> str:
-    async with unit.once() as conn:
-        return await unit.public_url.get(conn)
+async def url_of(db: Database) -> str:
+    async with db.once() as conn:
+        return await db.public_url.get(conn)
 
 
-async def record(unit: Unit, url: str, *, configured: bool) -> None:
-    unit.public_url.configured, unit.public_url.listening = (url, None) if configured else (None, url)
-    async with unit.once() as conn:
-        await unit.public_url.record(conn)
+async def record(db: Database, url: str, *, configured: bool) -> None:
+    db.public_url.configured, db.public_url.listening = (url, None) if configured else (None, url)
+    async with db.once() as conn:
+        await db.public_url.record(conn)
 
 
-async def test_a_process_without_a_setting_uses_what_a_server_recorded(database: str, clock: Clock, unit: Unit) -> None:
-    await record(unit, BOUND, configured=False)
-    run = await run_of(unit, paid=WAIT)
+async def test_a_process_without_a_setting_uses_what_a_server_recorded(
+    database: str, clock: Clock, db: Database
+) -> None:
+    await record(db, BOUND, configured=False)
+    run = await run_of(db, paid=WAIT)
     async with another(database, clock) as worker:
-        for address in (await hooks.address(worker, run, "paid"), await hooks.address(unit, run, "paid")):
+        for address in (await hooks.address(worker, run, "paid"), await hooks.address(db, run, "paid")):
             assert address.startswith(f"{BOUND}/wh/")
-        assert await triggers.address(worker, "token") == f"{BOUND}/in/token"
+        assert await workflow_schedules.address(worker, "token") == f"{BOUND}/in/token"
 
 
 async def test_a_configured_url_wins_over_an_address_that_a_server_listens_at(
-    database: str, clock: Clock, unit: Unit
+    database: str, clock: Clock, db: Database
 ) -> None:
     clock.set(datetime(2031, 5, 5, tzinfo=UTC))
-    await record(unit, SHOP, configured=True)
+    await record(db, SHOP, configured=True)
     async with another(database, clock) as server, another(database, clock) as worker:
         clock.move(timedelta(seconds=1))
         await record(server, BOUND, configured=False)
-        assert [await url_of(one) for one in (unit, server, worker)] == [SHOP] * 3
+        assert [await url_of(one) for one in (db, server, worker)] == [SHOP] * 3
 
 
 async def test_a_url_that_no_server_repeats_gives_way_to_one_that_is_alive(
-    database: str, clock: Clock, unit: Unit
+    database: str, clock: Clock, db: Database
 ) -> None:
     clock.set(datetime(2031, 5, 5, tzinfo=UTC))
-    await record(unit, SHOP, configured=True)
+    await record(db, SHOP, configured=True)
     clock.move(LIVE_WITHIN + timedelta(seconds=1))
     async with another(database, clock) as worker:
         assert await url_of(worker) == SHOP  # there is no other: a server that is down comes back
@@ -63,20 +66,20 @@ async def test_a_url_that_no_server_repeats_gives_way_to_one_that_is_alive(
         assert await url_of(worker) == BOUND
 
 
-async def test_a_process_with_a_setting_of_its_own_uses_that(database: str, unit: Unit) -> None:
-    await record(unit, SHOP, configured=True)
+async def test_a_process_with_a_setting_of_its_own_uses_that(database: str, db: Database) -> None:
+    await record(db, SHOP, configured=True)
     async with Windlass(database, settings=Settings(public_url=OTHER)) as app:
         assert await url_of(await app.open()) == OTHER
 
 
-async def test_without_any_server_the_usual_address_is_used(unit: Unit) -> None:
-    assert await url_of(unit) == "http://127.0.0.1:8080"
+async def test_without_any_server_the_usual_address_is_used(db: Database) -> None:
+    assert await url_of(db) == "http://127.0.0.1:8080"
 
 
-async def test_a_server_records_where_it_listens(database: str, unit: Unit) -> None:
+async def test_a_server_records_where_it_listens(database: str, db: Database) -> None:
     async with Windlass(database, settings=Settings()) as app:
         assert await app.listen_at(BOUND) == BOUND
-    assert await url_of(unit) == BOUND
+    assert await url_of(db) == BOUND
 
 
 @pytest.mark.parametrize(
@@ -100,8 +103,8 @@ def test_the_doctor_tells_an_address_that_senders_cannot_reach(
     assert (finding.fix is None) == (level is Level.OK)
 
 
-async def test_the_doctor_looks_at_it_when_a_step_waits_for_a_callback(unit: Unit) -> None:
-    await deploy(unit, paid=WAIT)
-    await run_of(unit, paid=WAIT)
-    [finding] = [one for one in await examine(unit) if one.check == "public URL"]
+async def test_the_doctor_looks_at_it_when_a_step_waits_for_a_callback(db: Database) -> None:
+    await deploy(db, paid=WAIT)
+    await run_of(db, paid=WAIT)
+    [finding] = [one for one in await examine(db) if one.check == "public URL"]
     assert (finding.level, "no server has recorded" in finding.message) == (Level.WARNING, True)

@@ -8,23 +8,30 @@ from uuid import UUID
 
 import pytest
 
-from tests.engine.outside import Stage, answer
-from tests.engine.playing import LEASE, QUEUES, Player, begin, letters, node, reasons
-from windlass.core.document import decode
-from windlass.core.job import Success
-from windlass.core.submission import JobSpec
-from windlass.engine import hooks, jobs, quarantine, runs, schedules, starts, strays, upkeep, work, workflows
+from tests.engine.fake_services import Stage, answer
+from tests.engine.harness import LEASE, QUEUES, Player, begin, letters, node, reasons
+from windlass.core.jobs.job import Success
+from windlass.core.jobs.spec import JobSpec
+from windlass.core.json_value import decode
+from windlass.engine import hooks, quarantine, upkeep
+from windlass.engine.database import Database
 from windlass.engine.doctor import Level, judge_quarantine
+from windlass.engine.jobs import control as jobs
 from windlass.engine.quarantine import Kind
-from windlass.engine.starts import RunSpec
-from windlass.engine.unit import Unit
-from windlass.engine.work import Turn
+from windlass.engine.runs import control as runs
+from windlass.engine.runs import start as run_start
+from windlass.engine.runs import sweep
+from windlass.engine.runs.start import RunSpec
+from windlass.engine.schedules import sql as sql_schedules
+from windlass.engine.workers import turn as worker_turn
+from windlass.engine.workers.turn import Turn
+from windlass.engine.workflows import control as workflows
 from windlass.errors import Conflict, NotFound
-from windlass.runtime.duties import Duties
-from windlass.runtime.scheduler import Scheduler
-from windlass.runtime.settler import Settler, retries
-from windlass.runtime.timers import Timers
-from windlass.store.pool import DatabaseOptions
+from windlass.runtime.loops.duties import Duties
+from windlass.runtime.loops.scheduler import Scheduler
+from windlass.runtime.loops.sweeper import Sweeper, retries
+from windlass.runtime.loops.timers import Timers
+from windlass.store.postgres.pool import DatabaseOptions
 from windlass.testing import Clock
 
 Client = Any  # asyncpg.Connection is generic in the stubs only
@@ -32,24 +39,24 @@ NOON = datetime(2030, 3, 1, 12, 0, tzinfo=UTC)
 HALF = r'{"status": "ok", "note": "half an emoji: \ud83d, and a NUL: \u0000"}'
 
 
-async def deploy(unit: Unit, name: str, tasks: dict[str, Any], **more: Any) -> None:
-    await workflows.publish_many(unit, [{"name": name, "tasks": tasks, **more}])
+async def deploy(db: Database, name: str, tasks: dict[str, Any], **more: Any) -> None:
+    await workflows.publish_many(db, [{"name": name, "tasks": tasks, **more}])
 
 
-async def start(unit: Unit, name: str, input_: Any = None) -> UUID:
-    return (await starts.start(unit, name, [RunSpec(input=input_ or {})]))[0]
+async def start(db: Database, name: str, input_: Any = None) -> UUID:
+    return (await run_start.start(db, name, [RunSpec(input=input_ or {})]))[0]
 
 
-async def aside(unit: Unit) -> list[tuple[str, str]]:
-    return sorted((entry.kind, entry.key) for entry in await quarantine.list_(unit))
+async def aside(db: Database) -> list[tuple[str, str]]:
+    return sorted((entry.kind, entry.key) for entry in await quarantine.list_(db))
 
 
 # Text that Postgres cannot hold
 
 
-async def test_an_if_over_an_answer_with_half_a_surrogate_pair_is_judged_and_the_answer_kept(unit: Unit) -> None:
+async def test_an_if_over_an_answer_with_half_a_surrogate_pair_is_judged_and_the_answer_kept(db: Database) -> None:
     await deploy(
-        unit,
+        db,
         "shop",
         {
             "charge": {"url": "https://shop.example/charge"},
@@ -57,17 +64,17 @@ async def test_an_if_over_an_answer_with_half_a_surrogate_pair_is_judged_and_the
             "refund": {"needs": {"charge": "failure"}, "sleep": 0},
         },
     )
-    run, stage = await start(unit, "shop"), Stage(unit)
+    run, stage = await start(db, "shop"), Stage(db)
     [job] = await stage.take()
     await stage.end(job, answer(200, HALF))
-    assert await letters(unit, run) == "sak"
-    [reason] = await reasons(unit, run, "ship")
+    assert await letters(db, run) == "sak"
+    [reason] = await reasons(db, run, "ship")
     assert "half an emoji: ?" in reason
 
 
-async def test_a_callback_with_text_that_postgres_cannot_hold_is_taken_and_passed_on(unit: Unit) -> None:
+async def test_a_callback_with_text_that_postgres_cannot_hold_is_taken_and_passed_on(db: Database) -> None:
     await deploy(
-        unit,
+        db,
         "shop",
         {
             "paid": {"wait_for_webhook": True},
@@ -75,47 +82,49 @@ async def test_a_callback_with_text_that_postgres_cannot_hold_is_taken_and_passe
                      "input": {"note": "{{tasks.paid.body.note}}"}},
         },
     )  # fmt: skip
-    run = await start(unit, "shop")
-    token = (await hooks.address(unit, run, "paid")).rsplit("/", 1)[1]
-    await hooks.receive(unit, token, HALF.encode(), {"content-type": "application/json"})
-    [job] = await Player(unit).take()
+    run = await start(db, "shop")
+    token = (await hooks.address(db, run, "paid")).rsplit("/", 1)[1]
+    await hooks.receive(db, token, HALF.encode(), {"content-type": "application/json"})
+    [job] = await Player(db).take()
     assert json.loads(job.payload) == {"note": "half an emoji: ?, and a NUL: \\x00"}
 
 
 # A run that cannot be advanced
 
 
-async def test_a_worker_is_not_blamed_for_a_run_that_cannot_be_advanced(unit: Unit, conn: Client, clock: Clock) -> None:
+async def test_a_worker_is_not_blamed_for_a_run_that_cannot_be_advanced(
+    db: Database, conn: Client, clock: Clock
+) -> None:
     """The outcome is recorded, the innocent ones in the same turn too, and the run goes on when it is repaired."""
     clock.set(NOON)
-    broken = await begin(unit, node("a"), node("b", "a"))
-    good = [await begin(unit) for _ in range(5)]
-    await jobs.submit(unit, [JobSpec(type="plain.v1")] * 5)
-    player = await Player.hello(unit)
+    broken = await begin(db, node("a"), node("b", "a"))
+    good = [await begin(db) for _ in range(5)]
+    await jobs.submit(db, [JobSpec(type="plain.v1")] * 5)
+    player = await Player.hello(db)
     claimed = await player.take()
     await conn.execute("update windlass.run set steps = 'a' where id = $1", broken)
     reports = [Success(job, '"done"') for job in claimed]
-    _, recorded = await work.turn(unit, Turn(worker=player.name, lease=LEASE, reports=reports))
+    _, recorded = await worker_turn.turn(db, Turn(worker=player.name, lease=LEASE, reports=reports))
     assert recorded == {job.id for job in claimed}
-    assert {(await jobs.get(unit, job.id)).status for job in claimed} == {"succeeded"}
-    assert [await letters(unit, run) for run in good] == ["sa"] * 5
-    assert await aside(unit) == [("run", str(broken))]
+    assert {(await jobs.get(db, job.id)).status for job in claimed} == {"succeeded"}
+    assert [await letters(db, run) for run in good] == ["sa"] * 5
+    assert await aside(db) == [("run", str(broken))]
     await conn.execute("update windlass.run set steps = 'a.' where id = $1", broken)
     clock.set(NOON + timedelta(seconds=2))
-    assert await Settler(unit).tick() == 1
-    assert await letters(unit, broken) == "sa"
-    assert await aside(unit) == []
+    assert await Sweeper(db).tick() == 1
+    assert await letters(db, broken) == "sa"
+    assert await aside(db) == []
 
 
-async def test_pauses_between_tries_grow_and_the_count_is_kept(unit: Unit, conn: Client, clock: Clock) -> None:
+async def test_pauses_between_tries_grow_and_the_count_is_kept(db: Database, conn: Client, clock: Clock) -> None:
     clock.set(NOON)
-    run = await begin(unit, node("a"), node("b", "a"))
+    run = await begin(db, node("a"), node("b", "a"))
     await conn.execute("update windlass.run set steps = 'a'; update workflow.workflow_run set status = 'succeeded'")
-    settler = Settler(unit)
+    sweeper = Sweeper(db)
     pauses = []
     for _ in range(4):
-        await settler.tick()
-        [entry] = await quarantine.list_(unit)
+        await sweeper.tick()
+        [entry] = await quarantine.list_(db)
         assert entry.retry_at is not None
         pauses.append((entry.retry_at - entry.last_at).total_seconds())
         clock.set(entry.retry_at)
@@ -125,34 +134,34 @@ async def test_pauses_between_tries_grow_and_the_count_is_kept(unit: Unit, conn:
     assert entry.key == str(run)
 
 
-async def test_a_run_that_was_set_aside_still_expires(unit: Unit, conn: Client, clock: Clock) -> None:
+async def test_a_run_that_was_set_aside_still_expires(db: Database, conn: Client, clock: Clock) -> None:
     """Its other events cannot be applied; its end can."""
     clock.set(NOON)
-    await deploy(unit, "short", {"a": {"job": "a.v1"}, "b": {"needs": ["a"], "job": "b.v1"}}, max_duration="1m")
-    run = await start(unit, "short")
-    await quarantine.set_aside(unit, Kind.RUN, run, ValueError("strange"))
+    await deploy(db, "short", {"a": {"job": "a.v1"}, "b": {"needs": ["a"], "job": "b.v1"}}, max_duration="1m")
+    run = await start(db, "short")
+    await quarantine.set_aside(db, Kind.RUN, run, ValueError("strange"))
     clock.set(NOON + timedelta(minutes=2))
-    await Settler(unit).tick()
-    assert (await runs.view(unit, run)).row.state == "timeout"
+    await Sweeper(db).tick()
+    assert (await runs.view(db, run)).row.state == "timeout"
 
 
-async def test_five_hundred_ends_of_one_broken_run_do_not_hide_those_of_another(unit: Unit, conn: Client) -> None:
-    await deploy(unit, "wide", {"a": {"job": "a.v1", "parallel": 600}})
-    broken, good = await start(unit, "wide"), await begin(unit, node("a"), node("b", "a"))
+async def test_five_hundred_ends_of_one_broken_run_do_not_hide_those_of_another(db: Database, conn: Client) -> None:
+    await deploy(db, "wide", {"a": {"job": "a.v1", "parallel": 600}})
+    broken, good = await start(db, "wide"), await begin(db, node("a"), node("b", "a"))
     await conn.execute("update windlass.run set fans = '[]' where id = $1", broken)
     await conn.execute("update workflow.workflow_run set status = 'succeeded'")
-    settler = Settler(unit)
+    sweeper = Sweeper(db)
     for _ in range(3):
-        await settler.tick()
-    assert await letters(unit, good) == "sa"
-    assert await aside(unit) == [("run", str(broken))]
+        await sweeper.tick()
+    assert await letters(db, good) == "sa"
+    assert await aside(db) == [("run", str(broken))]
 
 
 # A version that this process cannot read
 
 
-async def other_process(database: str, clock: Clock) -> Unit:
-    return await Unit.open(DatabaseOptions(url=database, clock=clock.now))
+async def other_process(database: str, clock: Clock) -> Database:
+    return await Database.open(DatabaseOptions(url=database, clock=clock.now))
 
 
 async def unreadable(conn: Client, change: str) -> None:
@@ -161,99 +170,103 @@ async def unreadable(conn: Client, change: str) -> None:
 
 
 async def test_a_key_that_a_newer_release_wrote_is_ignored(
-    unit: Unit, conn: Client, database: str, clock: Clock
+    db: Database, conn: Client, database: str, clock: Clock
 ) -> None:
-    run = await begin(unit, node("a"), node("b", "a"))
+    run = await begin(db, node("a"), node("b", "a"))
     await unreadable(conn, """jsonb_set(document, '{colour}', '"blue"')""")
     older = await other_process(database, clock)
     player = await Player.hello(older)
     await player.end(await player.take_one("a"))
-    assert await letters(unit, run) == "sa"
+    assert await letters(db, run) == "sa"
     await older.close()
 
 
 async def test_jobs_of_a_version_that_cannot_be_read_are_executed_and_innocent_ones_too(
-    unit: Unit, conn: Client, database: str, clock: Clock
+    db: Database, conn: Client, database: str, clock: Clock
 ) -> None:
     """A step of a kind that only a newer release knows: this process leaves the run to one that can read it."""
     clock.set(NOON)
-    run = await begin(unit, node("a"), node("b", "a"))
-    await jobs.submit(unit, [JobSpec(type="plain.v1")] * 10)
+    run = await begin(db, node("a"), node("b", "a"))
+    await jobs.submit(db, [JobSpec(type="plain.v1")] * 10)
     document = json.loads(await conn.fetchval("select document from windlass.version"))
     tasks = [{"name": "a", "dance": "tango"}, {"name": "b", "needs": ["a"], "job": "b.v1"}]
     await unreadable(conn, f"'{json.dumps({**document, 'tasks': tasks})}'")
     older = await other_process(database, clock)
     await Player.hello(older, "older")
-    lanes = [(replace(lane, seq=0), 20) for lane in await work.look(older, QUEUES)]
-    claimed, _ = await work.turn(older, Turn(worker="older", lease=LEASE, lanes=lanes, count=20))
+    lanes = [(replace(lane, seq=0), 20) for lane in await worker_turn.look(older, QUEUES)]
+    claimed, _ = await worker_turn.turn(older, Turn(worker="older", lease=LEASE, lanes=lanes, count=20))
     assert len(claimed) == 11
     turn = Turn(worker="older", lease=LEASE, reports=[Success(job, "1") for job in claimed])
-    assert (await work.turn(older, turn))[1] == {job.id for job in claimed}
-    [entry] = await quarantine.list_(unit)
+    assert (await worker_turn.turn(older, turn))[1] == {job.id for job in claimed}
+    [entry] = await quarantine.list_(db)
     assert (entry.kind, entry.key, entry.error_type) == ("run", str(run), "UnreadableVersion")
     clock.set(NOON + timedelta(seconds=2))
     await unreadable(conn, f"'{json.dumps(document)}'")  # as a process that can read it sees it
-    assert await quarantine.retry_due(unit, retries(unit)) == 1
-    assert await letters(unit, run) == "sa"
+    assert await quarantine.retry_due(db, retries(db)) == 1
+    assert await letters(db, run) == "sa"
     await older.close()
 
 
 async def test_a_held_run_that_cannot_begin_keeps_no_other_run_from_anything(
-    unit: Unit, conn: Client, database: str, clock: Clock
+    db: Database, conn: Client, database: str, clock: Clock
 ) -> None:
-    await deploy(unit, "narrow", {"a": {"job": "a.v1"}}, concurrency=1)
-    held = [await start(unit, "narrow") for _ in range(3)]
+    await deploy(db, "narrow", {"a": {"job": "a.v1"}}, concurrency=1)
+    held = [await start(db, "narrow") for _ in range(3)]
     await conn.execute("update windlass.run set steps = '' where id = $1", held[1])
-    good = await begin(unit, node("a"), node("b", "a"))
+    good = await begin(db, node("a"), node("b", "a"))
     await conn.execute("update workflow.workflow_run set status = 'succeeded'")
-    settler = Settler(unit)
+    sweeper = Sweeper(db)
     for _ in range(3):
-        await settler.tick()
-    assert await letters(unit, good) == "sa"
-    assert await letters(unit, held[0]) == "s"
-    assert await letters(unit, held[2]) == "a"  # the second stands aside, the third has its place
-    assert ("run", str(held[1])) in await aside(unit)
+        await sweeper.tick()
+    assert await letters(db, good) == "sa"
+    assert await letters(db, held[0]) == "s"
+    assert await letters(db, held[2]) == "a"  # the second stands aside, the third has its place
+    assert ("run", str(held[1])) in await aside(db)
 
 
 # Schedules
 
 
 @pytest.mark.parametrize("when", ["infinity", "-infinity"])
-async def test_a_schedule_at_the_end_of_time_stops_no_other(unit: Unit, conn: Client, clock: Clock, when: str) -> None:
+async def test_a_schedule_at_the_end_of_time_stops_no_other(
+    db: Database, conn: Client, clock: Clock, when: str
+) -> None:
     clock.set(NOON)
     insert = """insert into workflow.workflow_schedule (type, schedule, next_run_at)
                 values ($1, '* * * * *', $2::text::timestamptz)"""
     await conn.execute(insert, "odd.v1", when)
     await conn.execute(insert, "good.v1", str(NOON))
-    await Scheduler(unit).tick()
+    await Scheduler(db).tick()
     types = {row[0] for row in await conn.fetch("select type from workflow.workflow_run")}
     assert "good.v1" in types
 
 
-async def test_a_schedule_that_raises_is_set_aside_and_the_others_fire(unit: Unit, conn: Client, clock: Clock) -> None:
+async def test_a_schedule_that_raises_is_set_aside_and_the_others_fire(
+    db: Database, conn: Client, clock: Clock
+) -> None:
     clock.set(NOON)
     insert = (
         "insert into workflow.workflow_schedule (type, schedule, next_run_at) values ($1, '* * * * *', $2) returning id"
     )
     ids = [await conn.fetchval(insert, f"job{n}.v1", NOON) for n in range(7)]
     await conn.execute("alter table workflow.workflow_run add constraint unlucky check (type <> 'job3.v1')")
-    assert await schedules.tick(unit) == 6
-    assert await aside(unit) == [("schedule", str(ids[3]))]
+    assert await sql_schedules.tick(db) == 6
+    assert await aside(db) == [("schedule", str(ids[3]))]
     await conn.execute("alter table workflow.workflow_run drop constraint unlucky")
     clock.set(NOON + timedelta(seconds=2))
-    assert await quarantine.retry_due(unit, retries(unit)) == 1
+    assert await quarantine.retry_due(db, retries(db)) == 1
     assert await conn.fetchval("select count(*) from workflow.workflow_run") == 7
-    assert await aside(unit) == []
+    assert await aside(db) == []
 
 
 # Claims
 
 
 async def test_a_row_that_cannot_be_claimed_goes_out_of_line_and_those_behind_it_are_claimed(
-    unit: Unit, conn: Client, clock: Clock
+    db: Database, conn: Client, clock: Clock
 ) -> None:
     clock.set(NOON)
-    ids = [await jobs.submit(unit, [JobSpec(type="a.v1")]) for _ in range(9)]
+    ids = [await jobs.submit(db, [JobSpec(type="a.v1")]) for _ in range(9)]
     await conn.execute(
         """create function refuse() returns trigger language plpgsql as $$
            begin raise exception 'strange row'; end $$;"""
@@ -262,19 +275,19 @@ async def test_a_row_that_cannot_be_claimed_goes_out_of_line_and_those_behind_it
         f"""create trigger refuse before update on workflow.workflow_run for each row
             when (new.status = 'leased' and new.id = '{ids[4][0]}') execute function refuse()"""
     )
-    player = await Player.hello(unit)
+    player = await Player.hello(db)
     taken = []
     for _ in range(8):
         taken += await player.take(4)
     assert {job.id for job in taken} == {id_ for n, [id_] in enumerate(ids) if n != 4}
-    assert await aside(unit) == [("job", str(ids[4][0]))]
+    assert await aside(db) == [("job", str(ids[4][0]))]
 
 
 # Loops
 
 
-async def test_a_duty_that_fails_does_not_keep_the_next_one_from_its_turn(unit: Unit) -> None:
-    duties = Duties(unit, "test")
+async def test_a_duty_that_fails_does_not_keep_the_next_one_from_its_turn(db: Database) -> None:
+    duties = Duties(db, "test")
 
     async def bad() -> int:
         raise ValueError("strange")
@@ -284,78 +297,78 @@ async def test_a_duty_that_fails_does_not_keep_the_next_one_from_its_turn(unit: 
 
     assert await duties.run("bad", bad, 0) == 0
     assert await duties.run("good", good, 0) == 7
-    [entry] = await quarantine.list_(unit)
+    [entry] = await quarantine.list_(db)
     assert (entry.kind, entry.key, entry.reason) == ("duty", "test.bad", "strange")
-    again = Duties(unit, "test")  # after a restart, with the defect mended
+    again = Duties(db, "test")  # after a restart, with the defect mended
     assert await again.run("bad", good, 0) == 7
-    assert await quarantine.list_(unit) == []
+    assert await quarantine.list_(db) == []
 
 
 async def test_the_timer_loop_waits_a_moment_when_another_session_holds_what_is_due(
-    unit: Unit, conn: Client, clock: Clock
+    db: Database, conn: Client, clock: Clock
 ) -> None:
     clock.set(NOON)
-    await deploy(unit, "nap", {"a": {"sleep": "1s"}})
-    run = await start(unit, "nap")
+    await deploy(db, "nap", {"a": {"sleep": "1s"}})
+    run = await start(db, "nap")
     clock.set(NOON + timedelta(seconds=2))
-    timers = Timers(unit)
+    timers = Timers(db)
     async with conn.transaction():
         await conn.execute("select from windlass.run where id = $1 for update", run)
         assert await timers.tick() == timers.options.again
     assert await timers.tick() == timedelta()
-    assert await letters(unit, run) == "s"
+    assert await letters(db, run) == "s"
 
 
-async def test_a_locked_workflow_row_does_not_stop_the_settler(unit: Unit, conn: Client) -> None:
-    await deploy(unit, "narrow", {"a": {"job": "a.v1"}}, concurrency=1)
-    await start(unit, "narrow")
-    await start(unit, "narrow")
-    good = await begin(unit, node("a"), node("b", "a"))
+async def test_a_locked_workflow_row_does_not_stop_the_settler(db: Database, conn: Client) -> None:
+    await deploy(db, "narrow", {"a": {"job": "a.v1"}}, concurrency=1)
+    await start(db, "narrow")
+    await start(db, "narrow")
+    good = await begin(db, node("a"), node("b", "a"))
     await conn.execute("update workflow.workflow_run set status = 'succeeded'")
     async with conn.transaction():
         await conn.execute("select from windlass.workflow where name = 'narrow' for update")
-        await Settler(unit).tick()
-        assert await letters(unit, good) == "sa"
+        await Sweeper(db).tick()
+        assert await letters(db, good) == "sa"
 
 
 # Rows of plain SQL
 
 
-async def test_a_huge_number_in_a_row_is_read_as_text(unit: Unit, conn: Client) -> None:
+async def test_a_huge_number_in_a_row_is_read_as_text(db: Database, conn: Client) -> None:
     await conn.execute(
         """insert into workflow.workflow_run (type, payload, result, status)
            values ('odd.v1', '{"n": 1}', ('[1e5000]')::jsonb, 'succeeded'), ('good.v1', '{}', '1', 'succeeded')"""
     )
-    results = {job.type: job.result for job in (await jobs.list_(unit)).jobs}
+    results = {job.type: job.result for job in (await jobs.list_(db)).jobs}
     assert results["good.v1"] == 1
     assert results["odd.v1"] == ["1" + "0" * 5000]
 
 
-async def test_a_fan_out_over_a_huge_number_does_not_stop_innocent_jobs(unit: Unit, conn: Client) -> None:
+async def test_a_fan_out_over_a_huge_number_does_not_stop_innocent_jobs(db: Database, conn: Client) -> None:
     await deploy(
-        unit,
+        db,
         "wide",
         {
             "src": {"job": "src.v1"},
             "each": {"needs": ["src"], "foreach": "src", "job": "e.v1", "input": {"x": "{{item}}"}},
         },
     )
-    run = await start(unit, "wide")
+    run = await start(db, "wide")
     await conn.execute("update workflow.workflow_run set status = 'succeeded', result = '[1e5000, 2]' where step = 0")
-    await strays.settle_strays(unit)
-    assert await letters(unit, run) == "sa"
-    payloads = [decode(job.payload)["x"] for job in await Player(unit).take()]
+    await sweep.sweep_runs(db)
+    assert await letters(db, run) == "sa"
+    payloads = [decode(job.payload)["x"] for job in await Player(db).take()]
     assert payloads == ["1" + "0" * 5000, 2]
 
 
 # What people see
 
 
-async def test_the_doctor_names_what_is_set_aside_and_how_to_try_it_again(unit: Unit) -> None:
+async def test_the_doctor_names_what_is_set_aside_and_how_to_try_it_again(db: Database) -> None:
     assert [found.level for found in judge_quarantine([])] == [Level.OK]
-    await quarantine.set_aside(unit, Kind.RUN, "a b", ValueError("strange"))
-    await quarantine.set_aside(unit, Kind.DUTY, "timers.due", ValueError("odd"), retry=False)
-    duty, run = judge_quarantine(await quarantine.list_(unit))
+    await quarantine.set_aside(db, Kind.RUN, "a b", ValueError("strange"))
+    await quarantine.set_aside(db, Kind.DUTY, "timers.due", ValueError("odd"), retry=False)
+    duty, run = judge_quarantine(await quarantine.list_(db))
     assert (run.level, "strange" in run.message) == (Level.PROBLEM, True)
     assert run.fix is not None
     assert run.fix.endswith("windlass quarantine retry run 'a b'")
@@ -363,39 +376,39 @@ async def test_the_doctor_names_what_is_set_aside_and_how_to_try_it_again(unit: 
     assert "retry" not in duty.fix
 
 
-async def test_a_person_can_have_something_tried_again_at_once(unit: Unit, conn: Client, clock: Clock) -> None:
+async def test_a_person_can_have_something_tried_again_at_once(db: Database, conn: Client, clock: Clock) -> None:
     clock.set(NOON)
-    run = await begin(unit, node("a"), node("b", "a"))
+    run = await begin(db, node("a"), node("b", "a"))
     await conn.execute("update workflow.workflow_run set status = 'succeeded'")
     for _ in range(5):
-        await quarantine.set_aside(unit, Kind.RUN, run, ValueError("strange"))
-    assert await Settler(unit).tick() == 0
-    entry = await quarantine.retry_now(unit, Kind.RUN, str(run))
+        await quarantine.set_aside(db, Kind.RUN, run, ValueError("strange"))
+    assert await Sweeper(db).tick() == 0
+    entry = await quarantine.retry_now(db, Kind.RUN, str(run))
     assert (entry.failures, entry.retry_at) == (5, NOON)
-    assert await Settler(unit).tick() == 1
-    assert await letters(unit, run) == "sa"
+    assert await Sweeper(db).tick() == 1
+    assert await letters(db, run) == "sa"
     with pytest.raises(NotFound):
-        await quarantine.retry_now(unit, Kind.RUN, str(run))
-    await quarantine.set_aside(unit, Kind.DUTY, "timers.due", ValueError("odd"), retry=False)
+        await quarantine.retry_now(db, Kind.RUN, str(run))
+    await quarantine.set_aside(db, Kind.DUTY, "timers.due", ValueError("odd"), retry=False)
     with pytest.raises(Conflict, match="only reported"):
-        await quarantine.retry_now(unit, Kind.DUTY, "timers.due")
+        await quarantine.retry_now(db, Kind.DUTY, "timers.due")
 
 
-async def test_entries_of_jobs_go_when_the_jobs_have_ended(unit: Unit, conn: Client, clock: Clock) -> None:
+async def test_entries_of_jobs_go_when_the_jobs_have_ended(db: Database, conn: Client, clock: Clock) -> None:
     clock.set(NOON)
-    [ended], [live] = [await jobs.submit(unit, [JobSpec(type="a.v1")]) for _ in range(2)]
+    [ended], [live] = [await jobs.submit(db, [JobSpec(type="a.v1")]) for _ in range(2)]
     for id_ in (ended, live):
-        await quarantine.set_aside(unit, Kind.JOB, id_, ValueError("strange"))
+        await quarantine.set_aside(db, Kind.JOB, id_, ValueError("strange"))
     await conn.execute("update workflow.workflow_run set status = 'cancelled' where id = $1", ended)
-    await quarantine.forget(unit)
-    assert await aside(unit) == [("job", str(live))]
+    await quarantine.forget(db)
+    assert await aside(db) == [("job", str(live))]
 
 
 # Leases, expiry and due times: one row stops no other
 
 
-async def test_a_row_whose_lease_cannot_be_released_stops_no_other(unit: Unit, conn: Client, clock: Clock) -> None:
-    ids = [(await jobs.submit(unit, [JobSpec(type="a.v1", max_attempts=9)]))[0] for _ in range(6)]
+async def test_a_row_whose_lease_cannot_be_released_stops_no_other(db: Database, conn: Client, clock: Clock) -> None:
+    ids = [(await jobs.submit(db, [JobSpec(type="a.v1", max_attempts=9)]))[0] for _ in range(6)]
     await conn.execute(
         """update workflow.workflow_run set status = 'leased', leased_by = 'gone', claim_no = 1,
            lease_until = now() + interval '1 hour', updated_at = now()"""
@@ -408,6 +421,6 @@ async def test_a_row_whose_lease_cannot_be_released_stops_no_other(unit: Unit, c
         f"""create trigger refuse before update on workflow.workflow_run for each row
             when (new.status = 'pending' and new.id = '{ids[2]}') execute function refuse()"""
     )
-    assert (await upkeep.release_expired(unit)).released == 5
-    assert await aside(unit) == [("job", str(ids[2]))]
-    assert (await upkeep.release_expired(unit)).released == 0  # it rests
+    assert (await upkeep.release_expired(db)).released == 5
+    assert await aside(db) == [("job", str(ids[2]))]
+    assert (await upkeep.release_expired(db)).released == 0  # it rests

@@ -7,15 +7,18 @@ from typing import Any
 
 import pytest
 
-from tests.engine.playing import LEASE, Player
+from tests.engine.harness import LEASE, Player
 from windlass import Windlass
-from windlass.core.job import Success
-from windlass.core.submission import JobSpec
-from windlass.engine import jobs, queues, upkeep, work
-from windlass.engine.unit import Unit
-from windlass.engine.work import Turn
+from windlass.core.jobs.job import Success
+from windlass.core.jobs.spec import JobSpec
+from windlass.engine import upkeep
+from windlass.engine.database import Database
+from windlass.engine.jobs import control as jobs
+from windlass.engine.jobs import queues
+from windlass.engine.workers import turn
+from windlass.engine.workers.turn import Turn
 from windlass.errors import Invalid
-from windlass.runtime.worker import WorkerOptions
+from windlass.runtime.worker.worker import WorkerOptions
 from windlass.testing import Clock
 
 Client = Any
@@ -23,30 +26,30 @@ SPEC = JobSpec(type="a.b.v1")
 HOUR = timedelta(hours=1)
 
 
-async def test_a_pause_binds_the_next_claim_even_from_a_lane_that_was_known(unit: Unit) -> None:
-    await jobs.submit(unit, [SPEC, replace(SPEC, queue="sql")])
-    lanes = [(replace(lane, seq=0), 9) for lane in await work.look(unit, ["default", "sql"])]
-    await queues.pause(unit, "default")
-    assert [lane.queue for lane in await work.look(unit, ["default", "sql"])] == ["sql"]
-    taken, _ = await work.turn(unit, Turn(worker="w1", lease=LEASE, lanes=lanes, count=9))
+async def test_a_pause_binds_the_next_claim_even_from_a_lane_that_was_known(db: Database) -> None:
+    await jobs.submit(db, [SPEC, replace(SPEC, queue="sql")])
+    lanes = [(replace(lane, seq=0), 9) for lane in await turn.look(db, ["default", "sql"])]
+    await queues.pause(db, "default")
+    assert [lane.queue for lane in await turn.look(db, ["default", "sql"])] == ["sql"]
+    taken, _ = await turn.turn(db, Turn(worker="w1", lease=LEASE, lanes=lanes, count=9))
     assert [job.queue for job in taken] == ["sql"]
-    await queues.resume(unit, "default")
-    taken, _ = await work.turn(unit, Turn(worker="w1", lease=LEASE, lanes=lanes, count=9))
+    await queues.resume(db, "default")
+    taken, _ = await turn.turn(db, Turn(worker="w1", lease=LEASE, lanes=lanes, count=9))
     assert [job.queue for job in taken] == ["default"]
 
 
-async def test_what_is_held_when_a_queue_is_paused_is_finished(unit: Unit) -> None:
-    [id_] = await jobs.submit(unit, [SPEC])
-    player = await Player.hello(unit)
+async def test_what_is_held_when_a_queue_is_paused_is_finished(db: Database) -> None:
+    [id_] = await jobs.submit(db, [SPEC])
+    player = await Player.hello(db)
     [job] = await player.take()
-    await queues.pause(unit, "default")
+    await queues.pause(db, "default")
     assert await player.end(job)
-    assert (await jobs.get(unit, id_)).status == "succeeded"
+    assert (await jobs.get(db, id_)).status == "succeeded"
 
 
-async def test_a_foreign_poller_does_not_see_the_pause(unit: Unit, conn: Client) -> None:
-    await jobs.submit(unit, [SPEC])
-    await queues.pause(unit, "default")
+async def test_a_foreign_poller_does_not_see_the_pause(db: Database, conn: Client) -> None:
+    await jobs.submit(db, [SPEC])
+    await queues.pause(db, "default")
     claimed = await conn.fetchval("""update workflow.workflow_run set status = 'leased', leased_by = 'go-1',
       lease_until = now() + interval '30 s' where id = (select id from workflow.workflow_run where status = 'pending'
       and run_at <= now() order by priority, created_at for update skip locked limit 1) returning queue""")
@@ -57,8 +60,8 @@ async def test_a_worker_leaves_a_paused_queue_alone_and_a_resume_wakes_it(app: W
     done: asyncio.Queue[str] = asyncio.Queue()
     app.job("a.b.v1")(lambda queue: done.put_nowait(queue))
     app.job("a.c.v1")(lambda queue: done.put_nowait(queue))
-    unit = await app.open()
-    await queues.pause(unit, "default")
+    db = await app.open()
+    await queues.pause(db, "default")
     stop = asyncio.Event()
     working = asyncio.create_task(app.work(WorkerOptions(poll=HOUR), stop=stop))
     await app.submit("a.b.v1", {"queue": "default"})
@@ -66,20 +69,20 @@ async def test_a_worker_leaves_a_paused_queue_alone_and_a_resume_wakes_it(app: W
     async with asyncio.timeout(20):
         assert await done.get() == "sql"
         assert done.empty()
-        await queues.resume(unit, "default")
+        await queues.resume(db, "default")
         assert await done.get() == "default"
     stop.set()
     await working
 
 
-async def test_depth_age_and_rate(unit: Unit, clock: Clock) -> None:
+async def test_depth_age_and_rate(db: Database, clock: Clock) -> None:
     clock.move(HOUR)
-    await jobs.submit(unit, [SPEC] * 3 + [replace(SPEC, type="a.c.v1", priority=5), replace(SPEC, delay=HOUR)])
-    await jobs.submit(unit, [replace(SPEC, queue="later", delay=2 * HOUR)] * 2)
-    player = await Player.hello(unit)
+    await jobs.submit(db, [SPEC] * 3 + [replace(SPEC, type="a.c.v1", priority=5), replace(SPEC, delay=HOUR)])
+    await jobs.submit(db, [replace(SPEC, queue="later", delay=2 * HOUR)] * 2)
+    player = await Player.hello(db)
     [first] = await player.take(1)
     clock.move(timedelta(seconds=90))
-    page = await queues.list_(unit)
+    page = await queues.list_(db)
     default, later = (found.row for found in page.queues)
     assert (default.name, default.due, default.scheduled, default.leased, default.capped) == ("default", 3, 1, 1, False)
     assert default.oldest == timedelta(seconds=90)
@@ -87,17 +90,17 @@ async def test_depth_age_and_rate(unit: Unit, clock: Clock) -> None:
     assert [found.rate for found in page.queues] == [0.0, 0.0]
     second, *_ = await player.take(2)
     await player.tell(Success(first, "1"), Success(second, "1"))
-    assert (await queues.get(unit, "default")).rate == pytest.approx(2 / 60)
+    assert (await queues.get(db, "default")).rate == pytest.approx(2 / 60)
     clock.move(timedelta(seconds=61))
-    assert (await queues.get(unit, "default")).rate == 0.0
+    assert (await queues.get(db, "default")).rate == 0.0
     clock.move(3 * HOUR)
-    await upkeep.become_due(unit)
-    assert (await queues.get(unit, "later")).row.due == 2
+    await upkeep.become_due(db)
+    assert (await queues.get(db, "later")).row.due == 2
 
 
-async def test_the_rate_of_a_busy_minute_is_that_of_its_latest_lines(unit: Unit, clock: Clock, conn: Client) -> None:
+async def test_the_rate_of_a_busy_minute_is_that_of_its_latest_lines(db: Database, clock: Clock, conn: Client) -> None:
     clock.move(HOUR)
-    [id_] = await jobs.submit(unit, [SPEC])
+    [id_] = await jobs.submit(db, [SPEC])
     now = clock.now()
     await conn.execute(
         """insert into workflow.workflow_event (workflow_id, event_type, created_at)
@@ -106,18 +109,18 @@ async def test_the_rate_of_a_busy_minute_is_that_of_its_latest_lines(unit: Unit,
         id_,
         now,
     )
-    assert (await queues.get(unit, "default")).rate == pytest.approx(1000, rel=0.01)
+    assert (await queues.get(db, "default")).rate == pytest.approx(1000, rel=0.01)
 
 
-async def test_queues_are_listed_by_name_in_pages(unit: Unit) -> None:
+async def test_queues_are_listed_by_name_in_pages(db: Database) -> None:
     for name in ("b", "a", "c"):
-        await queues.pause(unit, name)
-    await queues.pause(unit, "a")
-    await queues.resume(unit, "b")
-    await queues.resume(unit, "never heard of")
-    await jobs.submit(unit, [replace(SPEC, queue="d")])
-    page = await queues.list_(unit, limit=3)
-    rest = await queues.list_(unit, after=page.next or "", limit=3)
+        await queues.pause(db, name)
+    await queues.pause(db, "a")
+    await queues.resume(db, "b")
+    await queues.resume(db, "never heard of")
+    await jobs.submit(db, [replace(SPEC, queue="d")])
+    page = await queues.list_(db, limit=3)
+    rest = await queues.list_(db, after=page.next or "", limit=3)
     assert [(found.row.name, found.row.paused) for found in page.queues + rest.queues] == [
         ("a", True),
         ("b", False),
@@ -125,12 +128,12 @@ async def test_queues_are_listed_by_name_in_pages(unit: Unit) -> None:
         ("d", False),
     ]
     assert (page.next, rest.next) == ("c", None)
-    empty = (await queues.get(unit, "nobody")).row
+    empty = (await queues.get(db, "nobody")).row
     assert (empty.due, empty.leased, empty.paused) == (0, 0, False)
 
 
 @pytest.mark.parametrize("name", ["", " ", "a\x00b", "x" * 256, "\ud800"], ids=ascii)
-async def test_a_name_that_is_none_is_refused(unit: Unit, name: str) -> None:
+async def test_a_name_that_is_none_is_refused(db: Database, name: str) -> None:
     for act in (queues.get, queues.pause, queues.resume):
         with pytest.raises(Invalid, match="queue"):
-            await act(unit, name)
+            await act(db, name)

@@ -8,14 +8,17 @@ from uuid import UUID
 
 import pytest
 
-from windlass.core.job import Claimed, Success
-from windlass.core.limit import Limit
-from windlass.core.outcome import Succeeded
-from windlass.core.submission import JobSpec
-from windlass.engine import claims, jobs, pushes, rates, reports, upkeep, work
-from windlass.engine.claims import Wish
-from windlass.engine.reports import Told
-from windlass.engine.unit import Unit
+from windlass.core.jobs.job import Claimed, Success
+from windlass.core.jobs.outcome import Succeeded
+from windlass.core.jobs.rate_limit import Limit
+from windlass.core.jobs.spec import JobSpec
+from windlass.engine import upkeep
+from windlass.engine.database import Database
+from windlass.engine.jobs import control as jobs
+from windlass.engine.jobs import rate_limits, submit
+from windlass.engine.workers import remote, remote_reports, turn
+from windlass.engine.workers.remote import Wish
+from windlass.engine.workers.remote_reports import Told
 from windlass.errors import Invalid
 from windlass.testing import Clock
 
@@ -27,28 +30,28 @@ ALONE = Limit(key="tenant-a", concurrency=1)
 
 
 @pytest.fixture
-async def unit(unit: Unit, clock: Clock) -> Unit:
+async def db(db: Database, clock: Clock) -> Database:
     clock.move(timedelta(hours=1))
-    return unit
+    return db
 
 
-async def push(unit: Unit, limit: Limit, count: int, **fields: Any) -> list[UUID]:
+async def push(db: Database, limit: Limit, count: int, **fields: Any) -> list[UUID]:
     spec = JobSpec(type="mail.send.v1", limit=limit, **fields)
-    return [pushed.job.id for pushed in await pushes.push(unit, [spec] * count)]
+    return [pushed.job.id for pushed in await submit.push(db, [spec] * count)]
 
 
-async def fetch(unit: Unit, count: int = 1, *queues: str) -> list[UUID]:
-    [found] = await claims.fetch(unit, [Wish(queues=queues or ["default"], count=count, worker="w")])
+async def fetch(db: Database, count: int = 1, *queues: str) -> list[UUID]:
+    [found] = await remote.fetch(db, [Wish(queues=queues or ["default"], count=count, worker="w")])
     return [job.id for job in found]
 
 
-async def claim(unit: Unit, count: int = 10) -> list[Claimed]:
-    lanes = [(replace(lane, seq=0), count) for lane in await work.look(unit, ["default"])]
-    return (await work.turn(unit, work.Turn(worker="w", lease=LEASE, lanes=lanes, count=count)))[0]
+async def claim(db: Database, count: int = 10) -> list[Claimed]:
+    lanes = [(replace(lane, seq=0), count) for lane in await turn.look(db, ["default"])]
+    return (await turn.turn(db, turn.Turn(worker="w", lease=LEASE, lanes=lanes, count=count)))[0]
 
 
-async def end(unit: Unit, id_: UUID) -> None:
-    await reports.record(unit, [Told(id_, Succeeded("1"))])
+async def end(db: Database, id_: UUID) -> None:
+    await remote_reports.record(db, [Told(id_, Succeeded("1"))])
 
 
 async def in_line(conn: Connection) -> int:
@@ -56,142 +59,142 @@ async def in_line(conn: Connection) -> int:
     return count
 
 
-async def test_a_dozen_jobs_of_a_blocked_key_hide_nobody_from_a_fetch_of_one(unit: Unit, conn: Connection) -> None:
-    first, *blocked = await push(unit, HOURLY, 13)
-    free = await jobs.submit(unit, [FREE] * 3)
-    assert [await fetch(unit) for _ in range(5)] == [[first], [free[0]], [free[1]], [free[2]], []]
+async def test_a_dozen_jobs_of_a_blocked_key_hide_nobody_from_a_fetch_of_one(db: Database, conn: Connection) -> None:
+    first, *blocked = await push(db, HOURLY, 13)
+    free = await jobs.submit(db, [FREE] * 3)
+    assert [await fetch(db) for _ in range(5)] == [[first], [free[0]], [free[1]], [free[2]], []]
     assert await in_line(conn) == 0
     assert len(blocked) == await conn.fetchval("select count(*) from windlass.rate_line")
 
 
-async def test_a_dozen_jobs_of_a_blocked_key_hide_nobody_from_our_own_worker(unit: Unit, conn: Connection) -> None:
-    first, *_ = await push(unit, HOURLY, 13)
-    free = await jobs.submit(unit, [FREE] * 3)
-    assert [job.id for job in await claim(unit)] == [first, *free]
+async def test_a_dozen_jobs_of_a_blocked_key_hide_nobody_from_our_own_worker(db: Database, conn: Connection) -> None:
+    first, *_ = await push(db, HOURLY, 13)
+    free = await jobs.submit(db, [FREE] * 3)
+    assert [job.id for job in await claim(db)] == [first, *free]
     assert await in_line(conn) == 0
-    assert await claim(unit) == []
+    assert await claim(db) == []
 
 
-async def test_a_claim_reads_nothing_of_a_blocked_key_once_it_left_the_line(unit: Unit, conn: Connection) -> None:
-    await push(unit, HOURLY, 1)
-    await claim(unit)
-    await push(unit, HOURLY, 500)
+async def test_a_claim_reads_nothing_of_a_blocked_key_once_it_left_the_line(db: Database, conn: Connection) -> None:
+    await push(db, HOURLY, 1)
+    await claim(db)
+    await push(db, HOURLY, 500)
     while await in_line(conn):
-        assert await claim(unit) == []
-    assert await work.look(unit, ["default"]) == []
+        assert await claim(db) == []
+    assert await turn.look(db, ["default"]) == []
 
 
-async def test_jobs_of_a_key_are_handed_out_in_their_order_and_at_their_rate(unit: Unit, clock: Clock) -> None:
-    ids = await push(unit, Limit(key="k", rate=1.0, period=timedelta(minutes=1)), 5)
-    taken = await fetch(unit, 10)
+async def test_jobs_of_a_key_are_handed_out_in_their_order_and_at_their_rate(db: Database, clock: Clock) -> None:
+    ids = await push(db, Limit(key="k", rate=1.0, period=timedelta(minutes=1)), 5)
+    taken = await fetch(db, 10)
     for _ in range(4):
         clock.move(timedelta(seconds=59))
-        assert await fetch(unit, 10) == []
+        assert await fetch(db, 10) == []
         clock.move(timedelta(seconds=1))
-        taken += await fetch(unit, 10)
+        taken += await fetch(db, 10)
     assert taken == ids
 
 
-async def test_a_new_job_does_not_overtake_those_that_wait(unit: Unit, clock: Clock) -> None:
-    ids = await push(unit, HOURLY, 3)
-    assert await fetch(unit, 10) == ids[:1]
-    ids += await push(unit, HOURLY, 1)
+async def test_a_new_job_does_not_overtake_those_that_wait(db: Database, clock: Clock) -> None:
+    ids = await push(db, HOURLY, 3)
+    assert await fetch(db, 10) == ids[:1]
+    ids += await push(db, HOURLY, 1)
     taken = []
     for _ in range(3):
         clock.move(timedelta(hours=1))
-        taken += await fetch(unit, 10)
+        taken += await fetch(db, 10)
     assert taken == ids[1:]
 
 
-async def test_the_end_of_a_job_lets_the_next_one_of_its_key_in_at_once(unit: Unit) -> None:
-    ids = await push(unit, ALONE, 4)
-    taken = await fetch(unit, 10)
+async def test_the_end_of_a_job_lets_the_next_one_of_its_key_in_at_once(db: Database) -> None:
+    ids = await push(db, ALONE, 4)
+    taken = await fetch(db, 10)
     for _ in range(3):
-        assert await fetch(unit, 10) == []
-        await end(unit, taken[-1])
-        taken += await fetch(unit, 10)
+        assert await fetch(db, 10) == []
+        await end(db, taken[-1])
+        taken += await fetch(db, 10)
     assert taken == ids
 
 
-async def test_an_end_that_plain_sql_records_lets_the_next_one_in(unit: Unit, conn: Connection) -> None:
-    first, second = await push(unit, ALONE, 2)
-    assert await fetch(unit, 10) == [first]
-    assert await fetch(unit, 10) == []
+async def test_an_end_that_plain_sql_records_lets_the_next_one_in(db: Database, conn: Connection) -> None:
+    first, second = await push(db, ALONE, 2)
+    assert await fetch(db, 10) == [first]
+    assert await fetch(db, 10) == []
     await conn.execute("update workflow.workflow_run set status = 'succeeded', result = '1' where id = $1", first)
-    assert await fetch(unit, 10) == [second]
+    assert await fetch(db, 10) == [second]
 
 
-async def test_jobs_that_are_cancelled_together_may_be_running_and_waiting(unit: Unit) -> None:
-    ids = await push(unit, ALONE, 3)
-    assert await fetch(unit, 10) == ids[:1]
-    assert await jobs.cancel_many(unit, ids[:2]) == set(ids[:2])
-    assert await rates.call_waiting(unit) <= 1
-    assert await fetch(unit, 10) == ids[2:]
+async def test_jobs_that_are_cancelled_together_may_be_running_and_waiting(db: Database) -> None:
+    ids = await push(db, ALONE, 3)
+    assert await fetch(db, 10) == ids[:1]
+    assert await jobs.cancel_many(db, ids[:2]) == set(ids[:2])
+    assert await rate_limits.call_waiting(db) <= 1
+    assert await fetch(db, 10) == ids[2:]
 
 
-async def test_a_limit_that_is_raised_lets_waiting_jobs_in(unit: Unit) -> None:
-    ids = await push(unit, ALONE, 3)
-    assert await fetch(unit, 10) == ids[:1]
-    ids += await push(unit, replace(ALONE, concurrency=3), 1)
-    assert await rates.call_waiting(unit) == 2
-    assert await fetch(unit, 10) == ids[1:3]
+async def test_a_limit_that_is_raised_lets_waiting_jobs_in(db: Database) -> None:
+    ids = await push(db, ALONE, 3)
+    assert await fetch(db, 10) == ids[:1]
+    ids += await push(db, replace(ALONE, concurrency=3), 1)
+    assert await rate_limits.call_waiting(db) == 2
+    assert await fetch(db, 10) == ids[1:3]
 
 
-async def test_a_waiting_job_in_a_queue_that_nobody_serves_does_not_block_its_key(unit: Unit, clock: Clock) -> None:
-    [first] = await push(unit, HOURLY, 1)
-    await push(unit, HOURLY, 2, queue="nobody")
-    [mine] = await push(unit, HOURLY, 1)
-    assert await fetch(unit, 10, "default", "nobody") == [first]
+async def test_a_waiting_job_in_a_queue_that_nobody_serves_does_not_block_its_key(db: Database, clock: Clock) -> None:
+    [first] = await push(db, HOURLY, 1)
+    await push(db, HOURLY, 2, queue="nobody")
+    [mine] = await push(db, HOURLY, 1)
+    assert await fetch(db, 10, "default", "nobody") == [first]
     clock.move(timedelta(hours=2))
     for _ in range(3):
-        await rates.call_waiting(unit)
-    assert await fetch(unit, 10) == [mine]
+        await rate_limits.call_waiting(db)
+    assert await fetch(db, 10) == [mine]
 
 
-async def test_a_fetch_for_several_workers_counts_each_job_once(unit: Unit) -> None:
-    ids = await push(unit, Limit(key="k", concurrency=2), 3)
+async def test_a_fetch_for_several_workers_counts_each_job_once(db: Database) -> None:
+    ids = await push(db, Limit(key="k", concurrency=2), 3)
     wishes = [Wish(queues=["default"], count=1, worker=f"w{n}") for n in range(3)]
-    found = await claims.fetch(unit, wishes)
+    found = await remote.fetch(db, wishes)
     assert [[job.id for job in each] for each in found] == [[ids[0]], [ids[1]], []]
 
 
-async def test_claims_at_the_same_moment_keep_to_the_limit(unit: Unit, database: str) -> None:
+async def test_claims_at_the_same_moment_keep_to_the_limit(db: Database, database: str) -> None:
     limit = Limit(key="k", concurrency=3)
-    await push(unit, limit, 40)
+    await push(db, limit, 40)
     done = most = 0
     while done < 40:
-        taken = [id_ for some in await asyncio.gather(*(fetch(unit, 5) for _ in range(4))) for id_ in some]
+        taken = [id_ for some in await asyncio.gather(*(fetch(db, 5) for _ in range(4))) for id_ in some]
         assert len(taken) <= 3
         most = max(most, len(taken))
-        await asyncio.gather(*(end(unit, id_) for id_ in taken))
-        await rates.call_waiting(unit)
+        await asyncio.gather(*(end(db, id_) for id_ in taken))
+        await rate_limits.call_waiting(db)
         done += len(taken)
     assert most == 3
 
 
-async def test_reports_of_our_own_worker_let_the_next_one_in(unit: Unit) -> None:
-    await push(unit, ALONE, 2)
-    [first] = await claim(unit)
-    assert await claim(unit) == []
-    await work.turn(unit, work.Turn(worker="w", lease=LEASE, reports=[Success(first, "1")]))
-    assert len(await claim(unit)) == 1
+async def test_reports_of_our_own_worker_let_the_next_one_in(db: Database) -> None:
+    await push(db, ALONE, 2)
+    [first] = await claim(db)
+    assert await claim(db) == []
+    await turn.turn(db, turn.Turn(worker="w", lease=LEASE, reports=[Success(first, "1")]))
+    assert len(await claim(db)) == 1
 
 
-async def test_jobs_that_are_gone_are_forgotten(unit: Unit, conn: Connection) -> None:
-    ids = await push(unit, HOURLY, 4)
-    await fetch(unit, 10)
-    await jobs.cancel_many(unit, ids)
-    await upkeep.tend(unit, age=timedelta(days=30))
+async def test_jobs_that_are_gone_are_forgotten(db: Database, conn: Connection) -> None:
+    ids = await push(db, HOURLY, 4)
+    await fetch(db, 10)
+    await jobs.cancel_many(db, ids)
+    await upkeep.tend(db, age=timedelta(days=30))
     assert await conn.fetchval("select count(*) from windlass.rate_line") == 0
 
 
-async def test_limits_that_nobody_uses_are_forgotten(unit: Unit, clock: Clock, conn: Connection) -> None:
-    [done] = await push(unit, replace(HOURLY, key="old"), 1)
-    assert await fetch(unit) == [done]
-    await end(unit, done)
-    await push(unit, replace(HOURLY, key="wanted"), 1)
+async def test_limits_that_nobody_uses_are_forgotten(db: Database, clock: Clock, conn: Connection) -> None:
+    [done] = await push(db, replace(HOURLY, key="old"), 1)
+    assert await fetch(db) == [done]
+    await end(db, done)
+    await push(db, replace(HOURLY, key="wanted"), 1)
     clock.move(timedelta(days=31))
-    await upkeep.tend(unit, age=timedelta(days=30))
+    await upkeep.tend(db, age=timedelta(days=30))
     assert [row[0] for row in await conn.fetch("select key from windlass.rate")] == ["default/wanted"]
 
 

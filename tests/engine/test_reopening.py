@@ -7,82 +7,86 @@ from uuid import UUID
 
 import pytest
 
-from windlass.core.outcome import Failed, Succeeded
-from windlass.engine import claims, compositions, dead_letters, jobs, pushes, reports, runs
-from windlass.engine.claims import Job, Wish
-from windlass.engine.dead_letters import Wanted
-from windlass.engine.reports import Told
-from windlass.engine.unit import Unit
+from windlass.core.jobs.outcome import Failed, Succeeded
+from windlass.engine.compositions import control as compositions
+from windlass.engine.database import Database
+from windlass.engine.jobs import control as jobs
+from windlass.engine.jobs import dead_letters, submit
+from windlass.engine.jobs.dead_letters import Wanted
+from windlass.engine.runs import control as runs
+from windlass.engine.workers import remote, remote_reports
+from windlass.engine.workers.remote import Job, Wish
+from windlass.engine.workers.remote_reports import Told
 from windlass.errors import Conflict, Duplicate
-from windlass.web.ojs import asking
-from windlass.web.ojs.composing import Reader
+from windlass.web.ojs.jobs import parse_job
+from windlass.web.ojs.workflows.parse_workflow import Reader
 
 UNIQUE = {"type": "mail.send", "args": [1], "options": {"unique": {"keys": ["type", "args"]}}}
 BOOM = Failed({"type": "x", "message": "boom"}, retryable=False)
 
 
-async def fetch(unit: Unit, count: int = 1) -> list[Job]:
-    return (await claims.fetch(unit, [Wish(queues=["default"], count=count, worker="w")]))[0]
+async def fetch(db: Database, count: int = 1) -> list[Job]:
+    return (await remote.fetch(db, [Wish(queues=["default"], count=count, worker="w")]))[0]
 
 
-async def tell(unit: Unit, job: UUID, outcome: Any) -> None:
-    [answer] = await reports.record(unit, [Told(job, outcome)])
+async def tell(db: Database, job: UUID, outcome: Any) -> None:
+    [answer] = await remote_reports.record(db, [Told(job, outcome)])
     assert isinstance(answer, Job)
 
 
-async def push(unit: Unit) -> UUID:
-    [pushed] = await pushes.push(unit, [asking.read_job(UNIQUE, datetime.now(UTC))])
+async def push(db: Database) -> UUID:
+    [pushed] = await submit.push(db, [parse_job.read_job(UNIQUE, datetime.now(UTC))])
     return pushed.job.id
 
 
-async def dead(unit: Unit) -> UUID:
-    id_ = await push(unit)
-    await fetch(unit)
-    await tell(unit, id_, BOOM)
+async def dead(db: Database) -> UUID:
+    id_ = await push(db)
+    await fetch(db)
+    await tell(db, id_, BOOM)
     return id_
 
 
-async def test_a_unique_job_is_not_started_over_beside_its_successor(unit: Unit) -> None:
-    one = await dead(unit)
-    two = await push(unit)
+async def test_a_unique_job_is_not_started_over_beside_its_successor(db: Database) -> None:
+    one = await dead(db)
+    two = await push(db)
     with pytest.raises(Duplicate, match=f"job {two} is live and has the same unique key") as refused:
-        await jobs.reopen(unit, one)
+        await jobs.reopen(db, one)
     assert refused.value.existing == two
-    assert await jobs.reopen_many(unit, [one]) == set()
-    assert [job.id for job in await fetch(unit, 5)] == [two]
+    assert await jobs.reopen_many(db, [one]) == set()
+    assert [job.id for job in await fetch(db, 5)] == [two]
 
 
-async def test_a_unique_job_is_started_over_once_its_successor_has_ended(unit: Unit) -> None:
-    one = await dead(unit)
-    two = await push(unit)
-    await fetch(unit)
-    await tell(unit, two, Succeeded("1"))
-    await jobs.reopen(unit, one)
-    assert [job.id for job in await fetch(unit, 5)] == [one]
+async def test_a_unique_job_is_started_over_once_its_successor_has_ended(db: Database) -> None:
+    one = await dead(db)
+    two = await push(db)
+    await fetch(db)
+    await tell(db, two, Succeeded("1"))
+    await jobs.reopen(db, one)
+    assert [job.id for job in await fetch(db, 5)] == [one]
 
 
-async def test_of_several_dead_jobs_of_a_unique_key_one_is_started_over(unit: Unit) -> None:
-    ids = [await dead(unit) for _ in range(3)]
-    assert await jobs.reopen_many(unit, ids) == {ids[-1]}
-    assert (await dead_letters.retry(unit, Wanted())).jobs == []
-    assert [job.id for job in await fetch(unit, 5)] == ids[-1:]
+async def test_of_several_dead_jobs_of_a_unique_key_one_is_started_over(db: Database) -> None:
+    ids = [await dead(db) for _ in range(3)]
+    assert await jobs.reopen_many(db, ids) == {ids[-1]}
+    assert (await dead_letters.retry(db, Wanted())).jobs == []
+    assert [job.id for job in await fetch(db, 5)] == ids[-1:]
 
 
-async def test_an_instance_of_a_live_composition_is_not_started_over(unit: Unit) -> None:
+async def test_an_instance_of_a_live_composition_is_not_started_over(db: Database) -> None:
     steps = [
         {"type": "make.list", "args": []},
         {"type": "do.item", "args": [], "map": True},
         {"type": "sum.up", "args": []},
     ]
-    read = Reader(functools.partial(compositions.given, unit)).read
-    run = await compositions.create(unit, read({"type": "chain", "steps": steps}))
-    [first] = await fetch(unit)
-    await tell(unit, first.id, Succeeded("[1, 2, 3]"))
-    a, b, c = await fetch(unit, 3)
-    await tell(unit, a.id, BOOM)
+    read = Reader(functools.partial(compositions.given, db)).read
+    run = await compositions.create(db, read({"type": "chain", "steps": steps}))
+    [first] = await fetch(db)
+    await tell(db, first.id, Succeeded("[1, 2, 3]"))
+    a, b, c = await fetch(db, 3)
+    await tell(db, a.id, BOOM)
     with pytest.raises(Conflict, match="once it ended"):
-        await jobs.reopen(unit, a.id)
+        await jobs.reopen(db, a.id)
     for job in (b, c):
-        assert (await runs.get(unit, run)).state == "running"
-        await tell(unit, job.id, Succeeded("1"))
-    assert ((await runs.get(unit, run)).state, (await runs.get(unit, run)).letters) == ("failed", "sfk")
+        assert (await runs.get(db, run)).state == "running"
+        await tell(db, job.id, Succeeded("1"))
+    assert ((await runs.get(db, run)).state, (await runs.get(db, run)).letters) == ("failed", "sfk")

@@ -12,11 +12,12 @@ import pytest
 
 from tests.runtime.conftest import eventually
 from windlass import Windlass
-from windlass.engine import starts, subscriptions
-from windlass.engine.starts import RunSpec
-from windlass.engine.unit import Unit
+from windlass.engine.database import Database
+from windlass.engine.events import subscriptions
+from windlass.engine.runs import start
+from windlass.engine.runs.start import RunSpec
 from windlass.errors import Invalid, InvalidWorkflow
-from windlass.runtime.worker import WorkerOptions
+from windlass.runtime.worker.worker import WorkerOptions
 
 TYPES = ("windlass.command.v1", "windlass.http.v1", "windlass.webhook.v1", "windlass.anything")
 
@@ -51,9 +52,9 @@ async def test_a_handler_for_every_type_is_not_given_the_engines_own_jobs(app: W
     assert app.handlers.find("windlass.command.v1") is None
 
 
-async def test_a_client_cannot_take_the_key_of_a_tick(unit: Unit) -> None:
+async def test_a_client_cannot_take_the_key_of_a_tick(db: Database) -> None:
     with pytest.raises(Invalid, match="schedule/ is reserved for schedules") as refused:
-        await starts.start(unit, "w", [RunSpec(idempotency_key="schedule/1/2030-01-01T00:00:00Z")])
+        await start.start(db, "w", [RunSpec(idempotency_key="schedule/1/2030-01-01T00:00:00Z")])
     assert refused.value.field == "idempotency_key"
 
 
@@ -92,9 +93,9 @@ async def test_a_row_that_the_engine_did_not_make_runs_no_command(
 
 
 async def test_a_delivery_is_made_only_for_the_org_of_its_job(app: Windlass, conn: "asyncpg.Connection[Any]") -> None:
-    unit = await app.open()
-    made, _ = await subscriptions.create(unit, {"url": "https://hooks.example/x", "events": ["job.*"]})
+    db = await app.open()
+    made, _ = await subscriptions.create(db, {"url": "https://hooks.example/x", "events": ["job.*"]})
     row = "insert into workflow.workflow_run (type, payload, org) values ('a.b.v1', '{}', $1) returning id"
     mine, foreign = [await conn.fetchval(row, org) for org in ("default", "other")]
-    assert await subscriptions.target(unit, made.id, job=mine) is not None
-    assert await subscriptions.target(unit, made.id, job=foreign) is None
+    assert await subscriptions.target(db, made.id, job=mine) is not None
+    assert await subscriptions.target(db, made.id, job=foreign) is None

@@ -6,11 +6,11 @@ import pytest
 
 from tests.runtime.shop import app_for
 from windlass import Context, Windlass
-from windlass.core.trail import Cursor, Snapshot
-from windlass.engine import live, subscriptions
-from windlass.engine.unit import prepare
-from windlass.store import restored
-from windlass.store.pool import DatabaseOptions
+from windlass.core.events.cursor import Cursor, Snapshot
+from windlass.engine.database import prepare
+from windlass.engine.events import stream, subscriptions
+from windlass.store.postgres import restored
+from windlass.store.postgres.pool import DatabaseOptions
 from windlass.testing import run_until_idle
 
 Connection = Any
@@ -33,12 +33,12 @@ async def test_readers_of_a_restored_trail_find_nothing_new_and_do_not_ask_for_m
     app: Windlass, conn: Connection
 ) -> None:
     await app.submit_many([{"type": "a.b.v1"}] * 20)
-    unit = await app.open()
+    db = await app.open()
     await come_from_another_cluster(conn)
-    batch = await live.since(unit, await live.here(unit), limit=5)  # a process that was not restarted
+    batch = await stream.since(db, await stream.here(db), limit=5)  # a process that was not restarted
     assert (batch.told, batch.more) == ([], False)
     await app.submit("a.b.v1")
-    assert len((await live.since(unit, batch.next, limit=5)).told) == 1
+    assert len((await stream.since(db, batch.next, limit=5)).told) == 1
 
 
 async def test_subscribers_of_a_restored_database_are_told_of_what_they_had_not_heard(
@@ -50,11 +50,11 @@ async def test_subscribers_of_a_restored_database_are_told_of_what_they_had_not_
         async def ship(ctx: Context) -> None:
             await ctx.step("once", lambda: 1)
 
-        unit = await app.open()
-        await subscriptions.create(unit, {"url": "http://127.0.0.1:9/hook", "events": ["job.completed"]})
+        db = await app.open()
+        await subscriptions.create(db, {"url": "http://127.0.0.1:9/hook", "events": ["job.completed"]})
         await app.submit("order.ship.v1")
         await run_until_idle(app)
-        assert (await subscriptions.feed(unit)).deliveries == 1
+        assert (await subscriptions.feed(db)).deliveries == 1
         await app.submit("order.ship.v1")
         await run_until_idle(app)
         await come_from_another_cluster(conn)
@@ -62,9 +62,9 @@ async def test_subscribers_of_a_restored_database_are_told_of_what_they_had_not_
         await prepare(DatabaseOptions(url=database))
 
         assert "restored from another cluster" in caplog.text
-        fed = await subscriptions.feed(unit)
+        fed = await subscriptions.feed(db)
         assert (fed.deliveries, fed.more) == (1, False)
-        assert (await subscriptions.feed(unit)).deliveries == 0
+        assert (await subscriptions.feed(db)).deliveries == 0
         assert not await restored.renumber(conn)
         newest = await conn.fetchval("select max(xid::text::bigint) from workflow.workflow_event")
         assert newest < AHEAD

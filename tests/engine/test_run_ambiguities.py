@@ -9,14 +9,18 @@ from typing import Any
 
 import pytest
 
-from tests.engine.playing import LEASE, Fails, Player, begin, events_of, letters, node, publish, state, tick
-from windlass.core.definition import parse
-from windlass.core.job import after
-from windlass.core.outcome import Failed
-from windlass.core.step import Parallel
-from windlass.engine import jobs, runs, upkeep, work, workflows
-from windlass.engine.unit import Unit
-from windlass.engine.work import Turn
+from tests.engine.harness import LEASE, Fails, Player, begin, events_of, letters, node, publish, state, tick
+from windlass.core.definition.parser import parse
+from windlass.core.jobs.job import after
+from windlass.core.jobs.outcome import Failed
+from windlass.core.workflows.step import Parallel
+from windlass.engine import upkeep
+from windlass.engine.database import Database
+from windlass.engine.jobs import control as jobs
+from windlass.engine.runs import control as runs
+from windlass.engine.workers import turn
+from windlass.engine.workers.turn import Turn
+from windlass.engine.workflows import control as workflows
 from windlass.errors import InvalidWorkflow
 from windlass.testing import Clock
 
@@ -24,37 +28,37 @@ Connection = Any
 
 
 @pytest.fixture
-async def unit(unit: Unit, clock: Clock) -> Unit:
+async def db(db: Database, clock: Clock) -> Database:
     """An hour from now: the server has been up for long, so leases may run out."""
     clock.move(timedelta(hours=1))
-    return unit
+    return db
 
 
 @pytest.fixture
-async def player(unit: Unit) -> Player:
-    return await Player.hello(unit)
+async def player(db: Database) -> Player:
+    return await Player.hello(db)
 
 
-async def from_document(unit: Unit, **tasks: Any) -> None:
-    await workflows.publish(unit, parse({"name": "w", "tasks": tasks}))
+async def from_document(db: Database, **tasks: Any) -> None:
+    await workflows.publish(db, parse({"name": "w", "tasks": tasks}))
 
 
-async def test_c2_1_pick_up_is_one_move_that_sets_the_start_once(unit: Unit, player: Player, clock: Clock) -> None:
-    await publish(unit, node("a"), concurrency=1)
-    first, second = await begin(unit), await begin(unit)
+async def test_c2_1_pick_up_is_one_move_that_sets_the_start_once(db: Database, player: Player, clock: Clock) -> None:
+    await publish(db, node("a"), concurrency=1)
+    first, second = await begin(db), await begin(db)
     clock.move(timedelta(minutes=1))
-    await runs.cancel(unit, first)
-    await tick(unit)
-    started = (await runs.get(unit, second)).started_at
+    await runs.cancel(db, first)
+    await tick(db)
+    started = (await runs.get(db, second)).started_at
     assert started == clock.now()
     clock.move(timedelta(seconds=5))
     await player.play({"a": Fails()})
-    await runs.retry(unit, second)
-    assert (await runs.get(unit, second)).started_at == started
+    await runs.retry(db, second)
+    assert (await runs.get(db, second)).started_at == started
 
 
-async def test_c2_3_a_step_that_is_not_ready_has_no_job_to_take(unit: Unit, conn: Connection) -> None:
-    await begin(unit, node("a"), node("b", "a"), node("c", "b"))
+async def test_c2_3_a_step_that_is_not_ready_has_no_job_to_take(db: Database, conn: Connection) -> None:
+    await begin(db, node("a"), node("b", "a"), node("c", "b"))
     rows = await conn.fetch("select step from workflow.workflow_run")
     assert [row["step"] for row in rows] == [0]
 
@@ -71,64 +75,64 @@ async def test_c2_3_a_step_that_is_not_ready_has_no_job_to_take(unit: Unit, conn
     ],
 )
 async def test_c2_5_how_often_an_always_failing_step_runs(
-    unit: Unit, player: Player, words: dict[str, int], executions: int
+    db: Database, player: Player, words: dict[str, int], executions: int
 ) -> None:
-    await from_document(unit, a={"job": "test.a.v1", **words})
-    run = await begin(unit)
+    await from_document(db, a={"job": "test.a.v1", **words})
+    run = await begin(db)
     await player.play({"a": Fails()})
-    assert (len(player.seen), await state(unit, run)) == (executions, "failed")
+    assert (len(player.seen), await state(db, run)) == (executions, "failed")
 
 
 async def test_c2_6_failures_time_outs_and_silence_use_up_the_same_attempts(
-    unit: Unit, player: Player, clock: Clock
+    db: Database, player: Player, clock: Clock
 ) -> None:
-    run = await begin(unit, node("a", max_attempts=4))
+    run = await begin(db, node("a", max_attempts=4))
     await player.end(await player.take_one("a"), Fails())
     await player.end(await player.take_one("a"), Fails(type="Timeout"))
     await player.take_one("a")
     clock.move(LEASE * 2)
-    await upkeep.release_expired(unit)
-    await tick(unit)
-    assert await letters(unit, run) == "a"
+    await upkeep.release_expired(db)
+    await tick(db)
+    assert await letters(db, run) == "a"
     job = await player.take_one("a")
     assert job.number == 4
     await player.end(job, Fails("the last"))
-    assert (await letters(unit, run), await state(unit, run)) == ("f", "failed")
+    assert (await letters(db, run), await state(db, run)) == ("f", "failed")
 
 
-async def test_c2_11_only_a_waiting_step_can_be_skipped(unit: Unit, player: Player) -> None:
+async def test_c2_11_only_a_waiting_step_can_be_skipped(db: Database, player: Player) -> None:
     """b began because of a; that c fails later does not skip it."""
-    run = await begin(unit, node("a"), node("c"), node("b", "a"), node("d", "b", "c"))
+    run = await begin(db, node("a"), node("c"), node("b", "a"), node("d", "b", "c"))
     by_step = {player.step(job): job for job in await player.take()}
     await player.end(by_step["a"])
     await player.end(by_step["c"], Fails())
-    assert await letters(unit, run) == "sfa."
+    assert await letters(db, run) == "sfa."
     await player.end(await player.take_one("b"))
-    assert await letters(unit, run) == "sfsk"
+    assert await letters(db, run) == "sfsk"
 
 
-async def test_c2_13_independent_branches_go_on_after_a_failure(unit: Unit, player: Player) -> None:
-    run = await begin(unit, node("a"), node("x"), node("y", "x"), node("z", "y"))
+async def test_c2_13_independent_branches_go_on_after_a_failure(db: Database, player: Player) -> None:
+    run = await begin(db, node("a"), node("x"), node("y", "x"), node("z", "y"))
     await player.play({"a": Fails()})
-    assert (await letters(unit, run), await state(unit, run)) == ("fsss", "failed")
+    assert (await letters(db, run), await state(db, run)) == ("fsss", "failed")
 
 
 async def test_c2_18_without_a_policy_a_step_waits_seconds_and_with_one_what_it_says(
-    unit: Unit, player: Player, clock: Clock
+    db: Database, player: Player, clock: Clock
 ) -> None:
     await from_document(
-        unit,
+        db,
         a={"job": "test.a.v1", "max_attempts": 2},
         b={"job": "test.b.v1", "max_attempts": 2, "retry": {"kind": "constant", "base": 3600, "jitter": 0}},
     )
-    await begin(unit)
+    await begin(db)
     for job in await player.take():
         await player.tell(after(job, Failed({"type": "E", "message": "x"}), None, 0.0))
     clock.move(timedelta(seconds=1))
-    await upkeep.become_due(unit)
+    await upkeep.become_due(db)
     assert [player.step(job) for job in await player.take()] == ["a"]
     clock.move(timedelta(hours=1))
-    await upkeep.become_due(unit)
+    await upkeep.become_due(db)
     assert [player.step(job) for job in await player.take()] == ["b"]
 
 
@@ -151,43 +155,43 @@ def test_c2_23_29_and_34_what_makes_no_sense_is_refused_as_a_definition(tasks: A
     assert path in [where for where, _ in refusal.value.errors]
 
 
-async def test_c2_26_the_window_is_of_a_step_in_a_run(unit: Unit, player: Player) -> None:
+async def test_c2_26_the_window_is_of_a_step_in_a_run(db: Database, player: Player) -> None:
     fans = node("a", fan_out=Parallel(5), concurrency=2), node("b", fan_out=Parallel(5), concurrency=1)
-    await begin(unit, *fans)
-    await begin(unit)
+    await begin(db, *fans)
+    await begin(db)
     taken = [player.step(job) for job in await player.take()]
     assert (taken.count("a"), taken.count("b")) == (4, 2)
 
 
-async def test_c2_30_lines_are_kept_for_each_instance_and_attempt(unit: Unit, player: Player, clock: Clock) -> None:
-    run = await begin(unit, node("a", fan_out=Parallel(2), max_attempts=2))
+async def test_c2_30_lines_are_kept_for_each_instance_and_attempt(db: Database, player: Player, clock: Clock) -> None:
+    run = await begin(db, node("a", fan_out=Parallel(2), max_attempts=2))
     moment = clock.now()
     assert moment is not None
     for _ in range(2):
         claimed = await player.take()
         lines = [(job.id, 0, job.number, 1, moment, "INFO", f"{job.item}/{job.number}") for job in claimed]
-        await work.turn(unit, Turn(worker="w1", lease=LEASE, lines=lines))
+        await turn.turn(db, Turn(worker="w1", lease=LEASE, lines=lines))
         for job in claimed:
             await player.end(job, Fails())
-    page = await runs.instances(unit, run, "a")
-    kept = [[line.message for line in await jobs.logs(unit, one.job_id)] for one in page]
+    page = await runs.instances(db, run, "a")
+    kept = [[line.message for line in await jobs.logs(db, one.job_id)] for one in page]
     assert kept == [["0/1", "0/2"], ["1/1", "1/2"]]
 
 
-async def test_c2_33_the_limit_of_time_is_that_of_an_attempt(unit: Unit, player: Player) -> None:
-    await begin(unit, node("a", timeout=timedelta(seconds=7), max_attempts=2))
+async def test_c2_33_the_limit_of_time_is_that_of_an_attempt(db: Database, player: Player) -> None:
+    await begin(db, node("a", timeout=timedelta(seconds=7), max_attempts=2))
     job = await player.take_one("a")
     assert job.timeout == timedelta(seconds=7)
     await player.end(job, Fails(type="Timeout"))
     assert (await player.take_one("a")).timeout == timedelta(seconds=7)
 
 
-async def test_d2_1_a_handled_failure_completes_and_an_unhandled_one_fails(unit: Unit, player: Player) -> None:
+async def test_d2_1_a_handled_failure_completes_and_an_unhandled_one_fails(db: Database, player: Player) -> None:
     """DESIGN 5 over C2 12: a handler on a `failure` edge handles it, a finalizer does not."""
-    handled = await begin(unit, node("a"), node("b", "a"), node("c", "a:failure"))
+    handled = await begin(db, node("a"), node("b", "a"), node("c", "a:failure"))
     await player.play({"a": Fails()})
-    finalized = await begin(unit, node("a"), node("b", "a"), node("z", final=True), name="v")
+    finalized = await begin(db, node("a"), node("b", "a"), node("z", final=True), name="v")
     await player.play({"a": Fails()})
-    assert (await state(unit, handled), await letters(unit, handled)) == ("completed", "fks")
-    assert (await state(unit, finalized), await letters(unit, finalized)) == ("failed", "fks")
-    assert await events_of(unit, handled) == ["running", "completed"]
+    assert (await state(db, handled), await letters(db, handled)) == ("completed", "fks")
+    assert (await state(db, finalized), await letters(db, finalized)) == ("failed", "fks")
+    assert await events_of(db, handled) == ["running", "completed"]

@@ -6,18 +6,20 @@ from uuid import UUID
 
 import pytest
 
-from tests.engine.playing import Fails, Player, begin, letters, node, publish, reasons, state, tick
-from windlass.core.step import ChildAction, Foreach, Parallel, SleepAction, Step
-from windlass.engine import runs, strays, workflows
-from windlass.engine.unit import Unit
+from tests.engine.harness import Fails, Player, begin, letters, node, publish, reasons, state, tick
+from windlass.core.workflows.step import ChildAction, Foreach, Parallel, SleepAction, Step
+from windlass.engine.database import Database
+from windlass.engine.runs import control as runs
+from windlass.engine.runs import sweep
+from windlass.engine.workflows import control as workflows
 from windlass.testing import Clock
 
 Connection = Any
 
 
 @pytest.fixture
-async def player(unit: Unit) -> Player:
-    return await Player.hello(unit)
+async def player(db: Database) -> Player:
+    return await Player.hello(db)
 
 
 def child(name: str = "sub", *needs: str, workflow: str = "kid", input: Any = None, **more: Any) -> Step:  # noqa: A002
@@ -30,26 +32,28 @@ async def below(conn: Connection, run: UUID) -> list[UUID]:
     return [row["id"] for row in rows]
 
 
-async def test_a_parent_waits_for_its_child_and_gives_its_output(unit: Unit, player: Player, conn: Connection) -> None:
-    await publish(unit, node("x"), node("y", "x"), name="kid", labels={"tier": "1"})
-    run = await begin(unit, child(input={"n": 1}), node("b", "sub"))
-    assert (await state(unit, run), await letters(unit, run)) == ("running", "a.")
+async def test_a_parent_waits_for_its_child_and_gives_its_output(
+    db: Database, player: Player, conn: Connection
+) -> None:
+    await publish(db, node("x"), node("y", "x"), name="kid", labels={"tier": "1"})
+    run = await begin(db, child(input={"n": 1}), node("b", "sub"))
+    assert (await state(db, run), await letters(db, run)) == ("running", "a.")
     [kid] = await below(conn, run)
-    assert await state(unit, kid) == "pending"
-    await tick(unit)
-    row = await runs.get(unit, kid)
+    assert await state(db, kid) == "pending"
+    await tick(db)
+    row = await runs.get(db, kid)
     assert (row.state, row.parent_id, row.input, row.labels) == ("running", run, {"n": 1}, {"tier": "1"})
     await player.play({"y": {"out": 1}, "b": "end"})
-    assert (await state(unit, run), await letters(unit, run)) == ("completed", "ss")
+    assert (await state(db, run), await letters(db, run)) == ("completed", "ss")
     assert player.seen == ["x", "y", "b"]
-    assert await runs.output(unit, kid) == {"out": 1}
+    assert await runs.output(db, kid) == {"out": 1}
 
 
-async def test_the_output_of_the_last_step_is_that_of_its_child(unit: Unit, player: Player) -> None:
-    await publish(unit, node("x"), name="kid")
-    run = await begin(unit, child())
+async def test_the_output_of_the_last_step_is_that_of_its_child(db: Database, player: Player) -> None:
+    await publish(db, node("x"), name="kid")
+    run = await begin(db, child())
     await player.play({"x": {"out": 1}})
-    assert await runs.output(unit, run) == {"out": 1}
+    assert await runs.output(db, run) == {"out": 1}
 
 
 @pytest.mark.parametrize(
@@ -57,164 +61,164 @@ async def test_the_output_of_the_last_step_is_that_of_its_child(unit: Unit, play
     [("failed", "f", "failed"), ("cancelled", "c", "was cancelled"), ("timeout", "t", "timed out")],
 )
 async def test_a_bad_end_travels_up_with_its_reason(
-    unit: Unit, player: Player, conn: Connection, clock: Clock, how: str, letter: str, why: str
+    db: Database, player: Player, conn: Connection, clock: Clock, how: str, letter: str, why: str
 ) -> None:
-    await publish(unit, node("x"), name="kid", max_duration=timedelta(minutes=1))
-    run = await begin(unit, child(), node("b", "sub"))
-    await tick(unit)
+    await publish(db, node("x"), name="kid", max_duration=timedelta(minutes=1))
+    run = await begin(db, child(), node("b", "sub"))
+    await tick(db)
     [kid] = await below(conn, run)
     if how == "cancelled":
-        await runs.cancel(unit, kid)
+        await runs.cancel(db, kid)
     elif how == "timeout":
         clock.move(timedelta(minutes=2))
-        await strays.expire(unit)
+        await sweep.expire(db)
     await player.play({"x": Fails()})
-    assert await state(unit, kid) == how
-    assert (await state(unit, run), await letters(unit, run)) == ("failed", f"{letter}k")
-    assert await reasons(unit, run, "sub") == [f"run {kid} {why}"]
+    assert await state(db, kid) == how
+    assert (await state(db, run), await letters(db, run)) == ("failed", f"{letter}k")
+    assert await reasons(db, run, "sub") == [f"run {kid} {why}"]
 
 
-async def test_a_missing_child_workflow_fails_the_step_with_its_name(unit: Unit) -> None:
-    run = await begin(unit, child(), node("b", "sub:failure"))
-    assert await letters(unit, run) == "fa"
-    assert await reasons(unit, run, "sub") == ["there is no workflow 'kid'"]
+async def test_a_missing_child_workflow_fails_the_step_with_its_name(db: Database) -> None:
+    run = await begin(db, child(), node("b", "sub:failure"))
+    assert await letters(db, run) == "fa"
+    assert await reasons(db, run, "sub") == ["there is no workflow 'kid'"]
 
 
 async def test_a_disabled_child_workflow_fails_the_step_and_a_retry_finds_it_enabled(
-    unit: Unit, player: Player
+    db: Database, player: Player
 ) -> None:
-    await publish(unit, node("x"), name="kid")
-    await workflows.enable(unit, "kid", False)
-    run = await begin(unit, child())
-    assert (await state(unit, run), await reasons(unit, run, "sub")) == ("failed", ["workflow 'kid' is disabled"])
-    await workflows.enable(unit, "kid")
-    await runs.retry(unit, run)
+    await publish(db, node("x"), name="kid")
+    await workflows.enable(db, "kid", False)
+    run = await begin(db, child())
+    assert (await state(db, run), await reasons(db, run, "sub")) == ("failed", ["workflow 'kid' is disabled"])
+    await workflows.enable(db, "kid")
+    await runs.retry(db, run)
     await player.play()
-    assert await state(unit, run) == "completed"
+    assert await state(db, run) == "completed"
 
 
-async def test_runs_below_runs_go_ten_deep(unit: Unit, conn: Connection) -> None:
-    run = await begin(unit, child(workflow="w"))
-    while await tick(unit):
+async def test_runs_below_runs_go_ten_deep(db: Database, conn: Connection) -> None:
+    run = await begin(db, child(workflow="w"))
+    while await tick(db):
         pass
     assert await conn.fetchval("select max(depth) from windlass.run") == 10
     assert await conn.fetchval("select count(*) from windlass.run where state <> 'failed'") == 0
     deepest = await conn.fetchval("select id from windlass.run where depth = 10")
-    assert await reasons(unit, deepest, "sub") == ["runs below runs go 10 deep at most"]
-    assert await state(unit, run) == "failed"
+    assert await reasons(db, deepest, "sub") == ["runs below runs go 10 deep at most"]
+    assert await state(db, run) == "failed"
 
 
-async def test_grandchildren_report_to_their_parents_in_turn(unit: Unit, player: Player) -> None:
-    await publish(unit, node("x"), name="grandkid")
-    await publish(unit, child(workflow="grandkid"), name="kid")
-    run = await begin(unit, child())
+async def test_grandchildren_report_to_their_parents_in_turn(db: Database, player: Player) -> None:
+    await publish(db, node("x"), name="grandkid")
+    await publish(db, child(workflow="grandkid"), name="kid")
+    run = await begin(db, child())
     await player.play({"x": 42})
-    assert (await state(unit, run), await runs.output(unit, run)) == ("completed", 42)
+    assert (await state(db, run), await runs.output(db, run)) == ("completed", 42)
 
 
-async def test_an_ended_parent_is_told_nothing_it_would_act_on(unit: Unit, player: Player, conn: Connection) -> None:
-    await publish(unit, node("x"), name="kid")
-    run = await begin(unit, child(), node("b", "sub"))
-    await tick(unit)
+async def test_an_ended_parent_is_told_nothing_it_would_act_on(db: Database, player: Player, conn: Connection) -> None:
+    await publish(db, node("x"), name="kid")
+    run = await begin(db, child(), node("b", "sub"))
+    await tick(db)
     job = await player.take_one("x")
-    await runs.cancel(unit, run)
+    await runs.cancel(db, run)
     await player.end(job)
-    await tick(unit)
-    assert await state(unit, run) == "cancelled"
+    await tick(db)
+    assert await state(db, run) == "cancelled"
     assert await conn.fetchval("select count(*) from windlass.notice") == 0
 
 
 # Many
 
 
-async def test_a_child_for_each_item_has_it_in_its_input(unit: Unit, player: Player, conn: Connection) -> None:
-    await publish(unit, node("x"), name="kid")
-    run = await begin(unit, child(fan_out=Foreach("input"), input={"k": 1}), node("b", "sub"), input=["p", "q", "r"])
-    given = [(await runs.get(unit, kid)).input for kid in await below(conn, run)]
+async def test_a_child_for_each_item_has_it_in_its_input(db: Database, player: Player, conn: Connection) -> None:
+    await publish(db, node("x"), name="kid")
+    run = await begin(db, child(fan_out=Foreach("input"), input={"k": 1}), node("b", "sub"), input=["p", "q", "r"])
+    given = [(await runs.get(db, kid)).input for kid in await below(conn, run)]
     assert given == [{"k": 1, "item": "p"}, {"k": 1, "item": "q"}, {"k": 1, "item": "r"}]
     await player.play()
-    assert (await state(unit, run), await letters(unit, run)) == ("completed", "ss")
+    assert (await state(db, run), await letters(db, run)) == ("completed", "ss")
 
 
-async def test_the_output_is_the_list_of_the_childrens_outputs(unit: Unit, player: Player) -> None:
-    await publish(unit, node("x"), name="kid")
-    run = await begin(unit, child(fan_out=Parallel(3)))
+async def test_the_output_is_the_list_of_the_childrens_outputs(db: Database, player: Player) -> None:
+    await publish(db, node("x"), name="kid")
+    run = await begin(db, child(fan_out=Parallel(3)))
     count = iter(range(10))
     await player.play({"x": lambda _: next(count)})
-    output = await runs.output(unit, run)
+    output = await runs.output(db, run)
     assert sorted(output) == [0, 1, 2]
 
 
-async def test_no_children_are_an_empty_list(unit: Unit) -> None:
-    await publish(unit, node("x"), name="kid")
-    run = await begin(unit, child(fan_out=Parallel(0)))
-    assert (await state(unit, run), await runs.output(unit, run)) == ("completed", [])
+async def test_no_children_are_an_empty_list(db: Database) -> None:
+    await publish(db, node("x"), name="kid")
+    run = await begin(db, child(fan_out=Parallel(0)))
+    assert (await state(db, run), await runs.output(db, run)) == ("completed", [])
 
 
-async def test_a_window_holds_for_children_too(unit: Unit, player: Player, conn: Connection) -> None:
-    await publish(unit, node("x"), name="kid")
-    run = await begin(unit, child(fan_out=Parallel(5), concurrency=2))
+async def test_a_window_holds_for_children_too(db: Database, player: Player, conn: Connection) -> None:
+    await publish(db, node("x"), name="kid")
+    run = await begin(db, child(fan_out=Parallel(5), concurrency=2))
     for made in (2, 4, 5):
         assert len(await below(conn, run)) == made
-        await tick(unit)
+        await tick(db)
         for job in await player.take():
             await player.end(job)
-        await tick(unit)
-    assert await state(unit, run) == "completed"
+        await tick(db)
+    assert await state(db, run) == "completed"
 
 
-async def test_the_outputs_of_a_child_and_of_children_can_be_gone_over(unit: Unit, player: Player) -> None:
-    await publish(unit, node("x"), name="kid")
+async def test_the_outputs_of_a_child_and_of_children_can_be_gone_over(db: Database, player: Player) -> None:
+    await publish(db, node("x"), name="kid")
     steps = child(), node("b", "sub", fan_out=Foreach("sub.files"))
     more = child("subs", fan_out=Parallel(2)), node("c", "subs", fan_out=Foreach("subs"))
-    run = await begin(unit, *steps, *more)
+    run = await begin(db, *steps, *more)
     await player.play({"x": {"files": [1, 2, 3]}})
-    assert (await state(unit, run), player.seen.count("b"), player.seen.count("c")) == ("completed", 3, 2)
+    assert (await state(db, run), player.seen.count("b"), player.seen.count("c")) == ("completed", 3, 2)
 
 
-async def test_failures_of_some_children_are_counted(unit: Unit, player: Player) -> None:
-    await publish(unit, node("x"), name="kid")
-    run = await begin(unit, child(fan_out=Parallel(3)))
+async def test_failures_of_some_children_are_counted(db: Database, player: Player) -> None:
+    await publish(db, node("x"), name="kid")
+    run = await begin(db, child(fan_out=Parallel(3)))
     count = iter(range(10))
     await player.play({"x": lambda _: Fails() if next(count) == 1 else 1})
-    assert (await letters(unit, run), await reasons(unit, run, "sub")) == ("f", ["1 of 3 instances failed"])
+    assert (await letters(db, run), await reasons(db, run, "sub")) == ("f", ["1 of 3 instances failed"])
 
 
-async def test_a_missing_workflow_for_many_children_is_told_once(unit: Unit) -> None:
-    run = await begin(unit, child(fan_out=Parallel(50), concurrency=4))
-    assert (await state(unit, run), await reasons(unit, run, "sub")) == ("failed", ["50 of 50 instances failed"])
+async def test_a_missing_workflow_for_many_children_is_told_once(db: Database) -> None:
+    run = await begin(db, child(fan_out=Parallel(50), concurrency=4))
+    assert (await state(db, run), await reasons(db, run, "sub")) == ("failed", ["50 of 50 instances failed"])
 
 
 # A limited child workflow
 
 
-async def test_children_wait_for_a_place_like_anybody(unit: Unit, player: Player, conn: Connection) -> None:
-    await publish(unit, node("x"), name="kid", concurrency=1)
-    run = await begin(unit, child(fan_out=Parallel(3)))
+async def test_children_wait_for_a_place_like_anybody(db: Database, player: Player, conn: Connection) -> None:
+    await publish(db, node("x"), name="kid", concurrency=1)
+    run = await begin(db, child(fan_out=Parallel(3)))
     running = "select count(*) from windlass.run where state = 'running' and parent_id is not null"
     for _ in range(3):
-        await tick(unit)
+        await tick(db)
         assert await conn.fetchval(running) == 1
         await player.end(await player.take_one("x"))
     await player.play()
-    assert await state(unit, run) == "completed"
+    assert await state(db, run) == "completed"
 
 
 async def test_the_timeout_of_a_step_limits_the_run_below_it(
-    unit: Unit, player: Player, conn: Connection, clock: Clock
+    db: Database, player: Player, conn: Connection, clock: Clock
 ) -> None:
-    await publish(unit, node("nap", action=SleepAction(timedelta(hours=5))), name="kid")
-    run = await begin(unit, child(timeout=timedelta(hours=1)), node("late", "sub:failure"))
-    await tick(unit)
+    await publish(db, node("nap", action=SleepAction(timedelta(hours=5))), name="kid")
+    run = await begin(db, child(timeout=timedelta(hours=1)), node("late", "sub:failure"))
+    await tick(db)
     clock.move(timedelta(hours=2))
     await player.play()
     [kid] = await below(conn, run)
-    assert (await state(unit, kid), await letters(unit, kid)) == ("timeout", "c")
-    assert (await state(unit, run), await letters(unit, run)) == ("completed", "ts")
+    assert (await state(db, kid), await letters(db, kid)) == ("timeout", "c")
+    assert (await state(db, run), await letters(db, run)) == ("completed", "ts")
 
 
-async def test_a_run_below_a_step_with_a_long_timeout_keeps_its_own_limit(unit: Unit, conn: Connection) -> None:
-    await publish(unit, node("x"), name="kid", max_duration=timedelta(hours=1))
-    run = await begin(unit, child(timeout=timedelta(hours=5)))
-    [kid] = [await runs.get(unit, id_) for id_ in await below(conn, run)]
+async def test_a_run_below_a_step_with_a_long_timeout_keeps_its_own_limit(db: Database, conn: Connection) -> None:
+    await publish(db, node("x"), name="kid", max_duration=timedelta(hours=1))
+    run = await begin(db, child(timeout=timedelta(hours=5)))
+    [kid] = [await runs.get(db, id_) for id_ in await below(conn, run)]
     assert timedelta(minutes=59) < kid.expires_at - kid.created_at <= timedelta(hours=1)

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from tests.engine.outside import Stage, answer, call, deploy, play, played, run_of
-from tests.engine.playing import Fails, begin, letters, reasons, state, tick
-from windlass.engine import runs, starts
-from windlass.engine.starts import RunSpec
-from windlass.engine.unit import Unit
+from tests.engine.fake_services import Stage, answer, call, deploy, play, played, run_of
+from tests.engine.harness import Fails, begin, letters, reasons, state, tick
+from windlass.engine.database import Database
+from windlass.engine.runs import control as runs
+from windlass.engine.runs import start
+from windlass.engine.runs.start import RunSpec
 from windlass.testing import Clock
 
 Connection = Any
@@ -61,46 +62,46 @@ def http(*needs: str, **more: Any) -> dict[str, Any]:
     ],
 )
 async def test_an_if_sees_the_status_the_code_the_body_and_the_headers(
-    unit: Unit, condition: str, status: int, holds: bool
+    db: Database, condition: str, status: int, holds: bool
 ) -> None:
     given = answer(status, {"approved": True, "amount": 12}, headers={"x-kind": "test"})
-    run, _ = await played(unit, {"a": http(), "b": job("a", when=condition)}, input={"vip": True}, a=given)
-    assert (await letters(unit, run))[1] == ("s" if holds else "k")
+    run, _ = await played(db, {"a": http(), "b": job("a", when=condition)}, input={"vip": True}, a=given)
+    assert (await letters(db, run))[1] == ("s" if holds else "k")
 
 
-async def test_the_result_of_a_job_and_the_error_of_a_failed_one(unit: Unit) -> None:
+async def test_the_result_of_a_job_and_the_error_of_a_failed_one(db: Database) -> None:
     tasks = {
         "a": job(),
         "b": job(),
         "c": job("a", when="tasks.a.output.n == 1"),
         "d": job("b", when="tasks.b.error != null && tasks.b.status == 'failed' && tasks.b.body == null"),
     }
-    run, _ = await played(unit, tasks, a={"n": 1}, b=BROKEN)
-    assert await letters(unit, run) == "sfss"
+    run, _ = await played(db, tasks, a={"n": 1}, b=BROKEN)
+    assert await letters(db, run) == "sfss"
 
 
-async def test_a_timed_out_step_has_the_status_timeout(unit: Unit) -> None:
+async def test_a_timed_out_step_has_the_status_timeout(db: Database) -> None:
     late = Fails("timed out after 1 s", type="Timeout", for_good=True)
-    run, _ = await played(unit, {"a": job(), "b": job("a", when="tasks.a.status == 'timeout'")}, a=late)
-    assert (await letters(unit, run), await state(unit, run)) == ("ts", "completed")
+    run, _ = await played(db, {"a": job(), "b": job("a", when="tasks.a.status == 'timeout'")}, a=late)
+    assert (await letters(db, run), await state(db, run)) == ("ts", "completed")
 
 
-async def test_a_wait_is_received_or_timed_out(unit: Unit, clock: Clock) -> None:
+async def test_a_wait_is_received_or_timed_out(db: Database, clock: Clock) -> None:
     wait = {"wait_for_webhook": {"timeout": "1h"}}
     tasks = {
         "paid": wait,
         "yes": job("paid", when="tasks.paid.status == 'received' && tasks.paid.body.status == 'paid'"),
         "no": job("paid", when="tasks.paid.status == 'timeout'"),
     }
-    called, forgotten = await run_of(unit, **tasks), await begin(unit)
-    await call(unit, called, b'{"status": "paid"}')
+    called, forgotten = await run_of(db, **tasks), await begin(db)
+    await call(db, called, b'{"status": "paid"}')
     clock.move(timedelta(hours=1))
-    await play(unit)
-    assert (await letters(unit, called), await state(unit, called)) == ("ssk", "completed")
-    assert (await letters(unit, forgotten), await state(unit, forgotten)) == ("tks", "completed")
+    await play(db)
+    assert (await letters(db, called), await state(db, called)) == ("ssk", "completed")
+    assert (await letters(db, forgotten), await state(db, forgotten)) == ("tks", "completed")
 
 
-async def test_a_skipped_step_shows_its_status_and_null_for_everything_else(unit: Unit) -> None:
+async def test_a_skipped_step_shows_its_status_and_null_for_everything_else(db: Database) -> None:
     """The cascade rule of the seed, word for word."""
     tasks = {
         "charge": http(**{"if": "false"}),
@@ -110,51 +111,51 @@ async def test_a_skipped_step_shows_its_status_and_null_for_everything_else(unit
         "plain": job("charge"),
         "further": job("plain"),
     }
-    run, _ = await played(unit, tasks)
-    assert (await letters(unit, run), await state(unit, run)) == ("kksskk", "completed")
-    assert await reasons(unit, run, "code") == [
+    run, _ = await played(db, tasks)
+    assert (await letters(db, run), await state(db, run)) == ("kksskk", "completed")
+    assert await reasons(db, run, "code") == [
         "tasks.charge.status_code == 200 is false: tasks.charge.status_code is null"
     ]
-    assert await reasons(unit, run, "plain") == ["needs charge to succeed, but it was skipped"]
-    assert await reasons(unit, run, "further") == ["needs plain to succeed, but it was skipped"]
+    assert await reasons(db, run, "plain") == ["needs charge to succeed, but it was skipped"]
+    assert await reasons(db, run, "further") == ["needs plain to succeed, but it was skipped"]
 
 
-async def test_a_run_below_a_step_and_a_sleep_can_be_asked(unit: Unit, clock: Clock) -> None:
-    await deploy(unit, "below", z=job())
+async def test_a_run_below_a_step_and_a_sleep_can_be_asked(db: Database, clock: Clock) -> None:
+    await deploy(db, "below", z=job())
     tasks = {
         "sub": {"workflow": "below"},
         "nap": {"sleep": "1h"},
         "c": job("sub", "nap", when="tasks.sub.output.n == 1 && tasks.nap.status == 'success'"),
     }
-    run = await run_of(unit, **tasks)
+    run = await run_of(db, **tasks)
     clock.move(timedelta(hours=1))
-    await play(unit, z={"n": 1})
-    assert await letters(unit, run) == "sss"
+    await play(db, z={"n": 1})
+    assert await letters(db, run) == "sss"
 
 
-async def test_a_truncated_body_is_null_and_the_reason_says_so(unit: Unit) -> None:
+async def test_a_truncated_body_is_null_and_the_reason_says_so(db: Database) -> None:
     tasks = {"a": http(), "b": job("a", when="tasks.a.body.n == 1")}
-    run, _ = await played(unit, tasks, a=answer(200, '{"n": 1, ', truncated=True))
-    assert await letters(unit, run) == "sk"
-    assert "because the response from 'a' was truncated" in (await reasons(unit, run, "b"))[0]
+    run, _ = await played(db, tasks, a=answer(200, '{"n": 1, ', truncated=True))
+    assert await letters(db, run) == "sk"
+    assert "because the response from 'a' was truncated" in (await reasons(db, run, "b"))[0]
 
 
 # When they are asked
 
 
-async def test_an_if_is_asked_when_all_needs_have_ended_and_not_before(unit: Unit, conn: Connection) -> None:
+async def test_an_if_is_asked_when_all_needs_have_ended_and_not_before(db: Database, conn: Connection) -> None:
     tasks = {"a": job(), "b": job(), "c": job("a", "b", when="tasks.a.status == 'failed'")}
-    run = await run_of(unit, **tasks)
-    stage = await play_some(unit, "a")
-    assert await letters(unit, run) == "fa."
-    assert await reasons(unit, run, "c") == []
+    run = await run_of(db, **tasks)
+    stage = await play_some(db, "a")
+    assert await letters(db, run) == "fa."
+    assert await reasons(db, run, "c") == []
     await stage.end(stage.kept)
-    assert await letters(unit, run) == "fsa"
+    assert await letters(db, run) == "fsa"
 
 
-async def play_some(unit: Unit, broken: str) -> Any:
+async def play_some(db: Database, broken: str) -> Any:
     """Break one of two jobs and keep the other."""
-    stage: Any = await Stage.hello(unit)
+    stage: Any = await Stage.hello(db)
     for claimed in await stage.take():
         if stage.step(claimed) == broken:
             await stage.end(claimed, BROKEN)
@@ -163,26 +164,26 @@ async def play_some(unit: Unit, broken: str) -> Any:
     return stage
 
 
-async def test_an_if_of_a_step_without_needs_is_asked_at_the_start(unit: Unit) -> None:
+async def test_an_if_of_a_step_without_needs_is_asked_at_the_start(db: Database) -> None:
     tasks = {"a": job(when="trigger.body.go"), "b": job(when="!trigger.body.go")}
-    run = await run_of(unit, input={"go": True}, **tasks)
-    assert await letters(unit, run) == "ak"
+    run = await run_of(db, input={"go": True}, **tasks)
+    assert await letters(db, run) == "ak"
 
 
-async def test_needs_with_conditions_and_an_if_must_both_hold(unit: Unit) -> None:
+async def test_needs_with_conditions_and_an_if_must_both_hold(db: Database) -> None:
     tasks = {
         "a": job(),
         "both": job(when="true") | {"needs": {"a": "failure"}},
         "edge": job(when="false") | {"needs": {"a": "failure"}},
         "if": job(when="true") | {"needs": {"a": "success"}},
     }
-    run, _ = await played(unit, tasks, a=BROKEN)
-    assert await letters(unit, run) == "fskk"
+    run, _ = await played(db, tasks, a=BROKEN)
+    assert await letters(db, run) == "fskk"
 
 
-async def test_all_ifs_false_completes_with_everything_skipped(unit: Unit) -> None:
-    run = await run_of(unit, a=job(when="false"), b=job("a"))
-    assert (await letters(unit, run), await state(unit, run)) == ("kk", "completed")
+async def test_all_ifs_false_completes_with_everything_skipped(db: Database) -> None:
+    run = await run_of(db, a=job(when="false"), b=job("a"))
+    assert (await letters(db, run), await state(db, run)) == ("kk", "completed")
 
 
 # Near and far
@@ -196,108 +197,108 @@ async def test_all_ifs_false_completes_with_everything_skipped(unit: Unit) -> No
     ],
     ids=["well", "badly"],
 )
-async def test_success_failure_and_always_look_all_the_way_up(unit: Unit, end: Any, expected: dict[str, str]) -> None:
+async def test_success_failure_and_always_look_all_the_way_up(db: Database, end: Any, expected: dict[str, str]) -> None:
     """Two hops below: between them a step that is skipped if the first fails."""
     tasks = {"a": job(), "b": job("a")} | {name: job("b", when=f"{name}()") for name in expected}
-    run, _ = await played(unit, tasks, a=end)
-    assert dict(zip(expected, (await letters(unit, run))[2:], strict=True)) == expected
-    assert await state(unit, run) == "completed"
+    run, _ = await played(db, tasks, a=end)
+    assert dict(zip(expected, (await letters(db, run))[2:], strict=True)) == expected
+    assert await state(db, run) == "completed"
 
 
-async def test_failure_does_not_see_what_does_not_come_before_it(unit: Unit) -> None:
+async def test_failure_does_not_see_what_does_not_come_before_it(db: Database) -> None:
     tasks = {"a": job(), "x": job(), "b": job("a", when="failure()")}
-    run, _ = await played(unit, tasks, x=BROKEN)
-    assert (await letters(unit, run), await state(unit, run)) == ("sfk", "failed")
+    run, _ = await played(db, tasks, x=BROKEN)
+    assert (await letters(db, run), await state(db, run)) == ("sfk", "failed")
 
 
-async def test_a_skipped_step_is_no_success_and_no_failure(unit: Unit) -> None:
+async def test_a_skipped_step_is_no_success_and_no_failure(db: Database) -> None:
     tasks = {"a": job(when="false"), "s": job("a", when="success()"), "f": job("a", when="failure()")}
-    run, _ = await played(unit, tasks)
-    assert await letters(unit, run) == "kkk"
+    run, _ = await played(db, tasks)
+    assert await letters(db, run) == "kkk"
 
 
-async def test_a_timeout_and_a_template_error_are_failures(unit: Unit, clock: Clock) -> None:
+async def test_a_timeout_and_a_template_error_are_failures(db: Database, clock: Clock) -> None:
     tasks = {
         "paid": {"wait_for_webhook": {"timeout": "1h"}},
         "fill": job(input="{{input.no}}"),
         "a": job("paid", when="failure()"),
         "b": job("fill", when="failure()"),
     }
-    run = await run_of(unit, **tasks)
+    run = await run_of(db, **tasks)
     clock.move(timedelta(hours=1))
-    await play(unit)
-    assert (await letters(unit, run), await state(unit, run)) == ("tfss", "completed")
+    await play(db)
+    assert (await letters(db, run), await state(db, run)) == ("tfss", "completed")
 
 
 # Why
 
 
-async def test_why_a_step_was_skipped_is_kept_with_the_values_it_saw(unit: Unit, conn: Connection) -> None:
+async def test_why_a_step_was_skipped_is_kept_with_the_values_it_saw(db: Database, conn: Connection) -> None:
     tasks = {"a": http(), "b": job("a", when="tasks.a.status_code == 200 && tasks.a.body.ok")}
-    run, _ = await played(unit, tasks, a=answer(402, {"ok": False}))
+    run, _ = await played(db, tasks, a=answer(402, {"ok": False}))
     told = "tasks.a.status_code == 200 && tasks.a.body.ok is false: tasks.a.status_code is 402"
-    assert await reasons(unit, run, "b") == [told]
+    assert await reasons(db, run, "b") == [told]
     row = await conn.fetchrow("select word, code from windlass.event where run_id = $1 and reason = $2", run, told)
     assert tuple(row) == ("skipped", "if")
 
 
-async def test_why_a_step_ran_is_kept_too(unit: Unit) -> None:
-    run, _ = await played(unit, {"a": http(), "b": job("a", when="tasks.a.body.n > 1")}, a=answer(200, {"n": 2}))
-    assert await reasons(unit, run, "b") == ["tasks.a.body.n > 1 is true: tasks.a.body.n is 2"]
+async def test_why_a_step_ran_is_kept_too(db: Database) -> None:
+    run, _ = await played(db, {"a": http(), "b": job("a", when="tasks.a.body.n > 1")}, a=answer(200, {"n": 2}))
+    assert await reasons(db, run, "b") == ["tasks.a.body.n > 1 is true: tasks.a.body.n is 2"]
 
 
-async def test_a_reason_shows_little_of_a_large_value_and_nothing_of_secret_headers(unit: Unit) -> None:
+async def test_a_reason_shows_little_of_a_large_value_and_nothing_of_secret_headers(db: Database) -> None:
     tasks = {
         "a": http(),
         "b": job("a", when="tasks.a.body.t == 'x'"),
         "c": job("a", when="tasks.a.headers.set-cookie == 'x'"),
     }
-    run, _ = await played(unit, tasks, a=answer(200, {"t": "y" * 5000}, headers={"set-cookie": "secret"}))
-    [told], [hidden] = await reasons(unit, run, "b"), await reasons(unit, run, "c")
+    run, _ = await played(db, tasks, a=answer(200, {"t": "y" * 5000}, headers={"set-cookie": "secret"}))
+    [told], [hidden] = await reasons(db, run, "b"), await reasons(db, run, "c")
     assert len(told) < 200
     assert "secret" not in hidden
     assert "is not shown" in hidden
 
 
-async def test_what_failure_saw_is_told_in_words(unit: Unit) -> None:
-    run, _ = await played(unit, {"a": job(), "b": job("a", when="failure()")})
-    assert await reasons(unit, run, "b") == ["failure() is false: no step before it failed"]
+async def test_what_failure_saw_is_told_in_words(db: Database) -> None:
+    run, _ = await played(db, {"a": job(), "b": job("a", when="failure()")})
+    assert await reasons(db, run, "b") == ["failure() is false: no step before it failed"]
 
 
 # With copies, and at the end
 
 
-async def test_an_if_on_a_fan_out_is_asked_once_for_all_copies(unit: Unit) -> None:
+async def test_an_if_on_a_fan_out_is_asked_once_for_all_copies(db: Database) -> None:
     tasks = {
         "a": job(),
         "yes": job("a", foreach="a.list", when="len(tasks.a.body.list) == 2"),
         "no": job("a", foreach="a.list", when="len(tasks.a.body.list) == 3"),
         "never": job("a", foreach="a.nothing", when="false"),
     }
-    run, stage = await played(unit, tasks, a={"list": [1, 2]})
-    assert (await letters(unit, run), await state(unit, run)) == ("sskk", "completed")
+    run, stage = await played(db, tasks, a={"list": [1, 2]})
+    assert (await letters(db, run), await state(db, run)) == ("sskk", "completed")
     assert stage.seen == ["a", "yes", "yes"]
-    assert len(await reasons(unit, run, "yes")) == 1
+    assert len(await reasons(db, run, "yes")) == 1
 
 
-async def test_an_if_can_ask_the_copies_of_the_step_before(unit: Unit) -> None:
+async def test_an_if_can_ask_the_copies_of_the_step_before(db: Database) -> None:
     tasks = {
         "a": http(parallel=3),
         "b": job("a", when="len(tasks.a.body) == 3 && tasks.a.body[1].n == 1 && tasks.a.status == 'success'"),
         "none": job(parallel=0),
         "c": job("none", when="len(tasks.none.body) == 0 && tasks.none.status == 'success'"),
     }
-    run, _ = await played(unit, tasks, a=lambda claimed: answer(200, {"n": claimed.item}))
-    assert await letters(unit, run) == "ssss"
+    run, _ = await played(db, tasks, a=lambda claimed: answer(200, {"n": claimed.item}))
+    assert await letters(db, run) == "ssss"
 
 
-async def test_a_failed_copy_fails_the_step_and_an_if_may_handle_it(unit: Unit) -> None:
+async def test_a_failed_copy_fails_the_step_and_an_if_may_handle_it(db: Database) -> None:
     def end(claimed: Any) -> Any:
         return BROKEN if claimed.item == 1 else {"n": claimed.item}
 
     tasks = {"a": job(parallel=3), "b": job("a", when="tasks.a.status == 'failed' && tasks.a.body[2].n == 2")}
-    run, _ = await played(unit, tasks, a=lambda claimed: end(claimed))
-    assert (await letters(unit, run), await state(unit, run)) == ("fs", "completed")
+    run, _ = await played(db, tasks, a=lambda claimed: end(claimed))
+    assert (await letters(db, run), await state(db, run)) == ("fs", "completed")
 
 
 @pytest.mark.parametrize(
@@ -311,11 +312,11 @@ async def test_a_failed_copy_fails_the_step_and_an_if_may_handle_it(unit: Unit) 
     ],
 )
 async def test_an_if_on_the_final_step_sees_everybody_and_hides_nothing(
-    unit: Unit, when: str, end: Any, letter: str, verdict: str
+    db: Database, when: str, end: Any, letter: str, verdict: str
 ) -> None:
     tasks = {"a": job(), "b": job(), "clean": {"job": "test.clean.v1", "final": True, "if": when}}
-    run, _ = await played(unit, tasks, a=end)
-    assert ((await letters(unit, run))[2], await state(unit, run)) == (letter, verdict)
+    run, _ = await played(db, tasks, a=end)
+    assert ((await letters(db, run))[2], await state(db, run)) == (letter, verdict)
 
 
 # The verdict
@@ -338,51 +339,51 @@ async def test_an_if_on_the_final_step_sees_everybody_and_hides_nothing(
     ],
 )
 async def test_a_failure_that_somebody_was_meant_to_see_is_handled(
-    unit: Unit, tasks: dict[str, Any], found: str, verdict: str
+    db: Database, tasks: dict[str, Any], found: str, verdict: str
 ) -> None:
-    run, _ = await played(unit, tasks, a=BROKEN)
-    assert (await letters(unit, run), await state(unit, run)) == (found, verdict)
+    run, _ = await played(db, tasks, a=BROKEN)
+    assert (await letters(db, run), await state(db, run)) == (found, verdict)
 
 
-async def test_a_handler_that_fails_itself_is_not_handled(unit: Unit) -> None:
-    run, _ = await played(unit, {"a": job(), "b": job("a", when="failure()")}, a=BROKEN, b=BROKEN)
-    assert (await letters(unit, run), await state(unit, run)) == ("ff", "failed")
+async def test_a_handler_that_fails_itself_is_not_handled(db: Database) -> None:
+    run, _ = await played(db, {"a": job(), "b": job("a", when="failure()")}, a=BROKEN, b=BROKEN)
+    assert (await letters(db, run), await state(db, run)) == ("ff", "failed")
 
 
-async def test_every_failure_must_be_handled(unit: Unit) -> None:
+async def test_every_failure_must_be_handled(db: Database) -> None:
     tasks = {"a": job(), "b": job(), "c": job("a", when="tasks.a.status == 'failed'")}
-    run, _ = await played(unit, tasks, a=BROKEN, b=BROKEN)
-    assert await state(unit, run) == "failed"
+    run, _ = await played(db, tasks, a=BROKEN, b=BROKEN)
+    assert await state(db, run) == "failed"
 
 
-async def test_only_the_last_attempt_is_an_end(unit: Unit) -> None:
+async def test_only_the_last_attempt_is_an_end(db: Database) -> None:
     """Retries go on beneath: the `if` is not asked in between."""
     tasks = {"a": http(retries=2), "b": job("a", when="tasks.a.status_code == 200 && tasks.a.attempt == 3")}
-    run = await run_of(unit, **tasks)
-    stage = await Stage.hello(unit)
+    run = await run_of(db, **tasks)
+    stage = await Stage.hello(db)
     for n in range(3):
         claimed = await stage.take_one("a")
-        assert await letters(unit, run) == "a."
+        assert await letters(db, run) == "a."
         failing = Fails(type="HttpStatus")
         await stage.end(claimed, failing if n < 2 else answer(200))
-        await tick(unit)
-    assert await letters(unit, run) == "sa"
+        await tick(db)
+    assert await letters(db, run) == "sa"
 
 
 # Once more
 
 
-async def test_a_rerun_asks_again_with_what_is_there_now(unit: Unit) -> None:
+async def test_a_rerun_asks_again_with_what_is_there_now(db: Database) -> None:
     tasks = {"a": http(), "b": job("a", when="tasks.a.status_code == 200"), "c": job("a", when="failure()")}
-    run, stage = await played(unit, tasks, a=answer(402))
-    assert await letters(unit, run) == "fks"
-    await runs.rerun(unit, run, "a")
+    run, stage = await played(db, tasks, a=answer(402))
+    assert await letters(db, run) == "fks"
+    await runs.rerun(db, run, "a")
     await stage.play({"a": answer(200)})
-    assert (await letters(unit, run), await state(unit, run)) == ("ssk", "completed")
+    assert (await letters(db, run), await state(db, run)) == ("ssk", "completed")
 
 
-async def test_many_runs_are_judged_in_one_settlement(unit: Unit) -> None:
-    await deploy(unit, a=job(), b=job("a", when="tasks.a.body.n == trigger.body.n"), c=job("a", when="input.n > 99"))
-    ids = await starts.start(unit, "w", [RunSpec(input={"n": n}) for n in range(200)])
-    await play(unit, a=lambda claimed: {"n": ids.index(claimed.run_id)})
-    assert [await letters(unit, run) for run in ids] == ["ssk"] * 100 + ["sss"] * 100
+async def test_many_runs_are_judged_in_one_settlement(db: Database) -> None:
+    await deploy(db, a=job(), b=job("a", when="tasks.a.body.n == trigger.body.n"), c=job("a", when="input.n > 99"))
+    ids = await start.start(db, "w", [RunSpec(input={"n": n}) for n in range(200)])
+    await play(db, a=lambda claimed: {"n": ids.index(claimed.run_id)})
+    assert [await letters(db, run) for run in ids] == ["ssk"] * 100 + ["sss"] * 100

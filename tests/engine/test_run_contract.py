@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.playing import (
+from tests.engine.harness import (
     LEASE,
     Fails,
     Player,
@@ -21,185 +21,190 @@ from tests.engine.playing import (
     state,
     tick,
 )
-from windlass.core.definition import parse
-from windlass.core.run import RunState
-from windlass.core.step import Foreach, Parallel
-from windlass.engine import jobs, runs, upkeep, workflows
-from windlass.engine.unit import Unit
+from windlass.core.definition.parser import parse
+from windlass.core.runs.run import RunState
+from windlass.core.workflows.step import Foreach, Parallel
+from windlass.engine import upkeep
+from windlass.engine.database import Database
+from windlass.engine.jobs import control as jobs
+from windlass.engine.runs import control as runs
+from windlass.engine.workflows import control as workflows
 from windlass.errors import Conflict
-from windlass.store.pool import DatabaseOptions
+from windlass.store.postgres.pool import DatabaseOptions
 from windlass.testing import Clock
 
 Connection = Any
 
 
 @pytest.fixture
-async def unit(unit: Unit, clock: Clock) -> Unit:
+async def db(db: Database, clock: Clock) -> Database:
     """An hour from now: the server has been up for long, so leases may run out."""
     clock.move(timedelta(hours=1))
-    return unit
+    return db
 
 
 @pytest.fixture
-async def player(unit: Unit) -> Player:
-    return await Player.hello(unit)
+async def player(db: Database) -> Player:
+    return await Player.hello(db)
 
 
-async def from_document(unit: Unit, **tasks: Any) -> None:
-    await workflows.publish(unit, parse({"name": "w", "tasks": tasks}))
+async def from_document(db: Database, **tasks: Any) -> None:
+    await workflows.publish(db, parse({"name": "w", "tasks": tasks}))
 
 
 # Runs
 
 
-async def test_t1_a_held_run_is_pending_until_it_is_picked_up(unit: Unit, player: Player) -> None:
-    await publish(unit, node("a"), concurrency=1)
-    _, run = await begin(unit), await begin(unit)
-    assert await state(unit, run) == "pending"
+async def test_t1_a_held_run_is_pending_until_it_is_picked_up(db: Database, player: Player) -> None:
+    await publish(db, node("a"), concurrency=1)
+    _, run = await begin(db), await begin(db)
+    assert await state(db, run) == "pending"
     await player.play()
-    assert await events_of(unit, run) == ["pending", "running", "completed"]
+    assert await events_of(db, run) == ["pending", "running", "completed"]
 
 
-async def test_t2_all_steps_succeeded_completes_the_run(unit: Unit, player: Player) -> None:
-    run = await begin(unit, node("a"), node("b", "a"), node("c", "a"))
+async def test_t2_all_steps_succeeded_completes_the_run(db: Database, player: Player) -> None:
+    run = await begin(db, node("a"), node("b", "a"), node("c", "a"))
     await player.play()
-    row = await runs.get(unit, run)
+    row = await runs.get(db, run)
     assert (row.state, row.letters) == ("completed", "sss")
     assert row.finished_at is not None
 
 
-async def test_t3_a_step_failed_for_good_fails_the_run(unit: Unit, player: Player) -> None:
-    run = await begin(unit, node("a"), node("b"))
+async def test_t3_a_step_failed_for_good_fails_the_run(db: Database, player: Player) -> None:
+    run = await begin(db, node("a"), node("b"))
     await player.play({"a": Fails()})
-    row = await runs.get(unit, run)
+    row = await runs.get(db, run)
     assert (row.state, row.letters) == ("failed", "fs")
     assert row.finished_at is not None
-    assert await reasons(unit, run, "a") == ["boom"]
+    assert await reasons(db, run, "a") == ["boom"]
 
 
-async def test_t4_a_run_goes_on_while_any_step_is_under_way(unit: Unit, player: Player) -> None:
-    run = await begin(unit, node("a"), node("b"))
+async def test_t4_a_run_goes_on_while_any_step_is_under_way(db: Database, player: Player) -> None:
+    run = await begin(db, node("a"), node("b"))
     by_step = {player.step(job): job for job in await player.take()}
     await player.end(by_step["a"], Fails())
-    assert (await state(unit, run), await letters(unit, run)) == ("running", "fa")
-    assert (await runs.get(unit, run)).finished_at is None
+    assert (await state(db, run), await letters(db, run)) == ("running", "fa")
+    assert (await runs.get(db, run)).finished_at is None
     await player.end(by_step["b"])
-    assert await state(unit, run) == "failed"
+    assert await state(db, run) == "failed"
 
 
-async def test_t5_a_running_run_can_be_cancelled(unit: Unit) -> None:
-    run = await begin(unit, node("a"))
-    await runs.cancel(unit, run)
-    assert await state(unit, run) == "cancelled"
+async def test_t5_a_running_run_can_be_cancelled(db: Database) -> None:
+    run = await begin(db, node("a"))
+    await runs.cancel(db, run)
+    assert await state(db, run) == "cancelled"
 
 
 @pytest.mark.parametrize("end", ["completed", "failed", "cancelled"])
-async def test_t6_an_ended_run_stays_ended(unit: Unit, player: Player, end: str) -> None:
-    run = await begin(unit, node("a"))
+async def test_t6_an_ended_run_stays_ended(db: Database, player: Player, end: str) -> None:
+    run = await begin(db, node("a"))
     if end == "cancelled":
-        await runs.cancel(unit, run)
+        await runs.cancel(db, run)
     await player.play({"a": Fails() if end == "failed" else 1})
-    assert await state(unit, run) == end
-    before = await runs.get(unit, run)
+    assert await state(db, run) == end
+    before = await runs.get(db, run)
     with pytest.raises(
         Conflict, match=f"run {run} is {end} and cannot be cancelled: only pending and running runs can be"
     ):
-        await runs.cancel(unit, run)
+        await runs.cancel(db, run)
     await player.play()
-    assert await runs.get(unit, run) == before
+    assert await runs.get(db, run) == before
 
 
 # Steps
 
 
-async def test_t7_every_step_waits_at_first_and_t8_only_roots_are_dispatched(unit: Unit, player: Player) -> None:
-    run = await begin(unit, node("a"), node("b", "a"), node("c", "a", "b"))
-    assert await letters(unit, run) == "a.."
+async def test_t7_every_step_waits_at_first_and_t8_only_roots_are_dispatched(db: Database, player: Player) -> None:
+    run = await begin(db, node("a"), node("b", "a"), node("c", "a", "b"))
+    assert await letters(db, run) == "a.."
     await player.end(await player.take_one("a"))
-    assert await letters(unit, run) == "sa."
+    assert await letters(db, run) == "sa."
     await player.end(await player.take_one("b"))
-    assert await letters(unit, run) == "ssa"
+    assert await letters(db, run) == "ssa"
 
 
-async def test_t8_a_step_waits_for_every_upstream(unit: Unit, player: Player) -> None:
-    run = await begin(unit, node("a"), node("b"), node("c", "a", "b"))
+async def test_t8_a_step_waits_for_every_upstream(db: Database, player: Player) -> None:
+    run = await begin(db, node("a"), node("b"), node("c", "a", "b"))
     first, second = await player.take()
     await player.end(first)
-    assert await letters(unit, run) == "sa."
+    assert await letters(db, run) == "sa."
     assert await player.take() == []
     await player.end(second)
     await player.take_one("c")
 
 
-async def test_t11_success_keeps_the_output(unit: Unit, player: Player) -> None:
-    run = await begin(unit, node("a"))
+async def test_t11_success_keeps_the_output(db: Database, player: Player) -> None:
+    run = await begin(db, node("a"))
     await player.play({"a": {"n": 1}})
-    assert await runs.output(unit, run) == {"n": 1}
+    assert await runs.output(db, run) == {"n": 1}
 
 
-async def test_t12_and_t13_a_failed_attempt_is_tried_again_with_a_number_that_grows(unit: Unit, player: Player) -> None:
-    run = await begin(unit, node("a", max_attempts=3))
+async def test_t12_and_t13_a_failed_attempt_is_tried_again_with_a_number_that_grows(
+    db: Database, player: Player
+) -> None:
+    run = await begin(db, node("a", max_attempts=3))
     for number in (1, 2):
         job = await player.take_one("a")
         assert job.number == number
         await player.end(job, Fails(f"boom {number}"))
-        assert await letters(unit, run) == "a"
+        assert await letters(db, run) == "a"
     job = await player.take_one("a")
-    assert (job.number, (await jobs.get(unit, job.id)).last_error) == (3, "boom 2")
+    assert (job.number, (await jobs.get(db, job.id)).last_error) == (3, "boom 2")
     await player.end(job)
-    assert await state(unit, run) == "completed"
+    assert await state(db, run) == "completed"
 
 
-async def test_t14_the_last_attempt_fails_the_step_and_keeps_its_error(unit: Unit, player: Player) -> None:
-    run = await begin(unit, node("a", max_attempts=3))
+async def test_t14_the_last_attempt_fails_the_step_and_keeps_its_error(db: Database, player: Player) -> None:
+    run = await begin(db, node("a", max_attempts=3))
     await player.play({"a": lambda job: Fails(f"boom {job.number}")})
     assert player.seen == ["a"] * 3
-    assert (await state(unit, run), await reasons(unit, run, "a")) == ("failed", ["boom 3"])
-    job = (await runs.view(unit, run)).jobs[0]
+    assert (await state(db, run), await reasons(db, run, "a")) == ("failed", ["boom 3"])
+    job = (await runs.view(db, run)).jobs[0]
     assert (job.attempts, job.last_error) == (3, "boom 3")
 
 
-async def test_t15_a_failure_skips_what_hangs_on_it_unless_on_failure_is_run(unit: Unit, player: Player) -> None:
+async def test_t15_a_failure_skips_what_hangs_on_it_unless_on_failure_is_run(db: Database, player: Player) -> None:
     await from_document(
-        unit,
+        db,
         a={"job": "test.a.v1", "max_retries": 1},
         b={"job": "test.b.v1", "depends_on": ["a"]},
         c={"job": "test.c.v1", "depends_on": ["a"], "on_failure": "run"},
     )
-    run = await begin(unit)
+    run = await begin(db)
     await player.play({"a": Fails()})
-    assert await letters(unit, run) == "fks"
-    assert await reasons(unit, run, "b") == ["needs a to succeed, but it failed"]
-    assert await state(unit, run) == "failed"
+    assert await letters(db, run) == "fks"
+    assert await reasons(db, run, "b") == ["needs a to succeed, but it failed"]
+    assert await state(db, run) == "failed"
 
 
 async def test_t17_a_silent_holder_loses_its_attempt_and_the_step_fails_when_none_is_left(
-    unit: Unit, player: Player, clock: Clock
+    db: Database, player: Player, clock: Clock
 ) -> None:
-    run = await begin(unit, node("a", max_attempts=2), node("b", "a"))
+    run = await begin(db, node("a", max_attempts=2), node("b", "a"))
     for _ in range(2):
         await player.take_one("a")
         clock.move(LEASE * 2)
-        await upkeep.release_expired(unit)
-    await tick(unit)
-    assert (await state(unit, run), await letters(unit, run)) == ("failed", "fk")
-    assert await reasons(unit, run, "a") == ["lease lost: w1 fell silent"]
+        await upkeep.release_expired(db)
+    await tick(db)
+    assert (await state(db, run), await letters(db, run)) == ("failed", "fk")
+    assert await reasons(db, run, "a") == ["lease lost: w1 fell silent"]
 
 
-async def test_t18_a_step_that_took_too_long_is_timed_out(unit: Unit, player: Player) -> None:
-    run = await begin(unit, node("a"), node("b", "a"), node("c", "a:failure"))
+async def test_t18_a_step_that_took_too_long_is_timed_out(db: Database, player: Player) -> None:
+    run = await begin(db, node("a"), node("b", "a"), node("c", "a:failure"))
     await player.play({"a": Fails("timed out after 1 s", type="Timeout")})
-    assert await letters(unit, run) == "tks"
+    assert await letters(db, run) == "tks"
 
 
-async def test_t23_two_processes_never_dispatch_a_step_twice(unit: Unit, database: str, conn: Connection) -> None:
-    await publish(unit, node("a"), node("b", "a"), node("c", "a"), node("d", "b", "c"))
-    ids = [await begin(unit) for _ in range(20)]
-    others = [await Unit.open(DatabaseOptions(url=database, notify=False)) for _ in range(2)]
-    players = [await Player.hello(each, f"w{n}") for n, each in enumerate([unit, *others])]
+async def test_t23_two_processes_never_dispatch_a_step_twice(db: Database, database: str, conn: Connection) -> None:
+    await publish(db, node("a"), node("b", "a"), node("c", "a"), node("d", "b", "c"))
+    ids = [await begin(db) for _ in range(20)]
+    others = [await Database.open(DatabaseOptions(url=database, notify=False)) for _ in range(2)]
+    players = [await Player.hello(each, f"w{n}") for n, each in enumerate([db, *others])]
     await asyncio.gather(*(player.play() for player in players))
     await players[0].play()
-    assert {await state(unit, id_) for id_ in ids} == {RunState.COMPLETED}
+    assert {await state(db, id_) for id_ in ids} == {RunState.COMPLETED}
     assert await conn.fetchval("select count(*) from workflow.workflow_run") == 80
     events = "select count(*) from workflow.workflow_event where event_type = $1"
     assert [await conn.fetchval(events, word) for word in ("created", "leased", "succeeded")] == [80, 80, 80]
@@ -210,22 +215,22 @@ async def test_t23_two_processes_never_dispatch_a_step_twice(unit: Unit, databas
 # Parallel
 
 
-async def test_t29_parallel_four_makes_four_instances(unit: Unit, player: Player) -> None:
-    run = await begin(unit, node("a", fan_out=Parallel(4)))
+async def test_t29_parallel_four_makes_four_instances(db: Database, player: Player) -> None:
+    run = await begin(db, node("a", fan_out=Parallel(4)))
     assert [(job.item, job.items) for job in await player.take()] == [(0, 4), (1, 4), (2, 4), (3, 4)]
-    assert await letters(unit, run) == "a"
+    assert await letters(db, run) == "a"
 
 
-async def test_t30_parallel_by_a_path_makes_as_many_as_it_says(unit: Unit, player: Player) -> None:
-    run = await begin(unit, node("discover"), node("process", "discover", fan_out=Parallel("discover.count")))
-    assert await letters(unit, run) == "a."
+async def test_t30_parallel_by_a_path_makes_as_many_as_it_says(db: Database, player: Player) -> None:
+    run = await begin(db, node("discover"), node("process", "discover", fan_out=Parallel("discover.count")))
+    assert await letters(db, run) == "a."
     await player.end(await player.take_one("discover"), {"count": 10})
     assert sorted((job.item, job.items) for job in await player.take()) == [(n, 10) for n in range(10)]
 
 
-async def test_t31_foreach_makes_one_for_each_item(unit: Unit, player: Player) -> None:
+async def test_t31_foreach_makes_one_for_each_item(db: Database, player: Player) -> None:
     files = ["a.csv", "b.csv", "c.csv"]
-    await begin(unit, node("discover"), node("process", "discover", fan_out=Foreach("discover.files")))
+    await begin(db, node("discover"), node("process", "discover", fan_out=Foreach("discover.files")))
     await player.end(await player.take_one("discover"), {"files": files})
     claimed = sorted(await player.take(), key=lambda job: job.item or 0)
     assert [(job.item, job.items, job.payload) for job in claimed] == [
@@ -234,13 +239,13 @@ async def test_t31_foreach_makes_one_for_each_item(unit: Unit, player: Player) -
 
 
 async def test_t32_concurrency_four_never_has_more_than_four_under_way(
-    unit: Unit, player: Player, conn: Connection
+    db: Database, player: Player, conn: Connection
 ) -> None:
     live = "select count(*) from workflow.workflow_run where status in ('pending', 'leased')"
-    run = await begin(unit, node("a", fan_out=Parallel(11), concurrency=4))
+    run = await begin(db, node("a", fan_out=Parallel(11), concurrency=4))
     done = 0
     while claimed := await player.take(3):
         assert await conn.fetchval(live) <= 4
         await player.tell(*[report(job, None) for job in claimed])
         done += len(claimed)
-    assert (done, await state(unit, run)) == (11, "completed")
+    assert (done, await state(db, run)) == (11, "completed")

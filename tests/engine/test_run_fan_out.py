@@ -4,20 +4,20 @@ from typing import Any
 
 import pytest
 
-from tests.engine.playing import Fails, Player, begin, letters, node, reasons, report, state
-from windlass.core.document import decode
-from windlass.core.job import Claimed
-from windlass.core.step import Foreach, JobAction, Parallel, Step
-from windlass.engine import runs
-from windlass.engine.unit import Unit
+from tests.engine.harness import Fails, Player, begin, letters, node, reasons, report, state
+from windlass.core.jobs.job import Claimed
+from windlass.core.json_value import decode
+from windlass.core.workflows.step import Foreach, JobAction, Parallel, Step
+from windlass.engine.database import Database
+from windlass.engine.runs import control as runs
 
 Connection = Any
 LIVE = "select count(*) from workflow.workflow_run where step = $1 and status in ('pending', 'leased')"
 
 
 @pytest.fixture
-async def player(unit: Unit) -> Player:
-    return await Player.hello(unit)
+async def player(db: Database) -> Player:
+    return await Player.hello(db)
 
 
 def item_of(job: Claimed) -> Any:
@@ -32,9 +32,9 @@ def fan(source: str = "a.files", *needs: str, **more: Any) -> Step:
     return node("b", *(needs or ("a",)), fan_out=Foreach(source), **more)
 
 
-async def test_instances_know_their_index_their_count_and_their_item(unit: Unit, player: Player) -> None:
+async def test_instances_know_their_index_their_count_and_their_item(db: Database, player: Player) -> None:
     action = JobAction("test.b.v1", {"bucket": "landing"})
-    await begin(unit, node("a"), fan(action=action))
+    await begin(db, node("a"), fan(action=action))
     await player.end(await player.take_one("a"), {"files": ["x", {"y": 1}, None]})
     claimed = sorted(await player.take(), key=lambda job: job.item or 0)
     assert [(job.item, job.items) for job in claimed] == [(0, 3), (1, 3), (2, 3)]
@@ -46,54 +46,54 @@ async def test_instances_know_their_index_their_count_and_their_item(unit: Unit,
 
 
 @pytest.mark.parametrize("source", ["input.files", "trigger.body.files"])
-async def test_a_list_in_the_input_can_be_gone_over(unit: Unit, player: Player, source: str) -> None:
-    run = await begin(unit, node("b", fan_out=Foreach(source)), input={"files": [1, 2, 3]})
+async def test_a_list_in_the_input_can_be_gone_over(db: Database, player: Player, source: str) -> None:
+    run = await begin(db, node("b", fan_out=Foreach(source)), input={"files": [1, 2, 3]})
     await player.play({"b": squared})
-    assert await runs.output(unit, run) == [1, 4, 9]
+    assert await runs.output(db, run) == [1, 4, 9]
 
 
-async def test_the_whole_input_can_be_gone_over(unit: Unit, player: Player) -> None:
-    run = await begin(unit, node("b", fan_out=Foreach("input")), input=[3, 4])
+async def test_the_whole_input_can_be_gone_over(db: Database, player: Player) -> None:
+    run = await begin(db, node("b", fan_out=Foreach("input")), input=[3, 4])
     await player.play({"b": squared})
-    assert await runs.output(unit, run) == [9, 16]
+    assert await runs.output(db, run) == [9, 16]
 
 
-async def test_a_whole_result_and_a_deep_path_can_be_gone_over(unit: Unit, player: Player) -> None:
+async def test_a_whole_result_and_a_deep_path_can_be_gone_over(db: Database, player: Player) -> None:
     deep = node("c", "a", fan_out=Foreach("a.0.deep.list"))
-    run = await begin(unit, node("a"), fan("a"), deep)
+    run = await begin(db, node("a"), fan("a"), deep)
     await player.play({"a": [{"deep": {"list": [5]}}, 2], "b": 1, "c": squared})
-    assert await runs.output(unit, run) == {"b": [1, 1], "c": [25]}
+    assert await runs.output(db, run) == {"b": [1, 1], "c": [25]}
 
 
-async def test_a_fan_out_can_go_over_the_output_of_another(unit: Unit, player: Player) -> None:
+async def test_a_fan_out_can_go_over_the_output_of_another(db: Database, player: Player) -> None:
     second = node("c", "b", fan_out=Foreach("b"))
-    run = await begin(unit, node("a"), fan(), second)
+    run = await begin(db, node("a"), fan(), second)
     await player.play({"a": {"files": [1, 2, 3]}, "b": squared, "c": squared})
-    assert await runs.output(unit, run) == [1, 16, 81]
+    assert await runs.output(db, run) == [1, 16, 81]
 
 
-async def test_a_grandparent_can_be_gone_over(unit: Unit, player: Player) -> None:
-    run = await begin(unit, node("a"), node("m", "a"), fan("a.files", "m"))
+async def test_a_grandparent_can_be_gone_over(db: Database, player: Player) -> None:
+    run = await begin(db, node("a"), node("m", "a"), fan("a.files", "m"))
     await player.play({"a": {"files": [2]}, "b": squared})
-    assert await runs.output(unit, run) == [4]
+    assert await runs.output(db, run) == [4]
 
 
-async def test_the_next_step_begins_when_all_instances_succeeded(unit: Unit, player: Player) -> None:
-    run = await begin(unit, node("a"), fan(), node("c", "b"))
+async def test_the_next_step_begins_when_all_instances_succeeded(db: Database, player: Player) -> None:
+    run = await begin(db, node("a"), fan(), node("c", "b"))
     await player.end(await player.take_one("a"), {"files": [1, 2, 3]})
     claimed = await player.take()
     for job in claimed[:2]:
         await player.end(job)
-        assert (await letters(unit, run), await player.take()) == ("sa.", [])
+        assert (await letters(db, run), await player.take()) == ("sa.", [])
     await player.end(claimed[2])
     await player.take_one("c")
 
 
-async def test_outputs_are_in_the_order_of_items_whoever_ended_first(unit: Unit, player: Player) -> None:
-    run = await begin(unit, node("b", fan_out=Foreach("input")), input=list("xyz"))
+async def test_outputs_are_in_the_order_of_items_whoever_ended_first(db: Database, player: Player) -> None:
+    run = await begin(db, node("b", fan_out=Foreach("input")), input=list("xyz"))
     for job in sorted(await player.take(), key=lambda job: -(job.item or 0)):
         await player.end(job, item_of(job))
-    assert await runs.output(unit, run) == ["x", "y", "z"]
+    assert await runs.output(db, run) == ["x", "y", "z"]
 
 
 # Windows
@@ -101,9 +101,9 @@ async def test_outputs_are_in_the_order_of_items_whoever_ended_first(unit: Unit,
 
 @pytest.mark.parametrize("source", [Foreach("input"), Parallel(17)])
 async def test_no_more_than_the_window_is_ever_under_way(
-    unit: Unit, player: Player, conn: Connection, source: Any
+    db: Database, player: Player, conn: Connection, source: Any
 ) -> None:
-    run = await begin(unit, node("b", fan_out=source, concurrency=4), input=list(range(17)))
+    run = await begin(db, node("b", fan_out=source, concurrency=4), input=list(range(17)))
     seen: list[int] = []
     for share in [1, 3, 4, 2] * 10:
         assert await conn.fetchval(LIVE, 0) == min(4, 17 - len(seen))
@@ -113,17 +113,17 @@ async def test_no_more_than_the_window_is_ever_under_way(
         if len(seen) == 17:
             break
     assert sorted(seen) == list(range(17))
-    assert await state(unit, run) == "completed"
+    assert await state(db, run) == "completed"
 
 
-async def test_a_window_wider_than_the_list_does_no_harm(unit: Unit, player: Player) -> None:
-    run = await begin(unit, node("b", fan_out=Foreach("input"), concurrency=1000), input=[1, 2])
+async def test_a_window_wider_than_the_list_does_no_harm(db: Database, player: Player) -> None:
+    run = await begin(db, node("b", fan_out=Foreach("input"), concurrency=1000), input=[1, 2])
     await player.play()
-    assert await runs.output(unit, run) == ["b", "b"]
+    assert await runs.output(db, run) == ["b", "b"]
 
 
-async def test_a_retried_instance_keeps_its_place_in_the_window(unit: Unit, player: Player, conn: Connection) -> None:
-    await begin(unit, node("b", fan_out=Parallel(5), concurrency=2, max_attempts=3))
+async def test_a_retried_instance_keeps_its_place_in_the_window(db: Database, player: Player, conn: Connection) -> None:
+    await begin(db, node("b", fan_out=Parallel(5), concurrency=2, max_attempts=3))
     for _ in range(2):
         for job in await player.take():
             await player.end(job, Fails())
@@ -131,9 +131,9 @@ async def test_a_retried_instance_keeps_its_place_in_the_window(unit: Unit, play
         assert await conn.fetchval("select max(item) from workflow.workflow_run") == 1
 
 
-async def test_windows_of_two_runs_are_apart(unit: Unit, player: Player, conn: Connection) -> None:
-    await begin(unit, node("b", fan_out=Parallel(5), concurrency=2))
-    await begin(unit)
+async def test_windows_of_two_runs_are_apart(db: Database, player: Player, conn: Connection) -> None:
+    await begin(db, node("b", fan_out=Parallel(5), concurrency=2))
+    await begin(db)
     assert await conn.fetchval(LIVE, 0) == 4
 
 
@@ -159,46 +159,46 @@ WRONG = [
 
 @pytest.mark.parametrize(("source", "result", "sentence"), WRONG, ids=lambda value: str(value)[:40])
 async def test_c2_22_a_wrong_type_fails_the_step_with_a_plain_sentence_and_no_retry(
-    unit: Unit, player: Player, source: Any, result: Any, sentence: str
+    db: Database, player: Player, source: Any, result: Any, sentence: str
 ) -> None:
-    run = await begin(unit, node("a"), node("b", "a", fan_out=source, max_attempts=5), node("c", "b"))
+    run = await begin(db, node("a"), node("b", "a", fan_out=source, max_attempts=5), node("c", "b"))
     await player.play({"a": result})
-    assert (await state(unit, run), await letters(unit, run)) == ("failed", "sfk")
-    assert await reasons(unit, run, "b") == [sentence]
+    assert (await state(db, run), await letters(db, run)) == ("failed", "sfk")
+    assert await reasons(db, run, "b") == [sentence]
     assert player.seen == ["a"]
 
 
-async def test_an_input_of_the_wrong_type_fails_the_run_as_it_starts(unit: Unit) -> None:
-    run = await begin(unit, node("b", fan_out=Foreach("input.files")), input={"files": "x"})
-    row = await runs.get(unit, run)
+async def test_an_input_of_the_wrong_type_fails_the_run_as_it_starts(db: Database) -> None:
+    run = await begin(db, node("b", fan_out=Foreach("input.files")), input={"files": "x"})
+    row = await runs.get(db, run)
     assert (row.state, row.letters) == ("failed", "f")
     assert row.finished_at is not None
-    assert await reasons(unit, run, "b") == ["cannot expand: input.files is a text, not a list"]
+    assert await reasons(db, run, "b") == ["cannot expand: input.files is a text, not a list"]
 
 
-async def test_a_path_into_a_fanned_out_step_is_not_the_first_instances(unit: Unit, player: Player) -> None:
+async def test_a_path_into_a_fanned_out_step_is_not_the_first_instances(db: Database, player: Player) -> None:
     """Its output is a list: a field of it is missing, a count of it is no number."""
     run = await begin(
-        unit,
+        db,
         node("a", fan_out=Parallel(2)),
         fan("a.files"),
         node("c", "a", fan_out=Parallel("a")),
     )
     await player.play({"a": {"files": [1, 2]}})
-    assert await letters(unit, run) == "sff"
+    assert await letters(db, run) == "sff"
 
 
 # Volume
 
 
 async def test_ten_thousand_items_without_a_window_are_made_in_one_go(
-    unit: Unit, player: Player, conn: Connection
+    db: Database, player: Player, conn: Connection
 ) -> None:
-    run = await begin(unit, node("a"), fan("a"), node("c", "b"))
+    run = await begin(db, node("a"), fan("a"), node("c", "b"))
     await player.end(await player.take_one("a"), list(range(10_000)))
     assert await conn.fetchval(LIVE, 1) == 10_000
     await player.play({"b": item_of})
-    assert await state(unit, run) == "completed"
+    assert await state(db, run) == "completed"
     assert await conn.fetchval("select sum((result)::int) from workflow.workflow_run where step = 1") == sum(
         range(10_000)
     )

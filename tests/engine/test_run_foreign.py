@@ -5,11 +5,14 @@ from typing import Any
 
 import pytest
 
-from tests.engine.playing import LEASE, Fails, Player, begin, letters, node, reasons, state, tick
-from windlass.core.step import Parallel
-from windlass.engine import jobs, quarantine, runs, strays, upkeep
-from windlass.engine.unit import Unit
-from windlass.runtime.settler import Settler
+from tests.engine.harness import LEASE, Fails, Player, begin, letters, node, reasons, state, tick
+from windlass.core.workflows.step import Parallel
+from windlass.engine import quarantine, upkeep
+from windlass.engine.database import Database
+from windlass.engine.jobs import control as jobs
+from windlass.engine.runs import control as runs
+from windlass.engine.runs import sweep
+from windlass.runtime.loops.sweeper import Sweeper
 from windlass.testing import Clock
 
 Connection = Any
@@ -31,8 +34,8 @@ update workflow.workflow_run
 
 
 @pytest.fixture
-async def player(unit: Unit) -> Player:
-    return await Player.hello(unit)
+async def player(db: Database) -> Player:
+    return await Player.hello(db)
 
 
 @pytest.mark.parametrize(
@@ -47,160 +50,160 @@ async def player(unit: Unit) -> Player:
 )
 @pytest.mark.parametrize("claimed", [True, False])
 async def test_an_end_by_plain_sql_settles_within_one_tick(
-    unit: Unit, player: Player, conn: Connection, statement: str, letter: str, why: list[str], claimed: bool
+    db: Database, player: Player, conn: Connection, statement: str, letter: str, why: list[str], claimed: bool
 ) -> None:
-    run = await begin(unit, node("a"), node("b", "a"))
+    run = await begin(db, node("a"), node("b", "a"))
     if claimed:
         await player.take_one("a")
     await conn.execute(f"update workflow.workflow_run {statement}")
-    assert await Settler(unit).tick() == 1
-    assert await letters(unit, run) == letter + ("a" if letter == "s" else "k")
-    assert await reasons(unit, run, "a") == why
-    assert await Settler(unit).tick() == 0
+    assert await Sweeper(db).tick() == 1
+    assert await letters(db, run) == letter + ("a" if letter == "s" else "k")
+    assert await reasons(db, run, "a") == why
+    assert await Sweeper(db).tick() == 0
     assert await conn.fetchval("select count(*) from workflow.workflow_run where not settled and step = 0") == 0
 
 
-async def test_cancelling_or_deleting_a_job_through_us_settles_too(unit: Unit, player: Player) -> None:
-    run = await begin(unit, node("a"), node("b"), node("c", "a:failure"))
+async def test_cancelling_or_deleting_a_job_through_us_settles_too(db: Database, player: Player) -> None:
+    run = await begin(db, node("a"), node("b"), node("c", "a:failure"))
     first, second = await player.take()
-    await jobs.cancel(unit, first.id, reason="enough")
-    await jobs.delete(unit, second.id)
-    await tick(unit)
-    assert await letters(unit, run) == "cca"
+    await jobs.cancel(db, first.id, reason="enough")
+    await jobs.delete(db, second.id)
+    await tick(db)
+    assert await letters(db, run) == "cca"
     assert not await player.end(first)
     assert not await player.end(second)
 
 
-async def test_a_cancelled_job_is_no_success_for_its_edges(unit: Unit, conn: Connection) -> None:
-    run = await begin(unit, node("a"), node("b", "a"), node("c", "a:failure"), node("d", "a:complete"))
+async def test_a_cancelled_job_is_no_success_for_its_edges(db: Database, conn: Connection) -> None:
+    run = await begin(db, node("a"), node("b", "a"), node("c", "a:failure"), node("d", "a:complete"))
     await conn.execute("update workflow.workflow_run set status = 'cancelled'")
-    await tick(unit)
-    assert await letters(unit, run) == "ckaa"
+    await tick(db)
+    assert await letters(db, run) == "ckaa"
 
 
 async def test_d2_3_a_foreign_worker_plays_a_whole_run_by_the_contracts_statements(
-    unit: Unit, conn: Connection
+    db: Database, conn: Connection
 ) -> None:
-    run = await begin(unit, node("a"), node("b", "a", fan_out=Parallel("a.n"), max_attempts=2), node("c", "b"))
+    run = await begin(db, node("a"), node("b", "a", fan_out=Parallel("a.n"), max_attempts=2), node("c", "b"))
     failed = False
     for _ in range(20):
         job = await conn.fetchrow(CLAIM, "go-1", "test.%")
         if job is None:
-            if not await Settler(unit).tick():
+            if not await Sweeper(db).tick():
                 break
         elif job["item"] == 1 and not failed:
             failed = True
             await conn.execute(FAIL, job["id"], "out of paper")
         else:
             await conn.execute(SUCCEED, job["id"], '{"n": 3}')
-    assert (await state(unit, run), await letters(unit, run)) == ("completed", "sss")
+    assert (await state(db, run), await letters(db, run)) == ("completed", "sss")
     assert failed
 
 
-async def test_a_foreign_failure_with_attempts_left_is_no_end(unit: Unit, conn: Connection) -> None:
-    run = await begin(unit, node("a", max_attempts=2))
+async def test_a_foreign_failure_with_attempts_left_is_no_end(db: Database, conn: Connection) -> None:
+    run = await begin(db, node("a", max_attempts=2))
     job = await conn.fetchrow(CLAIM, "go-1", "test.%")
     await conn.execute(FAIL, job["id"], "once")
-    assert await Settler(unit).tick() == 0
+    assert await Sweeper(db).tick() == 0
     await conn.execute(FAIL, (await conn.fetchrow(CLAIM, "go-1", "test.%"))["id"], "twice")
-    assert await Settler(unit).tick() == 1
-    assert (await letters(unit, run), await reasons(unit, run, "a")) == ("f", ["twice"])
+    assert await Sweeper(db).tick() == 1
+    assert (await letters(db, run), await reasons(db, run, "a")) == ("f", ["twice"])
 
 
-async def test_between_foreign_clients_the_first_report_wins(unit: Unit, conn: Connection) -> None:
-    run = await begin(unit, node("a"))
+async def test_between_foreign_clients_the_first_report_wins(db: Database, conn: Connection) -> None:
+    run = await begin(db, node("a"))
     job = await conn.fetchrow(CLAIM, "go-1", "test.%")
     await conn.execute(SUCCEED, job["id"], '"first"')
     await conn.execute(SUCCEED, job["id"], '"second"')
-    await tick(unit)
+    await tick(db)
     await conn.execute("update workflow.workflow_run set status = 'failed' where id = $1", job["id"])
-    await tick(unit)
-    assert (await state(unit, run), await runs.output(unit, run)) == ("completed", "first")
+    await tick(db)
+    assert (await state(db, run), await runs.output(db, run)) == ("completed", "first")
 
 
-async def test_our_holder_is_refused_when_plain_sql_was_first(unit: Unit, player: Player, conn: Connection) -> None:
-    run = await begin(unit, node("a"), node("b", "a"))
+async def test_our_holder_is_refused_when_plain_sql_was_first(db: Database, player: Player, conn: Connection) -> None:
+    run = await begin(db, node("a"), node("b", "a"))
     job = await player.take_one("a")
     await conn.execute(SUCCEED, job.id, '"foreign"')
     assert not await player.end(job, "ours")
-    await tick(unit)
-    assert await letters(unit, run) == "sa"
-    assert (await jobs.get(unit, job.id)).result == "foreign"
+    await tick(db)
+    assert await letters(db, run) == "sa"
+    assert (await jobs.get(db, job.id)).result == "foreign"
 
 
-async def test_a_fenced_zombie_is_refused(unit: Unit, player: Player, clock: Clock) -> None:
+async def test_a_fenced_zombie_is_refused(db: Database, player: Player, clock: Clock) -> None:
     clock.move(timedelta(hours=1))  # the server has been up for long, so leases may run out
-    run = await begin(unit, node("a", max_attempts=3))
+    run = await begin(db, node("a", max_attempts=3))
     zombie = await player.take_one("a")
     clock.move(LEASE * 2)
-    await upkeep.release_expired(unit)
-    other = await Player.hello(unit, "w2")
+    await upkeep.release_expired(db)
+    other = await Player.hello(db, "w2")
     fresh = await other.take_one("a")
     assert not await player.end(zombie, "zombie")
-    assert not await Player(unit, "w2").end(zombie, "zombie with the right name")
-    assert await letters(unit, run) == "a"
+    assert not await Player(db, "w2").end(zombie, "zombie with the right name")
+    assert await letters(db, run) == "a"
     assert await other.end(fresh, "fresh")
-    assert await runs.output(unit, run) == "fresh"
+    assert await runs.output(db, run) == "fresh"
 
 
-async def test_duplicates_change_nothing(unit: Unit, player: Player, conn: Connection) -> None:
-    run = await begin(unit, node("a"), node("b", "a"))
+async def test_duplicates_change_nothing(db: Database, player: Player, conn: Connection) -> None:
+    run = await begin(db, node("a"), node("b", "a"))
     job = await player.take_one("a")
     assert await player.end(job)
-    trail = await runs.view(unit, run)
+    trail = await runs.view(db, run)
     for ending in (None, Fails(), "again"):
         assert not await player.end(job, ending)
     await conn.execute(SUCCEED, job.id, '"again"')
-    assert await Settler(unit).tick() == 0
-    assert await runs.view(unit, run) == trail
+    assert await Sweeper(db).tick() == 0
+    assert await runs.view(db, run) == trail
     assert await conn.fetchval("select count(*) from workflow.workflow_run") == 2
 
 
-async def test_many_foreign_ends_of_many_runs_are_heard_in_one_tick(unit: Unit, conn: Connection) -> None:
-    ids = [await begin(unit, node("a", fan_out=Parallel(20)), node("b", "a"))]
-    ids += [await begin(unit) for _ in range(19)]
+async def test_many_foreign_ends_of_many_runs_are_heard_in_one_tick(db: Database, conn: Connection) -> None:
+    ids = [await begin(db, node("a", fan_out=Parallel(20)), node("b", "a"))]
+    ids += [await begin(db) for _ in range(19)]
     await conn.execute("update workflow.workflow_run set status = 'succeeded', result = '1'")
-    assert await strays.settle_strays(unit) == 20
-    assert {await letters(unit, id_) for id_ in ids} == {"sa"}
+    assert await sweep.sweep_runs(db) == 20
+    assert {await letters(db, id_) for id_ in ids} == {"sa"}
 
 
-async def test_one_run_is_told_in_parts_when_there_is_too_much_for_one(unit: Unit, conn: Connection) -> None:
-    run = await begin(unit, node("a", fan_out=Parallel(100)))
+async def test_one_run_is_told_in_parts_when_there_is_too_much_for_one(db: Database, conn: Connection) -> None:
+    run = await begin(db, node("a", fan_out=Parallel(100)))
     await conn.execute("update workflow.workflow_run set status = 'succeeded', result = '1'")
     ticks = 0
-    while await strays.settle_strays(unit, batch=3):
+    while await sweep.sweep_runs(db, batch=3):
         ticks += 1
-    assert (ticks, await state(unit, run)) == (4, "completed")
+    assert (ticks, await state(db, run)) == (4, "completed")
 
 
-async def test_a_run_that_somebody_works_on_is_left_for_the_next_tick(unit: Unit, conn: Connection) -> None:
-    run = await begin(unit, node("a"))
+async def test_a_run_that_somebody_works_on_is_left_for_the_next_tick(db: Database, conn: Connection) -> None:
+    run = await begin(db, node("a"))
     await conn.execute("update workflow.workflow_run set status = 'succeeded'")
     async with conn.transaction():
         await conn.execute("select from windlass.run where id = $1 for update", run)
-        assert await Settler(unit).tick() == 0
-    assert await Settler(unit).tick() == 1
+        assert await Sweeper(db).tick() == 0
+    assert await Sweeper(db).tick() == 1
 
 
-async def test_a_soft_deleted_job_leaves_a_line_in_its_trail(unit: Unit, conn: Connection) -> None:
-    await begin(unit, node("a"))
+async def test_a_soft_deleted_job_leaves_a_line_in_its_trail(db: Database, conn: Connection) -> None:
+    await begin(db, node("a"))
     await conn.execute("update workflow.workflow_run set deleted_at = now()")
-    await tick(unit)
+    await tick(db)
     words = await conn.fetch("select event_type from workflow.workflow_event order by id")
     assert [row[0] for row in words] == ["created", "cancelled"]
 
 
-async def test_a_run_that_cannot_be_settled_does_not_keep_the_others_from_it(unit: Unit, conn: Connection) -> None:
+async def test_a_run_that_cannot_be_settled_does_not_keep_the_others_from_it(db: Database, conn: Connection) -> None:
     """What it waits for is kept: it goes on once its state is repaired."""
-    ids = [await begin(unit, node("a"), node("b", "a"))] + [await begin(unit) for _ in range(8)]
+    ids = [await begin(db, node("a"), node("b", "a"))] + [await begin(db) for _ in range(8)]
     await conn.execute("update windlass.run set steps = 'a' where id = $1", ids[4])
     await conn.execute("update workflow.workflow_run set status = 'succeeded'")
-    assert await strays.settle_strays(unit) == 8
+    assert await sweep.sweep_runs(db) == 8
     heard = [await conn.fetchval("select steps from windlass.run where id = $1", id_) for id_ in ids]
     assert heard == ["sa"] * 4 + ["a"] + ["sa"] * 4
-    [entry] = await quarantine.list_(unit)
+    [entry] = await quarantine.list_(db)
     assert (entry.kind, entry.key, entry.error_type, entry.failures) == ("run", str(ids[4]), "IndexError", 1)
-    assert await strays.settle_strays(unit) == 0  # it is not looked at again until its time has come
+    assert await sweep.sweep_runs(db) == 0  # it is not looked at again until its time has come
     await conn.execute("update windlass.run set steps = 'a.' where id = $1", ids[4])
-    assert await strays.retry(unit, ids[4])
+    assert await sweep.retry(db, ids[4])
     assert await conn.fetchval("select steps from windlass.run where id = $1", ids[4]) == "sa"

@@ -4,91 +4,92 @@ from typing import Any
 
 import pytest
 
-from tests.engine.playing import Fails, Player, begin, letters, node, reasons, state
-from windlass.core.definition import parse
-from windlass.core.step import Foreach, Parallel, Step
-from windlass.engine import runs, workflows
-from windlass.engine.unit import Unit
+from tests.engine.harness import Fails, Player, begin, letters, node, reasons, state
+from windlass.core.definition.parser import parse
+from windlass.core.workflows.step import Foreach, Parallel, Step
+from windlass.engine.database import Database
+from windlass.engine.runs import control as runs
+from windlass.engine.workflows import control as workflows
 
 pytestmark = pytest.mark.timeout(5, func_only=True)
 
 FAILED, TIMED_OUT = Fails(), Fails("timed out after 1 s", type="Timeout")
 
 
-async def ended(unit: Unit, *steps: Step, **endings: Any) -> tuple[str, str]:
+async def ended(db: Database, *steps: Step, **endings: Any) -> tuple[str, str]:
     """How a run of these steps ends, and its letters."""
-    run = await begin(unit, *steps)
-    await (await Player.hello(unit)).play(endings)
-    return await state(unit, run), await letters(unit, run)
+    run = await begin(db, *steps)
+    await (await Player.hello(db)).play(endings)
+    return await state(db, run), await letters(db, run)
 
 
-async def test_c3_a_failing_step_with_dependents_ends_its_run(unit: Unit) -> None:
-    assert await ended(unit, node("a"), node("b", "a"), a=FAILED) == ("failed", "fk")
+async def test_c3_a_failing_step_with_dependents_ends_its_run(db: Database) -> None:
+    assert await ended(db, node("a"), node("b", "a"), a=FAILED) == ("failed", "fk")
 
 
-async def test_c2_7_a_timed_out_step_skips_what_hangs_on_it(unit: Unit) -> None:
-    assert await ended(unit, node("a"), node("b", "a"), a=TIMED_OUT) == ("failed", "tk")
+async def test_c2_7_a_timed_out_step_skips_what_hangs_on_it(db: Database) -> None:
+    assert await ended(db, node("a"), node("b", "a"), a=TIMED_OUT) == ("failed", "tk")
 
 
-async def test_c2_8_completion_is_checked_after_the_skipping(unit: Unit) -> None:
+async def test_c2_8_completion_is_checked_after_the_skipping(db: Database) -> None:
     steps = node("a"), node("b"), node("c", "a"), node("d", "c", "b")
-    assert await ended(unit, *steps, a=FAILED) == ("failed", "fskk")
+    assert await ended(db, *steps, a=FAILED) == ("failed", "fskk")
 
 
-async def test_c2_9_skipping_goes_all_the_way_down(unit: Unit) -> None:
+async def test_c2_9_skipping_goes_all_the_way_down(db: Database) -> None:
     chain = [node("n0"), *(node(f"n{n}", f"n{n - 1}") for n in range(1, 50))]
-    assert await ended(unit, *chain, n0=FAILED) == ("failed", "f" + "k" * 49)
+    assert await ended(db, *chain, n0=FAILED) == ("failed", "f" + "k" * 49)
 
 
 @pytest.mark.parametrize("end", [FAILED, "fine"])
-async def test_c2_10_on_failure_run_begins_whatever_the_end(unit: Unit, end: Any) -> None:
+async def test_c2_10_on_failure_run_begins_whatever_the_end(db: Database, end: Any) -> None:
     tasks = {
         "a": {"job": "test.a.v1", "max_retries": 1},
         "b": {"job": "test.b.v1", "depends_on": ["a"], "on_failure": "run"},
         "c": {"job": "test.c.v1", "depends_on": ["b"]},
     }
-    await workflows.publish(unit, parse({"name": "w", "tasks": tasks}))
-    run = await begin(unit)
-    await (await Player.hello(unit)).play({"a": end})
-    assert await letters(unit, run) == ("fss" if end is FAILED else "sss")
-    assert await state(unit, run) == ("failed" if end is FAILED else "completed")
+    await workflows.publish(db, parse({"name": "w", "tasks": tasks}))
+    run = await begin(db)
+    await (await Player.hello(db)).play({"a": end})
+    assert await letters(db, run) == ("fss" if end is FAILED else "sss")
+    assert await state(db, run) == ("failed" if end is FAILED else "completed")
 
 
-async def test_c2_20_a_fan_out_below_a_failure_is_skipped(unit: Unit) -> None:
+async def test_c2_20_a_fan_out_below_a_failure_is_skipped(db: Database) -> None:
     fan = node("b", "a", fan_out=Foreach("a.files"))
-    assert await ended(unit, node("a"), fan, node("c", "b"), a=FAILED) == ("failed", "fkk")
+    assert await ended(db, node("a"), fan, node("c", "b"), a=FAILED) == ("failed", "fkk")
 
 
 @pytest.mark.parametrize("fan_out", [Parallel(0), Parallel("a.count"), Foreach("a.files")])
-async def test_c2_21_a_fan_out_over_nothing_is_a_success_with_an_empty_list(unit: Unit, fan_out: Any) -> None:
-    run = await begin(unit, node("a"), node("b", "a", fan_out=fan_out), node("c", "b"))
-    player = await Player.hello(unit)
+async def test_c2_21_a_fan_out_over_nothing_is_a_success_with_an_empty_list(db: Database, fan_out: Any) -> None:
+    run = await begin(db, node("a"), node("b", "a", fan_out=fan_out), node("c", "b"))
+    player = await Player.hello(db)
     await player.play({"a": {"count": 0, "files": []}})
-    assert (await state(unit, run), await letters(unit, run)) == ("completed", "sss")
-    assert await reasons(unit, run, "b") == ["there was nothing to fan out over"]
+    assert (await state(db, run), await letters(db, run)) == ("completed", "sss")
+    assert await reasons(db, run, "b") == ["there was nothing to fan out over"]
     assert player.seen == ["a", "c"]
 
 
-async def test_c2_21_the_output_of_a_fan_out_over_nothing_is_an_empty_list(unit: Unit) -> None:
-    run = await begin(unit, node("a", fan_out=Parallel(0)))
-    assert await runs.output(unit, run) == []
+async def test_c2_21_the_output_of_a_fan_out_over_nothing_is_an_empty_list(db: Database) -> None:
+    run = await begin(db, node("a", fan_out=Parallel(0)))
+    assert await runs.output(db, run) == []
 
 
 @pytest.mark.parametrize(("ending", "times"), [(FAILED, 3), (TIMED_OUT, 3)])
 async def test_c3_max_retries_three_means_three_executions_whatever_the_failure(
-    unit: Unit, ending: Fails, times: int
+    db: Database, ending: Fails, times: int
 ) -> None:
     tasks = {"a": {"job": "test.a.v1", "max_retries": 3}, "b": {"job": "test.b.v1", "depends_on": ["a"]}}
-    await workflows.publish(unit, parse({"name": "w", "tasks": tasks}))
-    run = await begin(unit)
-    player = await Player.hello(unit)
+    await workflows.publish(db, parse({"name": "w", "tasks": tasks}))
+    run = await begin(db)
+    player = await Player.hello(db)
     await player.play({"a": ending})
-    assert (player.seen, await state(unit, run)) == (["a"] * times, "failed")
+    assert (player.seen, await state(db, run)) == (["a"] * times, "failed")
 
 
-async def test_a_lone_failing_step_and_a_branch_that_ends_later_end_too(unit: Unit) -> None:
-    assert await ended(unit, node("a"), a=FAILED) == ("failed", "f")
-    assert await ended(unit, node("a"), node("b"), node("c", "b"), a=FAILED) == ("failed", "fss")
+async def test_a_lone_failing_step_and_a_branch_that_ends_later_end_too(db: Database) -> None:
+    assert await ended(db, node("a"), a=FAILED) == ("failed", "f")
+    assert await ended(db, node("a"), node("b"), node("c", "b"), a=FAILED) == ("failed", "fss")
 
 
 # The cascade table of seed 000: what a parent's end means to a child by its edge.
@@ -101,11 +102,11 @@ k       k        k        s        s
 
 
 @pytest.mark.parametrize("line", CASCADE.strip().splitlines()[1:], ids=lambda line: line[0])
-async def test_the_cascade_table_holds_in_the_database(unit: Unit, line: str) -> None:
+async def test_the_cascade_table_holds_in_the_database(db: Database, line: str) -> None:
     end, *expected = line.split()
     conditions = CASCADE.split("\n")[1].split()
     children = [node(f"on-{condition}", f"parent:{condition}") for condition in conditions]
     steps = node("root"), node("parent", "root"), *children
     endings = {"s": {}, "f": {"parent": FAILED}, "k": {"root": FAILED}}[end]
-    _, found = await ended(unit, *steps, **endings)
+    _, found = await ended(db, *steps, **endings)
     assert found[1:] == end + "".join(expected)

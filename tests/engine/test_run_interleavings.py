@@ -10,17 +10,20 @@ from uuid import UUID
 
 import pytest
 
-from tests.engine.playing import LEASE, QUEUES, Fails, Player, begin, node, publish, report, tick
-from windlass.core.job import Claimed
-from windlass.core.outcome import Cancelled
-from windlass.core.run import RUN_EDGES
-from windlass.core.step import ChildAction, Parallel, SleepAction
-from windlass.engine import runs, strays, upkeep, work
-from windlass.engine.unit import Unit
-from windlass.engine.work import Turn
+from tests.engine.harness import LEASE, QUEUES, Fails, Player, begin, node, publish, report, tick
+from windlass.core.jobs.job import Claimed
+from windlass.core.jobs.outcome import Cancelled
+from windlass.core.runs.run import RUN_EDGES
+from windlass.core.workflows.step import ChildAction, Parallel, SleepAction
+from windlass.engine import upkeep
+from windlass.engine.database import Database
+from windlass.engine.runs import control as runs
+from windlass.engine.runs import sweep
+from windlass.engine.workers import turn as worker_turn
+from windlass.engine.workers.turn import Turn
 from windlass.errors import Conflict
 from windlass.store.jobs import Lane
-from windlass.store.pool import DatabaseOptions
+from windlass.store.postgres.pool import DatabaseOptions
 from windlass.testing import Clock
 
 Connection = Any
@@ -40,10 +43,10 @@ create trigger witness after update on windlass.run for each row execute functio
 LIVE = "select id, state, steps, fans from windlass.run where state in ('pending', 'running')"
 
 
-async def prepare(unit: Unit) -> None:
-    await publish(unit, node("x"), node("y", "x", action=SleepAction(timedelta(seconds=3))), name="kid", concurrency=3)
+async def prepare(db: Database) -> None:
+    await publish(db, node("x"), node("y", "x", action=SleepAction(timedelta(seconds=3))), name="kid", concurrency=3)
     await publish(
-        unit,
+        db,
         node("a", max_attempts=2),
         node("fan", "a", fan_out=Parallel(5), concurrency=2, max_attempts=2),
         node("nap", "a", action=SleepAction(timedelta(seconds=5))),
@@ -58,8 +61,10 @@ async def prepare(unit: Unit) -> None:
 class Actor:
     """A process that does whatever comes to its mind."""
 
-    def __init__(self, unit: Unit, worker: str, held: list[Claimed], ids: list[UUID], clock: Clock, seed: int) -> None:
-        self.unit, self.worker, self.held, self.ids, self.clock = unit, worker, held, ids, clock
+    def __init__(
+        self, db: Database, worker: str, held: list[Claimed], ids: list[UUID], clock: Clock, seed: int
+    ) -> None:
+        self.db, self.worker, self.held, self.ids, self.clock = db, worker, held, ids, clock
         self.dice = random.Random(seed)
 
     async def act(self, times: int) -> None:
@@ -75,52 +80,52 @@ class Actor:
         reports = [report(job, self.dice.choice([1, 2, 3, Fails(), Fails(for_good=True), Cancelled()])) for job in some]
         lanes = [(Lane("default", f"test.{name}.v1", 100, 0), 3) for name in ("a", "fan", "b", "x", "z")]
         wish = Turn(worker=self.worker, lease=LEASE, reports=reports, lanes=lanes, count=self.dice.randint(1, 5))
-        self.held += (await work.turn(self.unit, wish))[0]
+        self.held += (await worker_turn.turn(self.db, wish))[0]
         del self.held[:-8]
 
     async def settle(self) -> None:
-        await strays.settle_strays(self.unit, batch=self.dice.choice([1, 3, 500]))
+        await sweep.sweep_runs(self.db, batch=self.dice.choice([1, 3, 500]))
 
     async def hold(self) -> None:
-        await strays.begin_held(self.unit)
+        await sweep.start_held(self.db)
 
     async def wake(self) -> None:
-        await strays.wake(self.unit)
-        await upkeep.become_due(self.unit)
+        await sweep.wake(self.db)
+        await upkeep.become_due(self.db)
 
     async def expire(self) -> None:
-        await strays.expire(self.unit)
-        await upkeep.release_expired(self.unit, batch=5)
+        await sweep.expire(self.db)
+        await upkeep.release_expired(self.db, batch=5)
 
     async def cancel(self) -> None:
         if self.dice.random() < 0.4:
-            await runs.cancel(self.unit, await self.any_run())
+            await runs.cancel(self.db, await self.any_run())
 
     async def retry(self) -> None:
         run = await self.any_run()
         if self.dice.random() < 0.3:
-            await runs.rerun(self.unit, run, (await runs.view(self.unit, run)).workflow.steps[0].name)
+            await runs.rerun(self.db, run, (await runs.view(self.db, run)).workflow.steps[0].name)
         else:
-            await runs.retry(self.unit, run)
+            await runs.retry(self.db, run)
 
     async def any_run(self) -> UUID:
-        async with self.unit.once() as conn:
+        async with self.db.once() as conn:
             rows = await conn.fetch("select id from windlass.run order by id desc limit 12")
         ids: list[UUID] = [row[0] for row in rows]
         return self.dice.choice(ids)
 
     async def heartbeat(self) -> None:
-        await work.heartbeat(self.unit, [job.fence for job in self.held], worker=self.worker, lease=LEASE)
+        await worker_turn.heartbeat(self.db, [job.fence for job in self.held], worker=self.worker, lease=LEASE)
 
     async def arrive(self) -> None:
         if len(self.ids) < 40:
-            self.ids.append(await begin(self.unit, max_duration=timedelta(seconds=self.dice.choice([5, 60, 10**6]))))
+            self.ids.append(await begin(self.db, max_duration=timedelta(seconds=self.dice.choice([5, 60, 10**6]))))
 
     async def move(self) -> None:
         self.clock.move(timedelta(seconds=self.dice.choice([0, 1, 2, 10])))
 
     async def lapse(self) -> None:
-        async with self.unit.begin() as conn:
+        async with self.db.begin() as conn:
             await conn.execute("""update workflow.workflow_run set lease_until = windlass.now() - interval '1 s'
               where id = any(array(
                 select id from workflow.workflow_run where status = 'leased' order by id limit 1 for update))""")
@@ -133,19 +138,19 @@ class Actor:
             "status = 'cancelled'",
             "deleted_at = now()",
         ]
-        async with self.unit.once() as conn:
+        async with self.db.once() as conn:
             await conn.execute(f"""update workflow.workflow_run set {self.dice.choice(words)} where id = any(array(
               select id from workflow.workflow_run where status in ('pending', 'leased') order by random() limit 1))""")
 
 
-async def come_to_rest(unit: Unit, conn: Connection, clock: Clock) -> None:
+async def come_to_rest(db: Database, conn: Connection, clock: Clock) -> None:
     """The chaos is over: whoever held something is gone, a fresh worker does the rest."""
-    player = await Player.hello(unit, "last")
+    player = await Player.hello(db, "last")
     for _ in range(40):
         clock.move(LEASE * 2)
-        await upkeep.release_expired(unit)
+        await upkeep.release_expired(db)
         await player.play()
-        await tick(unit)
+        await tick(db)
         if not await conn.fetch(LIVE):
             return
     raise AssertionError(f"these never end: {[dict(row) for row in await conn.fetch(LIVE)]}")
@@ -172,14 +177,16 @@ LEGAL |= {("pending", end) for end in ("completed", "failed")}  # a run with not
 @pytest.mark.parametrize("seed", [1, 2, 3])
 async def test_nothing_deadlocks_and_every_run_ends(database: str, conn: Connection, clock: Clock, seed: int) -> None:
     clock.move(timedelta(hours=1))
-    units = [await Unit.open(DatabaseOptions(url=database, size=2, notify=False, clock=clock.now)) for _ in range(4)]
+    units = [
+        await Database.open(DatabaseOptions(url=database, size=2, notify=False, clock=clock.now)) for _ in range(4)
+    ]
     await prepare(units[0])
     for name in ("w0", "w1"):
-        await work.register(units[0], id_=name, host="h", pid=1, queues=QUEUES, types=[], concurrency=9)
+        await worker_turn.register(units[0], id_=name, host="h", pid=1, queues=QUEUES, types=[], concurrency=9)
     await conn.execute(WITNESS)
     ids = [await begin(units[0]) for _ in range(4)]
     held: list[list[Claimed]] = [[], []]
-    actors = [Actor(unit, f"w{n % 2}", held[n % 2], ids, clock, 10 * seed + n) for n, unit in enumerate(units)]
+    actors = [Actor(db, f"w{n % 2}", held[n % 2], ids, clock, 10 * seed + n) for n, db in enumerate(units)]
     results = await asyncio.gather(*(actor.act(250) for actor in actors), return_exceptions=True)
     assert results == [None] * 4, [result for result in results if result]
     await come_to_rest(units[0], conn, clock)
@@ -193,5 +200,5 @@ async def test_nothing_deadlocks_and_every_run_ends(database: str, conn: Connect
     assert await conn.fetchval("select count(*) from windlass.notice") == 0
     open_jobs = "select count(*) from workflow.workflow_run where status in ('pending', 'leased') or not settled"
     assert await conn.fetchval(open_jobs) == 0
-    for unit in units:
-        await unit.close()
+    for db in units:
+        await db.close()

@@ -7,13 +7,15 @@ from typing import Any
 import asyncpg
 import pytest
 
-from tests.engine.playing import Player, begin, events_of, letters, node, publish, state
-from windlass.core.step import Parallel
-from windlass.engine import runs, starts, workflows
-from windlass.engine.starts import RunSpec
-from windlass.engine.unit import Unit
+from tests.engine.harness import Player, begin, events_of, letters, node, publish, state
+from windlass.core.workflows.step import Parallel
+from windlass.engine.database import Database
+from windlass.engine.runs import control as runs
+from windlass.engine.runs import start
+from windlass.engine.runs.start import RunSpec
+from windlass.engine.workflows import control as workflows
 from windlass.errors import Conflict, Invalid, NotFound
-from windlass.store.pool import DatabaseOptions
+from windlass.store.postgres.pool import DatabaseOptions
 from windlass.testing import Clock
 
 Connection = Any
@@ -26,14 +28,14 @@ async def counted(conn: Connection) -> tuple[int, int]:
     return row[0], row[1]
 
 
-async def test_a_run_starts_at_once_with_its_input_and_its_roots_in_line(unit: Unit, conn: Connection) -> None:
-    run = await begin(unit, node("a"), node("b"), node("c", "a"), input={"n": 1})
-    row = await runs.get(unit, run)
+async def test_a_run_starts_at_once_with_its_input_and_its_roots_in_line(db: Database, conn: Connection) -> None:
+    run = await begin(db, node("a"), node("b"), node("c", "a"), input={"n": 1})
+    row = await runs.get(db, run)
     assert (row.workflow, row.version, row.state, row.letters, row.input) == ("w", 1, "running", "aa.", {"n": 1})
     assert row.started_at == row.created_at
     assert row.finished_at is None
     assert row.expires_at - row.created_at == timedelta(days=30)
-    assert await events_of(unit, run) == ["running"]
+    assert await events_of(db, run) == ["running"]
     jobs = await conn.fetch("select type, run_id, step, item, items, settled from workflow.workflow_run order by step")
     assert [tuple(job) for job in jobs] == [
         ("test.a.v1", run, 0, 0, None, False),
@@ -42,87 +44,87 @@ async def test_a_run_starts_at_once_with_its_input_and_its_roots_in_line(unit: U
 
 
 @pytest.mark.parametrize("value", [{}, [], "text", 0, False, None, {"deep": [{"er": None}]}])
-async def test_any_json_can_be_the_input(unit: Unit, value: Any) -> None:
-    await publish(unit, node("a"))
-    [run] = await starts.start(unit, "w", [RunSpec(input=value)])
-    assert (await runs.get(unit, run)).input == value
+async def test_any_json_can_be_the_input(db: Database, value: Any) -> None:
+    await publish(db, node("a"))
+    [run] = await start.start(db, "w", [RunSpec(input=value)])
+    assert (await runs.get(db, run)).input == value
 
 
-async def test_labels_are_those_of_the_workflow_and_of_the_run_which_wins(unit: Unit) -> None:
-    await publish(unit, node("a"), labels={"team": "red", "tier": "1"})
-    plain, labelled = await begin(unit), await begin(unit, labels={"tier": "2", "who": "ada"})
-    assert (await runs.get(unit, plain)).labels == {"team": "red", "tier": "1"}
-    assert (await runs.get(unit, labelled)).labels == {"team": "red", "tier": "2", "who": "ada"}
-    found = await runs.list_(unit, labels={"tier": "2"})
+async def test_labels_are_those_of_the_workflow_and_of_the_run_which_wins(db: Database) -> None:
+    await publish(db, node("a"), labels={"team": "red", "tier": "1"})
+    plain, labelled = await begin(db), await begin(db, labels={"tier": "2", "who": "ada"})
+    assert (await runs.get(db, plain)).labels == {"team": "red", "tier": "1"}
+    assert (await runs.get(db, labelled)).labels == {"team": "red", "tier": "2", "who": "ada"}
+    found = await runs.list_(db, labels={"tier": "2"})
     assert [row.id for row in found.runs] == [labelled]
 
 
-async def test_a_run_may_have_a_time_of_its_own(unit: Unit) -> None:
-    await publish(unit, node("a"), max_duration=timedelta(hours=2))
+async def test_a_run_may_have_a_time_of_its_own(db: Database) -> None:
+    await publish(db, node("a"), max_duration=timedelta(hours=2))
     mixed = [RunSpec(), RunSpec(max_duration=timedelta(minutes=5)), RunSpec()]
-    rows = [await runs.get(unit, run) for run in await starts.start(unit, "w", mixed)]
+    rows = [await runs.get(db, run) for run in await start.start(db, "w", mixed)]
     assert [(row.expires_at - row.created_at).total_seconds() for row in rows] == [7200, 300, 7200]
 
 
-async def test_a_run_that_has_nothing_to_do_ends_as_it_starts(unit: Unit) -> None:
-    run = await begin(unit, node("a", fan_out=Parallel(0)))
-    row = await runs.get(unit, run)
+async def test_a_run_that_has_nothing_to_do_ends_as_it_starts(db: Database) -> None:
+    run = await begin(db, node("a", fan_out=Parallel(0)))
+    row = await runs.get(db, run)
     assert (row.state, row.letters) == ("completed", "s")
     assert row.finished_at is not None  # else it would never be pruned
-    assert (await events_of(unit, run))[-1] == "completed"
+    assert (await events_of(db, run))[-1] == "completed"
 
 
 # Keys
 
 
-async def test_a_known_key_answers_with_the_run_that_has_it(unit: Unit, conn: Connection) -> None:
-    await publish(unit, node("a"))
-    first = await begin(unit, idempotency_key="k", input={"n": 1})
-    assert await begin(unit, idempotency_key="k", input={"n": 2}) == first
-    assert (await runs.get(unit, first)).input == {"n": 1}
+async def test_a_known_key_answers_with_the_run_that_has_it(db: Database, conn: Connection) -> None:
+    await publish(db, node("a"))
+    first = await begin(db, idempotency_key="k", input={"n": 1})
+    assert await begin(db, idempotency_key="k", input={"n": 2}) == first
+    assert (await runs.get(db, first)).input == {"n": 1}
     assert await counted(conn) == (1, 1)
 
 
-async def test_a_key_stays_taken_when_its_run_has_ended(unit: Unit) -> None:
-    first = await begin(unit, node("a"), idempotency_key="k")
-    await (await Player.hello(unit)).play()
-    assert await state(unit, first) == "completed"
-    assert await begin(unit, idempotency_key="k") == first
+async def test_a_key_stays_taken_when_its_run_has_ended(db: Database) -> None:
+    first = await begin(db, node("a"), idempotency_key="k")
+    await (await Player.hello(db)).play()
+    assert await state(db, first) == "completed"
+    assert await begin(db, idempotency_key="k") == first
 
 
-async def test_a_key_twice_in_a_batch_makes_one_run(unit: Unit, conn: Connection) -> None:
-    await publish(unit, node("a"))
-    old = await begin(unit, idempotency_key="old")
+async def test_a_key_twice_in_a_batch_makes_one_run(db: Database, conn: Connection) -> None:
+    await publish(db, node("a"))
+    old = await begin(db, idempotency_key="old")
     specs = [RunSpec(idempotency_key=key) for key in ("k", None, "k", "old", None, "k")]
-    ids = await starts.start(unit, "w", specs)
+    ids = await start.start(db, "w", specs)
     assert ids[0] == ids[2] == ids[5]
     assert ids[3] == old
     assert len(set(ids)) == 4
     assert await counted(conn) == (4, 4)
 
 
-async def test_a_key_asked_for_by_many_at_once_makes_one_run(unit: Unit, conn: Connection) -> None:
-    await publish(unit, node("a"))
-    ids = await asyncio.gather(*(begin(unit, idempotency_key="k") for _ in range(8)))
+async def test_a_key_asked_for_by_many_at_once_makes_one_run(db: Database, conn: Connection) -> None:
+    await publish(db, node("a"))
+    ids = await asyncio.gather(*(begin(db, idempotency_key="k") for _ in range(8)))
     assert len(set(ids)) == 1
     assert await counted(conn) == (1, 1)
 
 
-async def test_batches_with_the_same_keys_in_any_order_do_not_deadlock(unit: Unit, conn: Connection) -> None:
-    await publish(unit, node("a"))
+async def test_batches_with_the_same_keys_in_any_order_do_not_deadlock(db: Database, conn: Connection) -> None:
+    await publish(db, node("a"))
     for trial in range(5):
         keys = [f"{trial}-{n}" for n in range(300)]
         batches = [[RunSpec(idempotency_key=key) for key in some] for some in (keys, keys[::-1])]
-        there, back = await asyncio.gather(*(starts.start(unit, "w", batch) for batch in batches))
+        there, back = await asyncio.gather(*(start.start(db, "w", batch) for batch in batches))
         assert there == back[::-1]
     assert await counted(conn) == (1500, 1500)
 
 
-async def test_the_same_key_in_another_org_is_another_run(unit: Unit, database: str, clock: Clock) -> None:
-    await publish(unit, node("a"))
-    other = await Unit.open(DatabaseOptions(url=database, clock=clock.now), org="other")
+async def test_the_same_key_in_another_org_is_another_run(db: Database, database: str, clock: Clock) -> None:
+    await publish(db, node("a"))
+    other = await Database.open(DatabaseOptions(url=database, clock=clock.now), org="other")
     await publish(other, node("a"))
-    run = await begin(unit, idempotency_key="k")
+    run = await begin(db, idempotency_key="k")
     assert await begin(other, idempotency_key="k") != run
     with pytest.raises(NotFound):
         await runs.get(other, run)
@@ -134,27 +136,27 @@ async def test_the_same_key_in_another_org_is_another_run(unit: Unit, database: 
 # Refusals
 
 
-async def test_an_unknown_workflow_is_named_and_a_near_one_suggested(unit: Unit) -> None:
-    await publish(unit, node("a"), name="order-processing")
+async def test_an_unknown_workflow_is_named_and_a_near_one_suggested(db: Database) -> None:
+    await publish(db, node("a"), name="order-processing")
     with pytest.raises(NotFound, match="no workflow order-procesing: did you mean order-processing"):
-        await begin(unit, name="order-procesing")
+        await begin(db, name="order-procesing")
 
 
-async def test_a_disabled_workflow_says_how_to_enable_it(unit: Unit, conn: Connection) -> None:
-    await publish(unit, node("a"))
-    await workflows.enable(unit, "w", False)
+async def test_a_disabled_workflow_says_how_to_enable_it(db: Database, conn: Connection) -> None:
+    await publish(db, node("a"))
+    await workflows.enable(db, "w", False)
     with pytest.raises(Conflict, match="workflow 'w' is disabled: windlass workflows enable w"):
-        await begin(unit)
+        await begin(db)
     assert await counted(conn) == (0, 0)
-    await workflows.enable(unit, "w")
-    await begin(unit)
+    await workflows.enable(db, "w")
+    await begin(db)
 
 
-async def test_a_deleted_workflow_is_unknown(unit: Unit) -> None:
-    await publish(unit, node("a"))
-    await workflows.delete(unit, "w")
+async def test_a_deleted_workflow_is_unknown(db: Database) -> None:
+    await publish(db, node("a"))
+    await workflows.delete(db, "w")
     with pytest.raises(NotFound, match="no workflow w"):
-        await begin(unit)
+        await begin(db)
 
 
 @pytest.mark.parametrize(
@@ -170,71 +172,71 @@ async def test_a_deleted_workflow_is_unknown(unit: Unit) -> None:
     ],
 )
 async def test_what_makes_no_sense_is_refused_by_name(
-    unit: Unit, conn: Connection, spec: dict[str, Any], sentence: str
+    db: Database, conn: Connection, spec: dict[str, Any], sentence: str
 ) -> None:
-    await publish(unit, node("a"))
+    await publish(db, node("a"))
     with pytest.raises(Invalid, match=sentence):
-        await starts.start(unit, "w", [RunSpec(), RunSpec(**spec)])
+        await start.start(db, "w", [RunSpec(), RunSpec(**spec)])
     assert await counted(conn) == (0, 0)
 
 
 # Many
 
 
-async def test_many_start_at_once_in_the_order_asked(unit: Unit, conn: Connection) -> None:
-    await publish(unit, node("a"), node("b", "a"))
-    ids = await starts.start(unit, "w", [RunSpec(input=n) for n in range(1000)])
+async def test_many_start_at_once_in_the_order_asked(db: Database, conn: Connection) -> None:
+    await publish(db, node("a"), node("b", "a"))
+    ids = await start.start(db, "w", [RunSpec(input=n) for n in range(1000)])
     assert await counted(conn) == (1000, 1000)
     rows = dict(await conn.fetch("select id, input from windlass.run"))
     assert [rows[id_] for id_ in ids] == [str(n) for n in range(1000)]
 
 
-async def test_too_many_are_refused_and_none_is_fine(unit: Unit) -> None:
-    await publish(unit, node("a"))
-    assert await starts.start(unit, "w", []) == []
+async def test_too_many_are_refused_and_none_is_fine(db: Database) -> None:
+    await publish(db, node("a"))
+    assert await start.start(db, "w", []) == []
     with pytest.raises(Invalid, match="10001 runs in one call, the limit is 10000: start in batches"):
-        await starts.start(unit, "w", [RunSpec()] * 10_001)
+        await start.start(db, "w", [RunSpec()] * 10_001)
 
 
 # The caller's transaction
 
 
-async def test_a_start_in_the_callers_transaction_is_undone_with_it(unit: Unit, conn: Connection) -> None:
-    await publish(unit, node("a"))
+async def test_a_start_in_the_callers_transaction_is_undone_with_it(db: Database, conn: Connection) -> None:
+    await publish(db, node("a"))
     transaction = conn.transaction()
     await transaction.start()
-    await starts.start(unit, "w", [RunSpec()], connection=conn)
+    await start.start(db, "w", [RunSpec()], connection=conn)
     assert await counted(conn) == (1, 1)
     await transaction.rollback()
     assert await counted(conn) == (0, 0)
 
 
 async def test_a_start_in_the_callers_transaction_is_seen_when_it_commits(
-    unit: Unit, conn: Connection, database: str
+    db: Database, conn: Connection, database: str
 ) -> None:
-    await publish(unit, node("a"))
+    await publish(db, node("a"))
     other: Connection = await asyncpg.connect(database)
     async with other.transaction():
-        [run] = await starts.start(unit, "w", [RunSpec()], connection=other)
+        [run] = await start.start(db, "w", [RunSpec()], connection=other)
         assert await counted(conn) == (0, 0)
     await other.close()
-    assert await letters(unit, run) == "a"
-    await (await Player.hello(unit)).play()
-    assert await state(unit, run) == "completed"
+    assert await letters(db, run) == "a"
+    await (await Player.hello(db)).play()
+    assert await state(db, run) == "completed"
 
 
 async def test_a_key_taken_meanwhile_leaves_nothing_half_done_in_the_callers_transaction(
-    unit: Unit, conn: Connection, database: str
+    db: Database, conn: Connection, database: str
 ) -> None:
     """The key is not there when asked for, and is when written."""
-    await publish(unit, node("a"))
+    await publish(db, node("a"))
     rival: Connection = await asyncpg.connect(database)
     held = rival.transaction()
     await held.start()
-    [taken] = await starts.start(unit, "w", [RunSpec(idempotency_key="k")], connection=rival)
+    [taken] = await start.start(db, "w", [RunSpec(idempotency_key="k")], connection=rival)
     async with conn.transaction():
         specs = [RunSpec(), RunSpec(idempotency_key="k")]
-        asked = asyncio.create_task(starts.start(unit, "w", specs, connection=conn))
+        asked = asyncio.create_task(start.start(db, "w", specs, connection=conn))
         async with asyncio.timeout(10):
             while not await rival.fetchval("select count(*) from pg_stat_activity where wait_event_type = 'Lock'"):
                 await asyncio.sleep(0)
@@ -244,28 +246,28 @@ async def test_a_key_taken_meanwhile_leaves_nothing_half_done_in_the_callers_tra
     assert await counted(conn) == (2, 2)
 
 
-async def test_a_refusal_that_the_caller_gets_over_leaves_nothing_behind(unit: Unit, conn: Connection) -> None:
-    await publish(unit, node("a"))
+async def test_a_refusal_that_the_caller_gets_over_leaves_nothing_behind(db: Database, conn: Connection) -> None:
+    await publish(db, node("a"))
     async with conn.transaction():
         with pytest.raises(Invalid, match="input"):
-            await starts.start(unit, "w", [RunSpec(), RunSpec(input=float("nan"))], connection=conn)
-        await starts.start(unit, "w", [RunSpec()], connection=conn)
+            await start.start(db, "w", [RunSpec(), RunSpec(input=float("nan"))], connection=conn)
+        await start.start(db, "w", [RunSpec()], connection=conn)
     assert await counted(conn) == (1, 1)
 
 
-async def test_a_connection_without_a_transaction_still_starts_all_or_none(unit: Unit, conn: Connection) -> None:
-    await publish(unit, node("a"))
+async def test_a_connection_without_a_transaction_still_starts_all_or_none(db: Database, conn: Connection) -> None:
+    await publish(db, node("a"))
     with pytest.raises(Invalid, match="input"):
-        await starts.start(unit, "w", [RunSpec(), RunSpec(input=float("nan"))], connection=conn)
+        await start.start(db, "w", [RunSpec(), RunSpec(input=float("nan"))], connection=conn)
     assert await counted(conn) == (0, 0)
-    await starts.start(unit, "w", [RunSpec()], connection=conn)
+    await start.start(db, "w", [RunSpec()], connection=conn)
     assert await counted(conn) == (1, 1)
     assert not conn.is_in_transaction()
 
 
-async def test_a_key_of_another_workflows_run_is_refused(unit: Unit) -> None:
-    await publish(unit, node("a"), name="one")
-    await publish(unit, node("a"), name="two")
-    await starts.start(unit, "one", [RunSpec(idempotency_key="k")])
+async def test_a_key_of_another_workflows_run_is_refused(db: Database) -> None:
+    await publish(db, node("a"), name="one")
+    await publish(db, node("a"), name="two")
+    await start.start(db, "one", [RunSpec(idempotency_key="k")])
     with pytest.raises(Conflict, match=r"'k' belongs to run .* of another workflow: use another key"):
-        await starts.start(unit, "two", [RunSpec(idempotency_key="k")])
+        await start.start(db, "two", [RunSpec(idempotency_key="k")])

@@ -8,11 +8,12 @@ from uuid import UUID
 
 import pytest
 
-from tests.engine.outside import Stage, answer, call, deploy, play, played, run_of, token_of
-from tests.engine.playing import Fails, begin, letters, reasons, state, tick, words
-from windlass.engine import runs, starts
-from windlass.engine.starts import RunSpec
-from windlass.engine.unit import Unit
+from tests.engine.fake_services import Stage, answer, call, deploy, play, played, run_of, token_of
+from tests.engine.harness import Fails, begin, letters, reasons, state, tick, words
+from windlass.engine.database import Database
+from windlass.engine.runs import control as runs
+from windlass.engine.runs import start
+from windlass.engine.runs.start import RunSpec
 from windlass.testing import Clock
 
 Connection = Any
@@ -36,10 +37,10 @@ def http(*needs: str, **more: Any) -> dict[str, Any]:
     return {"url": "https://shop.example/x", **({"needs": list(needs)} if needs else {}), **more}
 
 
-async def failed(unit: Unit, run: UUID, step: str) -> str:
+async def failed(db: Database, run: UUID, step: str) -> str:
     """Why a step failed that never began."""
-    assert (await words(unit, run))[step] == "failed"
-    view = await runs.view(unit, run)
+    assert (await words(db, run))[step] == "failed"
+    view = await runs.view(db, run)
     number = view.workflow.plan.number[step]
     *_, event = [event for event in view.events if event.step == number and event.reason is not None]
     assert event.code == "template_error"
@@ -50,18 +51,18 @@ async def failed(unit: Unit, run: UUID, step: str) -> str:
 # Where they stand
 
 
-async def test_the_input_of_a_job_is_filled_in_and_types_are_kept(unit: Unit) -> None:
-    _, stage = await played(unit, {"a": job(input={"in": TYPED, "text": "n={{input.id}} {{input.o}}"})}, input=TRIGGER)
+async def test_the_input_of_a_job_is_filled_in_and_types_are_kept(db: Database) -> None:
+    _, stage = await played(db, {"a": job(input={"in": TYPED, "text": "n={{input.id}} {{input.o}}"})}, input=TRIGGER)
     assert stage.payloads["a"] == [{"in": TRIGGER, "text": 'n=7 {"k":[null]}'}]
 
 
-async def test_an_input_may_be_one_template_of_any_type(unit: Unit) -> None:
+async def test_an_input_may_be_one_template_of_any_type(db: Database) -> None:
     tasks = {key: job(input=template) for key, template in TYPED.items()}
-    _, stage = await played(unit, tasks, input=TRIGGER)
+    _, stage = await played(db, tasks, input=TRIGGER)
     assert {key: stage.payloads[key] for key in TRIGGER} == {key: [value] for key, value in TRIGGER.items()}
 
 
-async def test_url_headers_query_and_body_of_a_request_are_filled_in(unit: Unit) -> None:
+async def test_url_headers_query_and_body_of_a_request_are_filled_in(db: Database) -> None:
     step = http(
         url="https://shop.example/orders/{{trigger.body.id}}?q={{input.q}}",
         method="PUT",
@@ -69,7 +70,7 @@ async def test_url_headers_query_and_body_of_a_request_are_filled_in(unit: Unit)
         query={"n": "{{input.id}}", "tags": ["{{input.q}}", "x"]},
         body={"id": "{{input.id}}", "run": "{{run.id}}"},
     )
-    run, stage = await played(unit, {"a": step}, input={"id": 7, "token": "sk_1", "q": "a b/&"}, a=answer())
+    run, stage = await played(db, {"a": step}, input={"id": 7, "token": "sk_1", "q": "a b/&"}, a=answer())
     assert stage.payloads["a"] == [
         {
             "url": "https://shop.example/orders/7?q=a%20b%2F%26",
@@ -81,36 +82,36 @@ async def test_url_headers_query_and_body_of_a_request_are_filled_in(unit: Unit)
     ]
 
 
-async def test_a_command_gets_each_value_as_one_word_and_its_input_as_json(unit: Unit) -> None:
+async def test_a_command_gets_each_value_as_one_word_and_its_input_as_json(db: Database) -> None:
     step = {"run": "convert {{input.file}}", "input": {"n": "{{input.n}}"}}
-    _, stage = await played(unit, {"a": step}, input={"file": "a b; rm -rf /", "n": [1]}, a=None)
+    _, stage = await played(db, {"a": step}, input={"file": "a b; rm -rf /", "n": [1]}, a=None)
     [payload] = stage.payloads["a"]
     assert (payload["run"], payload["input"]) == ('convert "${WINDLASS_VALUE_1?}"', {"n": [1]})
     assert payload["values"] == {"WINDLASS_VALUE_1": "a b; rm -rf /"}
 
 
-async def test_a_run_below_is_started_with_the_filled_in_input(unit: Unit, conn: Connection) -> None:
-    await deploy(unit, "below", b=job(input="{{input}}"))
-    run, stage = await played(unit, {"a": {"workflow": "below", "input": {"n": "{{input.id}}"}}}, input={"id": 7})
+async def test_a_run_below_is_started_with_the_filled_in_input(db: Database, conn: Connection) -> None:
+    await deploy(db, "below", b=job(input="{{input}}"))
+    run, stage = await played(db, {"a": {"workflow": "below", "input": {"n": "{{input.id}}"}}}, input={"id": 7})
     assert stage.payloads["b"] == [{"n": 7}]
-    assert await state(unit, run) == "completed"
+    assert await state(db, run) == "completed"
 
 
-async def test_a_step_without_templates_needs_no_filling_and_keys_are_no_templates(unit: Unit) -> None:
-    _, stage = await played(unit, {"a": job(input={"{{input.id}}": "{{ '{{' }}"})}, input={"id": 1})
+async def test_a_step_without_templates_needs_no_filling_and_keys_are_no_templates(db: Database) -> None:
+    _, stage = await played(db, {"a": job(input={"{{input.id}}": "{{ '{{' }}"})}, input={"id": 1})
     assert stage.payloads["a"] == [{"{{input.id}}": "{{"}]
 
 
-async def test_what_was_filled_in_is_not_looked_through_again(unit: Unit) -> None:
+async def test_what_was_filled_in_is_not_looked_through_again(db: Database) -> None:
     given = {"evil": "{{trigger.body.secret}}", "secret": "s"}
-    _, stage = await played(unit, {"a": job(input=["{{input.evil}}", "x{{input.evil}}"])}, input=given)
+    _, stage = await played(db, {"a": job(input=["{{input.evil}}", "x{{input.evil}}"])}, input=given)
     assert stage.payloads["a"] == [["{{trigger.body.secret}}", "x{{trigger.body.secret}}"]]
 
 
 # Where values come from
 
 
-async def test_outputs_status_and_headers_of_the_steps_before(unit: Unit) -> None:
+async def test_outputs_status_and_headers_of_the_steps_before(db: Database) -> None:
     asked = {
         "job": "{{tasks.a.body.n}}",
         "same": "{{tasks.a.output.n}}",
@@ -122,7 +123,7 @@ async def test_outputs_status_and_headers_of_the_steps_before(unit: Unit) -> Non
     }
     tasks = {"a": job(), "b": http("a"), "c": job("a", "b", input=asked)}
     _, stage = await played(
-        unit,
+        db,
         tasks,
         a={"n": [1]},
         b=answer(201, {"items": [1, {"id": "x"}]}, headers={"content-type": "application/json"}),
@@ -140,9 +141,9 @@ async def test_outputs_status_and_headers_of_the_steps_before(unit: Unit) -> Non
     ]
 
 
-async def test_steps_far_above_can_be_asked_too(unit: Unit) -> None:
+async def test_steps_far_above_can_be_asked_too(db: Database) -> None:
     tasks = {"a": job(), "b": job("a"), "c": job("b"), "d": job("c", input="{{tasks.a.body.n}}")}
-    _, stage = await played(unit, tasks, a={"n": 5})
+    _, stage = await played(db, tasks, a={"n": 5})
     assert stage.payloads["d"] == [5]
 
 
@@ -150,106 +151,106 @@ async def test_steps_far_above_can_be_asked_too(unit: Unit) -> None:
     ("text", "value"),
     [('{"n": 1}', {"n": 1}), ("[1]", [1]), ("plain", "plain"), ("", ""), ("{broken", "{broken"), ("null", None)],
 )
-async def test_an_answer_is_json_or_else_a_text(unit: Unit, text: str, value: Any) -> None:
-    _, stage = await played(unit, {"a": http(), "b": job("a", input=["{{tasks.a.body}}"])}, a=answer(200, text))
+async def test_an_answer_is_json_or_else_a_text(db: Database, text: str, value: Any) -> None:
+    _, stage = await played(db, {"a": http(), "b": job("a", input=["{{tasks.a.body}}"])}, a=answer(200, text))
     assert stage.payloads["b"] == [[value]]
 
 
-async def test_the_request_that_started_the_run_can_be_read_without_its_secrets(unit: Unit) -> None:
+async def test_the_request_that_started_the_run_can_be_read_without_its_secrets(db: Database) -> None:
     headers = {"X-From": "shop", "Authorization": "Bearer s", "Cookie": "s"}
     given = {"from": "{{trigger.headers.x-from}}", "any": "{{trigger.headers['X-FROM']}}", "all": "{{trigger.headers}}"}
-    await run_of(unit, headers=headers, a=job(input=given))
-    stage = await play(unit)
+    await run_of(db, headers=headers, a=job(input=given))
+    stage = await play(db)
     assert stage.payloads["a"] == [{"from": "shop", "any": "shop", "all": {"x-from": "shop"}}]
 
 
-async def test_the_run_itself_its_id_and_which_attempt_it_is(unit: Unit) -> None:
+async def test_the_run_itself_its_id_and_which_attempt_it_is(db: Database) -> None:
     tasks = {"a": job(input={"id": "{{run.id}}", "n": "{{run.attempt}}", "key": "{{run.id}}/{{run.attempt}}"})}
-    run, stage = await played(unit, tasks, a=Fails(for_good=True))
-    await runs.retry(unit, run)
+    run, stage = await played(db, tasks, a=Fails(for_good=True))
+    await runs.retry(db, run)
     await stage.play()
     assert stage.payloads["a"] == [{"id": str(run), "n": n, "key": f"{run}/{n}"} for n in (1, 2)]
 
 
-async def test_callback_urls_are_known_from_the_start_and_of_several_waits(unit: Unit) -> None:
+async def test_callback_urls_are_known_from_the_start_and_of_several_waits(db: Database) -> None:
     wait = {"needs": ["a"], "wait_for_webhook": True}
-    run = await run_of(unit, a=job(input=["{{wait.x.url}}", "see {{wait.y-z.url}}"]), x=wait, y__z=wait)
-    stage = await play(unit)
-    x, y = [f"http://127.0.0.1:8080/wh/{await token_of(unit, run, step)}" for step in ("x", "y-z")]
+    run = await run_of(db, a=job(input=["{{wait.x.url}}", "see {{wait.y-z.url}}"]), x=wait, y__z=wait)
+    stage = await play(db)
+    x, y = [f"http://127.0.0.1:8080/wh/{await token_of(db, run, step)}" for step in ("x", "y-z")]
     assert stage.payloads["a"] == [[x, f"see {y}"]]
 
 
-async def test_a_callback_and_a_run_below_are_sources_too(unit: Unit) -> None:
-    await deploy(unit, "below", z=job())
+async def test_a_callback_and_a_run_below_are_sources_too(db: Database) -> None:
+    await deploy(db, "below", z=job())
     tasks: dict[str, Any] = {
         "paid": {"wait_for_webhook": True},
         "sub": {"workflow": "below"},
         "c": job("paid", "sub", input=["{{tasks.paid.body.n}}", "{{tasks.paid.status}}", "{{tasks.sub.body.m}}"]),
     }
-    run = await run_of(unit, **tasks)
-    await call(unit, run, b'{"n": 1}')
-    stage = await play(unit, z={"m": 2})
+    run = await run_of(db, **tasks)
+    await call(db, run, b'{"n": 1}')
+    stage = await play(db, z={"m": 2})
     assert stage.payloads["c"] == [[1, "received", 2]]
 
 
-async def test_a_sleep_has_a_status(unit: Unit, clock: Clock) -> None:
-    await run_of(unit, a={"sleep": "1h"}, b=job("a", input="{{tasks.a.status}}"))
+async def test_a_sleep_has_a_status(db: Database, clock: Clock) -> None:
+    await run_of(db, a={"sleep": "1h"}, b=job("a", input="{{tasks.a.status}}"))
     clock.move(timedelta(hours=1))
-    stage = await play(unit)
+    stage = await play(db)
     assert stage.payloads["b"] == ["success"]
 
 
 # Fan-out
 
 
-async def test_each_copy_has_its_item_and_index(unit: Unit) -> None:
+async def test_each_copy_has_its_item_and_index(db: Database) -> None:
     each = job(foreach="input.list", input={"id": "{{item.id}}", "n": "{{index}}", "run": "{{run.id}}"})
-    run = await run_of(unit, input={"list": [{"id": "x"}, {"id": [2]}, {"id": None}]}, a=each)
-    stage = await play(unit)
+    run = await run_of(db, input={"list": [{"id": "x"}, {"id": [2]}, {"id": None}]}, a=each)
+    stage = await play(db)
     got = sorted(stage.payloads["a"], key=lambda payload: int(payload["n"]))
     assert [(p["id"], p["n"], p["run"]) for p in got] == [("x", 0, str(run)), ([2], 1, str(run)), (None, 2, str(run))]
 
 
-async def test_copies_of_requests_and_commands_have_their_item(unit: Unit) -> None:
+async def test_copies_of_requests_and_commands_have_their_item(db: Database) -> None:
     tasks = {
         "a": http(foreach="input.list", url="https://x.example/{{item}}", body={"n": "{{index}}"}),
         "b": {"run": "do {{item}} {{index}}", "foreach": "input.list"},
         "c": job(parallel=2, input="{{index}}"),
     }
-    _, stage = await played(unit, tasks, input={"list": ["p", "q"]}, a=answer(), b=None)
+    _, stage = await played(db, tasks, input={"list": ["p", "q"]}, a=answer(), b=None)
     assert sorted(payload["url"][-1] + str(payload["body"]["n"]) for payload in stage.payloads["a"]) == ["p0", "q1"]
     assert sorted([*payload["values"].values()] for payload in stage.payloads["b"]) == [["p", "0"], ["q", "1"]]
     assert sorted(payload["input"]["item"] for payload in stage.payloads["b"]) == ["p", "q"]
     assert sorted(stage.payloads["c"]) == [0, 1]
 
 
-async def test_copies_of_runs_below_have_their_item(unit: Unit) -> None:
-    await deploy(unit, "below", z=job(input="{{input.got}}"))
+async def test_copies_of_runs_below_have_their_item(db: Database) -> None:
+    await deploy(db, "below", z=job(input="{{input.got}}"))
     sub = {"workflow": "below", "foreach": "input.list", "input": {"got": "{{item}}-{{index}}"}}
-    run, stage = await played(unit, {"a": sub}, input={"list": ["p", "q"]})
+    run, stage = await played(db, {"a": sub}, input={"list": ["p", "q"]})
     assert sorted(stage.payloads["z"]) == ["p-0", "q-1"]
-    assert await state(unit, run) == "completed"
+    assert await state(db, run) == "completed"
 
 
-async def test_copies_that_start_later_are_filled_in_later_all_the_same(unit: Unit) -> None:
+async def test_copies_that_start_later_are_filled_in_later_all_the_same(db: Database) -> None:
     each = job(foreach="input.list", concurrency=2, input={"n": "{{index}}", "sq": "{{item}}"})
-    run, stage = await played(unit, {"a": each}, input={"list": [n * n for n in range(9)]})
+    run, stage = await played(db, {"a": each}, input={"list": [n * n for n in range(9)]})
     got = sorted((payload["n"], payload["sq"]) for payload in stage.payloads["a"])
     assert got == [(n, n * n) for n in range(9)]
-    assert await state(unit, run) == "completed"
+    assert await state(db, run) == "completed"
 
 
-async def test_five_thousand_copies_are_filled_in_each_for_itself(unit: Unit) -> None:
+async def test_five_thousand_copies_are_filled_in_each_for_itself(db: Database) -> None:
     each = job(foreach="input.list", input={"n": "{{index}}", "text": "item {{item}}"})
-    run, stage = await played(unit, {"a": each}, input={"list": list(range(5000))}, a=None)
+    run, stage = await played(db, {"a": each}, input={"list": list(range(5000))}, a=None)
     assert sorted(payload["n"] for payload in stage.payloads["a"]) == list(range(5000))
     assert all(payload["text"] == f"item {payload['n']}" for payload in stage.payloads["a"])
-    assert await state(unit, run) == "completed"
+    assert await state(db, run) == "completed"
 
 
 @pytest.mark.parametrize("kind", ["job", "http", "run", "child"])
-async def test_the_output_of_copies_is_the_list_by_index_and_of_none_the_empty_list(unit: Unit, kind: str) -> None:
-    await deploy(unit, "below", z=job(input="{{input.n}}"))
+async def test_the_output_of_copies_is_the_list_by_index_and_of_none_the_empty_list(db: Database, kind: str) -> None:
+    await deploy(db, "below", z=job(input="{{input.n}}"))
     step: Mapping[str, Any] = {
         "job": job(input={"n": "{{index}}"}),
         "http": http(body={"n": "{{index}}"}),
@@ -261,34 +262,34 @@ async def test_the_output_of_copies_is_the_list_by_index_and_of_none_the_empty_l
         return answer(200, {"n": claimed.item}) if kind == "http" else {"n": claimed.item}
 
     tasks: dict[str, Any] = {"a": {**step, "parallel": "input.count"}, "b": job("a", input={"all": "{{tasks.a.body}}"})}
-    await deploy(unit, **tasks)
+    await deploy(db, **tasks)
     for count in (3, 1, 0):
-        await begin(unit, input={"count": count})
-        stage = await play(unit, a=give, z=lambda claimed: {"n": json.loads(claimed.payload)})
+        await begin(db, input={"count": count})
+        stage = await play(db, a=give, z=lambda claimed: {"n": json.loads(claimed.payload)})
         [got] = [payload["all"] for payload in stage.payloads["b"]]
         assert got == [{"n": n} for n in range(count)]
 
 
-async def test_one_of_the_copies_can_be_asked(unit: Unit) -> None:
+async def test_one_of_the_copies_can_be_asked(db: Database) -> None:
     tasks = {
         "a": http(parallel=3, body="{{index}}"),
         "b": job("a", input="{{tasks.a.body[2].n}}"),
         "c": job("a", input="{{tasks.a.body[3]}}"),
     }
-    run, stage = await played(unit, tasks, a=lambda claimed: answer(200, {"n": claimed.item}))
+    run, stage = await played(db, tasks, a=lambda claimed: answer(200, {"n": claimed.item}))
     assert stage.payloads["b"] == [2]
-    assert await failed(unit, run, "c") == "Failed to resolve {{tasks.a.body[3]}}"
+    assert await failed(db, run, "c") == "Failed to resolve {{tasks.a.body[3]}}"
 
 
-async def test_a_fan_out_over_requests_goes_over_their_bodies(unit: Unit) -> None:
+async def test_a_fan_out_over_requests_goes_over_their_bodies(db: Database) -> None:
     tasks = {"a": http(parallel=2), "b": job("a", foreach="a", input={"got": "{{item.n}}"})}
-    _, stage = await played(unit, tasks, a=lambda claimed: answer(200, {"n": claimed.item}))
+    _, stage = await played(db, tasks, a=lambda claimed: answer(200, {"n": claimed.item}))
     assert sorted(payload["got"] for payload in stage.payloads["b"]) == [0, 1]
 
 
-async def test_a_fan_out_over_an_answer(unit: Unit) -> None:
+async def test_a_fan_out_over_an_answer(db: Database) -> None:
     tasks = {"a": http(), "b": job("a", foreach="a.files", input={"f": "{{item}}"})}
-    _, stage = await played(unit, tasks, a=answer(200, {"files": ["x", "y"]}))
+    _, stage = await played(db, tasks, a=answer(200, {"files": ["x", "y"]}))
     assert sorted(payload["f"] for payload in stage.payloads["b"]) == ["x", "y"]
 
 
@@ -308,17 +309,17 @@ async def test_a_fan_out_over_an_answer(unit: Unit) -> None:
     ],
 )
 async def test_a_missing_value_fails_the_step_with_the_sentence_of_the_seed(
-    unit: Unit, template: str, told: str
+    db: Database, template: str, told: str
 ) -> None:
     tasks = {"a": http(), "b": http("a", body={"x": template}), "c": job("b")}
-    run, stage = await played(unit, tasks, input=TRIGGER, a=answer(200, {"orderId": 1}))
-    assert await failed(unit, run, "b") == told
-    assert (await letters(unit, run), await state(unit, run), stage.seen) == ("sfk", "failed", ["a"])
+    run, stage = await played(db, tasks, input=TRIGGER, a=answer(200, {"orderId": 1}))
+    assert await failed(db, run, "b") == told
+    assert (await letters(db, run), await state(db, run), stage.seen) == ("sfk", "failed", ["a"])
 
 
 @pytest.mark.parametrize("kind", ["job", "http", "run", "child"])
-async def test_a_template_error_is_a_status_that_can_be_handled_for_every_kind_of_step(unit: Unit, kind: str) -> None:
-    await deploy(unit, "below", z=job())
+async def test_a_template_error_is_a_status_that_can_be_handled_for_every_kind_of_step(db: Database, kind: str) -> None:
+    await deploy(db, "below", z=job())
     step: Mapping[str, Any] = {
         "job": job("a", input="{{tasks.a.body.no}}"),
         "http": http("a", url="https://x.example/{{tasks.a.body.no}}"),
@@ -326,139 +327,139 @@ async def test_a_template_error_is_a_status_that_can_be_handled_for_every_kind_o
         "child": {"workflow": "below", "needs": ["a"], "input": {"n": "{{tasks.a.body.no}}"}},
     }[kind]
     tasks = {"a": job(), "b": step, "c": job("b", **{"if": "tasks.b.status == 'template_error'"})}
-    run, stage = await played(unit, tasks)
-    assert await failed(unit, run, "b") == "Failed to resolve {{tasks.a.body.no}}"
-    assert (await letters(unit, run), await state(unit, run)) == ("sfs", "completed")
+    run, stage = await played(db, tasks)
+    assert await failed(db, run, "b") == "Failed to resolve {{tasks.a.body.no}}"
+    assert (await letters(db, run), await state(db, run)) == ("sfs", "completed")
     assert stage.seen == ["a", "c"]
 
 
-async def test_a_root_that_cannot_be_filled_in_fails_its_run_at_once(unit: Unit) -> None:
-    run = await run_of(unit, a=http(url="https://x.example/{{input.no}}"), b=job("a"))
-    assert (await letters(unit, run), await state(unit, run)) == ("fk", "failed")
+async def test_a_root_that_cannot_be_filled_in_fails_its_run_at_once(db: Database) -> None:
+    run = await run_of(db, a=http(url="https://x.example/{{input.no}}"), b=job("a"))
+    assert (await letters(db, run), await state(db, run)) == ("fk", "failed")
 
 
-async def test_a_failure_edge_and_failure_see_a_template_error(unit: Unit) -> None:
+async def test_a_failure_edge_and_failure_see_a_template_error(db: Database) -> None:
     tasks = {
         "a": job(input="{{input.no}}"),
         "b": job() | {"needs": {"a": "failure"}},
         "c": job("a"),
         "d": job("c", **{"if": "failure()"}),
     }
-    run, _ = await played(unit, tasks)
-    assert (await letters(unit, run), await state(unit, run)) == ("fsks", "completed")
+    run, _ = await played(db, tasks)
+    assert (await letters(db, run), await state(db, run)) == ("fsks", "completed")
 
 
 @pytest.mark.parametrize("path", ["body.amount", "body", "body.items[0].id", "output"])
-async def test_a_truncated_answer_is_named_in_the_words_of_the_seed(unit: Unit, path: str) -> None:
+async def test_a_truncated_answer_is_named_in_the_words_of_the_seed(db: Database, path: str) -> None:
     tasks = {"charge": http(), "b": http("charge", body={"amount": f"{{{{tasks.charge.{path}}}}}"})}
-    run, _ = await played(unit, tasks, charge=answer(200, '{"amount": 5, "more": "', truncated=True))
+    run, _ = await played(db, tasks, charge=answer(200, '{"amount": 5, "more": "', truncated=True))
     told = f"Cannot read '{path}' because the response from 'charge' exceeded the 256KB limit and was truncated"
-    assert await failed(unit, run, "b") == told
+    assert await failed(db, run, "b") == told
 
 
-async def test_the_status_and_headers_of_a_truncated_answer_can_be_read(unit: Unit) -> None:
+async def test_the_status_and_headers_of_a_truncated_answer_can_be_read(db: Database) -> None:
     tasks = {"a": http(), "b": job("a", input=["{{tasks.a.status_code}}", "{{tasks.a.headers.etag}}"])}
-    _, stage = await played(unit, tasks, a=answer(200, "{", truncated=True, headers={"etag": "1"}))
+    _, stage = await played(db, tasks, a=answer(200, "{", truncated=True, headers={"etag": "1"}))
     assert stage.payloads["b"] == [[200, "1"]]
 
 
-async def test_a_skipped_step_gives_no_value_to_a_template(unit: Unit) -> None:
+async def test_a_skipped_step_gives_no_value_to_a_template(db: Database) -> None:
     tasks = {
         "a": job(**{"if": "false"}),
         "b": job("a", input="{{tasks.a.body.n}}", **{"if": "tasks.a.status == 'skipped'"}),
         "c": job("a", input="{{tasks.a.body.n}}"),
     }
-    run, _ = await played(unit, tasks)
-    assert await letters(unit, run) == "kfk"  # with an `if` it wants to run and cannot; without one it is skipped
-    assert await failed(unit, run, "b") == "Failed to resolve {{tasks.a.body.n}}"
+    run, _ = await played(db, tasks)
+    assert await letters(db, run) == "kfk"  # with an `if` it wants to run and cannot; without one it is skipped
+    assert await failed(db, run, "b") == "Failed to resolve {{tasks.a.body.n}}"
 
 
-async def test_a_step_that_is_skipped_is_never_filled_in(unit: Unit) -> None:
+async def test_a_step_that_is_skipped_is_never_filled_in(db: Database) -> None:
     tasks = {"a": job(), "b": job("a", input="{{input.no}}", **{"if": "false"}), "c": job("b", input="{{input.no}}")}
-    run, _ = await played(unit, tasks)
-    assert (await letters(unit, run), await state(unit, run)) == ("skk", "completed")
+    run, _ = await played(db, tasks)
+    assert (await letters(db, run), await state(db, run)) == ("skk", "completed")
 
 
-async def test_copies_without_a_value_fail_alone_and_the_others_run(unit: Unit) -> None:
+async def test_copies_without_a_value_fail_alone_and_the_others_run(db: Database) -> None:
     each = job(foreach="input.list", input={"id": "{{item.id}}"})
     last = job("a", input="{{tasks.a.body}}", **{"if": "tasks.a.status == 'failed'"})
     given = {"list": [{"id": 0}, {}, {"id": 2}]}
-    run, stage = await played(unit, {"a": each, "b": last}, input=given, a=lambda claimed: {"n": claimed.item})
-    assert await letters(unit, run) == "fs"
+    run, stage = await played(db, {"a": each, "b": last}, input=given, a=lambda claimed: {"n": claimed.item})
+    assert await letters(db, run) == "fs"
     assert sorted(payload["id"] for payload in stage.payloads["a"]) == [0, 2]
     assert stage.payloads["b"] == [[{"n": 0}, None, {"n": 2}]]  # by index
 
 
-async def test_if_no_copy_has_a_value_the_step_is_a_template_error(unit: Unit) -> None:
+async def test_if_no_copy_has_a_value_the_step_is_a_template_error(db: Database) -> None:
     each = job(foreach="input.list", concurrency=1, input="{{item.id}}")
     run, stage = await played(
-        unit, {"a": each, "b": job("a", **{"if": "tasks.a.status == 'template_error'"})}, input={"list": [1, 2, 3]}
+        db, {"a": each, "b": job("a", **{"if": "tasks.a.status == 'template_error'"})}, input={"list": [1, 2, 3]}
     )
-    assert (await letters(unit, run), stage.seen) == ("fs", ["b"])
-    assert await reasons(unit, run, "a") == ["Failed to resolve {{item.id}}", "3 of 3 instances failed"]
+    assert (await letters(db, run), stage.seen) == ("fs", ["b"])
+    assert await reasons(db, run, "a") == ["Failed to resolve {{item.id}}", "3 of 3 instances failed"]
 
 
-async def test_a_value_that_must_not_stand_there_is_a_template_error_without_the_value(unit: Unit) -> None:
+async def test_a_value_that_must_not_stand_there_is_a_template_error_without_the_value(db: Database) -> None:
     tasks = {"a": http(headers={"X-Key": "{{input.key}}"})}
-    run = await run_of(unit, input={"key": "s3cret\r\nEvil: 1"}, **tasks)
-    told = await failed(unit, run, "a")
+    run = await run_of(db, input={"key": "s3cret\r\nEvil: 1"}, **tasks)
+    told = await failed(db, run, "a")
     assert told.startswith("{{input.key}} cannot stand here")
     assert "s3cret" not in told
 
 
-async def test_what_is_filled_in_may_be_a_megabyte_and_no_more(unit: Unit) -> None:
+async def test_what_is_filled_in_may_be_a_megabyte_and_no_more(db: Database) -> None:
     tasks = {"a": job(input=["{{input.t}}", "{{input.t}}"]), "b": job(input="{{input.t}}")}
-    run = await run_of(unit, input={"t": "x" * 600_000}, **tasks)
-    assert (await failed(unit, run, "a")).startswith("the input of a is 12000")
-    assert (await letters(unit, run))[1] == "a"
+    run = await run_of(db, input={"t": "x" * 600_000}, **tasks)
+    assert (await failed(db, run, "a")).startswith("the input of a is 12000")
+    assert (await letters(db, run))[1] == "a"
 
 
 # Once more
 
 
-async def test_a_retry_after_a_template_error_fills_in_what_is_there_now(unit: Unit) -> None:
+async def test_a_retry_after_a_template_error_fills_in_what_is_there_now(db: Database) -> None:
     tasks = {"a": job(), "b": job("a", input="{{tasks.a.body.n}}")}
-    run, stage = await played(unit, tasks, a={})
-    assert await letters(unit, run) == "sf"
-    await runs.rerun(unit, run, "a")
+    run, stage = await played(db, tasks, a={})
+    assert await letters(db, run) == "sf"
+    await runs.rerun(db, run, "a")
     await stage.play({"a": {"n": 1}})
-    assert (await state(unit, run), stage.payloads["b"]) == ("completed", [1])
+    assert (await state(db, run), stage.payloads["b"]) == ("completed", [1])
 
 
-async def test_a_rerun_with_another_input_fills_in_that_one(unit: Unit) -> None:
-    run, stage = await played(unit, {"a": job(input="{{input.n}}"), "b": job("a", input="{{input.n}}")}, input={"n": 1})
-    await runs.rerun(unit, run, "a", input_={"n": [2]}, with_input=True)
+async def test_a_rerun_with_another_input_fills_in_that_one(db: Database) -> None:
+    run, stage = await played(db, {"a": job(input="{{input.n}}"), "b": job("a", input="{{input.n}}")}, input={"n": 1})
+    await runs.rerun(db, run, "a", input_={"n": [2]}, with_input=True)
     await stage.play()
     assert (stage.payloads["a"], stage.payloads["b"]) == ([1, [2]], [1, [2]])
 
 
-async def test_a_retry_of_copies_makes_those_that_had_no_value(unit: Unit) -> None:
+async def test_a_retry_of_copies_makes_those_that_had_no_value(db: Database) -> None:
     tasks = {"a": job(), "b": job("a", foreach="a.list", input="{{item.id}}")}
-    run, stage = await played(unit, tasks, a={"list": [{"id": 1}, {}]})
-    assert await letters(unit, run) == "sf"
-    await runs.retry(unit, run)
+    run, stage = await played(db, tasks, a={"list": [{"id": 1}, {}]})
+    assert await letters(db, run) == "sf"
+    await runs.retry(db, run)
     await stage.play()
-    assert await letters(unit, run) == "sf"  # the same list: still no value
-    await runs.rerun(unit, run, "a")
+    assert await letters(db, run) == "sf"  # the same list: still no value
+    await runs.rerun(db, run, "a")
     await stage.play({"a": {"list": [{"id": 1}, {"id": 2}]}})
-    assert await state(unit, run) == "completed"
+    assert await state(db, run) == "completed"
     assert stage.payloads["b"] == [{"item": {"id": 1}}, {"item": {"id": 1}}, {"item": {"id": 2}}]
 
 
-async def test_in_a_later_round_a_template_error_hides_what_the_step_gave_before(unit: Unit) -> None:
+async def test_in_a_later_round_a_template_error_hides_what_the_step_gave_before(db: Database) -> None:
     tasks = {
         "a": job(),
         "b": http("a", body="{{tasks.a.body.n}}"),
         "c": job("b", input="{{tasks.b.status}}", **{"if": "tasks.b.status_code != 200"}),
     }
-    run, stage = await played(unit, tasks, a={"n": 1}, b=answer(200, {"old": True}))
-    assert await letters(unit, run) == "ssk"
-    await runs.rerun(unit, run, "a")
+    run, stage = await played(db, tasks, a={"n": 1}, b=answer(200, {"old": True}))
+    assert await letters(db, run) == "ssk"
+    await runs.rerun(db, run, "a")
     await stage.play({"a": {}})
-    assert (await letters(unit, run), stage.payloads["c"]) == ("sfs", ["template_error"])
+    assert (await letters(db, run), stage.payloads["c"]) == ("sfs", ["template_error"])
 
 
-async def test_a_template_error_of_a_later_round_is_told_long_after_it(unit: Unit) -> None:
+async def test_a_template_error_of_a_later_round_is_told_long_after_it(db: Database) -> None:
     """What the step gave in an earlier round lies there still, when the `if` is asked at last."""
     tasks = {
         "a": job(),
@@ -466,19 +467,19 @@ async def test_a_template_error_of_a_later_round_is_told_long_after_it(unit: Uni
         "long": job("a"),
         "c": job("b", "long", input="{{tasks.b.status}}", **{"if": "tasks.b.status_code != 200"}),
     }
-    run, stage = await played(unit, tasks, a={"n": 1}, b=answer(200, {"old": True}))
-    await runs.rerun(unit, run, "a")
+    run, stage = await played(db, tasks, a={"n": 1}, b=answer(200, {"old": True}))
+    await runs.rerun(db, run, "a")
     await stage.end(await stage.take_one("a"), {})
-    assert await letters(unit, run) == "sfa."
+    assert await letters(db, run) == "sfa."
     await stage.play()
-    assert (await letters(unit, run), stage.payloads["c"]) == ("sfss", ["template_error"])
+    assert (await letters(db, run), stage.payloads["c"]) == ("sfss", ["template_error"])
 
 
-async def test_many_runs_are_filled_in_by_one_settlement(unit: Unit) -> None:
-    await deploy(unit, a=job(input="{{input.n}}"), b=job("a", input=["{{tasks.a.body.got}}", "{{input.n}}"]))
-    await starts.start(unit, "w", [RunSpec(input={"n": n}) for n in range(300)])
-    stage = await Stage.hello(unit)
+async def test_many_runs_are_filled_in_by_one_settlement(db: Database) -> None:
+    await deploy(db, a=job(input="{{input.n}}"), b=job("a", input=["{{tasks.a.body.got}}", "{{input.n}}"]))
+    await start.start(db, "w", [RunSpec(input={"n": n}) for n in range(300)])
+    stage = await Stage.hello(db)
     assert isinstance(stage, Stage)
     await stage.play({"a": lambda claimed: {"got": claimed.payload}})
     assert sorted(stage.payloads["b"], key=lambda pair: int(pair[1])) == [[str(n), n] for n in range(300)]
-    assert await tick(unit) == 0
+    assert await tick(db) == 0

@@ -5,10 +5,10 @@ from uuid import UUID
 
 import pytest
 
-from tests.engine.playing import Fails, Player, begin, node, publish, tick
-from windlass.core.step import HookAction, Parallel, SleepAction
-from windlass.engine import runs
-from windlass.engine.unit import Unit
+from tests.engine.harness import Fails, Player, begin, node, publish, tick
+from windlass.core.workflows.step import HookAction, Parallel, SleepAction
+from windlass.engine.database import Database
+from windlass.engine.runs import control as runs
 from windlass.testing import Clock
 
 HOUR = timedelta(hours=1)
@@ -16,81 +16,81 @@ NAP = SleepAction(HOUR)
 
 
 @pytest.fixture
-async def player(unit: Unit) -> Player:
-    return await Player.hello(unit)
+async def player(db: Database) -> Player:
+    return await Player.hello(db)
 
 
-async def trail(unit: Unit, run: UUID) -> list[tuple[str | None, str]]:
-    return [(step.name if step else None, event.word) for step, event in await runs.events(unit, run)]
+async def trail(db: Database, run: UUID) -> list[tuple[str | None, str]]:
+    return [(step.name if step else None, event.word) for step, event in await runs.events(db, run)]
 
 
-async def ending(unit: Unit, run: UUID) -> list[tuple[str, str | None, str | None]]:
+async def ending(db: Database, run: UUID) -> list[tuple[str, str | None, str | None]]:
     """The lines about the run itself after the first."""
-    lines = [event for step, event in await runs.events(unit, run) if step is None]
+    lines = [event for step, event in await runs.events(db, run) if step is None]
     return [(event.word, event.code, event.reason) for event in lines[1:]]
 
 
-async def test_a_cancelled_run_has_one_line_that_says_so_and_why(unit: Unit, player: Player) -> None:
-    run = await begin(unit, node("a"), node("nap", action=NAP))
-    await runs.cancel(unit, run, reason="enough")
-    assert await ending(unit, run) == [("cancelled", "cancelled", "enough")]
-    assert (await trail(unit, run))[-1] == (None, "cancelled")
+async def test_a_cancelled_run_has_one_line_that_says_so_and_why(db: Database, player: Player) -> None:
+    run = await begin(db, node("a"), node("nap", action=NAP))
+    await runs.cancel(db, run, reason="enough")
+    assert await ending(db, run) == [("cancelled", "cancelled", "enough")]
+    assert (await trail(db, run))[-1] == (None, "cancelled")
 
 
-async def test_a_run_that_expires_has_one_line_that_says_so_and_why(unit: Unit, clock: Clock) -> None:
-    run = await begin(unit, node("nap", action=SleepAction(3 * HOUR)), max_duration=HOUR)
+async def test_a_run_that_expires_has_one_line_that_says_so_and_why(db: Database, clock: Clock) -> None:
+    run = await begin(db, node("nap", action=SleepAction(3 * HOUR)), max_duration=HOUR)
     clock.move(2 * HOUR)
-    await tick(unit)
-    assert await ending(unit, run) == [("timeout", "expired", "the run exceeded its max_duration")]
-    assert (await trail(unit, run))[-2:] == [("nap", "cancelled"), (None, "timeout")]
+    await tick(db)
+    assert await ending(db, run) == [("timeout", "expired", "the run exceeded its max_duration")]
+    assert (await trail(db, run))[-2:] == [("nap", "cancelled"), (None, "timeout")]
 
 
-async def test_a_held_run_that_is_cancelled_has_one_line_about_its_end(unit: Unit, player: Player) -> None:
-    await publish(unit, node("a"), concurrency=1)
-    await begin(unit)
-    held = await begin(unit)
-    await runs.cancel(unit, held, reason="not needed")
-    assert await ending(unit, held) == [("cancelled", "cancelled", "not needed")]
+async def test_a_held_run_that_is_cancelled_has_one_line_about_its_end(db: Database, player: Player) -> None:
+    await publish(db, node("a"), concurrency=1)
+    await begin(db)
+    held = await begin(db)
+    await runs.cancel(db, held, reason="not needed")
+    assert await ending(db, held) == [("cancelled", "cancelled", "not needed")]
 
 
-async def test_a_failed_run_says_which_failures_nobody_handled(unit: Unit, player: Player) -> None:
-    run = await begin(unit, node("a"), node("b"), node("c", "a"))
+async def test_a_failed_run_says_which_failures_nobody_handled(db: Database, player: Player) -> None:
+    run = await begin(db, node("a"), node("b"), node("c", "a"))
     await player.play({"a": Fails(for_good=True), "b": Fails(for_good=True)})
-    assert await ending(unit, run) == [("failed", "unhandled", "steps a and b failed and no step handled it")]
+    assert await ending(db, run) == [("failed", "unhandled", "steps a and b failed and no step handled it")]
 
 
-async def test_a_run_ends_after_the_sleep_that_was_its_last_step(unit: Unit, clock: Clock) -> None:
-    run = await begin(unit, node("nap", action=NAP))
+async def test_a_run_ends_after_the_sleep_that_was_its_last_step(db: Database, clock: Clock) -> None:
+    run = await begin(db, node("nap", action=NAP))
     clock.move(2 * HOUR)
-    await tick(unit)
-    assert await trail(unit, run) == [(None, "running"), ("nap", "active"), ("nap", "succeeded"), (None, "completed")]
+    await tick(db)
+    assert await trail(db, run) == [(None, "running"), ("nap", "active"), ("nap", "succeeded"), (None, "completed")]
 
 
-async def test_a_run_ends_after_the_step_whose_failure_ends_it(unit: Unit, player: Player) -> None:
-    run = await begin(unit, node("a"), node("b", "a"))
+async def test_a_run_ends_after_the_step_whose_failure_ends_it(db: Database, player: Player) -> None:
+    run = await begin(db, node("a"), node("b", "a"))
     await player.play({"a": Fails(for_good=True)})
-    assert (await trail(unit, run))[-3:] == [("a", "failed"), ("b", "skipped"), (None, "failed")]
+    assert (await trail(db, run))[-3:] == [("a", "failed"), ("b", "skipped"), (None, "failed")]
 
 
-async def test_a_run_ends_after_the_callback_that_nobody_made(unit: Unit, clock: Clock) -> None:
-    run = await begin(unit, node("ask", action=HookAction(HOUR)))
+async def test_a_run_ends_after_the_callback_that_nobody_made(db: Database, clock: Clock) -> None:
+    run = await begin(db, node("ask", action=HookAction(HOUR)))
     clock.move(2 * HOUR)
-    await tick(unit)
-    assert (await trail(unit, run))[-2:] == [("ask", "timed out"), (None, "failed")]
+    await tick(db)
+    assert (await trail(db, run))[-2:] == [("ask", "timed out"), (None, "failed")]
 
 
-async def test_a_run_that_ends_as_it_starts_says_that_it_ran_first(unit: Unit) -> None:
-    run = await begin(unit, node("a", fan_out=Parallel(0)))
-    assert await trail(unit, run) == [(None, "running"), ("a", "succeeded"), (None, "completed")]
-    row = await runs.get(unit, run)
+async def test_a_run_that_ends_as_it_starts_says_that_it_ran_first(db: Database) -> None:
+    run = await begin(db, node("a", fan_out=Parallel(0)))
+    assert await trail(db, run) == [(None, "running"), ("a", "succeeded"), (None, "completed")]
+    row = await runs.get(db, run)
     assert row.started_at is not None
     assert row.finished_at is not None
 
 
-async def test_a_step_with_a_job_has_the_lines_of_its_job(unit: Unit, player: Player) -> None:
-    run = await begin(unit, node("a", max_attempts=2), node("b", "a"))
+async def test_a_step_with_a_job_has_the_lines_of_its_job(db: Database, player: Player) -> None:
+    run = await begin(db, node("a", max_attempts=2), node("b", "a"))
     await player.play({"a": lambda job: Fails("no luck") if not job.attempt else None})
-    assert await trail(unit, run) == [
+    assert await trail(db, run) == [
         (None, "running"),
         ("a", "queued"),
         ("a", "active"),
@@ -102,41 +102,41 @@ async def test_a_step_with_a_job_has_the_lines_of_its_job(unit: Unit, player: Pl
         ("b", "succeeded"),
         (None, "completed"),
     ]
-    lines = [(event.attempt, event.reason) for step, event in await runs.events(unit, run) if step and step.name == "a"]
+    lines = [(event.attempt, event.reason) for step, event in await runs.events(db, run) if step and step.name == "a"]
     assert [attempt for attempt, _ in lines[1:]] == [1, 1, 2, 2]
     assert lines[2][1] == "no luck"
 
 
-async def test_a_fanned_out_step_has_a_line_for_its_start_and_one_for_its_end(unit: Unit, player: Player) -> None:
-    run = await begin(unit, node("a", fan_out=Parallel(3)), node("b", "a", condition="true", fan_out=Parallel(2)))
+async def test_a_fanned_out_step_has_a_line_for_its_start_and_one_for_its_end(db: Database, player: Player) -> None:
+    run = await begin(db, node("a", fan_out=Parallel(3)), node("b", "a", condition="true", fan_out=Parallel(2)))
     await player.play()
-    told = await trail(unit, run)
+    told = await trail(db, run)
     assert [word for step, word in told if step == "a"] == ["active", "succeeded"]
     assert [word for step, word in told if step == "b"] == ["active", "succeeded"]
     assert told[-1] == (None, "completed")
 
 
-async def test_a_step_that_failed_says_so_once(unit: Unit, player: Player) -> None:
-    run = await begin(unit, node("a"))
+async def test_a_step_that_failed_says_so_once(db: Database, player: Player) -> None:
+    run = await begin(db, node("a"))
     await player.play({"a": Fails(for_good=True)})
-    assert [word for step, word in await trail(unit, run) if step == "a"] == ["queued", "active", "failed"]
+    assert [word for step, word in await trail(db, run) if step == "a"] == ["queued", "active", "failed"]
 
 
-async def test_the_trail_comes_in_pages_of_any_size(unit: Unit, player: Player) -> None:
-    run = await begin(unit, node("a"), node("nap", "a", action=SleepAction(timedelta())), node("b", "nap"))
+async def test_the_trail_comes_in_pages_of_any_size(db: Database, player: Player) -> None:
+    run = await begin(db, node("a"), node("nap", "a", action=SleepAction(timedelta())), node("b", "nap"))
     await player.play()
-    whole = await runs.events(unit, run)
+    whole = await runs.events(db, run)
     for size in range(1, len(whole) + 1):
         place, found = runs.TrailPlace(), []
-        while page := await runs.events(unit, run, after=place, limit=size):
+        while page := await runs.events(db, run, after=place, limit=size):
             found += page
             place = place.after([event for _, event in page])
         assert found == whole
 
 
-async def test_a_run_that_begins_says_so_before_its_steps_do(unit: Unit, player: Player) -> None:
-    await publish(unit, node("nap", action=NAP), concurrency=1)
-    first, held = await begin(unit), await begin(unit)
-    await runs.cancel(unit, first)
-    await tick(unit)
-    assert await trail(unit, held) == [(None, "pending"), (None, "running"), ("nap", "active")]
+async def test_a_run_that_begins_says_so_before_its_steps_do(db: Database, player: Player) -> None:
+    await publish(db, node("nap", action=NAP), concurrency=1)
+    first, held = await begin(db), await begin(db)
+    await runs.cancel(db, first)
+    await tick(db)
+    assert await trail(db, held) == [(None, "pending"), (None, "running"), ("nap", "active")]

@@ -4,8 +4,9 @@ from typing import Any
 import asyncpg
 import pytest
 
-from windlass.engine import schedules, triggers
-from windlass.engine.unit import Unit
+from windlass.engine.database import Database
+from windlass.engine.schedules import sql as sql_schedules
+from windlass.engine.schedules import workflow as workflow_schedules
 from windlass.testing import Clock
 
 NOON = datetime(2030, 3, 1, 12, 0, tzinfo=UTC)
@@ -18,12 +19,12 @@ async def jobs(conn: "asyncpg.Connection[Any]") -> list[Any]:
 
 
 async def test_a_due_schedule_enqueues_one_job_and_moves_on(
-    unit: Unit, conn: "asyncpg.Connection[Any]", clock: Clock
+    db: Database, conn: "asyncpg.Connection[Any]", clock: Clock
 ) -> None:
     clock.set(NOON)
     id_ = await conn.fetchval(INSERT, "0 12 * * *", "UTC", NOON)
-    assert await schedules.tick(unit) == 1
-    assert await schedules.tick(unit) == 0
+    assert await sql_schedules.tick(db) == 1
+    assert await sql_schedules.tick(db) == 0
     [job] = await jobs(conn)
     assert (job["type"], job["payload"], job["queue"]) == ("report.daily.v1", '{"kind": "pdf"}', "sql")
     assert job["idempotency_key"] == f"schedule:{id_}:{int(NOON.timestamp())}"
@@ -31,25 +32,27 @@ async def test_a_due_schedule_enqueues_one_job_and_moves_on(
     assert tuple(row) == (NOON + timedelta(days=1), NOON)
 
 
-async def test_missed_times_fire_once(unit: Unit, conn: "asyncpg.Connection[Any]", clock: Clock) -> None:
+async def test_missed_times_fire_once(db: Database, conn: "asyncpg.Connection[Any]", clock: Clock) -> None:
     await conn.fetchval(INSERT, "0 * * * *", "UTC", NOON)
     clock.set(NOON + timedelta(hours=5, minutes=30))
-    await schedules.tick(unit)
+    await sql_schedules.tick(db)
     assert len(await jobs(conn)) == 1
     next_run_at = await conn.fetchval("select next_run_at from workflow.workflow_schedule")
     assert next_run_at == NOON + timedelta(hours=6)
 
 
-async def test_the_time_zone_of_the_row_is_honoured(unit: Unit, conn: "asyncpg.Connection[Any]", clock: Clock) -> None:
+async def test_the_time_zone_of_the_row_is_honoured(
+    db: Database, conn: "asyncpg.Connection[Any]", clock: Clock
+) -> None:
     clock.set(NOON)
     await conn.fetchval(INSERT, "0 2 * * *", "Europe/Berlin", NOON)
-    await schedules.tick(unit)
+    await sql_schedules.tick(db)
     next_run_at = await conn.fetchval("select next_run_at from workflow.workflow_schedule")
     assert next_run_at == datetime(2030, 3, 2, 1, 0, tzinfo=UTC)
 
 
 async def test_a_foreign_ticker_and_ours_never_fire_the_same_tick_twice(
-    unit: Unit, conn: "asyncpg.Connection[Any]", clock: Clock
+    db: Database, conn: "asyncpg.Connection[Any]", clock: Clock
 ) -> None:
     clock.set(NOON)
     id_ = await conn.fetchval(INSERT, "0 12 * * *", "UTC", NOON)
@@ -57,29 +60,29 @@ async def test_a_foreign_ticker_and_ours_never_fire_the_same_tick_twice(
         "insert into workflow.workflow_run (type, payload, idempotency_key) values ('report.daily.v1', '{}', $1)",
         f"schedule:{id_}:{int(NOON.timestamp())}",
     )
-    await schedules.tick(unit)
+    await sql_schedules.tick(db)
     assert len(await jobs(conn)) == 1
 
 
 async def test_a_paused_or_deleted_schedule_does_not_fire(
-    unit: Unit, conn: "asyncpg.Connection[Any]", clock: Clock
+    db: Database, conn: "asyncpg.Connection[Any]", clock: Clock
 ) -> None:
     clock.set(NOON)
     await conn.fetchval(INSERT, "0 12 * * *", "UTC", NOON)
     await conn.execute("update workflow.workflow_schedule set enabled = false")
-    assert await schedules.tick(unit) == 0
+    assert await sql_schedules.tick(db) == 0
     await conn.execute("update workflow.workflow_schedule set enabled = true, deleted_at = now()")
-    assert await schedules.tick(unit) == 0
+    assert await sql_schedules.tick(db) == 0
 
 
 @pytest.mark.parametrize(("cron", "zone"), [("at noon", "UTC"), ("0 12 * * *", "Mars/Olympus")])
 async def test_a_schedule_that_cannot_be_read_is_paused_and_loses_nothing_else(
-    unit: Unit, conn: "asyncpg.Connection[Any]", clock: Clock, cron: str, zone: str, caplog: pytest.LogCaptureFixture
+    db: Database, conn: "asyncpg.Connection[Any]", clock: Clock, cron: str, zone: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock.set(NOON)
     bad = await conn.fetchval(INSERT, cron, zone, NOON)
     await conn.fetchval(INSERT, "0 12 * * *", "UTC", NOON)
-    assert await schedules.tick(unit) == 2
+    assert await sql_schedules.tick(db) == 2
     assert len(await jobs(conn)) == 1
     paused = await conn.fetch("select id from workflow.workflow_schedule where not enabled")
     assert [row["id"] for row in paused] == [bad]
@@ -87,9 +90,9 @@ async def test_a_schedule_that_cannot_be_read_is_paused_and_loses_nothing_else(
 
 
 async def test_the_wait_until_the_next_schedule_is_known(
-    unit: Unit, conn: "asyncpg.Connection[Any]", clock: Clock
+    db: Database, conn: "asyncpg.Connection[Any]", clock: Clock
 ) -> None:
     clock.set(NOON)
-    assert (await triggers.next_due(unit)).job is None
+    assert (await workflow_schedules.next_due(db)).job is None
     await conn.fetchval(INSERT, "0 12 * * *", "UTC", NOON + timedelta(seconds=90))
-    assert (await triggers.next_due(unit)).job == timedelta(seconds=90)
+    assert (await workflow_schedules.next_due(db)).job == timedelta(seconds=90)

@@ -13,11 +13,11 @@ import pytest
 from tests.effects.server import Received, Server, Talk, reply, serving
 from tests.runtime.shop import app_for
 from windlass import Conflict, Context, Invalid, NotFound, Windlass
-from windlass.core import webhook
-from windlass.core.happening import Happening
-from windlass.core.retry import Backoff, Retry
-from windlass.core.subscription import Interest, Target, headers
-from windlass.engine import subscriptions
+from windlass.core.events import webhook
+from windlass.core.events.ojs_event import OjsEvent
+from windlass.core.events.subscription import Interest, Target, headers
+from windlass.core.jobs.retry import Backoff, Retry
+from windlass.engine.events import subscriptions
 from windlass.testing import run_until_idle
 
 AT_ONCE = Retry(kind=Backoff.CONSTANT, base=0)
@@ -57,9 +57,9 @@ async def subscribed(app: Windlass, url: str, *names: str, **wish: Any) -> tuple
 
 async def told(app: Windlass) -> None:
     """Everything is worked off, read from the trail, and delivered or to be tried again."""
-    unit = await app.open()
+    db = await app.open()
     await run_until_idle(app)
-    while (await subscriptions.feed(unit)).deliveries or await due(app):
+    while (await subscriptions.feed(db)).deliveries or await due(app):
         await run_until_idle(app)
 
 
@@ -80,7 +80,7 @@ async def due(app: Windlass) -> bool:
     ids=str,
 )
 def test_names_of_events_may_end_with_a_star(wanted: list[str], covered: bool) -> None:
-    happening = Happening("evt_1", "job.completed", "x", datetime.now(UTC), "default", {"queue": "q", "job_type": "t"})
+    happening = OjsEvent("evt_1", "job.completed", "x", datetime.now(UTC), "default", {"queue": "q", "job_type": "t"})
     assert Interest(wanted).covers(happening) is covered
     assert Interest(wanted, queues=["q"], types=["t"]).covers(happening) is covered
     assert not Interest(wanted, queues=["other"]).covers(happening)
@@ -172,13 +172,13 @@ async def test_a_receiver_that_fails_twice_gets_the_same_event_a_third_time(app:
 async def test_a_secret_is_told_once_and_after_a_rotation_both_sign_for_a_while(
     app: Windlass, receiver: Server, conn: Any
 ) -> None:
-    unit = await app.open()
+    db = await app.open()
     id_, first = await subscribed(app, receiver.url, "job.enqueued", secret="a secret of their own")
     assert first == "a secret of their own"
-    _, second = await subscriptions.rotate(unit, id_)
+    _, second = await subscriptions.rotate(db, id_)
     assert second.startswith("whsec_")
-    assert "secret" not in repr(await subscriptions.get(unit, id_))
-    _, third = await subscriptions.rotate(unit, id_)
+    assert "secret" not in repr(await subscriptions.get(db, id_))
+    _, third = await subscriptions.rotate(db, id_)
     assert len({first, second, third}) == 3
     await app.submit("order.ship.v1")
     await told(app)
@@ -194,7 +194,7 @@ async def test_a_secret_is_told_once_and_after_a_rotation_both_sign_for_a_while(
 
 
 async def test_who_says_gone_and_who_refuses_again_and_again_is_switched_off(app: Windlass, conn: Any) -> None:
-    unit = await app.open()
+    db = await app.open()
 
     async def refuses(received: Received, talk: Talk) -> None:
         await talk.send(reply(410 if received.target == "/gone" else 404))
@@ -205,15 +205,15 @@ async def test_who_says_gone_and_who_refuses_again_and_again_is_switched_off(app
         await conn.execute("update windlass.subscription set failures = $1", subscriptions.MOST_GIVEN_UP - 2)
         await app.submit("order.ship.v1")
         await told(app)
-        assert [(await subscriptions.get(unit, one)).active for one in (gone, deaf)] == [False, True]
+        assert [(await subscriptions.get(db, one)).active for one in (gone, deaf)] == [False, True]
         await app.submit("order.ship.v1")
         await told(app)
-        found = await subscriptions.get(unit, deaf)
+        found = await subscriptions.get(db, deaf)
         assert (found.active, found.off_reason) == (False, "50 deliveries in a row were given up")
         await app.submit("order.ship.v1")
         await told(app)
         assert len(server.received) == 3
-        found = await subscriptions.change(unit, deaf, {"active": True})
+        found = await subscriptions.change(db, deaf, {"active": True})
         assert (found.active, found.off_reason) == (True, None)
         await app.submit("order.ship.v1")
         await told(app)
@@ -223,27 +223,27 @@ async def test_who_says_gone_and_who_refuses_again_and_again_is_switched_off(app
 async def test_what_waits_for_a_subscription_that_is_gone_is_not_delivered(
     app: Windlass, receiver: Server, conn: Any
 ) -> None:
-    unit = await app.open()
+    db = await app.open()
     id_, _ = await subscribed(app, receiver.url, "job.enqueued")
     await app.submit("order.ship.v1")
-    assert (await subscriptions.feed(unit)).deliveries == 1
-    await subscriptions.remove(unit, id_)
+    assert (await subscriptions.feed(db)).deliveries == 1
+    await subscriptions.remove(db, id_)
     await run_until_idle(app)
     assert receiver.received == []
     assert await conn.fetchval("select status from workflow.workflow_run where queue = 'windlass'") == "cancelled"
     with pytest.raises(NotFound):
-        await subscriptions.remove(unit, id_)
+        await subscriptions.remove(db, id_)
 
 
 async def test_ten_readers_at_once_make_one_delivery_of_an_event(app: Windlass, receiver: Server, conn: Any) -> None:
-    unit = await app.open()
+    db = await app.open()
     await subscribed(app, receiver.url, "job.enqueued")
     async with conn.transaction():  # began before, commits after: its event is read late, not lost
         await conn.execute("select windlass.submit('order.ship.v1', queue => 'default')")
         await app.submit_many([{"type": "order.ship.v1"}] * 300)
-        fed = await asyncio.gather(*(subscriptions.feed(unit, batch=100) for _ in range(10)))
+        fed = await asyncio.gather(*(subscriptions.feed(db, batch=100) for _ in range(10)))
         assert 0 < sum(one.deliveries for one in fed) <= 300
-    while (await subscriptions.feed(unit, batch=100)).more:
+    while (await subscriptions.feed(db, batch=100)).more:
         pass
     events_ = "select payload -> 'event' ->> 'subject' from workflow.workflow_run where queue = 'windlass'"
     found = [row[0] for row in await conn.fetch(events_)]
@@ -252,30 +252,30 @@ async def test_ten_readers_at_once_make_one_delivery_of_an_event(app: Windlass, 
 
 async def test_a_place_of_another_cluster_is_given_up(app: Windlass, receiver: Server, conn: Any) -> None:
     """As after a restore into a new server, which counts its transactions from the beginning."""
-    unit = await app.open()
+    db = await app.open()
     await subscribed(app, receiver.url, "job.enqueued")
     await conn.execute("update windlass.bookmark set place = '99999999+0'")
-    assert (await subscriptions.feed(unit)).lines == 0
+    assert (await subscriptions.feed(db)).lines == 0
     await app.submit("order.ship.v1")
-    assert (await subscriptions.feed(unit)).deliveries == 1
+    assert (await subscriptions.feed(db)).deliveries == 1
 
 
 async def test_orgs_do_not_hear_of_each_other(app: Windlass, receiver: Server) -> None:
-    unit = await app.open()
-    other = unit.acting_for("other", actor="x")
+    db = await app.open()
+    other = db.acting_for("other", actor="x")
     made, _ = await subscriptions.create(other, {"url": receiver.url, "events": ["*"]})
     await app.submit("order.ship.v1")
     await told(app)
     assert receiver.received == []
-    assert (await subscriptions.list_(unit)) == ([], 0)
+    assert (await subscriptions.list_(db)) == ([], 0)
     assert (await subscriptions.list_(other)) == ([made], 1)
     for ask in (subscriptions.get, subscriptions.remove, subscriptions.rotate):
         with pytest.raises(NotFound):
-            await ask(unit, made.id)
+            await ask(db, made.id)
 
 
 async def test_a_wish_that_makes_no_sense_names_the_field(app: Windlass) -> None:
-    unit, good = await app.open(), {"url": "https://example.com", "events": ["*"]}
+    db, good = await app.open(), {"url": "https://example.com", "events": ["*"]}
     wishes: list[tuple[dict[str, Any], str]] = [
         ({"events": ["*"]}, "url"),
         ({**good, "url": "ftp://example.com"}, "url"),
@@ -290,7 +290,7 @@ async def test_a_wish_that_makes_no_sense_names_the_field(app: Windlass) -> None
     ]
     for wish, field in wishes:
         with pytest.raises(Invalid) as caught:
-            await subscriptions.create(unit, wish)
+            await subscriptions.create(db, wish)
         assert caught.value.field == field, wish
 
 

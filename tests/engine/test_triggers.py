@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from tests.engine.scheduling import (
+from tests.engine.schedule_harness import (
     NOON,
     Client,
     another,
@@ -21,13 +21,17 @@ from tests.engine.scheduling import (
     timed,
 )
 from tests.unit.test_schedule import CHANGES
-from windlass.core.workflow import CatchUp, Overlap
-from windlass.engine import quarantine, runs, starts, triggers, workflows
-from windlass.engine.starts import RunSpec
-from windlass.engine.unit import Unit
+from windlass.core.workflows.workflow import CatchUp, Overlap
+from windlass.engine import quarantine
+from windlass.engine.database import Database
+from windlass.engine.runs import control as runs
+from windlass.engine.runs import start
+from windlass.engine.runs.start import RunSpec
+from windlass.engine.schedules import workflow as workflow_schedules
+from windlass.engine.workflows import control as workflows
 from windlass.errors import Invalid, NotFound
-from windlass.runtime.scheduler import Scheduler, SchedulerOptions
-from windlass.runtime.settler import retries
+from windlass.runtime.loops.scheduler import Scheduler, SchedulerOptions
+from windlass.runtime.loops.sweeper import retries
 from windlass.testing import Clock
 
 HOUR = timedelta(hours=1)
@@ -41,12 +45,12 @@ def clock() -> Clock:
     return started
 
 
-async def test_a_tick_starts_one_run_and_the_schedule_moves_on(unit: Unit, conn: Client, clock: Clock) -> None:
-    await publish(unit, timed(input={"bucket": "landing"}))
-    assert await triggers.tick(unit) == 0
+async def test_a_tick_starts_one_run_and_the_schedule_moves_on(db: Database, conn: Client, clock: Clock) -> None:
+    await publish(db, timed(input={"bucket": "landing"}))
+    assert await workflow_schedules.tick(db) == 0
     clock.set(NOON)
-    assert await triggers.tick(unit) == 1
-    assert await triggers.tick(unit) == 0
+    assert await workflow_schedules.tick(db) == 1
+    assert await workflow_schedules.tick(db) == 0
     [run] = await runs_of(conn)
     row = await schedule_of(conn)
     assert row is not None
@@ -72,8 +76,8 @@ async def test_many_schedulers_at_once_start_one_run_a_tick(
         for hour in range(4):
             clock.set(NOON + hour * HOUR)
             async with asyncio.timeout(60):
-                while (await triggers.next_due(units[0])).run != HOUR:
-                    await asyncio.gather(*(triggers.tick(unit) for unit in units for _ in range(2)))
+                while (await workflow_schedules.next_due(units[0])).run != HOUR:
+                    await asyncio.gather(*(workflow_schedules.tick(db) for db in units for _ in range(2)))
     expected = {Overlap.ALLOW: 4, Overlap.SKIP: 1, Overlap.REPLACE: 4, Overlap.BUFFER: 1}
     for n in range(20):
         ticks = await ticks_of(conn, f"w{n}")
@@ -89,42 +93,42 @@ async def test_schedulers_and_publishers_do_not_wait_for_each_other_in_a_circle(
         units = [await stack.enter_async_context(another(database, clock)) for _ in range(4)]
         await publish(units[0], timed(concurrency=1, overlap="replace"))
 
-        async def steer(unit: Unit, n: int) -> None:
+        async def steer(db: Database, n: int) -> None:
             for step in range(8):
-                await publish(unit, timed(concurrency=1, overlap="replace", input={"n": n * 10 + step}))
-                await workflows.enable(unit, "etl", step % 2 == 0)
-                await triggers.pause(unit, "etl")
-                await triggers.resume(unit, "etl")
+                await publish(db, timed(concurrency=1, overlap="replace", input={"n": n * 10 + step}))
+                await workflows.enable(db, "etl", step % 2 == 0)
+                await workflow_schedules.pause(db, "etl")
+                await workflow_schedules.resume(db, "etl")
 
-        async def turn(unit: Unit) -> None:
+        async def turn(db: Database) -> None:
             for hour in range(40):
                 clock.set(NOON + hour * HOUR)
-                await triggers.tick(unit)
+                await workflow_schedules.tick(db)
 
         async with asyncio.timeout(60):
-            await asyncio.gather(*(steer(unit, n) for n, unit in enumerate(units)), *(turn(unit) for unit in units))
+            await asyncio.gather(*(steer(db, n) for n, db in enumerate(units)), *(turn(db) for db in units))
     ticks = await ticks_of(conn)
     assert len(ticks) == len(set(ticks))
 
 
 @pytest.mark.parametrize(("cron", "zone", "before", "expected"), CHANGES)
 async def test_every_tick_around_a_change_of_the_clock_starts_one_run(
-    unit: Unit, conn: Client, clock: Clock, cron: str, zone: str, before: str, expected: list[str]
+    db: Database, conn: Client, clock: Clock, cron: str, zone: str, before: str, expected: list[str]
 ) -> None:
     clock.set(datetime.fromisoformat(before))
-    await publish(unit, timed(cron, timezone=zone))
+    await publish(db, timed(cron, timezone=zone))
     wanted = [datetime.fromisoformat(text) for text in expected]
     for tick in wanted:
         assert await next_of(conn) == tick
         clock.set(tick - timedelta(seconds=1))
-        assert await triggers.tick(unit) == 0
+        assert await workflow_schedules.tick(db) == 0
         clock.set(tick)
-        assert await triggers.tick(unit) == 1
+        assert await workflow_schedules.tick(db) == 1
     assert await ticks_of(conn) == wanted
 
 
-async def test_persisted_schedules_read_both_day_fields_as_either(unit: Unit, conn: Client, clock: Clock) -> None:
-    await publish(unit, timed("0 0 13 * FRI"))
+async def test_persisted_schedules_read_both_day_fields_as_either(db: Database, conn: Client, clock: Clock) -> None:
+    await publish(db, timed("0 0 13 * FRI"))
     assert await next_of(conn) == datetime.fromisoformat("2030-03-08T00:00Z")  # a Friday, though not the 13th
 
 
@@ -132,11 +136,11 @@ async def test_persisted_schedules_read_both_day_fields_as_either(unit: Unit, co
     ("catch_up", "hours"), [(CatchUp.NONE, []), (CatchUp.ONE, [5]), (CatchUp.ALL, [0, 1, 2, 3, 4, 5])]
 )
 async def test_ticks_that_nobody_was_there_for(
-    unit: Unit, conn: Client, clock: Clock, catch_up: CatchUp, hours: list[int]
+    db: Database, conn: Client, clock: Clock, catch_up: CatchUp, hours: list[int]
 ) -> None:
-    await publish(unit, timed(catch_up=catch_up.value))
+    await publish(db, timed(catch_up=catch_up.value))
     clock.set(NOON + 5.5 * HOUR)
-    await triggers.tick(unit)
+    await workflow_schedules.tick(db)
     assert await ticks_of(conn) == [NOON + n * HOUR for n in hours]
     row = await schedule_of(conn)
     assert row is not None
@@ -144,70 +148,70 @@ async def test_ticks_that_nobody_was_there_for(
     assert row["skipped_at"] == (NOON + 5 * HOUR if catch_up is CatchUp.NONE else None)
 
 
-async def test_a_long_absence_is_made_up_for_in_portions(unit: Unit, conn: Client, clock: Clock) -> None:
-    await publish(unit, timed("* * * * *", catch_up="all"))
+async def test_a_long_absence_is_made_up_for_in_portions(db: Database, conn: Client, clock: Clock) -> None:
+    await publish(db, timed("* * * * *", catch_up="all"))
     clock.set(BEFORE + timedelta(minutes=1205))
-    await triggers.tick(unit)
+    await workflow_schedules.tick(db)
     assert len(await runs_of(conn)) == 1000
-    await triggers.tick(unit)
-    assert await triggers.tick(unit) == 0
+    await workflow_schedules.tick(db)
+    assert await workflow_schedules.tick(db) == 0
     assert await ticks_of(conn) == [BEFORE + timedelta(minutes=n + 1) for n in range(1205)]
 
 
 # Overlap
 
 
-async def test_skip_starts_no_run_while_one_is_live(unit: Unit, conn: Client, clock: Clock) -> None:
-    await publish(unit, timed(overlap="skip"))
+async def test_skip_starts_no_run_while_one_is_live(db: Database, conn: Client, clock: Clock) -> None:
+    await publish(db, timed(overlap="skip"))
     for hour in range(3):
         clock.set(NOON + hour * HOUR)
-        await triggers.tick(unit)
+        await workflow_schedules.tick(db)
     [run] = await runs_of(conn)
     row = await schedule_of(conn)
     assert row is not None
     assert (row["skipped_at"], row["skipped_reason"]) == (NOON + 2 * HOUR, "an earlier run was under way")
-    await end(unit, run["id"])
+    await end(db, run["id"])
     clock.set(NOON + 3 * HOUR)
-    await triggers.tick(unit)
+    await workflow_schedules.tick(db)
     assert await ticks_of(conn) == [NOON, NOON + 3 * HOUR]
 
 
-async def test_replace_cancels_the_live_run_first(unit: Unit, conn: Client, clock: Clock) -> None:
-    await publish(unit, timed(overlap="replace", concurrency=1))
+async def test_replace_cancels_the_live_run_first(db: Database, conn: Client, clock: Clock) -> None:
+    await publish(db, timed(overlap="replace", concurrency=1))
     for hour in range(3):
         clock.set(NOON + hour * HOUR)
-        await triggers.tick(unit)
+        await workflow_schedules.tick(db)
     assert [row["state"] for row in await runs_of(conn)] == ["cancelled", "cancelled", "running"]
     first, *_ = await runs_of(conn)
-    reasons = [event.reason for event in (await runs.view(unit, first["id"])).events]
+    reasons = [event.reason for event in (await runs.view(db, first["id"])).events]
     assert "the next tick of its schedule replaced it" in reasons
 
 
-async def test_buffer_lets_one_tick_wait_until_the_live_run_ends(unit: Unit, conn: Client, clock: Clock) -> None:
-    await publish(unit, timed(overlap="buffer"))
+async def test_buffer_lets_one_tick_wait_until_the_live_run_ends(db: Database, conn: Client, clock: Clock) -> None:
+    await publish(db, timed(overlap="buffer"))
     for hour in range(4):
         clock.set(NOON + hour * HOUR)
-        await triggers.tick(unit)
+        await workflow_schedules.tick(db)
     assert await ticks_of(conn) == [NOON]
-    due = await triggers.next_due(unit)
+    due = await workflow_schedules.next_due(db)
     assert (due.waits, due.ready, due.run) == (True, False, HOUR)
-    await end(unit, (await runs_of(conn))[0]["id"])
-    assert (await triggers.next_due(unit)).ready
-    assert await triggers.tick(unit) == 1
-    assert await triggers.tick(unit) == 0
+    await end(db, (await runs_of(conn))[0]["id"])
+    assert (await workflow_schedules.next_due(db)).ready
+    assert await workflow_schedules.tick(db) == 1
+    assert await workflow_schedules.tick(db) == 0
     assert await ticks_of(conn) == [NOON, NOON + HOUR]
-    assert (await triggers.next_due(unit)).waits is False
+    assert (await workflow_schedules.next_due(db)).waits is False
 
 
 @pytest.mark.parametrize("overlap", ["skip", "replace", "buffer"])
 async def test_runs_that_people_asked_for_are_no_concern_of_the_schedule(
-    unit: Unit, conn: Client, clock: Clock, overlap: str
+    db: Database, conn: Client, clock: Clock, overlap: str
 ) -> None:
-    await publish(unit, timed(overlap=overlap))
-    await starts.start(unit, "etl", [RunSpec(), RunSpec(idempotency_key="mine")])
-    await triggers.backfill(unit, "etl", NOON - 5 * HOUR, NOON - 3 * HOUR)
+    await publish(db, timed(overlap=overlap))
+    await start.start(db, "etl", [RunSpec(), RunSpec(idempotency_key="mine")])
+    await workflow_schedules.backfill(db, "etl", NOON - 5 * HOUR, NOON - 3 * HOUR)
     clock.set(NOON)
-    await triggers.tick(unit)
+    await workflow_schedules.tick(db)
     found = await runs_of(conn)
     assert len(found) == 5
     assert {row["state"] for row in found} == {"running"}
@@ -218,80 +222,78 @@ async def test_runs_that_people_asked_for_are_no_concern_of_the_schedule(
 
 @pytest.mark.parametrize("change", ["cron = 'at noon'", "timezone = 'Mars/Olympus'"])
 async def test_a_schedule_that_cannot_be_read_is_paused_and_the_others_fire(
-    unit: Unit, conn: Client, clock: Clock, change: str, caplog: pytest.LogCaptureFixture
+    db: Database, conn: Client, clock: Clock, change: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await publish(unit, timed())
-    await publish(unit, timed(name="other"))
+    await publish(db, timed())
+    await publish(db, timed(name="other"))
     bad = await schedule_of(conn)
     assert bad is not None
     await conn.execute(f"update windlass.schedule set {change} where id = $1", bad["id"])
     clock.set(NOON)
-    assert await triggers.tick(unit) == 2
+    assert await workflow_schedules.tick(db) == 2
     assert (await runs_of(conn), len(await runs_of(conn, "other"))) == ([], 1)
-    row = await triggers.get(unit, "etl")
+    row = await workflow_schedules.get(db, "etl")
     assert (row.paused, row.next_run_at) == (True, None)
     assert row.paused_reason is not None
     assert "the schedule of workflow etl is paused" in caplog.text
     with pytest.raises(Invalid):
-        await triggers.resume(unit, "etl")
+        await workflow_schedules.resume(db, "etl")
 
 
 async def test_a_schedule_whose_workflow_this_process_cannot_read_is_left_to_others(
-    unit: Unit, conn: Client, clock: Clock, database: str
+    db: Database, conn: Client, clock: Clock, database: str
 ) -> None:
     """During a rolling upgrade a newer process can: the schedule is set aside, not paused."""
-    await publish(unit, timed())
+    await publish(db, timed())
     document = await conn.fetchval("select document from windlass.version")
     await conn.execute("alter table windlass.version disable trigger all; update windlass.version set document = '{}'")
     clock.set(NOON)
     async with another(database, clock) as stranger:  # it has not seen the definition yet
-        assert await triggers.tick(stranger) == 0
-    row = await triggers.get(unit, "etl")
+        assert await workflow_schedules.tick(stranger) == 0
+    row = await workflow_schedules.get(db, "etl")
     assert not row.paused
-    [entry] = await quarantine.list_(unit)
+    [entry] = await quarantine.list_(db)
     assert (entry.kind, entry.key) == ("trigger", str(row.id))
     assert "cannot be read" in entry.reason
     clock.set(NOON + timedelta(seconds=2))
     await conn.execute("update windlass.version set document = $1::jsonb", document)
-    assert await quarantine.retry_due(unit, retries(unit)) == 1
+    assert await quarantine.retry_due(db, retries(db)) == 1
     assert len(await runs_of(conn)) == 1
-    assert await quarantine.list_(unit) == []
+    assert await quarantine.list_(db) == []
 
 
-async def test_a_tick_whose_run_exists_already_starts_no_second(unit: Unit, conn: Client, clock: Clock) -> None:
-    await publish(unit, timed())
+async def test_a_tick_whose_run_exists_already_starts_no_second(db: Database, conn: Client, clock: Clock) -> None:
+    await publish(db, timed())
     row = await schedule_of(conn)
     assert row is not None
     clock.set(NOON)
-    async with unit.begin() as other:
-        await starts.include(
-            other, unit, "etl", [RunSpec(idempotency_key=f"schedule/{row['id']}/2030-03-01T12:00:00Z")]
-        )
-    assert await triggers.tick(unit) == 1
+    async with db.begin() as other:
+        await start.include(other, db, "etl", [RunSpec(idempotency_key=f"schedule/{row['id']}/2030-03-01T12:00:00Z")])
+    assert await workflow_schedules.tick(db) == 1
     assert len(await runs_of(conn)) == 1
     assert await next_of(conn) == NOON + HOUR
 
 
-async def test_a_schedule_that_somebody_holds_is_left_for_later(unit: Unit, conn: Client, clock: Clock) -> None:
-    await publish(unit, timed())
+async def test_a_schedule_that_somebody_holds_is_left_for_later(db: Database, conn: Client, clock: Clock) -> None:
+    await publish(db, timed())
     clock.set(NOON)
     for held in ("windlass.schedule", "windlass.workflow"):
         async with conn.transaction():
             await conn.execute(f"select from {held} for update")
-            assert await triggers.tick(unit) == 0
-    assert await triggers.tick(unit) == 1
+            assert await workflow_schedules.tick(db) == 0
+    assert await workflow_schedules.tick(db) == 1
 
 
 async def test_the_schedules_of_all_orgs_are_served_each_in_its_own_name(
-    unit: Unit, conn: Client, clock: Clock, database: str
+    db: Database, conn: Client, clock: Clock, database: str
 ) -> None:
     async with another(database, clock, org="acme") as acme:
         await publish(acme, timed(input={"n": 1}))
-        await publish(unit, timed(input={"n": 2}))
+        await publish(db, timed(input={"n": 2}))
         clock.set(NOON)
-        assert await triggers.tick(unit) == 2
+        assert await workflow_schedules.tick(db) == 2
         with pytest.raises(NotFound):
-            await triggers.pause(acme, "other")
+            await workflow_schedules.pause(acme, "other")
     assert {(row["org"], row["input"]) for row in await runs_of(conn)} == {
         ("acme", '{"n": 1}'),
         ("default", '{"n": 2}'),
@@ -302,11 +304,11 @@ async def test_the_schedules_of_all_orgs_are_served_each_in_its_own_name(
 
 
 async def test_the_scheduler_serves_both_kinds_and_sleeps_until_the_nearest(
-    unit: Unit, conn: Client, clock: Clock
+    db: Database, conn: Client, clock: Clock
 ) -> None:
-    scheduler = Scheduler(unit)
+    scheduler = Scheduler(db)
     assert await scheduler.tick() == scheduler.options.every
-    await publish(unit, timed())
+    await publish(db, timed())
     assert await scheduler.tick() == timedelta(minutes=30)
     await conn.execute(
         """insert into workflow.workflow_schedule (type, payload, schedule, next_run_at)
@@ -326,15 +328,15 @@ async def test_the_scheduler_serves_both_kinds_and_sleeps_until_the_nearest(
 
 
 async def test_the_end_of_a_run_wakes_the_scheduler_that_has_a_tick_waiting(
-    unit: Unit, conn: Client, clock: Clock
+    db: Database, conn: Client, clock: Clock
 ) -> None:
-    await publish(unit, timed(overlap="buffer"))
+    await publish(db, timed(overlap="buffer"))
     for hour in range(2):
         clock.set(NOON + hour * HOUR)
-        await triggers.tick(unit)
+        await workflow_schedules.tick(db)
     [first] = await runs_of(conn)
     stop, ended, looked = asyncio.Event(), asyncio.Event(), asyncio.Event()
-    scheduler = Scheduler(unit, SchedulerOptions(every=timedelta(hours=1)))
+    scheduler = Scheduler(db, SchedulerOptions(every=timedelta(hours=1)))
     real = scheduler.tick
 
     async def tick() -> timedelta:
@@ -348,24 +350,24 @@ async def test_the_end_of_a_run_wakes_the_scheduler_that_has_a_tick_waiting(
     async with asyncio.timeout(20), asyncio.TaskGroup() as group:
         group.create_task(scheduler.run(stop))
         await looked.wait()
-        await end(unit, first["id"])
+        await end(db, first["id"])
         await ended.wait()
         stop.set()
 
 
 async def test_what_one_schedule_suffers_does_not_keep_the_others_from_firing(
-    unit: Unit, conn: Client, clock: Clock, caplog: pytest.LogCaptureFixture
+    db: Database, conn: Client, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    await publish(unit, timed(input={"n": "unlucky"}))
-    await publish(unit, timed("1 * * * *", name="other"))
+    await publish(db, timed(input={"n": "unlucky"}))
+    await publish(db, timed("1 * * * *", name="other"))
     await conn.execute("alter table windlass.run add constraint unlucky check (input ->> 'n' <> 'unlucky')")
     clock.set(NOON + timedelta(minutes=1))
-    assert await triggers.tick(unit) == 1
+    assert await workflow_schedules.tick(db) == 1
     assert len(await runs_of(conn, "other")) == 1
     assert await next_of(conn) == NOON  # it is tried again
-    [entry] = await quarantine.list_(unit)
+    [entry] = await quarantine.list_(db)
     assert (entry.kind, entry.error_type) == ("trigger", "CheckViolationError")
     assert "DETAIL" not in entry.reason  # there Postgres quotes the row
-    await publish(unit, asked())
-    assert await triggers.tick(unit) == 0
+    await publish(db, asked())
+    assert await workflow_schedules.tick(db) == 0

@@ -6,41 +6,44 @@ from dataclasses import replace
 
 import pytest
 
-from tests.engine.scheduling import Client, another, called, publish, runs_of, timed
-from windlass.core.incoming import BODY_LIMIT
-from windlass.core.workflow import WebhookTrigger
-from windlass.engine import runs, starts, triggers, workflows
-from windlass.engine.starts import RunSpec
-from windlass.engine.unit import Unit
+from tests.engine.schedule_harness import Client, another, called, publish, runs_of, timed
+from windlass.core.events.request_body import BODY_LIMIT
+from windlass.core.workflows.workflow import WebhookTrigger
+from windlass.engine.database import Database
+from windlass.engine.runs import control as runs
+from windlass.engine.runs import start
+from windlass.engine.runs.start import RunSpec
+from windlass.engine.schedules import workflow as workflow_schedules
+from windlass.engine.workflows import control as workflows
 from windlass.errors import Conflict, Invalid, NotFound, Refused
 from windlass.testing import Clock
 
 JSON = {"Content-Type": "application/json", "X-From": "shop", "Authorization": "Bearer secret", "Cookie": "a=b"}
 
 
-async def token_of(unit: Unit, name: str = "incoming") -> str:
-    token = (await publish(unit, called(name))).token
+async def token_of(db: Database, name: str = "incoming") -> str:
+    token = (await publish(db, called(name))).token
     assert token is not None
     return token
 
 
-async def test_a_token_is_made_at_the_first_publishing_and_shown_once(unit: Unit, conn: Client) -> None:
-    first = await publish(unit, called())
+async def test_a_token_is_made_at_the_first_publishing_and_shown_once(db: Database, conn: Client) -> None:
+    first = await publish(db, called())
     assert first.token is not None
     assert re.fullmatch(r"[\w-]{43}", first.token)  # 256 bits
-    again = await publish(unit, called())
+    again = await publish(db, called())
     assert again == replace(first, created=False, changed=False, token=None)
-    changed = await publish(unit, replace(called(), description="another"))
+    changed = await publish(db, replace(called(), description="another"))
     assert (changed.changed, changed.token) == (True, None)
     [stored] = await conn.fetch("select * from windlass.workflow")
     assert first.token not in str(dict(stored))
-    assert await triggers.receive(unit, first.token, b"{}", JSON | {"content-type": "application/json"})
-    assert await triggers.address(unit, first.token) == f"http://127.0.0.1:8080/in/{first.token}"
+    assert await workflow_schedules.receive(db, first.token, b"{}", JSON | {"content-type": "application/json"})
+    assert await workflow_schedules.address(db, first.token) == f"http://127.0.0.1:8080/in/{first.token}"
 
 
-async def test_body_and_headers_of_a_request_become_the_trigger(unit: Unit, conn: Client) -> None:
-    id_ = await triggers.receive(unit, await token_of(unit), b'{"order": 7}', JSON)
-    row = await runs.get(unit, id_)
+async def test_body_and_headers_of_a_request_become_the_trigger(db: Database, conn: Client) -> None:
+    id_ = await workflow_schedules.receive(db, await token_of(db), b'{"order": 7}', JSON)
+    row = await runs.get(db, id_)
     assert (row.workflow, row.input) == ("incoming", {"order": 7})
     headers = await conn.fetchval("select trigger_headers from windlass.run")
     assert json.loads(headers) == {"content-type": "application/json", "x-from": "shop"}
@@ -49,96 +52,96 @@ async def test_body_and_headers_of_a_request_become_the_trigger(unit: Unit, conn
     assert await conn.fetchval("select actor from windlass.event where word = 'running'") == "webhook"
 
 
-async def test_what_is_not_json_is_text_and_nothing_is_null(unit: Unit) -> None:
-    token = await token_of(unit)
+async def test_what_is_not_json_is_text_and_nothing_is_null(db: Database) -> None:
+    token = await token_of(db)
     sent = [(b"hello", {"content-type": "text/plain", "x-from": "a"}), (b"{}", {"x-from": "a"}), (b"", {"x-from": "a"})]
-    found = [await runs.get(unit, await triggers.receive(unit, token, body, headers)) for body, headers in sent]
+    found = [await runs.get(db, await workflow_schedules.receive(db, token, body, headers)) for body, headers in sent]
     assert [row.input for row in found] == ["hello", "{}", None]
 
 
 @pytest.mark.parametrize(
     "body", [b"{", b"\xff", b"x" * (BODY_LIMIT + 1), b'"\\u0000"', b"[" * 65 + b"]" * 65], ids=lambda body: body[:4]
 )
-async def test_a_body_that_cannot_be_kept_is_refused(unit: Unit, conn: Client, body: bytes) -> None:
-    token = await token_of(unit)
+async def test_a_body_that_cannot_be_kept_is_refused(db: Database, conn: Client, body: bytes) -> None:
+    token = await token_of(db)
     with pytest.raises(Invalid):
-        await triggers.receive(unit, token, body, JSON)
+        await workflow_schedules.receive(db, token, body, JSON)
     assert await runs_of(conn, "incoming") == []
 
 
 @pytest.mark.parametrize(
     "token", ["", "x", "x" * 43, "x" * 100_000, "\udcff", "\x00"], ids=lambda token: ascii(token[:9])
 )
-async def test_an_unknown_token_finds_nothing(unit: Unit, token: str) -> None:
-    await token_of(unit)
+async def test_an_unknown_token_finds_nothing(db: Database, token: str) -> None:
+    await token_of(db)
     with pytest.raises(NotFound, match=r"^no workflow has this address$"):
-        await triggers.receive(unit, token, b"{", JSON)
+        await workflow_schedules.receive(db, token, b"{", JSON)
 
 
-async def test_a_rotated_token_replaces_the_old_one(unit: Unit) -> None:
-    old = await token_of(unit)
-    new = await triggers.rotate(unit, "incoming")
+async def test_a_rotated_token_replaces_the_old_one(db: Database) -> None:
+    old = await token_of(db)
+    new = await workflow_schedules.rotate(db, "incoming")
     assert new != old
     with pytest.raises(NotFound):
-        await triggers.receive(unit, old, b"", JSON)
-    assert await triggers.receive(unit, new, b"", JSON)
-    await publish(unit, timed())
+        await workflow_schedules.receive(db, old, b"", JSON)
+    assert await workflow_schedules.receive(db, new, b"", JSON)
+    await publish(db, timed())
     with pytest.raises(Conflict, match="its trigger is not a webhook"):
-        await triggers.rotate(unit, "etl")
+        await workflow_schedules.rotate(db, "etl")
 
 
-async def test_the_address_of_a_disabled_workflow_refuses_without_a_name(unit: Unit) -> None:
-    token = await token_of(unit)
-    await workflows.enable(unit, "incoming", False)
+async def test_the_address_of_a_disabled_workflow_refuses_without_a_name(db: Database) -> None:
+    token = await token_of(db)
+    await workflows.enable(db, "incoming", False)
     with pytest.raises(Conflict) as refusal:
-        await triggers.receive(unit, token, b"", JSON)
+        await workflow_schedules.receive(db, token, b"", JSON)
     assert "incoming" not in str(refusal.value)
-    await workflows.enable(unit, "incoming")
-    assert await triggers.receive(unit, token, b"", JSON)
+    await workflows.enable(db, "incoming")
+    assert await workflow_schedules.receive(db, token, b"", JSON)
 
 
-async def test_an_address_ends_with_its_trigger_and_with_its_workflow(unit: Unit) -> None:
-    token = await token_of(unit)
-    await publish(unit, called(trigger="api"))
+async def test_an_address_ends_with_its_trigger_and_with_its_workflow(db: Database) -> None:
+    token = await token_of(db)
+    await publish(db, called(trigger="api"))
     with pytest.raises(NotFound):
-        await triggers.receive(unit, token, b"", JSON)
-    fresh = await token_of(unit)
-    await workflows.delete(unit, "incoming")
+        await workflow_schedules.receive(db, token, b"", JSON)
+    fresh = await token_of(db)
+    await workflows.delete(db, "incoming")
     with pytest.raises(NotFound):
-        await triggers.receive(unit, fresh, b"", JSON)
-    assert await token_of(unit) not in (token, fresh)
+        await workflow_schedules.receive(db, fresh, b"", JSON)
+    assert await token_of(db) not in (token, fresh)
 
 
-async def test_a_workflow_that_lost_its_token_is_given_one_by_publishing(unit: Unit, conn: Client) -> None:
-    await token_of(unit)
+async def test_a_workflow_that_lost_its_token_is_given_one_by_publishing(db: Database, conn: Client) -> None:
+    await token_of(db)
     await conn.execute("update windlass.workflow set token_hash = null")
-    assert await token_of(unit)
+    assert await token_of(db)
 
 
 async def test_an_address_belongs_to_an_org_whoever_listens(
-    unit: Unit, conn: Client, database: str, clock: Clock
+    db: Database, conn: Client, database: str, clock: Clock
 ) -> None:
     async with another(database, clock, org="acme") as acme:
         token = await token_of(acme)
-        id_ = await triggers.receive(unit, token, b"", JSON)
+        id_ = await workflow_schedules.receive(db, token, b"", JSON)
         assert (await runs.get(acme, id_)).workflow == "incoming"
     assert await conn.fetchval("select org from windlass.run where id = $1", id_) == "acme"
 
 
-async def test_headers_given_with_any_start_are_kept_without_secrets(unit: Unit, conn: Client) -> None:
-    await publish(unit, called(trigger="api"))
-    await starts.start(unit, "incoming", [RunSpec(headers=JSON)])
+async def test_headers_given_with_any_start_are_kept_without_secrets(db: Database, conn: Client) -> None:
+    await publish(db, called(trigger="api"))
+    await start.start(db, "incoming", [RunSpec(headers=JSON)])
     kept = json.loads(await conn.fetchval("select trigger_headers from windlass.run"))
     assert kept == {"content-type": "application/json", "x-from": "shop"}
 
 
-async def test_a_request_is_checked_against_the_live_version_of_its_own_workflow(unit: Unit) -> None:
+async def test_a_request_is_checked_against_the_live_version_of_its_own_workflow(db: Database) -> None:
     """Numbers of versions count within a workflow; their ids do not."""
-    await publish(unit, timed())
-    id_ = await triggers.receive(unit, await token_of(unit), b"{}", JSON)
-    assert (await runs.get(unit, id_)).workflow == "incoming"
+    await publish(db, timed())
+    id_ = await workflow_schedules.receive(db, await token_of(db), b"{}", JSON)
+    assert (await runs.get(db, id_)).workflow == "incoming"
     signed = replace(called("signed"), trigger=WebhookTrigger(secret="0123456789abcdef"))
-    token = (await publish(unit, signed)).token
+    token = (await publish(db, signed)).token
     assert token is not None
     with pytest.raises(Refused):
-        await triggers.receive(unit, token, b"{}", JSON)
+        await workflow_schedules.receive(db, token, b"{}", JSON)

@@ -7,11 +7,12 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from tests.engine.scheduling import NOON, Client, called, publish, runs_of
-from windlass.core.webhook import Scheme, signature
-from windlass.core.workflow import WebhookTrigger
-from windlass.engine import triggers, workflows
-from windlass.engine.unit import Unit
+from tests.engine.schedule_harness import NOON, Client, called, publish, runs_of
+from windlass.core.events.webhook import Scheme, signature
+from windlass.core.workflows.workflow import WebhookTrigger
+from windlass.engine.database import Database
+from windlass.engine.schedules import workflow as workflow_schedules
+from windlass.engine.workflows import control as workflows
 from windlass.errors import InvalidWorkflow, Refused
 from windlass.testing import Clock
 
@@ -30,15 +31,15 @@ def standard(body: bytes, now: datetime, id_: str = "msg_1") -> dict[str, str]:
     return JSON | {"webhook-id": id_, "webhook-timestamp": moment, "webhook-signature": f"v1,{mark}"}
 
 
-async def address(unit: Unit, scheme: Scheme = Scheme.STANDARD) -> str:
-    token = (await publish(unit, replace(called(), trigger=WebhookTrigger(SECRET, scheme)))).token
+async def address(db: Database, scheme: Scheme = Scheme.STANDARD) -> str:
+    token = (await publish(db, replace(called(), trigger=WebhookTrigger(SECRET, scheme)))).token
     assert token is not None
     return token
 
 
-async def test_a_signed_request_starts_a_run_and_an_unsigned_one_does_not(unit: Unit, conn: Client) -> None:
-    token, now = await address(unit), NOON
-    assert await triggers.receive(unit, token, b'{"a": 1}', standard(b'{"a": 1}', now))
+async def test_a_signed_request_starts_a_run_and_an_unsigned_one_does_not(db: Database, conn: Client) -> None:
+    token, now = await address(db), NOON
+    assert await workflow_schedules.receive(db, token, b'{"a": 1}', standard(b'{"a": 1}', now))
     refused = [
         (b'{"a": 1}', JSON),
         (b'{"a": 2}', standard(b'{"a": 1}', now, "msg_2")),
@@ -47,45 +48,45 @@ async def test_a_signed_request_starts_a_run_and_an_unsigned_one_does_not(unit: 
     ]
     for body, headers in refused:
         with pytest.raises(Refused, match="not signed as the workflow demands"):
-            await triggers.receive(unit, token, body, headers)
+            await workflow_schedules.receive(db, token, body, headers)
     assert len(await runs_of(conn, "incoming")) == 1
 
 
-async def test_a_signed_request_that_is_sent_again_starts_nothing_whatever_else_is_changed(unit: Unit) -> None:
-    token, signed = await address(unit), standard(b"{}", NOON)
-    first = await triggers.receive(unit, token, b"{}", signed)
-    assert await triggers.receive(unit, token, b"{}", signed) == first
-    assert await triggers.receive(unit, token, b"{}", signed | {"idempotency-key": "another"}) == first
-    other = await triggers.receive(unit, token, b"{}", standard(b"{}", NOON, "msg_2"))
+async def test_a_signed_request_that_is_sent_again_starts_nothing_whatever_else_is_changed(db: Database) -> None:
+    token, signed = await address(db), standard(b"{}", NOON)
+    first = await workflow_schedules.receive(db, token, b"{}", signed)
+    assert await workflow_schedules.receive(db, token, b"{}", signed) == first
+    assert await workflow_schedules.receive(db, token, b"{}", signed | {"idempotency-key": "another"}) == first
+    other = await workflow_schedules.receive(db, token, b"{}", standard(b"{}", NOON, "msg_2"))
     assert other != first
 
 
-async def test_github_and_stripe_may_sign_their_own_way(unit: Unit, conn: Client) -> None:
-    token = await address(unit, Scheme.GITHUB)
+async def test_github_and_stripe_may_sign_their_own_way(db: Database, conn: Client) -> None:
+    token = await address(db, Scheme.GITHUB)
     mark = hmac.new(SECRET.encode(), b"{}", "sha256").hexdigest()
-    assert await triggers.receive(unit, token, b"{}", JSON | {"X-Hub-Signature-256": f"sha256={mark}"})
+    assert await workflow_schedules.receive(db, token, b"{}", JSON | {"X-Hub-Signature-256": f"sha256={mark}"})
     with pytest.raises(Refused, match="x-hub-signature-256 does not match"):
-        await triggers.receive(unit, token, b"{} ", JSON | {"X-Hub-Signature-256": f"sha256={mark}"})
-    await publish(unit, replace(called(), trigger=WebhookTrigger(SECRET, Scheme.STRIPE)))
+        await workflow_schedules.receive(db, token, b"{} ", JSON | {"X-Hub-Signature-256": f"sha256={mark}"})
+    await publish(db, replace(called(), trigger=WebhookTrigger(SECRET, Scheme.STRIPE)))
     moment = str(int(NOON.timestamp()))
     mark = hmac.new(SECRET.encode(), f"{moment}.{{}}".encode(), "sha256").hexdigest()
-    assert await triggers.receive(unit, token, b"{}", JSON | {"Stripe-Signature": f"t={moment},v1={mark}"})
+    assert await workflow_schedules.receive(db, token, b"{}", JSON | {"Stripe-Signature": f"t={moment},v1={mark}"})
     assert len(await runs_of(conn, "incoming")) == 2
 
 
-async def test_the_secret_of_a_trigger_is_not_shown_and_survives_being_sent_back(unit: Unit) -> None:
-    token = await address(unit)
-    shown = (await workflows.get(unit, "incoming")).document
+async def test_the_secret_of_a_trigger_is_not_shown_and_survives_being_sent_back(db: Database) -> None:
+    token = await address(db)
+    shown = (await workflows.get(db, "incoming")).document
     assert shown["trigger"] == {"webhook": {"secret": "***", "scheme": "standard"}}
-    again = await workflows.publish_many(unit, [{**shown, "description": "another"}])
+    again = await workflows.publish_many(db, [{**shown, "description": "another"}])
     assert again[0].changed
-    assert await triggers.receive(unit, token, b"{}", standard(b"{}", NOON))
-    [preview] = await workflows.preview_many(unit, [{**shown, "trigger": {"webhook": {"secret": "0123456789abcdef"}}}])
+    assert await workflow_schedules.receive(db, token, b"{}", standard(b"{}", NOON))
+    [preview] = await workflows.preview_many(db, [{**shown, "trigger": {"webhook": {"secret": "0123456789abcdef"}}}])
     assert SECRET not in str(preview)
     assert any("(another)" in line for line in preview.diff)
 
 
-async def test_a_weak_secret_cannot_be_published(unit: Unit) -> None:
+async def test_a_weak_secret_cannot_be_published(db: Database) -> None:
     for trigger, message in [
         ({"webhook": {"secret": "short"}}, "it has 5 characters, at least 16 are needed"),
         ({"webhook": {"secret": "whsec_"}}, "decodes to 0 bytes"),
@@ -93,4 +94,4 @@ async def test_a_weak_secret_cannot_be_published(unit: Unit) -> None:
         ({"webhook": {"secret": "0" * 16, "scheme": "gitlab"}}, "one of standard, github, stripe"),
     ]:
         with pytest.raises(InvalidWorkflow, match=message):
-            await workflows.publish_many(unit, [{"name": "weak", "trigger": trigger, "tasks": {"a": {"sleep": "1s"}}}])
+            await workflows.publish_many(db, [{"name": "weak", "trigger": trigger, "tasks": {"a": {"sleep": "1s"}}}])

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.scheduling import (
+from tests.engine.schedule_harness import (
     NOON,
     Client,
     another,
@@ -20,9 +20,12 @@ from tests.engine.scheduling import (
     timed,
 )
 from tests.store.test_queries import words
-from windlass.core.workflow import CatchUp, Overlap
-from windlass.engine import runs, schedules, triggers, workflows
-from windlass.engine.unit import Unit
+from windlass.core.workflows.workflow import CatchUp, Overlap
+from windlass.engine.database import Database
+from windlass.engine.runs import control as runs
+from windlass.engine.schedules import sql as sql_schedules
+from windlass.engine.schedules import workflow as workflow_schedules
+from windlass.engine.workflows import control as workflows
 from windlass.errors import Conflict, Invalid, NotFound
 from windlass.testing import Clock
 
@@ -46,9 +49,9 @@ async def row_of(conn: Client) -> dict[str, Any]:
 # Publishing
 
 
-async def test_a_cron_trigger_makes_a_schedule_in_the_same_transaction(unit: Unit, conn: Client) -> None:
+async def test_a_cron_trigger_makes_a_schedule_in_the_same_transaction(db: Database, conn: Client) -> None:
     trigger: dict[str, Any] = {"timezone": "Europe/Berlin", "input": {"a": 1}, "overlap": "skip", "catch_up": "all"}
-    published = await publish(unit, timed("0 2 * * *", **trigger))
+    published = await publish(db, timed("0 2 * * *", **trigger))
     row = await row_of(conn)
     assert row["workflow_id"] == published.workflow_id
     assert {name: row[name] for name in ("cron", "timezone", "input", "overlap", "catch_up", "org", "paused")} == {
@@ -63,97 +66,97 @@ async def test_a_cron_trigger_makes_a_schedule_in_the_same_transaction(unit: Uni
     assert row["next_run_at"] == datetime(2030, 3, 2, 1, 0, tzinfo=UTC)
     await conn.execute("alter table windlass.schedule add constraint unlucky check (cron <> '7 * * * *')")
     with pytest.raises(Exception, match="unlucky"):
-        await publish(unit, timed("7 * * * *"))
-    assert (await workflows.get(unit, "etl")).live == 1
+        await publish(db, timed("7 * * * *"))
+    assert (await workflows.get(db, "etl")).live == 1
 
 
 async def test_the_same_times_go_on_where_they_were_and_others_begin_anew(
-    unit: Unit, conn: Client, clock: Clock
+    db: Database, conn: Client, clock: Clock
 ) -> None:
-    await publish(unit, timed())
+    await publish(db, timed())
     clock.set(NOON + 2.5 * HOUR)
-    await publish(unit, timed(input={"n": 1}, overlap="skip"))
+    await publish(db, timed(input={"n": 1}, overlap="skip"))
     row = await row_of(conn)
     assert (row["next_run_at"], row["input"], row["overlap"]) == (NOON, '{"n": 1}', "skip")
-    await publish(unit, timed("15 * * * *", input={"n": 1}))
+    await publish(db, timed("15 * * * *", input={"n": 1}))
     assert await next_of(conn) == NOON + 3.25 * HOUR
-    await publish(unit, timed("15 8 * * *", timezone="Asia/Kolkata"))
+    await publish(db, timed("15 8 * * *", timezone="Asia/Kolkata"))
     assert await next_of(conn) == datetime(2030, 3, 2, 2, 45, tzinfo=UTC)
     assert (await row_of(conn))["id"] == row["id"]
 
 
-async def test_another_trigger_removes_the_schedule(unit: Unit, conn: Client, clock: Clock) -> None:
-    await publish(unit, timed())
-    await publish(unit, asked())
+async def test_another_trigger_removes_the_schedule(db: Database, conn: Client, clock: Clock) -> None:
+    await publish(db, timed())
+    await publish(db, asked())
     assert await schedule_of(conn) is None
     clock.set(NOON)
-    assert await triggers.tick(unit) == 0
-    await publish(unit, timed())
+    assert await workflow_schedules.tick(db) == 0
+    await publish(db, timed())
     assert await next_of(conn) == NOON + HOUR
-    await publish(unit, called("etl"))
+    await publish(db, called("etl"))
     assert await schedule_of(conn) is None
 
 
-async def test_a_cron_that_never_comes_is_no_trouble(unit: Unit, conn: Client) -> None:
+async def test_a_cron_that_never_comes_is_no_trouble(db: Database, conn: Client) -> None:
     for n, cron in enumerate(("@triggered", "0 0 30 2 *")):
-        await publish(unit, timed(cron, name=f"w{n}"))
+        await publish(db, timed(cron, name=f"w{n}"))
         assert await next_of(conn, f"w{n}") is None
-        assert await triggers.preview(unit, f"w{n}") == []
-    assert (await triggers.next_due(unit)).run is None
+        assert await workflow_schedules.preview(db, f"w{n}") == []
+    assert (await workflow_schedules.next_due(db)).run is None
 
 
-async def test_publishing_what_is_live_already_mends_a_schedule_that_is_missing(unit: Unit, conn: Client) -> None:
-    await publish(unit, timed())
+async def test_publishing_what_is_live_already_mends_a_schedule_that_is_missing(db: Database, conn: Client) -> None:
+    await publish(db, timed())
     await conn.execute("delete from windlass.schedule")
-    published = await publish(unit, timed())
+    published = await publish(db, timed())
     assert (published.changed, published.number) == (False, 1)
     assert await next_of(conn) == NOON
 
 
-async def test_a_new_version_runs_at_the_next_tick(unit: Unit, conn: Client, clock: Clock) -> None:
-    await publish(unit, timed())
-    await publish(unit, timed(input={"n": 2}))
+async def test_a_new_version_runs_at_the_next_tick(db: Database, conn: Client, clock: Clock) -> None:
+    await publish(db, timed())
+    await publish(db, timed(input={"n": 2}))
     clock.set(NOON)
-    await triggers.tick(unit)
+    await workflow_schedules.tick(db)
     [run] = await runs_of(conn)
     assert run["input"] == '{"n": 2}'
-    assert (await runs.get(unit, run["id"])).version == 2
+    assert (await runs.get(db, run["id"])).version == 2
 
 
 async def test_a_switched_off_workflow_fires_no_tick_and_goes_on_after_now(
-    unit: Unit, conn: Client, clock: Clock
+    db: Database, conn: Client, clock: Clock
 ) -> None:
-    await publish(unit, timed())
-    await workflows.enable(unit, "etl", False)
+    await publish(db, timed())
+    await workflows.enable(db, "etl", False)
     assert await next_of(conn) is None
     clock.set(NOON + 1.5 * HOUR)
-    assert await triggers.tick(unit) == 0
-    await publish(unit, timed("20 * * * *"))
+    assert await workflow_schedules.tick(db) == 0
+    await publish(db, timed("20 * * * *"))
     assert await next_of(conn) is None
-    await workflows.enable(unit, "etl")
+    await workflows.enable(db, "etl")
     assert await next_of(conn) == NOON + timedelta(hours=2, minutes=20)
     clock.set(NOON + 3.5 * HOUR)
-    await workflows.enable(unit, "etl")  # it is on: what was missed is not forgotten
+    await workflows.enable(db, "etl")  # it is on: what was missed is not forgotten
     assert await next_of(conn) == NOON + timedelta(hours=2, minutes=20)
-    assert await triggers.tick(unit) == 1
+    assert await workflow_schedules.tick(db) == 1
 
 
-async def test_a_workflow_switched_off_behind_our_back_fires_nothing(unit: Unit, conn: Client, clock: Clock) -> None:
-    await publish(unit, timed())
+async def test_a_workflow_switched_off_behind_our_back_fires_nothing(db: Database, conn: Client, clock: Clock) -> None:
+    await publish(db, timed())
     await conn.execute("update windlass.workflow set enabled = false")
     clock.set(NOON)
-    await triggers.tick(unit)
+    await workflow_schedules.tick(db)
     assert await runs_of(conn) == []
     assert await next_of(conn) is None
 
 
-async def test_a_deleted_workflow_takes_its_schedule_along(unit: Unit, conn: Client, clock: Clock) -> None:
-    await publish(unit, timed())
-    await workflows.delete(unit, "etl")
+async def test_a_deleted_workflow_takes_its_schedule_along(db: Database, conn: Client, clock: Clock) -> None:
+    await publish(db, timed())
+    await workflows.delete(db, "etl")
     clock.set(NOON)
-    assert await triggers.tick(unit) == 0
+    assert await workflow_schedules.tick(db) == 0
     assert await conn.fetchval("select count(*) from windlass.schedule") == 0
-    await publish(unit, timed())
+    await publish(db, timed())
     assert await next_of(conn) == NOON + HOUR
 
 
@@ -161,117 +164,126 @@ async def test_a_deleted_workflow_takes_its_schedule_along(unit: Unit, conn: Cli
 
 
 async def test_a_paused_schedule_rests_whatever_is_published_and_resumes_after_now(
-    unit: Unit, conn: Client, clock: Clock
+    db: Database, conn: Client, clock: Clock
 ) -> None:
-    await publish(unit, timed(catch_up="all"))
-    await triggers.pause(unit, "etl", reason="the moon")
-    await publish(unit, timed("10 * * * *", catch_up="all"))
-    row = await triggers.get(unit, "etl")
+    await publish(db, timed(catch_up="all"))
+    await workflow_schedules.pause(db, "etl", reason="the moon")
+    await publish(db, timed("10 * * * *", catch_up="all"))
+    row = await workflow_schedules.get(db, "etl")
     assert (row.paused, row.paused_reason, row.next_run_at, row.cron) == (True, "the moon", None, "10 * * * *")
     clock.set(NOON + 5 * HOUR)
-    assert await triggers.tick(unit) == 0
-    await workflows.enable(unit, "etl", False)
-    await workflows.enable(unit, "etl")
+    assert await workflow_schedules.tick(db) == 0
+    await workflows.enable(db, "etl", False)
+    await workflows.enable(db, "etl")
     assert await next_of(conn) is None
-    await triggers.resume(unit, "etl")
-    row = await triggers.get(unit, "etl")
+    await workflow_schedules.resume(db, "etl")
+    row = await workflow_schedules.get(db, "etl")
     assert (row.paused, row.paused_reason, row.next_run_at) == (False, None, NOON + timedelta(hours=5, minutes=10))
     clock.set(NOON + 7 * HOUR)
-    await triggers.resume(unit, "etl")  # it was not paused: ticks due now are not forgotten
+    await workflow_schedules.resume(db, "etl")  # it was not paused: ticks due now are not forgotten
     assert await next_of(conn) == NOON + timedelta(hours=5, minutes=10)
 
 
-async def test_resuming_the_schedule_of_a_disabled_workflow_does_not_make_it_fire(unit: Unit, conn: Client) -> None:
-    await publish(unit, timed())
-    await triggers.pause(unit, "etl")
-    await workflows.enable(unit, "etl", False)
-    await triggers.resume(unit, "etl")
+async def test_resuming_the_schedule_of_a_disabled_workflow_does_not_make_it_fire(db: Database, conn: Client) -> None:
+    await publish(db, timed())
+    await workflow_schedules.pause(db, "etl")
+    await workflows.enable(db, "etl", False)
+    await workflow_schedules.resume(db, "etl")
     assert await next_of(conn) is None
-    await workflows.enable(unit, "etl")
+    await workflows.enable(db, "etl")
     assert await next_of(conn) == NOON
 
 
-async def test_a_tick_that_waits_is_dropped_by_a_pause(unit: Unit, conn: Client, clock: Clock) -> None:
-    await publish(unit, timed(overlap="buffer"))
+async def test_a_tick_that_waits_is_dropped_by_a_pause(db: Database, conn: Client, clock: Clock) -> None:
+    await publish(db, timed(overlap="buffer"))
     for hour in range(2):
         clock.set(NOON + hour * HOUR)
-        await triggers.tick(unit)
+        await workflow_schedules.tick(db)
     assert (await row_of(conn))["buffered_at"] == NOON + HOUR
-    await publish(unit, timed(overlap="buffer", input={"n": 1}))
+    await publish(db, timed(overlap="buffer", input={"n": 1}))
     assert (await row_of(conn))["buffered_at"] == NOON + HOUR
-    await triggers.pause(unit, "etl")
-    await triggers.resume(unit, "etl")
-    await end(unit, (await runs_of(conn))[0]["id"])
-    assert await triggers.tick(unit) == 0
+    await workflow_schedules.pause(db, "etl")
+    await workflow_schedules.resume(db, "etl")
+    await end(db, (await runs_of(conn))[0]["id"])
+    assert await workflow_schedules.tick(db) == 0
 
 
-@pytest.mark.parametrize("act", [triggers.pause, triggers.resume, triggers.get, triggers.preview, triggers.rotate])
-async def test_what_has_no_schedule_is_told_apart_from_what_does_not_exist(unit: Unit, act: Any) -> None:
-    await publish(unit, asked("orders"))
+@pytest.mark.parametrize(
+    "act",
+    [
+        workflow_schedules.pause,
+        workflow_schedules.resume,
+        workflow_schedules.get,
+        workflow_schedules.preview,
+        workflow_schedules.rotate,
+    ],
+)
+async def test_what_has_no_schedule_is_told_apart_from_what_does_not_exist(db: Database, act: Any) -> None:
+    await publish(db, asked("orders"))
     with pytest.raises(NotFound, match="no workflow order: did you mean orders"):
-        await act(unit, "order")
+        await act(db, "order")
     with pytest.raises(NotFound, match="no workflow 'a b'"):
-        await act(unit, "a b")
-    if act is not triggers.rotate:
+        await act(db, "a b")
+    if act is not workflow_schedules.rotate:
         with pytest.raises(NotFound, match="no schedule of workflow orders: its trigger is not a cron"):
-            await act(unit, "orders")
+            await act(db, "orders")
 
 
 # Looking
 
 
-async def test_a_preview_is_in_the_zone_of_the_schedule(unit: Unit, clock: Clock) -> None:
+async def test_a_preview_is_in_the_zone_of_the_schedule(db: Database, clock: Clock) -> None:
     clock.set(datetime(2030, 3, 29, 12, tzinfo=UTC))
-    await publish(unit, timed("30 2 * * *", timezone="Europe/Berlin"))
-    assert [tick.isoformat() for tick in await triggers.preview(unit, "etl", count=3)] == [
+    await publish(db, timed("30 2 * * *", timezone="Europe/Berlin"))
+    assert [tick.isoformat() for tick in await workflow_schedules.preview(db, "etl", count=3)] == [
         "2030-03-30T02:30:00+01:00",
         "2030-03-31T03:00:00+02:00",
         "2030-04-01T02:30:00+02:00",
     ]
     for count in (0, 1001):
         with pytest.raises(Invalid):
-            await triggers.preview(unit, "etl", count=count)
+            await workflow_schedules.preview(db, "etl", count=count)
 
 
-async def test_schedules_are_listed_by_workflow_and_in_pages(unit: Unit, database: str, clock: Clock) -> None:
+async def test_schedules_are_listed_by_workflow_and_in_pages(db: Database, database: str, clock: Clock) -> None:
     for name in ("c", "a", "b"):
-        await publish(unit, timed(name=name))
-    await publish(unit, asked("d"))
-    first = await triggers.list_(unit, limit=2)
-    rest = await triggers.list_(unit, limit=2, after=first.next or "")
+        await publish(db, timed(name=name))
+    await publish(db, asked("d"))
+    first = await workflow_schedules.list_(db, limit=2)
+    rest = await workflow_schedules.list_(db, limit=2, after=first.next or "")
     assert [row.workflow for row in first.schedules + rest.schedules] == ["a", "b", "c"]
     assert (rest.next, rest.schedules[0].overlap, rest.schedules[0].catch_up) == (None, Overlap.ALLOW, CatchUp.ONE)
     async with another(database, clock, org="acme") as stranger:
-        assert (await triggers.list_(stranger)).schedules == []
+        assert (await workflow_schedules.list_(stranger)).schedules == []
     for limit in (0, 1001):
         with pytest.raises(Invalid):
-            await triggers.list_(unit, limit=limit)
+            await workflow_schedules.list_(db, limit=limit)
 
 
-async def test_schedules_of_plain_sql_are_listed_too(unit: Unit, conn: Client) -> None:
+async def test_schedules_of_plain_sql_are_listed_too(db: Database, conn: Client) -> None:
     await conn.execute(
         """insert into workflow.workflow_schedule (type, payload, schedule, timezone, next_run_at, deleted_at) values
            ('b.v1', '{}', '0 1 * * *', 'UTC', now(), null), ('a.v1', '{"n": 1}', '0 2 * * *', 'UTC', now(), null),
            ('c.v1', '{}', '0 1 * * *', 'UTC', now(), now())"""
     )
-    assert [(row.type, row.payload) for row in await schedules.list_(unit)] == [("a.v1", {"n": 1}), ("b.v1", {})]
+    assert [(row.type, row.payload) for row in await sql_schedules.list_(db)] == [("a.v1", {"n": 1}), ("b.v1", {})]
 
 
 # Backfill
 
 
-async def test_a_backfill_starts_the_runs_of_past_ticks_once(unit: Unit, conn: Client, clock: Clock) -> None:
-    await publish(unit, timed(input={"a": 1}))
+async def test_a_backfill_starts_the_runs_of_past_ticks_once(db: Database, conn: Client, clock: Clock) -> None:
+    await publish(db, timed(input={"a": 1}))
     clock.set(NOON)
-    await triggers.tick(unit)
+    await workflow_schedules.tick(db)
     clock.set(NOON + 0.5 * HOUR)
-    done = await triggers.backfill(unit, "etl", NOON - 3 * HOUR, NOON + 0.5 * HOUR)
+    done = await workflow_schedules.backfill(db, "etl", NOON - 3 * HOUR, NOON + 0.5 * HOUR)
     assert ([tick for tick, _ in done.runs], done.started, done.next) == (
         [NOON - n * HOUR for n in (3, 2, 1, 0)],
         3,
         None,
     )
-    again = await triggers.backfill(unit, "etl", NOON - 4 * HOUR, NOON + 0.5 * HOUR)
+    again = await workflow_schedules.backfill(db, "etl", NOON - 4 * HOUR, NOON + 0.5 * HOUR)
     assert (again.started, again.runs[1:]) == (1, done.runs)
     assert await ticks_of(conn) == [NOON - n * HOUR for n in (4, 3, 2, 1, 0)]
     labels = [row["labels"] for row in await runs_of(conn)]
@@ -281,32 +293,34 @@ async def test_a_backfill_starts_the_runs_of_past_ticks_once(unit: Unit, conn: C
     assert await next_of(conn) == NOON + HOUR
 
 
-async def test_a_backfill_before_the_beat_leaves_the_tick_nothing_to_do(unit: Unit, conn: Client, clock: Clock) -> None:
-    await publish(unit, timed())
+async def test_a_backfill_before_the_beat_leaves_the_tick_nothing_to_do(
+    db: Database, conn: Client, clock: Clock
+) -> None:
+    await publish(db, timed())
     clock.set(NOON + timedelta(minutes=1))
-    await triggers.backfill(unit, "etl", NOON, NOON + timedelta(seconds=1))
-    assert await triggers.tick(unit) == 1
+    await workflow_schedules.backfill(db, "etl", NOON, NOON + timedelta(seconds=1))
+    assert await workflow_schedules.tick(db) == 1
     assert await ticks_of(conn) == [NOON]
 
 
-async def test_a_backfill_has_a_limit_and_says_where_to_go_on(unit: Unit, conn: Client) -> None:
-    await publish(unit, timed())
-    first = await triggers.backfill(unit, "etl", NOON - 10 * HOUR, NOON - HOUR, limit=4)
+async def test_a_backfill_has_a_limit_and_says_where_to_go_on(db: Database, conn: Client) -> None:
+    await publish(db, timed())
+    first = await workflow_schedules.backfill(db, "etl", NOON - 10 * HOUR, NOON - HOUR, limit=4)
     assert (len(first.runs), first.next) == (4, NOON - 6 * HOUR)
     assert first.next is not None
-    rest = await triggers.backfill(unit, "etl", first.next, NOON - HOUR)
+    rest = await workflow_schedules.backfill(db, "etl", first.next, NOON - HOUR)
     assert (len(rest.runs), rest.next) == (5, None)
     assert len(await runs_of(conn)) == 9
 
 
-async def test_a_backfill_works_while_paused_but_not_while_disabled(unit: Unit, conn: Client) -> None:
-    await publish(unit, timed(concurrency=2))
-    await triggers.pause(unit, "etl")
-    await triggers.backfill(unit, "etl", NOON - 4 * HOUR, NOON - HOUR)
+async def test_a_backfill_works_while_paused_but_not_while_disabled(db: Database, conn: Client) -> None:
+    await publish(db, timed(concurrency=2))
+    await workflow_schedules.pause(db, "etl")
+    await workflow_schedules.backfill(db, "etl", NOON - 4 * HOUR, NOON - HOUR)
     assert [row["state"] for row in await runs_of(conn)] == ["running", "running", "pending"]
-    await workflows.enable(unit, "etl", False)
+    await workflows.enable(db, "etl", False)
     with pytest.raises(Conflict, match="disabled"):
-        await triggers.backfill(unit, "etl", NOON - 9 * HOUR, NOON - HOUR)
+        await workflow_schedules.backfill(db, "etl", NOON - 9 * HOUR, NOON - HOUR)
 
 
 @pytest.mark.parametrize(
@@ -320,11 +334,11 @@ async def test_a_backfill_works_while_paused_but_not_while_disabled(unit: Unit, 
     ],
 )
 async def test_ranges_that_make_no_sense_are_refused(
-    unit: Unit, start: datetime, end_: datetime, limit: int, message: str
+    db: Database, start: datetime, end_: datetime, limit: int, message: str
 ) -> None:
-    await publish(unit, timed())
+    await publish(db, timed())
     with pytest.raises(Invalid, match=message):
-        await triggers.backfill(unit, "etl", start, end_, limit=limit)
+        await workflow_schedules.backfill(db, "etl", start, end_, limit=limit)
 
 
 async def test_the_tables_know_the_same_policies_as_the_code(conn: Client) -> None:

@@ -9,12 +9,12 @@ from typing import Any
 import atheris  # type: ignore[import-untyped,import-not-found,unused-ignore]  # not among our dependencies
 
 with atheris.instrument_imports(include=["windlass.core"]):
-    from windlass.core import binding
-    from windlass.core.expression import evaluate, parse
-    from windlass.core.facts import Facts, JsonText, TaskFacts
+    from windlass.core.expressions.expression import evaluate, parse
+    from windlass.core.runs.scope import Facts, JsonText, TaskFacts
+    from windlass.core.templates import template
     from windlass.errors import Invalid
 
-COMPILERS = (binding.compile, binding.compile_url, binding.compile_header, binding.compile_command)
+COMPILERS = (template.compile, template.compile_url, template.compile_header, template.compile_command)
 
 
 def one(data: bytes) -> None:

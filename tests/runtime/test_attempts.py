@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.job import Claimed, JobMove, Report, Setback, Success
+from windlass.core.jobs.job import Claimed, JobMove, Report, Setback, Success
 from windlass.effects.context import Context
 from windlass.effects.handlers import Handler, Handlers
-from windlass.runtime import attempts as attempts_
-from windlass.runtime.attempts import Attempts, Stop
-from windlass.runtime.ledger import Ledger
+from windlass.runtime.worker import attempts as attempts_
+from windlass.runtime.worker.attempts import Attempts, Stop
+from windlass.runtime.worker.context_data import ContextData
 
 BORN = datetime(2030, 1, 1, tzinfo=UTC)
 LIMIT = 50
@@ -44,7 +44,7 @@ class Stage:
         ):
             handlers.add(Handler.of(type_, call, concurrency=LIMIT))
         nothing: Any = None  # these handlers record nothing and are no steps
-        self.attempts = Attempts(handlers, 100, self._ended, nothing, Ledger(nothing, 20))
+        self.attempts = Attempts(handlers, 100, self._ended, nothing, ContextData(nothing, 20))
 
     def claim(self, job: Claimed) -> None:
         self.attempts.start(job)

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from windlass.errors import Unavailable
-from windlass.runtime.beat import beat
+from windlass.runtime.loops.loop import run_periodically
 
 HOUR = timedelta(hours=1)
 
@@ -18,7 +18,7 @@ async def test_a_loop_ticks_again_when_it_is_woken() -> None:
         ticks.release()
 
     async with asyncio.timeout(10), asyncio.TaskGroup() as group:
-        group.create_task(beat(tick, every=HOUR, stop=stop, wake=wake))
+        group.create_task(run_periodically(tick, every=HOUR, stop=stop, wake=wake))
         await ticks.acquire()
         wake.set()
         await ticks.acquire()
@@ -36,7 +36,7 @@ async def test_a_loop_survives_what_its_tick_raises(error: Exception, caplog: py
         again.set()
 
     async with asyncio.timeout(10), asyncio.TaskGroup() as group:
-        group.create_task(beat(tick, every=timedelta(milliseconds=10), stop=stop))
+        group.create_task(run_periodically(tick, every=timedelta(milliseconds=10), stop=stop))
         await again.wait()
         stop.set()
     assert str(error) in caplog.text
@@ -48,7 +48,7 @@ async def test_a_cancelled_loop_ends() -> None:
     async def tick() -> None:
         ticked.set()
 
-    loop = asyncio.create_task(beat(tick, every=HOUR, stop=asyncio.Event()))
+    loop = asyncio.create_task(run_periodically(tick, every=HOUR, stop=asyncio.Event()))
     await ticked.wait()
     loop.cancel()
     done, _ = await asyncio.wait([loop], timeout=10)

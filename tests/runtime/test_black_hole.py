@@ -11,9 +11,9 @@ import pytest
 
 from tests.runtime.conftest import Working
 from windlass import Windlass
-from windlass.engine.unit import Unit
+from windlass.engine.database import Database
 from windlass.settings import Settings
-from windlass.store.pool import KEEPALIVE, DatabaseOptions
+from windlass.store.postgres.pool import KEEPALIVE, DatabaseOptions
 
 
 class Proxy:
@@ -87,9 +87,9 @@ async def test_a_worker_whose_connections_went_silent_works_on_over_new_ones(dat
 
 async def test_the_kernel_watches_over_every_connection(database: str) -> None:
     async with proxied(database) as (_, url):
-        unit = await Unit.open(DatabaseOptions(url=url, notify=False))
-        async with unit.once() as conn:
+        db = await Database.open(DatabaseOptions(url=url, notify=False))
+        async with db.once() as conn:
             found = conn._con._transport.get_extra_info("socket")  # type: ignore[union-attr]
             assert found.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
             assert found.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == KEEPALIVE["TCP_USER_TIMEOUT"]
-        await unit.close()
+        await db.close()

@@ -3,13 +3,13 @@
 import asyncio
 from typing import Any
 
-from tests.engine.outside import token_of
+from tests.engine.fake_services import token_of
 from tests.runtime.conftest import Working, eventually
 from tests.runtime.shop import deploy
 from windlass import Windlass
-from windlass.core import hook
+from windlass.core.events import hook
 from windlass.engine import hooks
-from windlass.engine.starts import RunSpec
+from windlass.engine.runs.start import RunSpec
 
 COUNT = 1000
 
@@ -33,14 +33,14 @@ async def test_a_thousand_callbacks_for_a_thousand_runs_are_each_heard_once(
         paid={"needs": ["ask"], "wait_for_webhook": {"timeout": "1h"}},
         tell={"needs": ["paid"], "job": "test.tell.v1", "input": {"n": "{{input.n}}", "got": "{{tasks.paid.body.n}}"}},
     )
-    unit = await app.open()
+    db = await app.open()
     started = await app.start_many("w", [RunSpec(input={"n": n}) for n in range(COUNT)])
-    async with unit.once() as ours:
-        key = await unit.hook_key(ours)
+    async with db.once() as ours:
+        key = await db.hook_key(ours)
     tokens = [hook.token(key, run.id, 1) for run in started]
 
     async def call(n: int) -> bool:
-        return (await hooks.receive(unit, tokens[n], f'{{"n": {n}}}'.encode(), {})).again
+        return (await hooks.receive(db, tokens[n], f'{{"n": {n}}}'.encode(), {})).again
 
     early = [call(n) for n in range(0, COUNT, 2)]
     async with working(app):
@@ -60,11 +60,11 @@ async def test_a_callback_wakes_its_run_at_once(app: Windlass, working: Working)
         done.set()
 
     await deploy(app, paid={"wait_for_webhook": True}, tell={"needs": ["paid"], "job": "test.tell.v1"})
-    unit = await app.open()
+    db = await app.open()
     async with working(app):
         run = await app.start("w")
-        token = await token_of(unit, run.id)
-        await hooks.receive(unit, token, b"", {})
+        token = await token_of(db, run.id)
+        await hooks.receive(db, token, b"", {})
         await asyncio.wait_for(done.wait(), 10)
 
         async def over() -> bool:

@@ -15,8 +15,8 @@ import pytest
 
 from tests.runtime.conftest import Working, eventually
 from windlass import Context, Windlass
-from windlass.web import asgi
-from windlass.web.guard import GuardOptions
+from windlass.web.middleware import asgi
+from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
 
 Connection = Any

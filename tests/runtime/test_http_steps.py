@@ -146,12 +146,12 @@ async def test_retry_after_is_respected_to_the_second(database: str, working: Wo
         opened(x=[ok(None, f"Retry-After: {told}", status=429), ok("fine")]) as shop,
     ):
         await deploy(app, a={"url": f"{shop.url}/x", "retry": QUICK})
-        unit = await app.open()
+        db = await app.open()
         async with working(app):
             run = await app.start("w")
 
             async def waits() -> Any:
-                return await unit.pool.fetchval(
+                return await db.pool.fetchval(
                     "select run_at from workflow.workflow_run where status = 'pending' and attempt = 1"
                 )
 

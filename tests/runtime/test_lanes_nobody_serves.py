@@ -8,8 +8,9 @@ from uuid import UUID
 
 from tests.runtime.conftest import Working, eventually
 from windlass import Windlass
-from windlass.engine import doctor, work
-from windlass.engine.unit import Unit
+from windlass.engine import doctor
+from windlass.engine.database import Database
+from windlass.engine.workers import turn
 from windlass.store import jobs
 from windlass.store.jobs import Served
 
@@ -71,22 +72,22 @@ async def test_many_lanes_of_a_handler_without_room_hide_no_others(app: Windlass
         over.set()
 
 
-async def test_a_look_goes_on_until_it_has_seen_every_lane(unit: Unit, conn: Connection) -> None:
+async def test_a_look_goes_on_until_it_has_seen_every_lane(db: Database, conn: Connection) -> None:
     await conn.execute(UNSERVED, jobs.PAGE + 500)
     await conn.execute("""insert into workflow.workflow_run (type, payload, queue) values
       ('a.b.v1', '{}', 'default'), ('zebra.b.v1', '{}', 'sql'), ('zebra.b.v1', '{}', 'default')""")
-    found = await work.look(unit, ["default", "sql", "empty"])
+    found = await turn.look(db, ["default", "sql", "empty"])
     assert len(found) == len(set(found)) == jobs.PAGE + 503
     assert found == sorted(found, key=lambda lane: (lane.priority, lane.seq))
-    served = await work.look(unit, ["default", "sql"], Served(["a.b.v1", "zebra.b.v1", "none.b.v1"]))
+    served = await turn.look(db, ["default", "sql"], Served(["a.b.v1", "zebra.b.v1", "none.b.v1"]))
     ours = [(lane.queue, lane.type) for lane in served if not lane.type.startswith("old.")]
     assert ours == [("default", "a.b.v1"), ("sql", "zebra.b.v1"), ("default", "zebra.b.v1")]
     assert len(served) < 10  # it hopped over the others
 
 
-async def test_the_doctor_names_the_types_that_nobody_serves(unit: Unit, conn: Connection) -> None:
+async def test_the_doctor_names_the_types_that_nobody_serves(db: Database, conn: Connection) -> None:
     await conn.execute(UNSERVED, 3)
-    told = [finding.message for finding in await doctor.examine(unit) if finding.check == "waiting"]
+    told = [finding.message for finding in await doctor.examine(db) if finding.check == "waiting"]
     for n in range(1, 4):
         assert any(message.startswith(f"old.customer{n}.v1 in queue default has waited") for message in told)
     assert all(message.endswith("no live worker serves it") for message in told)

@@ -169,7 +169,7 @@ async def test_a_handler_that_blocks_the_event_loop_costs_nobody_a_lease_and_is_
 
 async def test_heartbeats_need_no_connection_of_the_pool(database: str, conn: Connection, working: Working) -> None:
     async with Windlass(database, settings=Settings(pool_size=2)) as app:
-        unit, started, release = await app.open(), asyncio.Event(), asyncio.Event()
+        db, started, release = await app.open(), asyncio.Event(), asyncio.Event()
 
         @app.job("a.b.v1")
         async def handle() -> None:
@@ -179,10 +179,10 @@ async def test_heartbeats_need_no_connection_of_the_pool(database: str, conn: Co
         id_ = await app.submit("a.b.v1", max_attempts=1)
         async with working(app, lease=LEASE):
             await started.wait()
-            taken = [await unit.pool.acquire() for _ in range(2)]
+            taken = [await db.pool.acquire() for _ in range(2)]
             await eventually(extended(conn, id_, times=await heartbeats(conn, id_) + 5))
             for one in taken:
-                await unit.pool.release(one)
+                await db.pool.release(one)
             release.set()
             await ended(app, id_)
 

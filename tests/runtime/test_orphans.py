@@ -10,11 +10,12 @@ import pytest
 
 from tests.runtime.conftest import Working, eventually
 from windlass import Windlass
-from windlass.core.submission import JobSpec
-from windlass.engine import jobs, orphans, work
-from windlass.engine.unit import Unit
-from windlass.engine.work import Turn
-from windlass.runtime.registration import Registration
+from windlass.core.jobs.spec import JobSpec
+from windlass.engine.database import Database
+from windlass.engine.jobs import control as jobs
+from windlass.engine.workers import orphans, turn
+from windlass.engine.workers.turn import Turn
+from windlass.runtime.worker.registration import Registration
 from windlass.testing import Clock
 
 Connection = Any
@@ -22,28 +23,28 @@ LEASE = timedelta(seconds=30)
 UNREADABLE = "update workflow.workflow_run set timeout = interval '-170000000 years' where id = $1"
 
 
-async def claimed(unit: Unit, count: int, worker: str = "w") -> list[tuple[UUID, int]]:
+async def claimed(db: Database, count: int, worker: str = "w") -> list[tuple[UUID, int]]:
     """Jobs in the hands of a worker that has forgotten them."""
-    await jobs.submit(unit, [JobSpec(type="a.b.v1")] * count)
-    lanes = [(replace(lane, seq=0), count) for lane in await work.look(unit, ["default"])]
-    taken, _ = await work.turn(unit, Turn(worker=worker, lease=LEASE, lanes=lanes, count=count))
+    await jobs.submit(db, [JobSpec(type="a.b.v1")] * count)
+    lanes = [(replace(lane, seq=0), count) for lane in await turn.look(db, ["default"])]
+    taken, _ = await turn.turn(db, Turn(worker=worker, lease=LEASE, lanes=lanes, count=count))
     return [job.fence for job in taken]
 
 
-async def test_a_worker_finds_what_is_leased_to_it_and_it_does_not_hold(unit: Unit) -> None:
-    known, *forgotten = await claimed(unit, 3)
-    await claimed(unit, 2, "another")
-    adopted = await orphans.adopt(unit, worker="w", held={known})
+async def test_a_worker_finds_what_is_leased_to_it_and_it_does_not_hold(db: Database) -> None:
+    known, *forgotten = await claimed(db, 3)
+    await claimed(db, 2, "another")
+    adopted = await orphans.adopt(db, worker="w", held={known})
     assert [job.fence for job in adopted] == forgotten
     assert adopted[0].type == "a.b.v1"
 
 
 async def test_a_job_that_cannot_be_read_is_handed_back_uncharged_and_the_others_are_started(
-    unit: Unit, clock: Clock, conn: Connection, caplog: pytest.LogCaptureFixture
+    db: Database, clock: Clock, conn: Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
-    first, strange, last = await claimed(unit, 3)
+    first, strange, last = await claimed(db, 3)
     await conn.execute(UNREADABLE, strange[0])
-    assert [job.fence for job in await orphans.adopt(unit, worker="w", held=())] == [first, last]
+    assert [job.fence for job in await orphans.adopt(db, worker="w", held=())] == [first, last]
     row = await conn.fetchrow(
         "select status, due, attempt, lost, last_error from workflow.workflow_run where id = $1", strange[0]
     )
@@ -74,26 +75,26 @@ async def test_one_row_that_cannot_be_decoded_keeps_no_other_job_from_being_done
 
 
 async def test_two_processes_with_one_worker_id_notice_each_other(
-    unit: Unit, conn: Connection, caplog: pytest.LogCaptureFixture
+    db: Database, conn: Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
     known: dict[str, Any] = {"queues": ["default"], "types": [], "concurrency": 1}
     first, second = Registration("w"), Registration("w")
-    await first.register(unit, **known)
-    await first.say_alive(unit, active=0)
+    await first.register(db, **known)
+    await first.say_alive(db, active=0)
     assert first.exclusive
     await conn.execute("update windlass.worker set pid = pid + 1")  # as if another process had registered
     with caplog.at_level(logging.WARNING):
-        await second.register(unit, **known)
+        await second.register(db, **known)
         await conn.execute("update windlass.worker set pid = pid + 1")
-        await first.say_alive(unit, active=0)
+        await first.say_alive(db, active=0)
     assert (first.exclusive, second.exclusive) == (False, False)
     assert caplog.text.count("give each worker an id of its own") == 2
 
 
-async def test_a_worker_that_restarts_after_an_orderly_end_has_its_id_to_itself(unit: Unit, conn: Connection) -> None:
+async def test_a_worker_that_restarts_after_an_orderly_end_has_its_id_to_itself(db: Database, conn: Connection) -> None:
     known: dict[str, Any] = {"queues": ["default"], "types": [], "concurrency": 1}
-    await Registration("w").register(unit, **known)
+    await Registration("w").register(db, **known)
     await conn.execute("update windlass.worker set pid = pid + 1, state = 'stopped'")
     again = Registration("w")
-    await again.register(unit, **known)
+    await again.register(db, **known)
     assert again.exclusive

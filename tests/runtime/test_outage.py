@@ -16,16 +16,16 @@ import pytest
 
 from tests.runtime.conftest import Working, eventually
 from windlass import Context, Windlass
-from windlass.engine.unit import prepare
+from windlass.embedded import server as embedded
+from windlass.embedded.server import EmbeddedOptions
+from windlass.engine.database import prepare
 from windlass.errors import Unavailable
-from windlass.runtime.beat import beat
+from windlass.runtime.loops.loop import run_periodically
 from windlass.settings import Settings
-from windlass.store import embedded
-from windlass.store.embedded import EmbeddedOptions
-from windlass.store.pool import DatabaseOptions
+from windlass.store.postgres.pool import DatabaseOptions
 from windlass.testing import embedded_server
-from windlass.web import asgi
-from windlass.web.guard import GuardOptions
+from windlass.web.middleware import asgi
+from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
 
 Connection = Any
@@ -121,13 +121,13 @@ async def test_an_outage_is_logged_once_when_it_begins_and_once_when_it_ends(
 
 async def test_a_connection_that_answered_read_only_is_not_used_again(own_server: str) -> None:
     async with Windlass(own_server, settings=Settings(pool_size=2)) as app:
-        unit = await app.open()
-        async with unit.once() as conn:
+        db = await app.open()
+        async with db.once() as conn:
             before = await conn.fetchval("select pg_backend_pid()")
         async with read_only(own_server):
             with pytest.raises(Unavailable):
                 await app.submit("outage.nobody.v1")
-        async with unit.once() as conn:
+        async with db.once() as conn:
             assert await conn.fetchval("select pg_backend_pid()") != before
 
 
@@ -149,9 +149,9 @@ async def test_the_first_success_after_an_outage_wakes_loops_that_back_off(
     own_server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("FIRST_PAUSE", "RECOVERY_PAUSE"):
-        monkeypatch.setattr(f"windlass.runtime.beat.{name}", 3600.0)  # only the signal can be in time
+        monkeypatch.setattr(f"windlass.runtime.loops.loop.{name}", 3600.0)  # only the signal can be in time
     async with Windlass(own_server, settings=Settings()) as app:
-        unit, stop, worked, failed = await app.open(), asyncio.Event(), asyncio.Event(), asyncio.Event()
+        db, stop, worked, failed = await app.open(), asyncio.Event(), asyncio.Event(), asyncio.Event()
 
         async def tick() -> None:
             try:
@@ -164,9 +164,9 @@ async def test_the_first_success_after_an_outage_wakes_loops_that_back_off(
 
         async with asyncio.TaskGroup() as group:
             async with read_only(own_server):
-                group.create_task(beat(tick, every=timedelta(hours=1), stop=stop))
+                group.create_task(run_periodically(tick, every=timedelta(hours=1), stop=stop))
                 await failed.wait()
-                assert unit.pool.outage.reason is not None
+                assert db.pool.outage.reason is not None
             async with asyncio.timeout(15):
                 await worked.wait()
             stop.set()

@@ -4,32 +4,32 @@ from datetime import timedelta
 
 from tests.runtime.conftest import Working, eventually
 from windlass import Windlass
-from windlass.engine import workers
+from windlass.engine.workers import registry as workers
 
 
 async def test_a_quiet_worker_claims_nothing_until_it_is_let_go(app: Windlass, working: Working) -> None:
-    unit = await app.open()
+    db = await app.open()
 
     @app.job("a.b.v1")
     async def nothing() -> None: ...
 
     async def state() -> str:
-        return (await workers.get(unit, "w"))[0].state
+        return (await workers.get(db, "w"))[0].state
 
     async with working(app, id="w", lease=timedelta(seconds=1)):
 
         async def known() -> bool:
-            return bool(await workers.list_(unit))
+            return bool(await workers.list_(db))
 
         await eventually(known)
-        await workers.direct(unit, "w", "quiet")
+        await workers.direct(db, "w", "quiet")
 
         async def is_quiet() -> bool:
             return await state() == "draining"
 
         await eventually(is_quiet)
         job = await app.submit("a.b.v1")
-        await workers.direct(unit, "w", None)
+        await workers.direct(db, "w", None)
 
         async def done() -> bool:
             return (await app.get(job)).status == "succeeded" and await state() == "running"

@@ -15,12 +15,13 @@ from tests.effects.server import Received, Talk
 from tests.runtime.conftest import Working, eventually
 from tests.runtime.shop import Shop, app_for, ok, opened
 from windlass import Windlass
-from windlass.engine import hooks, strays
+from windlass.engine import hooks
+from windlass.engine.runs import sweep
 from windlass.errors import InvalidWorkflow
 from windlass.runtime.handle import Run
 from windlass.testing import Clock
-from windlass.web import asgi
-from windlass.web.guard import GuardOptions
+from windlass.web.middleware import asgi
+from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
 
 START = datetime(2031, 3, 1, 10, tzinfo=UTC)
@@ -197,7 +198,7 @@ async def test_trial_expiry_over_fourteen_days(database: str, working: Working, 
 
 async def settled(app: Windlass) -> None:
     """The timer loop looks at least once a second: give it the time to do something wrong."""
-    assert await strays.wake(await app.open()) == 0
+    assert await sweep.wake(await app.open()) == 0
 
 
 CHECKOUT = """

@@ -10,7 +10,7 @@ import pytest
 
 from tests.runtime.conftest import Working, eventually
 from windlass import Context, Job, NonRetryable, Retry, RetryAfter, Windlass
-from windlass.engine import work
+from windlass.engine.workers import turn
 from windlass.testing import run_until_idle
 
 
@@ -266,14 +266,14 @@ async def test_the_registry_moves_a_type_between_runtimes(app: Windlass, working
     @app.job("content.ocr.v1")
     async def ocr() -> None: ...
 
-    unit = await app.open()
-    await unit.pool.execute(
+    db = await app.open()
+    await db.pool.execute(
         "insert into workflow.workflow_registry (workflow_name, runtime) values ('content.ocr.v1', 'go')"
     )
     id_ = await app.submit("content.ocr.v1")
     await run_until_idle_is_hopeless(app, working)
     assert (await app.get(id_)).status == "pending"
-    await unit.pool.execute("update workflow.workflow_registry set runtime = 'python'")
+    await db.pool.execute("update workflow.workflow_registry set runtime = 'python'")
     async with working(app):
         await ended(app, id_)
 
@@ -336,12 +336,12 @@ async def test_a_worker_says_hello_and_goodbye(app: Windlass, working: Working) 
     @app.job("known.work.v1")
     async def known() -> None: ...
 
-    unit = await app.open()
+    db = await app.open()
     async with working(app, id="w-1", queues=["default"]):
-        rows = await eventually(lambda: unit.pool.fetch("select * from windlass.worker"))
+        rows = await eventually(lambda: db.pool.fetch("select * from windlass.worker"))
         types = ["windlass.http.v1", "windlass.webhook.v1", "known.work.v1"]
         assert (rows[0]["id"], rows[0]["state"], rows[0]["types"]) == ("w-1", "running", types)
-    assert await unit.pool.fetchval("select state from windlass.worker") == "stopped"
+    assert await db.pool.fetchval("select state from windlass.worker") == "stopped"
 
 
 async def test_draining_hands_unfinished_work_back_uncharged(app: Windlass, working: Working) -> None:
@@ -365,9 +365,9 @@ async def test_delayed_jobs_start_when_their_time_has_come(app: Windlass, workin
     @app.job("later.work.v1")
     async def later() -> None: ...
 
-    unit = await app.open()
+    db = await app.open()
     id_ = await app.submit("later.work.v1", delay=0.3)
-    assert await work.look(unit, ["default"]) == []
+    assert await turn.look(db, ["default"]) == []
     async with working(app, poll=timedelta(seconds=60)):
         job = await ended(app, id_)
     assert job.updated_at >= job.run_at

@@ -9,14 +9,14 @@ import httpx
 import pytest
 
 from windlass import Windlass
-from windlass.engine import jobs
-from windlass.engine.unit import Unit
+from windlass.engine.database import Database
+from windlass.engine.jobs import control as jobs
 from windlass.errors import Invalid, Unavailable
 from windlass.settings import Settings
-from windlass.store.availability import Trouble, trouble
-from windlass.store.pool import DatabaseOptions
-from windlass.web import asgi
-from windlass.web.guard import GuardOptions
+from windlass.store.postgres.availability import Trouble, trouble
+from windlass.store.postgres.pool import DatabaseOptions
+from windlass.web.middleware import asgi
+from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
 
 Connection = Any
@@ -94,11 +94,11 @@ async def test_a_login_that_is_refused_is_told_without_the_user(database: str) -
     assert "nobody_here" not in str(caught.value)
 
 
-async def test_an_error_in_a_transaction_is_what_the_caller_hears_even_if_the_connection_is_lost(unit: Unit) -> None:
+async def test_an_error_in_a_transaction_is_what_the_caller_hears_even_if_the_connection_is_lost(db: Database) -> None:
     async def use_case() -> None:
-        async with unit.begin() as conn:
+        async with db.begin() as conn:
             pid = await conn.fetchval("select pg_backend_pid()")
-            async with unit.once() as other:
+            async with db.once() as other:
                 await other.execute("select pg_terminate_backend($1, 5000)", pid)
             raise ZeroDivisionError
 
@@ -110,18 +110,18 @@ async def test_sessions_are_read_committed_whatever_the_database_prefers(databas
     name = await conn.fetchval("select current_database()")
     await conn.execute(f"alter database \"{name}\" set default_transaction_isolation = 'serializable'")
     for pooler in (False, True):
-        unit = await Unit.open(DatabaseOptions(url=database, pooler=pooler))
-        async with unit.begin() as session:
+        db = await Database.open(DatabaseOptions(url=database, pooler=pooler))
+        async with db.begin() as session:
             assert await session.fetchval("show transaction_isolation") == "read committed"
-        await unit.close()
+        await db.close()
 
 
 async def test_a_statement_over_its_time_limit_is_unavailable_and_its_connection_is_closed(database: str) -> None:
-    unit = await Unit.open(DatabaseOptions(url=database, command_timeout=0.2, size=1))
+    db = await Database.open(DatabaseOptions(url=database, command_timeout=0.2, size=1))
     pids = []
 
     async def use_case(statement: str) -> None:
-        async with asyncio.timeout(10), unit.once() as conn:
+        async with asyncio.timeout(10), db.once() as conn:
             pids.append(await conn.fetchval("select pg_backend_pid()"))
             await conn.execute(statement)
 
@@ -129,7 +129,7 @@ async def test_a_statement_over_its_time_limit_is_unavailable_and_its_connection
         await use_case("select pg_sleep(3600)")
     await use_case("select 1")
     assert len(set(pids)) == 2
-    await unit.close()
+    await db.close()
 
 
 async def test_a_search_that_takes_too_long_is_stopped_and_says_which_filter_to_add(
@@ -149,8 +149,8 @@ async def test_a_search_that_takes_too_long_is_stopped_and_says_which_filter_to_
 
 
 async def test_a_search_without_a_free_connection_is_no_fault_of_its_filters(database: str) -> None:
-    unit = await Unit.open(DatabaseOptions(url=database, size=1, search_timeout=0.2))
-    async with unit.once():
+    db = await Database.open(DatabaseOptions(url=database, size=1, search_timeout=0.2))
+    async with db.once():
         with pytest.raises(Unavailable, match="no connection was free"):
-            await jobs.list_(unit, tag="rare")
-    await unit.close()
+            await jobs.list_(db, tag="rare")
+    await db.close()

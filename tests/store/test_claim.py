@@ -12,7 +12,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from windlass.core.job import Claimed, JobMove, Setback, Success, spent
+from windlass.core.jobs.job import Claimed, JobMove, Setback, Success, spent
 from windlass.store import jobs, timers
 from windlass.store.jobs import Lane
 

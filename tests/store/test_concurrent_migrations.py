@@ -8,8 +8,8 @@ import asyncpg
 import pytest
 
 from tests.runtime.conftest import eventually
-from windlass.store import migrate
-from windlass.store.migrate import Migration
+from windlass.store.postgres import migrate
+from windlass.store.postgres.migrate import Migration
 
 Connection = Any
 SQL = """-- May run before the new code: yes (an index).

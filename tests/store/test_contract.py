@@ -17,9 +17,11 @@ import asyncpg
 import pytest
 
 from tests.store.roles import acting
-from windlass.engine import jobs, upkeep, work
-from windlass.engine.unit import Unit
-from windlass.engine.work import Turn
+from windlass.engine import upkeep
+from windlass.engine.database import Database
+from windlass.engine.jobs import control as jobs
+from windlass.engine.workers import turn
+from windlass.engine.workers.turn import Turn
 from windlass.testing import Clock
 
 # The design document's statements, letter by letter.
@@ -470,7 +472,7 @@ async def test_no_lease_outlives_leased_whatever_statement_ends_it(client: Conne
 
 
 async def test_a_retry_in_the_future_waits_outside_the_line_and_comes_back_at_its_end(
-    conn: Connection, unit: Unit, clock: Clock
+    conn: Connection, db: Database, clock: Clock
 ) -> None:
     await conn.execute("set search_path to workflow")
     id_ = await submitted(conn)
@@ -478,9 +480,9 @@ async def test_a_retry_in_the_future_waits_outside_the_line_and_comes_back_at_it
     await conn.execute(FAIL, id_, "pending", 1, datetime.now(UTC) + timedelta(minutes=1), "boom")
     waiting = await submitted(conn)
     assert not (await row(conn, id_))["due"]
-    assert await upkeep.become_due(unit) == 0
+    assert await upkeep.become_due(db) == 0
     clock.move(timedelta(minutes=2))
-    assert await upkeep.become_due(unit) == 1
+    assert await upkeep.become_due(db) == 1
     back = await row(conn, id_)
     assert back["due"]
     assert back["seq"] > (await row(conn, waiting))["seq"]
@@ -506,17 +508,17 @@ async def test_a_row_put_off_leaves_the_line_and_one_brought_forward_joins_it(
     assert (await row(client, id_))["due"]
 
 
-async def test_our_worker_and_a_foreign_poller_refuse_each_others_zombies(conn: Connection, unit: Unit) -> None:
+async def test_our_worker_and_a_foreign_poller_refuse_each_others_zombies(conn: Connection, db: Database) -> None:
     await conn.execute("set search_path to workflow")
     id_ = await submitted(conn)
     lease = timedelta(seconds=30)
-    lanes = [(replace(lane, seq=0), 1) for lane in await work.look(unit, ["sql"])]
-    [claimed], _ = await work.turn(unit, Turn(worker="ours", lease=lease, lanes=lanes, count=1))
+    lanes = [(replace(lane, seq=0), 1) for lane in await turn.look(db, ["sql"])]
+    [claimed], _ = await turn.turn(db, Turn(worker="ours", lease=lease, lanes=lanes, count=1))
     await conn.execute("update workflow_run set lease_until = now() - interval '1 second' where id = $1", id_)
     assert await polled(conn, "go-1", POLL_GO) == id_
-    assert await work.heartbeat(unit, [claimed.fence], worker="ours", lease=lease) == []
+    assert await turn.heartbeat(db, [claimed.fence], worker="ours", lease=lease) == []
     await conn.execute(SUCCEED, id_, '"theirs"')
-    assert (await jobs.get(unit, id_)).result == "theirs"
+    assert (await jobs.get(db, id_)).result == "theirs"
 
 
 # The other project's own DDL

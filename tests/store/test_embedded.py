@@ -19,9 +19,9 @@ import psycopg
 import pytest
 
 import windlass
+from windlass.embedded import binaries, lock_file
+from windlass.embedded.server import Embedded, EmbeddedOptions, find_binaries, status, stop
 from windlass.errors import Invalid, Unavailable
-from windlass.store import binaries, flock
-from windlass.store.embedded import Embedded, EmbeddedOptions, find_binaries, status, stop
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="about what root does")
 
@@ -104,7 +104,7 @@ def execute(url: str, query: str) -> list[tuple[object, ...]]:
 
 
 def eventually(condition: Callable[[], bool]) -> None:
-    assert flock.wait_until(condition, 20)
+    assert lock_file.wait_until(condition, 20)
 
 
 def running(home: Path) -> bool:
@@ -228,7 +228,7 @@ def test_a_start_waits_for_orphaned_backends_of_a_killed_postmaster(home: Path) 
         os.kill(postmaster(home), signal.SIGKILL)
         eventually(lambda: status(EmbeddedOptions(home=home)).pid is None)
         starting = threads.submit(Embedded.start, EmbeddedOptions(home=home))
-        eventually(lambda: not flock.free(home / "postgres.start"))
+        eventually(lambda: not lock_file.free(home / "postgres.start"))
         assert not starting.done()
         os.kill(orphan, signal.SIGCONT)
         with starting.result(timeout=30) as replaced:
@@ -409,7 +409,7 @@ def test_an_ordinary_user_runs_the_server_as_themselves() -> None:
 def interpreter_for(user: pwd.struct_passwd) -> str:
     """An interpreter the user can run: ours may lie in root's private home."""
     for python in filter(None, (sys.executable, shutil.which("python3", path=os.defpath))):
-        with suppress(PermissionError), python_as(user, python, "import windlass.store.embedded") as check:
+        with suppress(PermissionError), python_as(user, python, "import windlass.embedded.server") as check:
             check.communicate()
             if check.returncode == 0:
                 return python

@@ -8,8 +8,8 @@ from uuid import UUID
 import asyncpg
 
 from tests.store.test_plans import cost, nodes
-from windlass.store.pool import BEGIN_POOLED
-from windlass.store.queries import sql
+from windlass.store.postgres.pool import BEGIN_POOLED
+from windlass.store.postgres.queries import sql
 
 MANY, CAP = 5_000, 200
 JOB = UUID(int=7)

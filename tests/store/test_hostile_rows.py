@@ -8,11 +8,13 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from windlass.core.submission import MAX_LEASE, JobSpec
-from windlass.engine import claims, jobs, upkeep, work
-from windlass.engine.claims import Wish
-from windlass.engine.unit import Unit
+from windlass.core.jobs.spec import MAX_LEASE, JobSpec
+from windlass.engine import upkeep
+from windlass.engine.database import Database
+from windlass.engine.jobs import control as jobs
 from windlass.engine.upkeep import Swept
+from windlass.engine.workers import remote, turn
+from windlass.engine.workers.remote import Wish
 from windlass.errors import Invalid
 from windlass.store import jobs as store
 from windlass.testing import Clock
@@ -34,15 +36,15 @@ async def stored(conn: Connection, **columns: Any) -> UUID:
     return id_
 
 
-async def fetched(unit: Unit, count: int = 10) -> list[UUID]:
-    [found] = await claims.fetch(unit, [Wish(queues=["default"], count=count, worker="w")])
+async def fetched(db: Database, count: int = 10) -> list[UUID]:
+    [found] = await remote.fetch(db, [Wish(queues=["default"], count=count, worker="w")])
     return [job.id for job in found]
 
 
-async def claimed(unit: Unit) -> list[UUID]:
-    lanes = [(lane, 10) for lane in await work.look(unit, ["default"])]
+async def claimed(db: Database) -> list[UUID]:
+    lanes = [(lane, 10) for lane in await turn.look(db, ["default"])]
     lanes = [(store.Lane(lane.queue, lane.type, lane.priority, 0, lane.alone), room) for lane, room in lanes]
-    found, _ = await work.turn(unit, work.Turn(worker="w", lease=LEASE, lanes=lanes, count=10))
+    found, _ = await turn.turn(db, turn.Turn(worker="w", lease=LEASE, lanes=lanes, count=10))
     return [job.id for job in found]
 
 
@@ -59,66 +61,68 @@ HOSTILE = {
 
 @pytest.mark.parametrize("columns", HOSTILE.values(), ids=HOSTILE.keys())
 async def test_a_stored_row_with_strange_times_is_claimed_like_any_other(
-    unit: Unit, conn: Connection, columns: dict[str, str]
+    db: Database, conn: Connection, columns: dict[str, str]
 ) -> None:
     bad = await stored(conn, **columns)
-    [good] = await jobs.submit(unit, [JobSpec(type="c.d.v1")])
-    assert set(await claimed(unit)) == {bad, good}
+    [good] = await jobs.submit(db, [JobSpec(type="c.d.v1")])
+    assert set(await claimed(db)) == {bad, good}
 
 
 @pytest.mark.parametrize("columns", HOSTILE.values(), ids=HOSTILE.keys())
 async def test_a_stored_row_with_strange_times_is_fetched_like_any_other(
-    unit: Unit, conn: Connection, columns: dict[str, str]
+    db: Database, conn: Connection, columns: dict[str, str]
 ) -> None:
     bad = await stored(conn, **columns)
-    [good] = await jobs.submit(unit, [JobSpec(type="c.d.v1")])
-    assert set(await fetched(unit)) == {bad, good}
+    [good] = await jobs.submit(db, [JobSpec(type="c.d.v1")])
+    assert set(await fetched(db)) == {bad, good}
 
 
 async def test_an_endless_timeout_is_claimed_and_fetched_where_the_server_knows_it(
-    unit: Unit, conn: Connection
+    db: Database, conn: Connection
 ) -> None:
     if conn.get_server_version().major < 17:
         pytest.skip("intervals have no infinity before Postgres 17")
     bad = await stored(conn, timeout="interval 'infinity'")
-    assert await claimed(unit) == [bad]
+    assert await claimed(db) == [bad]
     other = await stored(conn, timeout="interval 'infinity'")
-    assert await fetched(unit) == [other]
+    assert await fetched(db) == [other]
 
 
 @pytest.mark.parametrize("payload", ["[1e5000]", "[" * 3000 + "]" * 3000], ids=["a huge number", "great depth"])
 async def test_a_payload_that_json_readers_choke_on_keeps_nobody_from_a_fetch(
-    unit: Unit, conn: Connection, payload: str
+    db: Database, conn: Connection, payload: str
 ) -> None:
     await stored(conn, payload=f"'{payload}'", priority="1")
-    good = await jobs.submit(unit, [JobSpec(type="a.b.v1")] * 3)
-    assert (await fetched(unit))[-3:] == good
+    good = await jobs.submit(db, [JobSpec(type="a.b.v1")] * 3)
+    assert (await fetched(db))[-3:] == good
 
 
 async def test_a_row_of_an_unknown_version_is_set_aside_and_the_others_are_fetched(
-    unit: Unit, clock: Clock, conn: Connection
+    db: Database, clock: Clock, conn: Connection
 ) -> None:
     clock.move(timedelta())
     bad = await stored(conn, version_id="4711", step="0", run_id="gen_random_uuid()", priority="1")
-    good = await jobs.submit(unit, [JobSpec(type="a.b.v1")] * 3)
-    assert await fetched(unit) == good
+    good = await jobs.submit(db, [JobSpec(type="a.b.v1")] * 3)
+    assert await fetched(db) == good
     row = await conn.fetchrow("select * from workflow.workflow_run where id = $1", bad)
     assert (row["status"], row["due"], row["leased_by"], row["attempt"]) == ("pending", False, None, 0)
     assert row["last_error"] == "the version of its workflow cannot be read by this process"
     assert json.loads(row["errors"])[0]["type"] == "Unreadable"
-    assert await fetched(unit) == []
+    assert await fetched(db) == []
     clock.move(timedelta(minutes=2))
-    [later] = await jobs.submit(unit, [JobSpec(type="a.b.v1")])
-    assert await fetched(unit) == [later]  # it was tried again, and is set aside again
+    [later] = await jobs.submit(db, [JobSpec(type="a.b.v1")])
+    assert await fetched(db) == [later]  # it was tried again, and is set aside again
 
 
-async def test_a_strange_retry_policy_does_not_stop_lease_recovery(unit: Unit, clock: Clock, conn: Connection) -> None:
+async def test_a_strange_retry_policy_does_not_stop_lease_recovery(
+    db: Database, clock: Clock, conn: Connection
+) -> None:
     clock.move(timedelta(hours=1))
     lost = {"status": "'leased'", "leased_by": "'dead'", "claim_no": "1", "lease_until": "now() - interval '1 minute'"}
     bad = await stored(conn, retry="""'{"kind": "constant", "dead_letter": "maybe"}'""", max_attempts="1", **lost)
     endless = await stored(conn, max_attempts="2147483647", **{**lost, "queue": "'sql'"})
     good = [await stored(conn, **lost) for _ in range(5)]
-    assert await upkeep.release_expired(unit) == Swept(released=6, failed=1)
+    assert await upkeep.release_expired(db) == Swept(released=6, failed=1)
     rows = await conn.fetch("select id, status, dead_letter from workflow.workflow_run")
     assert {row["id"]: row["status"] for row in rows} == {
         bad: "failed",
@@ -129,12 +133,12 @@ async def test_a_strange_retry_policy_does_not_stop_lease_recovery(unit: Unit, c
 
 
 async def test_a_policy_that_asks_for_the_dead_letters_is_heeded_when_the_last_lease_is_lost(
-    unit: Unit, clock: Clock, conn: Connection
+    db: Database, clock: Clock, conn: Connection
 ) -> None:
     clock.move(timedelta(hours=1))
     lost = {"status": "'leased'", "leased_by": "'dead'", "lease_until": "now() - interval '1 minute'"}
     await stored(conn, retry="""'{"kind": "constant", "dead_letter": true}'""", max_attempts="1", **lost)
-    await upkeep.release_expired(unit)
+    await upkeep.release_expired(db)
     assert await conn.fetchval("select dead_letter from workflow.workflow_run") is True
 
 
@@ -172,20 +176,20 @@ async def test_a_job_may_wait_until_it_is_activated(conn: Connection) -> None:
     assert await conn.fetchval("select due from workflow.workflow_run") is False
 
 
-async def test_python_refuses_times_beyond_the_calendar(unit: Unit) -> None:
+async def test_python_refuses_times_beyond_the_calendar(db: Database) -> None:
     long: dict[str, Any] = {"timeout": timedelta(days=150_000_000), "visibility": MAX_LEASE + timedelta(seconds=1)}
     for field in long:
         spec = JobSpec(type="a.b.v1", **{field: long[field]})
         with pytest.raises(Invalid, match=f"^{field} is .*: the longest is ") as refused:
-            await jobs.submit(unit, [spec])
+            await jobs.submit(db, [spec])
         assert refused.value.field == field
 
 
-async def test_nobody_leases_a_job_for_a_century(unit: Unit, conn: Connection) -> None:
+async def test_nobody_leases_a_job_for_a_century(db: Database, conn: Connection) -> None:
     with pytest.raises(Invalid, match="visibility_timeout_ms"):
         Wish(queues=["default"], count=1, worker="w", lease=timedelta(days=36_500))
     with pytest.raises(Invalid, match="visibility_timeout_ms"):
-        await claims.beat(unit, "w", [], lease=timedelta(days=36_500))
+        await remote.beat(db, "w", [], lease=timedelta(days=36_500))
     await stored(conn, visibility="interval '100 years'")
-    assert len(await fetched(unit)) == 1
+    assert len(await fetched(db)) == 1
     assert await conn.fetchval("select lease_until <= now() + interval '7 days' from workflow.workflow_run")

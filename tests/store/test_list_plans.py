@@ -15,9 +15,9 @@ import pytest
 
 from tests.store.test_plans import cost, nodes, without_indexes
 from tests.store.test_run_plans import FILL as RUNS
-from windlass.store.dead_letters import LATEST
-from windlass.store.pool import BEGIN_POOLED
-from windlass.store.queries import sql
+from windlass.store.ojs.dead_letters import LATEST
+from windlass.store.postgres.pool import BEGIN_POOLED
+from windlass.store.postgres.queries import sql
 from windlass.store.runs import RunFilter
 from windlass.testing import Databases
 

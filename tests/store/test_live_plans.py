@@ -10,9 +10,9 @@ import asyncpg
 import pytest
 
 from tests.store.test_plans import cost, nodes
-from windlass.core.trail import Snapshot
-from windlass.store.pool import BEGIN_POOLED
-from windlass.store.queries import sql
+from windlass.core.events.cursor import Snapshot
+from windlass.store.postgres.pool import BEGIN_POOLED
+from windlass.store.postgres.queries import sql
 from windlass.testing import Databases
 
 MANY = 40_000

@@ -10,12 +10,14 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from windlass.core.job import EDGES, Claimed, JobMove, Report, Setback, Success
-from windlass.engine import claims, upkeep, work
-from windlass.engine.unit import Unit
-from windlass.engine.work import Lane, Turn
+from windlass.core.jobs.job import EDGES, Claimed, JobMove, Report, Setback, Success
+from windlass.engine import upkeep
+from windlass.engine.database import Database
+from windlass.engine.workers import remote
+from windlass.engine.workers import turn as worker_turn
+from windlass.engine.workers.turn import Lane, Turn
 from windlass.store import jobs
-from windlass.store.pool import BEGIN_POOLED, DatabaseOptions
+from windlass.store.postgres.pool import BEGIN_POOLED, DatabaseOptions
 
 Connection = Any
 LEASE = timedelta(seconds=30)
@@ -38,16 +40,16 @@ create trigger witness after update on workflow.workflow_run for each row execut
 """
 
 
-async def opened(database: str) -> Unit:
+async def opened(database: str) -> Database:
     """A process with one connection."""
-    return await Unit.open(DatabaseOptions(url=database, size=1, notify=False, clock=lambda: IN_AN_HOUR))
+    return await Database.open(DatabaseOptions(url=database, size=1, notify=False, clock=lambda: IN_AN_HOUR))
 
 
 class Actor:
     """One connection that does whatever comes to its mind to a handful of rows."""
 
-    def __init__(self, unit: Unit, worker: str, held: list[Claimed], ids: list[UUID], seed: int) -> None:
-        self.unit, self.worker, self.ids = unit, worker, ids
+    def __init__(self, db: Database, worker: str, held: list[Claimed], ids: list[UUID], seed: int) -> None:
+        self.db, self.worker, self.ids = db, worker, ids
         self.held = held  # two connections of one worker share this
         self.dice = random.Random(seed)
 
@@ -68,7 +70,7 @@ class Actor:
         reports = [self.report(job) for job in self.some()]
         count = self.dice.randint(1, 4)
         wish = Turn(worker=self.worker, lease=LEASE, reports=reports, lanes=[(LANE, count)], count=count)
-        self.held += (await work.turn(self.unit, wish))[0]
+        self.held += (await worker_turn.turn(self.db, wish))[0]
         del self.held[:-6]
 
     def report(self, job: Claimed) -> Report:
@@ -77,40 +79,40 @@ class Actor:
 
     async def arrive(self) -> None:
         """New work, for successes are for ever; the oldest row is left in peace."""
-        async with self.unit.begin() as conn:
+        async with self.db.begin() as conn:
             self.ids.append(await conn.fetchval(INSERT, 1))
         del self.ids[:-6]
 
     async def heartbeat(self) -> None:
-        await work.heartbeat(self.unit, [job.fence for job in self.some()], worker=self.worker, lease=LEASE)
+        await worker_turn.heartbeat(self.db, [job.fence for job in self.some()], worker=self.worker, lease=LEASE)
 
     async def expire(self) -> None:
-        await upkeep.release_expired(self.unit, batch=5)
+        await upkeep.release_expired(self.db, batch=5)
 
     async def outlive(self) -> None:
         """Some that were not begun in time are not begun at all."""
-        async with self.unit.begin() as conn:
+        async with self.db.begin() as conn:
             await conn.execute("""update workflow.workflow_run set expires_at = now() where id = any(array(
               select id from workflow.workflow_run where status = 'pending' order by id limit 1 for update))""")
-        await claims.expire(self.unit, batch=5)
+        await remote.expire(self.db, batch=5)
 
     async def cancel(self) -> None:
-        async with self.unit.begin() as conn:
+        async with self.db.begin() as conn:
             await jobs.cancel(conn, self.any_ids(), org="default", actor="ada", reason=None)
 
     async def reopen(self) -> None:
-        async with self.unit.begin() as conn:
+        async with self.db.begin() as conn:
             await jobs.reopen(conn, self.any_ids(), org="default", actor="ada")
 
     async def lapse(self) -> None:
         """Some leases run out."""
-        async with self.unit.begin() as conn:
+        async with self.db.begin() as conn:
             await conn.execute("""update workflow.workflow_run set lease_until = now() where id = any(array(
               select id from workflow.workflow_run where status = 'leased' order by id limit 2 for update))""")
 
     async def foreign(self) -> None:
         """An unfenced client's word about one row, perhaps a late one."""
-        async with self.unit.begin() as conn:
+        async with self.db.begin() as conn:
             await conn.execute(
                 """update workflow.workflow_run set status = 'succeeded', result = '"foreign"', updated_at = now()
                     where id = $1 and status <> 'pending'""",
@@ -126,10 +128,10 @@ async def test_nothing_deadlocks_and_no_finished_row_moves_unless_reopened(
     ids = [row[0] for row in await conn.fetch(INSERT, 6)]
     units = [await opened(database) for _ in range(4)]
     held: list[list[Claimed]] = [[], []]
-    actors = [Actor(unit, f"w{n % 2}", held[n % 2], ids, 10 * seed + n) for n, unit in enumerate(units)]
+    actors = [Actor(db, f"w{n % 2}", held[n % 2], ids, 10 * seed + n) for n, db in enumerate(units)]
     results = await asyncio.gather(*(actor.act(600) for actor in actors), return_exceptions=True)
-    for unit in units:
-        await unit.close()
+    for db in units:
+        await db.close()
     assert results == [None] * 4, [result for result in results if result]
 
     seen = await conn.fetch("select * from witness order by n")
@@ -193,12 +195,12 @@ async def test_a_turn_with_both_kinds_of_reports_locks_by_ascending_id_too(
     database: str, conn: Connection, pair: tuple[Claimed, Claimed]
 ) -> None:
     low, high = pair
-    unit, first = await opened(database), await asyncpg.connect(database)
+    db, first = await opened(database), await asyncpg.connect(database)
     begun = first.transaction()
     await begun.start()
     await first.execute("select from workflow.workflow_run where id = $1 for update", low.id)
     reports: list[Report] = [Success(high, "1"), Setback(low, JobMove.FAIL, {"message": "x"}, timedelta())]
-    turn = asyncio.create_task(work.turn(unit, Turn(worker="w1", lease=LEASE, reports=reports)))
+    turn = asyncio.create_task(worker_turn.turn(db, Turn(worker="w1", lease=LEASE, reports=reports)))
     async with asyncio.timeout(10):
         while not await conn.fetchval("select count(*) from pg_stat_activity where wait_event_type = 'Lock'"):
             await asyncio.sleep(0)
@@ -206,4 +208,4 @@ async def test_a_turn_with_both_kinds_of_reports_locks_by_ascending_id_too(
     await begun.rollback()
     assert (await turn)[1] == {low.id, high.id}
     await first.close()
-    await unit.close()
+    await db.close()

@@ -5,8 +5,8 @@ import asyncio
 import asyncpg
 import pytest
 
-from windlass.store.notify import Notifier
-from windlass.store.pool import DatabaseOptions
+from windlass.store.postgres.notify import Notifier
+from windlass.store.postgres.pool import DatabaseOptions
 
 
 @pytest.mark.parametrize("topic", ["default", "it's", "back\\slash", "naïve ☃", 'quo"te', "two\nlines", "a; notify x"])

@@ -14,8 +14,8 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from windlass.store.pool import BEGIN_POOLED
-from windlass.store.queries import sql
+from windlass.store.postgres.pool import BEGIN_POOLED
+from windlass.store.postgres.queries import sql
 from windlass.testing import Databases
 
 MILLION = 1_000_000

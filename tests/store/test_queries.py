@@ -10,8 +10,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from windlass.core.job import EDGES, JobState
-from windlass.store.queries import Query, load, nouns
+from windlass.core.jobs.job import EDGES, JobState
+from windlass.store.postgres.queries import Query, load, nouns
 from windlass.testing import Databases
 
 QUERIES = {f"{noun}.{query.name}": query for noun in nouns() for query in load(noun).values()}

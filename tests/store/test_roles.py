@@ -8,14 +8,17 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from tests.engine.playing import Player
+from tests.engine.harness import Player
 from tests.store.roles import acting
 from tests.store.test_contract import CANCEL, CREATE, HEARTBEAT, LEASE, LOG, say
-from windlass.core.submission import JobSpec
-from windlass.engine import jobs, starts, strays, upkeep, workflows
-from windlass.engine import runs as run_engine
-from windlass.engine.starts import RunSpec
-from windlass.engine.unit import Unit
+from windlass.core.jobs.spec import JobSpec
+from windlass.engine import upkeep
+from windlass.engine.database import Database
+from windlass.engine.jobs import control as jobs
+from windlass.engine.runs import control as run_engine
+from windlass.engine.runs import start, sweep
+from windlass.engine.runs.start import RunSpec
+from windlass.engine.workflows import control as workflows
 
 Client = Any
 DENIED = asyncpg.InsufficientPrivilegeError
@@ -50,12 +53,12 @@ async def trail(conn: Client, id_: UUID) -> list[tuple[str, str | None]]:
     return [(row["event_type"], row["actor"]) for row in rows]
 
 
-async def step_of_a_run(unit: Unit) -> tuple[UUID, UUID]:
+async def step_of_a_run(db: Database) -> tuple[UUID, UUID]:
     """A run, and the job of its HTTP step."""
     step = {"url": "https://pay.example/charge", "headers": {"Authorization": "Bearer sk_live_SECRET"}}
-    await workflows.publish_many(unit, [{"name": "charge", "tasks": {"pay": step}}])
-    [run] = await starts.start(unit, "charge", [RunSpec()])
-    [job] = (await jobs.list_(unit, run=run)).jobs
+    await workflows.publish_many(db, [{"name": "charge", "tasks": {"pay": step}}])
+    [run] = await start.start(db, "charge", [RunSpec()])
+    [job] = (await jobs.list_(db, run=run)).jobs
     return run, job.id
 
 
@@ -80,14 +83,14 @@ async def test_a_worker_claims_beats_and_reports_by_the_documents_statements(wor
     assert await conn.fetchval("select status from workflow.workflow_run") == "succeeded"
 
 
-async def test_a_workers_report_of_a_job_step_advances_its_run(worker: Client, unit: Unit) -> None:
-    await workflows.publish_many(unit, [{"name": "bill", "tasks": {"a": {"job": "billing.invoice.v1"}}}])
-    [run] = await starts.start(unit, "bill", [RunSpec()])
+async def test_a_workers_report_of_a_job_step_advances_its_run(worker: Client, db: Database) -> None:
+    await workflows.publish_many(db, [{"name": "bill", "tasks": {"a": {"job": "billing.invoice.v1"}}}])
+    [run] = await start.start(db, "bill", [RunSpec()])
     id_ = await worker.fetchval("select id from workflow.workflow_run where type = 'billing.invoice.v1' for update")
     await say(worker, LEASE, worker_id="w", run_id=id_)
     await worker.execute("update workflow.workflow_run set status = 'succeeded', result = '1' where id = $1", id_)
-    await strays.settle_strays(unit)
-    assert (await run_engine.get(unit, run)).state == "completed"
+    await sweep.sweep_runs(db)
+    assert (await run_engine.get(db, run)).state == "completed"
 
 
 # What they cannot do
@@ -113,14 +116,14 @@ async def test_nor_does_the_owner_by_mistake(conn: Client) -> None:
             await conn.execute(statement)
 
 
-async def test_no_role_sees_the_secrets_of_http_steps(client: Client, unit: Unit) -> None:
-    _, job = await step_of_a_run(unit)
+async def test_no_role_sees_the_secrets_of_http_steps(client: Client, db: Database) -> None:
+    _, job = await step_of_a_run(db)
     seen = await client.fetch("select id from workflow.workflow_run")
     assert (job in {row["id"] for row in seen}, len(seen)) == (False, 0)
 
 
-async def test_no_role_forges_the_result_of_an_http_step(client: Client, unit: Unit, conn: Client) -> None:
-    _, job = await step_of_a_run(unit)
+async def test_no_role_forges_the_result_of_an_http_step(client: Client, db: Database, conn: Client) -> None:
+    _, job = await step_of_a_run(db)
     for statement in (
         "update workflow.workflow_run set status = 'cancelled', updated_at = now() where id = $1",
         f"update workflow.workflow_run set status = 'succeeded', result = '{ANSWER}' where id = $1",
@@ -158,8 +161,8 @@ async def test_no_role_sets_a_column_of_the_engine(client: Client, column: str) 
         )
 
 
-async def test_no_role_makes_its_row_a_step_of_somebodys_run(client: Client, unit: Unit) -> None:
-    run, _ = await step_of_a_run(unit)
+async def test_no_role_makes_its_row_a_step_of_somebodys_run(client: Client, db: Database) -> None:
+    run, _ = await step_of_a_run(db)
     [created] = await client.fetch(CREATE)
     for change in (
         f"run_id = '{run}'",
@@ -214,22 +217,22 @@ async def test_an_insert_and_a_cancel_by_plain_sql_have_one_line_each(client: Cl
     assert await trail(conn, created["id"]) == [("created", role), ("cancelled", role)]
 
 
-async def test_a_bulk_insert_gets_its_created_events_from_upkeep(client: Client, unit: Unit, conn: Client) -> None:
+async def test_a_bulk_insert_gets_its_created_events_from_upkeep(client: Client, db: Database, conn: Client) -> None:
     ids = [row["id"] for row in await client.fetch(f"{BULK} returning id")]
     assert await trail(conn, ids[0]) == []
-    assert await upkeep.log_created(unit) == 25
+    assert await upkeep.log_created(db) == 25
     assert [await trail(conn, id_) for id_ in ids] == [[("created", "sql")]] * 25
-    assert await upkeep.log_created(unit) == 0
+    assert await upkeep.log_created(db) == 0
 
 
 async def test_a_job_of_a_bulk_insert_that_moves_first_has_its_created_event_before_all_others(
-    client: Client, unit: Unit, conn: Client
+    client: Client, db: Database, conn: Client
 ) -> None:
     await client.execute(BULK)
-    player = await Player.hello(unit)
+    player = await Player.hello(db)
     [job, *_] = await player.take()
     assert [word for word, _ in await trail(conn, job.id)] == ["created", "leased"]
-    await upkeep.log_created(unit)
+    await upkeep.log_created(db)
     assert [word for word, _ in await trail(conn, job.id)] == ["created", "leased"]
 
 
@@ -251,21 +254,21 @@ async def test_a_client_that_writes_these_lines_itself_adds_to_them(client: Clie
     assert json.loads(data) == {"reason": "changed my mind"}
 
 
-async def test_a_cancel_that_our_worker_notices_is_told_once(client: Client, unit: Unit, conn: Client) -> None:
+async def test_a_cancel_that_our_worker_notices_is_told_once(client: Client, db: Database, conn: Client) -> None:
     [created] = await client.fetch(CREATE)
-    player = await Player.hello(unit)
+    player = await Player.hello(db)
     [job] = await player.take()
     await say(client, CANCEL, run_id=created["id"])
     assert not await player.end(job, 1)
     assert [word for word, _ in await trail(conn, created["id"])] == ["created", "leased", "cancelled"]
 
 
-async def test_our_own_jobs_and_windlass_submit_have_one_line_each(unit: Unit, conn: Client) -> None:
-    [ours] = await jobs.submit(unit, [JobSpec(type="a.b.v1")])
+async def test_our_own_jobs_and_windlass_submit_have_one_line_each(db: Database, conn: Client) -> None:
+    [ours] = await jobs.submit(db, [JobSpec(type="a.b.v1")])
     theirs = await conn.fetchval("select windlass.submit('a.b.v1', '{}')")
-    run, step = await step_of_a_run(unit)
-    await jobs.cancel(unit, ours, reason="no")
+    run, step = await step_of_a_run(db)
+    await jobs.cancel(db, ours, reason="no")
     assert await trail(conn, ours) == [("created", "windlass"), ("cancelled", "windlass")]
     assert [word for word, _ in await trail(conn, theirs)] == ["created"]
-    await run_engine.cancel(unit, run)
+    await run_engine.cancel(db, run)
     assert [word for word, _ in await trail(conn, step)] == ["created", "cancelled"]

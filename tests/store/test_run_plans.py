@@ -13,8 +13,8 @@ import pytest
 from tests.store.test_plans import cost, nodes
 from windlass.core import ids
 from windlass.core.ids import earliest
-from windlass.store.pool import BEGIN_POOLED
-from windlass.store.queries import sql
+from windlass.store.postgres.pool import BEGIN_POOLED
+from windlass.store.postgres.queries import sql
 from windlass.store.runs import NEWEST, OLDEST
 from windlass.testing import Databases
 

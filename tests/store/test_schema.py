@@ -11,11 +11,11 @@ from uuid import uuid4
 
 import asyncpg
 import pytest
+from tools.schema import snapshot
 
 from windlass.errors import WindlassError
-from windlass.store import migrate as migrating
-from windlass.store.migrate import applied, migrate, migrations
-from windlass.store.snapshot import snapshot
+from windlass.store.postgres import migrate as migrating
+from windlass.store.postgres.migrate import applied, migrate, migrations
 
 
 @asynccontextmanager

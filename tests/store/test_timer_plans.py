@@ -4,8 +4,8 @@ from typing import Any
 
 import asyncpg
 
-from windlass.store.pool import PLANNER
-from windlass.store.queries import sql
+from windlass.store.postgres.pool import PLANNER
+from windlass.store.postgres.queries import sql
 
 FILL = """insert into windlass.timer (run_id, step, due_at)
   select gen_random_uuid(), 0, now() - interval '1 minute' from generate_series(1, 10000)"""

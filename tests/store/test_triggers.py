@@ -8,8 +8,8 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from windlass.store.pool import BEGIN_POOLED
-from windlass.store.queries import sql
+from windlass.store.postgres.pool import BEGIN_POOLED
+from windlass.store.postgres.queries import sql
 
 Connection = Any
 ORG = "default"

@@ -10,8 +10,8 @@ import asyncpg
 import pytest
 
 from windlass.store import workflows
-from windlass.store.pool import BEGIN_POOLED
-from windlass.store.queries import sql
+from windlass.store.postgres.pool import BEGIN_POOLED
+from windlass.store.postgres.queries import sql
 
 Connection = Any
 DOCUMENT = json.dumps({"name": "etl", "tasks": [{"name": "a", "sleep": "1s"}]})

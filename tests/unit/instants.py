@@ -4,7 +4,7 @@ from datetime import datetime
 
 from hypothesis import settings
 
-from windlass.core.cron import Cron
+from windlass.core.cron.expression import Cron
 
 unhurried = settings(deadline=None)
 SATURDAY = "2028-01-01T00:00Z"

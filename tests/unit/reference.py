@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from windlass.core.step import Action, Condition, Edge, JobAction, Join, Step
+from windlass.core.workflows.step import Action, Condition, Edge, JobAction, Join, Step
 
 FAILURES = "ftc"
 RESULTS_THAT_MEET = {"success": "s", "failure": FAILURES, "skipped": "k", "complete": "sftck"}

@@ -4,13 +4,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.unit.accounts import NOW, SECOND, job
-from tests.unit.reference import node
 
-from windlass.core.account import Served, StepAccount
-from windlass.core.activity import Activity, Doing, doing
-from windlass.core.run import Fan, Letter, RunState
-from windlass.core.step import ChildAction, HookAction, Parallel, SleepAction
+from tests.unit.reference import node
+from tests.unit.snapshots import NOW, SECOND, job
+from windlass.core.explain.snapshot import Served, StepSnapshot
+from windlass.core.runs.activity import Activity, Doing, doing
+from windlass.core.runs.run import Fan, Letter, RunState
+from windlass.core.workflows.step import ChildAction, HookAction, Parallel, SleepAction
 
 LATER = NOW + 5 * SECOND
 HOUR = timedelta(hours=1)
@@ -19,7 +19,7 @@ HOUR = timedelta(hours=1)
 def of(letter: str = "a", *, state: str = "running", action: Any = None, fan_out: Any = None, **known: Any) -> Any:
     made: dict[str, Any] = {} if action is None else {"action": action}
     step = node("s", fan_out=fan_out, **made)
-    return doing(StepAccount(step=step, letter=Letter(letter), **known), RunState(state), NOW)
+    return doing(StepSnapshot(step=step, letter=Letter(letter), **known), RunState(state), NOW)
 
 
 @pytest.mark.parametrize("letter", "sftkc")

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from windlass.core import binding
-from windlass.core.binding_value import value_at
-from windlass.core.expression_path import source_path
-from windlass.core.facts import Facts, JsonText, TaskFacts
+from windlass.core.expressions.paths import source_path
+from windlass.core.runs.scope import Facts, JsonText, TaskFacts
+from windlass.core.templates import template as template_template
+from windlass.core.templates.value import value_at
 from windlass.errors import Invalid, InvalidExpression, TemplateError
 
 FACTS = Facts(
@@ -32,7 +32,7 @@ FACTS = Facts(
 
 
 def filled(value: Any, facts: Facts = FACTS) -> Any:
-    return binding.compile(value).resolve(facts)
+    return template_template.compile(value).resolve(facts)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_what_was_filled_in_is_not_looked_through_again() -> None:
 
 
 def test_a_binding_tells_what_it_needs() -> None:
-    made = binding.compile(
+    made = template_template.compile(
         {"a": "{{tasks.a.body.x}} {{tasks.b.status}}", "b": ["{{tasks.a.body.x}}", "{{wait.w.url}}"]}
     )
     assert [path.text for path in made.references] == ["tasks.a.body.x", "tasks.b.status", "wait.w.url"]
@@ -105,14 +105,14 @@ def test_a_binding_tells_what_it_needs() -> None:
 
 @pytest.mark.parametrize("value", [None, 5, "x", {}, {"a": [1, {"b": "}}"}]}, "{{'x'}}", ["{{ '{{' }}"]])
 def test_without_references_a_binding_is_constant(value: Any) -> None:
-    made = binding.compile(value)
+    made = template_template.compile(value)
     assert made.is_constant
     assert made.resolve(Facts()) is made.resolve(FACTS)
 
 
 def test_a_constant_does_not_follow_later_changes_of_what_it_was_made_of() -> None:
     value = {"a": [1]}
-    made = binding.compile(value)
+    made = template_template.compile(value)
     value["a"].append(2)
     assert made.resolve(FACTS) == {"a": [1]}
 
@@ -208,7 +208,7 @@ def test_a_truncated_response_still_has_its_status() -> None:
 )
 def test_a_malformed_template_is_refused_when_it_is_read(template: str, message: str) -> None:
     with pytest.raises(InvalidExpression, match=re.escape(message)):
-        binding.compile({"a": [template]})
+        template_template.compile({"a": [template]})
 
 
 def test_a_value_that_is_too_deep_is_refused() -> None:
@@ -216,7 +216,7 @@ def test_a_value_that_is_too_deep_is_refused() -> None:
     for _ in range(70):
         value = [value]
     with pytest.raises(Invalid, match="nested deeper than 64 levels"):
-        binding.compile(value)
+        template_template.compile(value)
 
 
 # Bounds

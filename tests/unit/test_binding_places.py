@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from windlass.core.binding import compile_header, compile_url
-from windlass.core.facts import Facts
+from windlass.core.runs.scope import Facts
+from windlass.core.templates.template import compile_header, compile_url
 from windlass.errors import TemplateError
 
 

@@ -6,9 +6,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core import binding
-from windlass.core.document import cleaned
-from windlass.core.facts import Facts, JsonText
+from windlass.core.json_value import cleaned
+from windlass.core.runs.scope import Facts, JsonText
+from windlass.core.templates import template
 from windlass.errors import Invalid, TemplateError
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | st.sampled_from(
@@ -29,7 +29,7 @@ snippets = st.lists(st.sampled_from(["{{", "}}", "run", ".id", " ", "input", "['
 
 @given(documents)
 def test_a_single_template_is_the_value_itself(value: Any) -> None:
-    found = binding.compile("{{ input }}").resolve(Facts(trigger_body=value))
+    found = template.compile("{{ input }}").resolve(Facts(trigger_body=value))
     assert found is value
 
 
@@ -37,20 +37,20 @@ def test_a_single_template_is_the_value_itself(value: Any) -> None:
 def test_json_that_was_not_read_yet_makes_no_difference(value: Any) -> None:
     """But for characters that Postgres cannot store: an answer or a callback may have them, and they are replaced."""
     text = JsonText(json.dumps(value))
-    found = binding.compile({"a": "{{ input }}"}).resolve(Facts(trigger_body=text))
+    found = template.compile({"a": "{{ input }}"}).resolve(Facts(trigger_body=text))
     assert json.dumps(found) == json.dumps({"a": cleaned(value)})
 
 
 @given(plain, words, plain)
 def test_a_text_is_filled_in_once_and_as_it_is(before: str, value: str, after: str) -> None:
-    made = binding.compile([before + "{{ input }}" + after])
+    made = template.compile([before + "{{ input }}" + after])
     assert made.resolve(Facts(trigger_body=value)) == [before + value + after]
 
 
 @given(documents, words)
 def test_any_json_is_filled_in_or_refused(value: Any, text: str) -> None:
     try:
-        found = binding.compile(value).resolve(Facts(trigger_body=text, run_id=text))
+        found = template.compile(value).resolve(Facts(trigger_body=text, run_id=text))
     except Invalid:
         return
     assert type(found) is type(value) or "{{" in value
@@ -59,14 +59,14 @@ def test_any_json_is_filled_in_or_refused(value: Any, text: str) -> None:
 @given(documents)
 def test_a_constant_is_the_value_it_was_made_of(value: Any) -> None:
     if "{{" not in json.dumps(value):
-        made = binding.compile(value)
+        made = template.compile(value)
         assert made.is_constant
         assert made.resolve(Facts()) == value
 
 
 @given(st.text(max_size=60) | snippets.map("".join))
 def test_any_text_is_read_or_refused(text: str) -> None:
-    for compile_ in (binding.compile, binding.compile_url, binding.compile_header, binding.compile_command):
+    for compile_ in (template.compile, template.compile_url, template.compile_header, template.compile_command):
         try:
             compile_(text).resolve(Facts(trigger_body=["x"], run_id="r"))
         except TemplateError as error:

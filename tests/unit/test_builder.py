@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from windlass.core.builder import Served, WorkflowBuilder
-from windlass.core.builder_step import StepBuilder
-from windlass.core.definition import checked, parse
-from windlass.core.retry import Backoff, Retry
-from windlass.core.step import Condition, Edge, Step
-from windlass.core.workflow import CatchUp, Overlap, Workflow
+from windlass.core.definition.parser import checked, parse
+from windlass.core.jobs.retry import Backoff, Retry
+from windlass.core.workflows.builder import Served, WorkflowBuilder
+from windlass.core.workflows.step import Condition, Edge, Step
+from windlass.core.workflows.step_builder import StepBuilder
+from windlass.core.workflows.workflow import CatchUp, Overlap, Workflow
 
 
 def work() -> None:

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from windlass.core.builder import WorkflowBuilder
-from windlass.core.builder_reference import Reference
-from windlass.core.step import Condition, Edge, Foreach, JobAction, Parallel, Step
+from windlass.core.workflows.builder import WorkflowBuilder
+from windlass.core.workflows.references import Reference
+from windlass.core.workflows.step import Condition, Edge, Foreach, JobAction, Parallel, Step
 from windlass.errors import Invalid
 
 ETL = WorkflowBuilder("etl")

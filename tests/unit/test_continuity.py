@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.continuity import LATE, Continuity, Gap
+from windlass.core.jobs.lease_gaps import LATE, Continuity, Gap
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 

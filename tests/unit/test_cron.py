@@ -5,10 +5,10 @@ from datetime import timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from tests.unit.instants import BERLIN, NEW_YORK, SATURDAY, at, runs
 
-from windlass.core.cron import CLASSIC, FULL, IN_PROCESS, OJS, Dialect, Presence, parse
-from windlass.core.cron_syntax import fnv1a
+from tests.unit.instants import BERLIN, NEW_YORK, SATURDAY, at, runs
+from windlass.core.cron.expression import CLASSIC, FULL, IN_PROCESS, OJS, Dialect, Presence, parse
+from windlass.core.cron.syntax import fnv1a
 from windlass.errors import InvalidCron
 
 

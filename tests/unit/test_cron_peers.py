@@ -10,7 +10,7 @@ from cronsim import CronSim, CronSimError
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from windlass.core.cron import Cron, parse
+from windlass.core.cron.expression import Cron, parse
 
 unhurried = settings(deadline=None)
 COUNT = 5

@@ -5,9 +5,9 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.instants import SATURDAY, at, unhurried
 
-from windlass.core.cron import CLASSIC, FULL, IN_PROCESS, OJS, Descriptors, Dialect, Presence, parse
+from tests.unit.instants import SATURDAY, at, unhurried
+from windlass.core.cron.expression import CLASSIC, FULL, IN_PROCESS, OJS, Descriptors, Dialect, Presence, parse
 from windlass.errors import Invalid, InvalidCron
 
 YEARLY = Dialect(year=Presence.OPTIONAL)

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from tests.unit.instants import APIA, BEIRUT, BERLIN, LORD_HOWE, NEW_YORK, SAO_PAULO, SATURDAY, at, runs
 
-from windlass.core.cron import CLASSIC, FULL, IN_PROCESS, OJS, Cron, DayRule, Dialect, parse
+from tests.unit.instants import APIA, BEIRUT, BERLIN, LORD_HOWE, NEW_YORK, SAO_PAULO, SATURDAY, at, runs
+from windlass.core.cron.expression import CLASSIC, FULL, IN_PROCESS, OJS, Cron, DayRule, Dialect, parse
 
 # --- asking ---
 

@@ -4,14 +4,14 @@ from datetime import timedelta
 from itertools import permutations
 
 import pytest
-from tests.unit.play import NOW, WHY, Play, concluded, notes
-from tests.unit.reference import node
 
-from windlass.core.command import Command, Conclude, Enqueue, Expand, Judge, ListenUntil, Note, StartChild, WakeAt
-from windlass.core.event import Ended
-from windlass.core.reason import NONE_MET
-from windlass.core.run import Letter, RunState
-from windlass.core.step import (
+from tests.unit.reference import node
+from tests.unit.run_harness import NOW, WHY, Play, concluded, notes
+from windlass.core.runs.command import Command, Conclude, Enqueue, Expand, Judge, ListenUntil, Note, StartChild, WakeAt
+from windlass.core.runs.event import Ended
+from windlass.core.runs.reason import NONE_MET
+from windlass.core.runs.run import Letter, RunState
+from windlass.core.workflows.step import (
     Action,
     ChildAction,
     CommandAction,

@@ -1,13 +1,13 @@
 """How a run comes to its end, and how it is not moved by what is told twice, too early or too late."""
 
 import pytest
-from tests.unit.play import ENOUGH, WHY, Play, concluded
-from tests.unit.reference import node
 
-from windlass.core.command import Conclude, Expand, Note
-from windlass.core.event import Begun, Expanded, Expired, Judged, RetryAsked
-from windlass.core.run import Fan, Letter, RunState
-from windlass.core.step import Foreach, Parallel
+from tests.unit.reference import node
+from tests.unit.run_harness import ENOUGH, WHY, Play, concluded
+from windlass.core.runs.command import Conclude, Expand, Note
+from windlass.core.runs.event import Begun, Expanded, Expired, Judged, RetryAsked
+from windlass.core.runs.run import Fan, Letter, RunState
+from windlass.core.workflows.step import Foreach, Parallel
 
 # Stale events
 

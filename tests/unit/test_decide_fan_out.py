@@ -3,13 +3,13 @@
 from itertools import permutations
 
 import pytest
-from tests.unit.play import WHY, Play, notes
-from tests.unit.reference import node
 
-from windlass.core.command import Conclude, Enqueue, Expand, Judge, Note, StartChild
-from windlass.core.event import Expanded
-from windlass.core.run import Fan, Letter, RunState
-from windlass.core.step import ChildAction, Foreach, Join, Parallel
+from tests.unit.reference import node
+from tests.unit.run_harness import WHY, Play, notes
+from windlass.core.runs.command import Conclude, Enqueue, Expand, Judge, Note, StartChild
+from windlass.core.runs.event import Expanded
+from windlass.core.runs.run import Fan, Letter, RunState
+from windlass.core.workflows.step import ChildAction, Foreach, Join, Parallel
 
 
 def test_a_number_of_copies_is_created_at_once() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.unit.reference import World, descendants, edges_met, node, results, verdict
 
-from windlass.core.command import (
+from tests.unit.reference import World, descendants, edges_met, node, results, verdict
+from windlass.core.runs.command import (
     Command,
     Conclude,
     Enqueue,
@@ -24,12 +24,12 @@ from windlass.core.command import (
     WakeAt,
     Withdraw,
 )
-from windlass.core.decide import decide
-from windlass.core.event import Begun, CancelAsked, Ended, Event, Expanded, Expired, Judged, RerunAsked, RetryAsked
-from windlass.core.plan import Plan
-from windlass.core.reason import Reason
-from windlass.core.run import Letter, Run, RunState
-from windlass.core.step import (
+from windlass.core.runs.decide import decide
+from windlass.core.runs.event import Begun, CancelAsked, Ended, Event, Expanded, Expired, Judged, RerunAsked, RetryAsked
+from windlass.core.runs.plan import Plan
+from windlass.core.runs.reason import Reason
+from windlass.core.runs.run import Letter, Run, RunState
+from windlass.core.workflows.step import (
     Action,
     ChildAction,
     CommandAction,

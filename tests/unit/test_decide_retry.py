@@ -1,12 +1,11 @@
 """A run that ended is opened again: a retry does what went wrong, a rerun does a step and all after it."""
 
-from tests.unit.play import Play, concluded
 from tests.unit.reference import node
-
-from windlass.core.command import Conclude, Enqueue, Expand, Judge, Reopen
-from windlass.core.event import Expanded, Expired, RerunAsked, RetryAsked
-from windlass.core.run import Fan, RunState
-from windlass.core.step import Foreach, Parallel
+from tests.unit.run_harness import Play, concluded
+from windlass.core.runs.command import Conclude, Enqueue, Expand, Judge, Reopen
+from windlass.core.runs.event import Expanded, Expired, RerunAsked, RetryAsked
+from windlass.core.runs.run import Fan, RunState
+from windlass.core.workflows.step import Foreach, Parallel
 
 # Retry
 

@@ -3,14 +3,14 @@
 from itertools import permutations
 
 import pytest
-from tests.unit.play import ENOUGH, WHY, Play, concluded, notes
-from tests.unit.reference import node
 
-from windlass.core.command import Conclude, Enqueue, Note, Withdraw
-from windlass.core.event import Begun, Ended, Event, Expanded, Expired, Judged, RerunAsked, RetryAsked
-from windlass.core.reason import EXPIRED
-from windlass.core.run import Letter, RunState
-from windlass.core.step import Foreach, Parallel
+from tests.unit.reference import node
+from tests.unit.run_harness import ENOUGH, WHY, Play, concluded, notes
+from windlass.core.runs.command import Conclude, Enqueue, Note, Withdraw
+from windlass.core.runs.event import Begun, Ended, Event, Expanded, Expired, Judged, RerunAsked, RetryAsked
+from windlass.core.runs.reason import EXPIRED
+from windlass.core.runs.run import Letter, RunState
+from windlass.core.workflows.step import Foreach, Parallel
 
 
 def test_a_held_run_does_nothing_until_it_begins() -> None:

@@ -5,16 +5,9 @@ from typing import Any
 
 import pytest
 
-from windlass.core.definition import parse
-from windlass.core.step import (
-    Condition,
-    Edge,
-    Foreach,
-    Join,
-    Parallel,
-    Step,
-)
-from windlass.core.workflow import (
+from windlass.core.definition.parser import parse
+from windlass.core.workflows.step import Condition, Edge, Foreach, Join, Parallel, Step
+from windlass.core.workflows.workflow import (
     ApiTrigger,
     CatchUp,
     CronTrigger,

@@ -4,8 +4,8 @@ import json
 from datetime import timedelta
 from typing import Any
 
-from windlass.core.definition import parse
-from windlass.core.step import (
+from windlass.core.definition.parser import parse
+from windlass.core.workflows.step import (
     ChildAction,
     CommandAction,
     Condition,
@@ -17,7 +17,7 @@ from windlass.core.step import (
     SleepAction,
     Step,
 )
-from windlass.core.workflow import CronTrigger, Workflow
+from windlass.core.workflows.workflow import CronTrigger, Workflow
 
 SECOND = timedelta(seconds=1)
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from windlass.core.definition import MAX_DOCUMENT, parse
-from windlass.core.definition_publish import advice
-from windlass.core.step import Parallel
+from windlass.core.definition.parser import MAX_DOCUMENT, parse
+from windlass.core.definition.publish import advice
+from windlass.core.workflows.step import Parallel
 from windlass.errors import Invalid, InvalidWorkflow
 
 JOB = {"job": "a.b.v1"}

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from windlass.core.definition import parse, parse_stored
-from windlass.core.step import CommandAction
+from windlass.core.definition.parser import parse, parse_stored
+from windlass.core.workflows.step import CommandAction
 from windlass.errors import InvalidWorkflow
 
 JOB: dict[Any, Any] = {"job": "a.b.v1"}

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from windlass.core.definition import parse
-from windlass.core.definition_write import step_document
-from windlass.core.retry import Backoff, Retry
-from windlass.core.step import (
+from windlass.core.definition.parser import parse
+from windlass.core.definition.serialize import step_document
+from windlass.core.jobs.retry import Backoff, Retry
+from windlass.core.workflows.step import (
     Action,
     ChildAction,
     CommandAction,

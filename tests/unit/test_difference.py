@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from tests.unit.test_workflow import workflows
 
-from windlass.core.definition import parse
-from windlass.core.difference import difference
-from windlass.core.workflow import Workflow
+from tests.unit.test_workflow import workflows
+from windlass.core.definition.parser import parse
+from windlass.core.workflows.diff import difference
+from windlass.core.workflows.workflow import Workflow
 
 
 def document(**tasks: Any) -> dict[str, Any]:

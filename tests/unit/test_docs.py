@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import windlass
-from windlass.core.job import EDGES, JobState
+from windlass.core.jobs.job import EDGES, JobState
 from windlass.runtime.metrics import REGISTRY
 from windlass.settings import VARIABLES
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.document import MAX_DEPTH, decode, depth, encode, parse, plain
+from windlass.core.json_value import MAX_DEPTH, decode, depth, encode, parse, plain
 from windlass.errors import Invalid
 
 text = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]))

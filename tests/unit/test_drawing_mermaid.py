@@ -5,12 +5,12 @@ from datetime import timedelta
 from time import process_time
 
 from hypothesis import given
+
 from tests.unit.test_drawing_tree import ORDERS, chain
 from tests.unit.test_workflow import workflows
-
-from windlass.core.drawing_mermaid import draw_mermaid
-from windlass.core.step import CommandAction, Edge, SleepAction, Step
-from windlass.core.workflow import Workflow
+from windlass.core.diagrams.mermaid import draw_mermaid
+from windlass.core.workflows.step import CommandAction, Edge, SleepAction, Step
+from windlass.core.workflows.workflow import Workflow
 
 NODE = re.compile(r'  s\d+(\[|\(\[|\(\(|\{\{|\[/|\[\[)"([^"\n]*)"(\]|\]\)|\)\)|\}\}|/\]|\]\])')
 ARROW = re.compile(r"  s\d+ (-->|-\. (failure|skipped|complete) \.->) s\d+")

@@ -9,14 +9,14 @@ from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given
+
 from tests.unit.test_drawing_tree import ORDERS, chain, comb
 from tests.unit.test_workflow import workflows
-
-from windlass.core.definition import parse
-from windlass.core.drawing_layout import lay_out
-from windlass.core.drawing_svg import GAP, WIDTH, draw_svg
-from windlass.core.step import CommandAction, Edge, SleepAction, Step
-from windlass.core.workflow import Workflow
+from windlass.core.definition.parser import parse
+from windlass.core.diagrams.layout import lay_out
+from windlass.core.diagrams.svg import GAP, WIDTH, draw_svg
+from windlass.core.workflows.step import CommandAction, Edge, SleepAction, Step
+from windlass.core.workflows.workflow import Workflow
 
 NS = "{http://www.w3.org/2000/svg}"
 

@@ -4,12 +4,12 @@ from time import process_time
 
 import pytest
 from hypothesis import given
-from tests.unit.test_workflow import workflows
 
-from windlass.core.definition import parse
-from windlass.core.drawing_tree import draw_tree
-from windlass.core.step import Edge, SleepAction, Step
-from windlass.core.workflow import Workflow
+from tests.unit.test_workflow import workflows
+from windlass.core.definition.parser import parse
+from windlass.core.diagrams.tree import draw_tree
+from windlass.core.workflows.step import Edge, SleepAction, Step
+from windlass.core.workflows.workflow import Workflow
 from windlass.errors import Invalid
 
 ORDERS = parse(

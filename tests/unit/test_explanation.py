@@ -4,22 +4,22 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from tests.unit.accounts import ID, NOW, SECOND, account, job
-from tests.unit.reference import node
 
-from windlass.core.account import Account, BelowAccount
-from windlass.core.explanation import explain
-from windlass.core.run import Fan, RunState
-from windlass.core.step import ChildAction, Join, SleepAction
+from tests.unit.reference import node
+from tests.unit.snapshots import ID, NOW, SECOND, account, job
+from windlass.core.explain.explanation import explain
+from windlass.core.explain.snapshot import ChildSnapshot, RunSnapshot
+from windlass.core.runs.run import Fan, RunState
+from windlass.core.workflows.step import ChildAction, Join, SleepAction
 
 BELOW = UUID(int=9)
 
 
-def step(found: Account, name: str) -> str:
+def step(found: RunSnapshot, name: str) -> str:
     return next(" ".join(one.sentences) for one in explain(found).steps if one.step == name)
 
 
-def run(found: Account) -> str:
+def run(found: RunSnapshot) -> str:
     return " ".join(explain(found).run)
 
 
@@ -155,7 +155,7 @@ def test_a_failed_fan_out_counts_and_names_the_first_instance() -> None:
 
 
 def test_a_failed_run_below_is_where_to_look() -> None:
-    below = BelowAccount(count=1, live=0, id=BELOW, state=RunState.FAILED)
+    below = ChildSnapshot(count=1, live=0, id=BELOW, state=RunState.FAILED)
     found = account("f", node("a", action=ChildAction("b")), state="failed", tell_a={"below": below})
     assert f"It failed: run {BELOW} is failed. To see why: `windlass explain {BELOW}`." in step(found, "a")
 

@@ -4,23 +4,23 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from tests.unit.accounts import ID, NOW, SECOND, account, job
-from tests.unit.reference import node
 
+from tests.unit.reference import node
+from tests.unit.snapshots import ID, NOW, SECOND, account, job
 from windlass.core import duration
-from windlass.core.account import BelowAccount, Served
-from windlass.core.explanation_now import first_line, now_of
-from windlass.core.remark import remark
-from windlass.core.run import Fan, RunState
-from windlass.core.step import Action, HookAction, JobAction
+from windlass.core.explain.current import first_line, now_of
+from windlass.core.explain.snapshot import ChildSnapshot, Served
+from windlass.core.explain.summary import remark
+from windlass.core.runs.run import Fan, RunState
+from windlass.core.workflows.step import Action, HookAction, JobAction
 
 BELOW = UUID(int=9)
 JOB = JobAction("orders.load.v1")
 HOUR = 3600 * SECOND
 
 
-def run_below(count: int, live: int) -> BelowAccount:
-    return BelowAccount(count=count, live=live, id=BELOW, state=RunState.RUNNING)
+def run_below(count: int, live: int) -> ChildSnapshot:
+    return ChildSnapshot(count=count, live=live, id=BELOW, state=RunState.RUNNING)
 
 
 SITUATIONS: dict[str, tuple[Action, dict[str, Any], str, str]] = {

@@ -2,8 +2,8 @@
 
 import pytest
 
-from windlass.core.expression import evaluate, parse
-from windlass.core.facts import Facts, JsonText, TaskFacts
+from windlass.core.expressions.expression import evaluate, parse
+from windlass.core.runs.scope import Facts, JsonText, TaskFacts
 
 FACTS = Facts(
     trigger_body={"order_id": 123, "tags": ["vip", "new"], "note": "", "none": None, "rate": 0.5, "on": True},

@@ -2,9 +2,9 @@
 
 import pytest
 
-from windlass.core.expression import parse
-from windlass.core.expression_parse import MAX_DEPTH
-from windlass.core.expression_token import MAX_LENGTH
+from windlass.core.expressions.expression import parse
+from windlass.core.expressions.parser import MAX_DEPTH
+from windlass.core.expressions.tokens import MAX_LENGTH
 from windlass.errors import Invalid, InvalidExpression
 
 

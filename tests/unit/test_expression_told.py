@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from windlass.core.expression import evaluate, parse
-from windlass.core.facts import Facts, TaskFacts
-from windlass.core.reason import Reason
+from windlass.core.expressions.expression import evaluate, parse
+from windlass.core.runs.reason import Reason
+from windlass.core.runs.scope import Facts, TaskFacts
 
 FACTS = Facts(
     trigger_body={"tags": ["vip", "new"], "none": None, "on": True},

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.graph import Lineage, children, cycles, order
+from windlass.core.workflows.graph import Lineage, children, cycles, order
 
 LONG = 5000
 CHAIN = {f"s{n}": [f"s{n - 1}"] if n else [] for n in range(LONG)}

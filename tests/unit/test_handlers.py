@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.document import decode
-from windlass.core.outcome import Failed, Outcome, Succeeded
+from windlass.core.jobs.outcome import Failed, Outcome, Succeeded
+from windlass.core.json_value import decode
 from windlass.effects.context import Context, current
 from windlass.effects.handlers import Handler, Handlers, like, perform
 from windlass.effects.threads import Threads

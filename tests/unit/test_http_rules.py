@@ -2,7 +2,7 @@
 
 import pytest
 
-from windlass.core.definition import parse
+from windlass.core.definition.parser import parse
 from windlass.errors import InvalidWorkflow
 
 

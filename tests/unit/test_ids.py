@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.core.ids import RANDOM_BYTES, uuid7
-from windlass.engine.unit import new_ids
+from windlass.engine.database import new_ids
 
 moments = st.integers(0, 2**48 - 1)
 dice = st.binary(min_size=RANDOM_BYTES, max_size=RANDOM_BYTES)

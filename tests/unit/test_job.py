@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.document import decode, encode
-from windlass.core.job import (
+from windlass.core.jobs.job import (
     EDGES,
     SPARE_LOSSES,
     SQL_QUEUE,
@@ -26,8 +25,9 @@ from windlass.core.job import (
     policy,
     spent,
 )
-from windlass.core.outcome import Cancelled, Failed, Outcome, Released, Succeeded
-from windlass.core.retry import SQUARED_MINUTES, Backoff, Retry
+from windlass.core.jobs.outcome import Cancelled, Failed, Outcome, Released, Succeeded
+from windlass.core.jobs.retry import SQUARED_MINUTES, Backoff, Retry
+from windlass.core.json_value import decode, encode
 from windlass.errors import Invalid
 
 S, M = JobState, JobMove

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from windlass.core import definition, definition_action, definition_step, duration
-from windlass.core.definition import parse
-from windlass.core.json_schema import DURATION, SCHEMA
+from windlass.core import duration
+from windlass.core.definition import action, step
+from windlass.core.definition import parser as definition
+from windlass.core.definition.json_schema import DURATION, SCHEMA
+from windlass.core.definition.parser import parse
 from windlass.errors import Invalid, InvalidWorkflow
 
 STEP = SCHEMA["$defs"]["step"]
@@ -26,10 +28,10 @@ def objects(schema: Any) -> list[dict[str, Any]]:
     [
         (SCHEMA["properties"], definition.WORKFLOW_KEYS),
         (objects(SCHEMA["properties"]["trigger"])[0], definition.TRIGGER_KEYS),
-        (STEP["properties"], definition_step.STEP_KEYS),
-        (STEP["properties"]["retry"]["properties"], definition_step.RETRY_KEYS),
-        (objects(STEP["properties"]["wait_for_webhook"])[0], definition_action.HOOK_KEYS),
-        (objects({"anyOf": STEP["properties"]["needs"]["anyOf"][0]["items"]["anyOf"]})[0], definition_step.NEED_KEYS),
+        (STEP["properties"], step.STEP_KEYS),
+        (STEP["properties"]["retry"]["properties"], step.RETRY_KEYS),
+        (objects(STEP["properties"]["wait_for_webhook"])[0], action.HOOK_KEYS),
+        (objects({"anyOf": STEP["properties"]["needs"]["anyOf"][0]["items"]["anyOf"]})[0], step.NEED_KEYS),
     ],
     ids=["workflow", "trigger", "step", "retry", "wait_for_webhook", "needs"],
 )
@@ -37,7 +39,7 @@ def test_the_keys_are_those_the_parser_reads(known: dict[str, Any], read: Collec
     assert set(known) == set(read)
 
 
-@pytest.mark.parametrize("key", sorted(definition_step.STEP_KEYS))
+@pytest.mark.parametrize("key", sorted(step.STEP_KEYS))
 def test_the_parser_reads_every_key_of_the_schema(key: str) -> None:
     with pytest.raises(InvalidWorkflow) as refusal:
         parse({"name": "no name", "tasks": {"a": {key: ["?"]}}})
@@ -45,7 +47,7 @@ def test_the_parser_reads_every_key_of_the_schema(key: str) -> None:
 
 
 def test_the_steps_are_of_the_kinds_the_parser_knows() -> None:
-    assert [one["required"] for one in STEP["oneOf"]] == [[key] for key in definition_action.ACTIONS]
+    assert [one["required"] for one in STEP["oneOf"]] == [[key] for key in action.ACTIONS]
 
 
 def test_every_key_has_a_word_for_the_editor() -> None:
@@ -72,9 +74,7 @@ def test_durations_are_what_the_parser_takes_for_one(text: str) -> None:
 
 @pytest.mark.parametrize(
     "key",
-    sorted(
-        {*definition.WORKFLOW_KEYS, *definition.TRIGGER_KEYS, *definition_step.STEP_KEYS, *definition_step.RETRY_KEYS}
-    ),
+    sorted({*definition.WORKFLOW_KEYS, *definition.TRIGGER_KEYS, *step.STEP_KEYS, *step.RETRY_KEYS}),
 )
 def test_every_key_is_in_the_reference(key: str) -> None:
     page = Path(__file__).parents[2] / "docs/reference/workflow-file.md"

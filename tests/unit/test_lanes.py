@@ -3,9 +3,9 @@
 from datetime import UTC, datetime
 from uuid import UUID
 
-from windlass.core.job import Claimed
-from windlass.engine.work import Lane
-from windlass.runtime.lanes import LEAST, MAX_LANES, MOST, SHARE, Lanes
+from windlass.core.jobs.job import Claimed
+from windlass.engine.workers.turn import Lane
+from windlass.runtime.worker.lanes import LEAST, MAX_LANES, MOST, SHARE, Lanes
 
 
 def everything(_: str) -> bool:

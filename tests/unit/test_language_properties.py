@@ -5,12 +5,12 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from windlass.core import binding
-from windlass.core.expression import evaluate, parse
-from windlass.core.facts import Facts, JsonText, TaskFacts
+from windlass.core.expressions.expression import evaluate, parse
+from windlass.core.runs.scope import Facts, JsonText, TaskFacts
+from windlass.core.templates import template
 from windlass.errors import Invalid, InvalidExpression, TemplateError
 
-COMPILERS = (binding.compile, binding.compile_url, binding.compile_header, binding.compile_command)
+COMPILERS = (template.compile, template.compile_url, template.compile_header, template.compile_command)
 LONGEST = 5000  # of a sentence about an expression
 
 NAMES = "tasks trigger input wait item index run a body output status headers url id true false null"
@@ -50,7 +50,7 @@ def test_every_text_is_read_or_refused_and_what_was_read_has_an_answer(text: str
 )
 def test_every_document_is_read_or_refused_and_its_references_are_known_before(value: Any, body: str) -> None:
     try:
-        made = binding.compile(value)
+        made = template.compile(value)
     except Invalid:
         return
     assert made.is_constant is (not made.references)

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from windlass.core import cron
-from windlass.core.definition import parse
+from windlass.core.cron import expression as cron_expression
+from windlass.core.definition.parser import parse
 from windlass.effects.handlers import like
 from windlass.errors import Invalid
 from windlass.web.ojs.cron import _zone
@@ -27,7 +27,7 @@ CASES: dict[str, Callable[[], object]] = {
     "addresses of open braces": lambda: _refuse(
         lambda: parse({"name": "w", "tasks": {f"t{n}": {"url": "https://" + "{{" * 4090} for n in range(118)}})
     ),
-    "@every of digits without a unit": lambda: _refuse(lambda: cron.parse("@every " + "1" * 1000)),
+    "@every of digits without a unit": lambda: _refuse(lambda: cron_expression.parse("@every " + "1" * 1000)),
     "LIKE with many wildcards": lambda: like("%a" * 30 + "%b").fullmatch("a" * 255),
 }
 

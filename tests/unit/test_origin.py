@@ -5,10 +5,10 @@ from uuid import UUID
 
 import pytest
 
-from windlass.core import schedule
-from windlass.core.origin import SCHEDULED_FOR, Origin, OriginKind, origin
-from windlass.core.rounds import Line, of_number, rounds
-from windlass.core.run import RunState
+from windlass.core.cron import schedule
+from windlass.core.explain.attempts import Line, of_number, rounds
+from windlass.core.explain.source import SCHEDULED_FOR, Origin, OriginKind, origin
+from windlass.core.runs.run import RunState
 from windlass.errors import Invalid
 
 TICK = datetime(2030, 1, 1, 6, 0, tzinfo=UTC)

@@ -5,16 +5,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.unit.reference import World, results
 
-from windlass.core.definition import checked, parse
+from tests.unit.reference import World, results
+from windlass.core.definition.parser import checked, parse
 from windlass.core.ids import of_name
-from windlass.core.plan import Plan
-from windlass.core.primitives import CALLBACKS, Composition, Part, kept, read, sources
-from windlass.core.run import RunMove, changed
-from windlass.core.step import Condition
-from windlass.core.verdict import verdict
-from windlass.core.workflow import Primitive
+from windlass.core.runs.plan import Plan
+from windlass.core.runs.run import RunMove, changed
+from windlass.core.runs.verdict import verdict
+from windlass.core.workflows.compositions import CALLBACKS, Composition, Part, kept, read, sources
+from windlass.core.workflows.step import Condition
+from windlass.core.workflows.workflow import Primitive
 from windlass.errors import InvalidWorkflow
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from windlass.core.definition import parse
-from windlass.core.definition_references import ENOUGH
+from windlass.core.definition.parser import parse
+from windlass.core.definition.references import ENOUGH
 from windlass.errors import InvalidWorkflow
 
 JOB = {"job": "a.b.v1"}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.retry import MAX_DELAY, SQUARED_MINUTES, Backoff, Retry
+from windlass.core.jobs.retry import MAX_DELAY, SQUARED_MINUTES, Backoff, Retry
 from windlass.errors import Invalid
 
 seconds = st.floats(0, 1e9)

@@ -8,10 +8,10 @@ from typing import TypeVar
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.reference import node
 
-from windlass.core.plan import Plan
-from windlass.core.run import (
+from tests.unit.reference import node
+from windlass.core.runs.plan import Plan
+from windlass.core.runs.run import (
     BAD,
     OPEN,
     RUN_EDGES,

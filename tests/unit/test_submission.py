@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from windlass.core.retry import Retry
-from windlass.core.submission import MAX_PRIORITY, JobSpec, advice, check
+from windlass.core.jobs.retry import Retry
+from windlass.core.jobs.spec import MAX_PRIORITY, JobSpec, advice, check
 from windlass.errors import Invalid
 
 GOOD = JobSpec(type="content.thumbnail.v1", payload={"content_id": "c_123"})

@@ -2,11 +2,11 @@
 
 from datetime import UTC, datetime, timedelta
 
-from windlass.core.limit import Limit
-from windlass.core.retry import Backoff, Retry
-from windlass.core.submission import JobSpec
-from windlass.core.template import Template
-from windlass.core.unique import OnConflict, Unique
+from windlass.core.jobs.job_template import Template
+from windlass.core.jobs.rate_limit import Limit
+from windlass.core.jobs.retry import Backoff, Retry
+from windlass.core.jobs.spec import JobSpec
+from windlass.core.jobs.unique import OnConflict, Unique
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 FULL = JobSpec(

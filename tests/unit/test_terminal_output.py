@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import typer
 
-from windlass.cli import each as each_
-from windlass.cli.deploy import _warn
-from windlass.cli.logs import Lines
+from windlass.cli import bulk as each_
+from windlass.cli.commands.deploy import _warn
+from windlass.cli.commands.logs import Lines
 from windlass.cli.output import note, show_json
 from windlass.engine.doctor import judge_lines
 from windlass.errors import Invalid

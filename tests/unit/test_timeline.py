@@ -4,10 +4,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.unit.accounts import NOW, SECOND, account, job
 
-from windlass.core.step import HookAction, JobAction, SleepAction, Step
-from windlass.core.timeline import Move, timeline
+from tests.unit.snapshots import NOW, SECOND, account, job
+from windlass.core.explain.timeline import Move, timeline
+from windlass.core.workflows.step import HookAction, JobAction, SleepAction, Step
 
 WORK = Step(name="work", action=JobAction("a"))
 NAP = Step(name="nap", action=SleepAction(10 * SECOND))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.trail import Cursor, Snapshot, places
+from windlass.core.events.cursor import Cursor, Snapshot, places
 from windlass.errors import Invalid
 
 

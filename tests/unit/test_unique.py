@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from windlass.core.unique import chosen, fingerprint
+from windlass.core.jobs.unique import chosen, fingerprint
 
 
 @pytest.mark.parametrize(

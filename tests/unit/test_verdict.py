@@ -1,12 +1,12 @@
 """How a run ends once all its steps did: every failure handled is a success, an unhandled one is a failure."""
 
 import pytest
-from tests.unit.reference import node
 
-from windlass.core.plan import Plan
-from windlass.core.run import RunMove
-from windlass.core.step import Join, Step
-from windlass.core.verdict import verdict
+from tests.unit.reference import node
+from windlass.core.runs.plan import Plan
+from windlass.core.runs.run import RunMove
+from windlass.core.runs.verdict import verdict
+from windlass.core.workflows.step import Join, Step
 
 COMPLETED, FAILED = RunMove.COMPLETE, RunMove.FAIL
 

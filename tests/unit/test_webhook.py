@@ -9,8 +9,8 @@ from uuid import UUID
 
 import pytest
 
-from windlass.core import hook
-from windlass.core.webhook import TOLERANCE, Scheme, objection, secret_mistake, signature
+from windlass.core.events import hook
+from windlass.core.events.webhook import TOLERANCE, Scheme, objection, secret_mistake, signature
 
 ID, MOMENT = "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330"
 NOW = datetime.fromtimestamp(int(MOMENT), UTC)

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.definition import checked, parse
-from windlass.core.retry import Backoff, Retry
-from windlass.core.step import (
+from windlass.core.definition.parser import checked, parse
+from windlass.core.jobs.retry import Backoff, Retry
+from windlass.core.workflows.step import (
     Action,
     ChildAction,
     CommandAction,
@@ -29,7 +29,7 @@ from windlass.core.step import (
     SleepAction,
     Step,
 )
-from windlass.core.workflow import (
+from windlass.core.workflows.workflow import (
     ApiTrigger,
     CatchUp,
     CronTrigger,

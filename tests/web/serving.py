@@ -10,8 +10,8 @@ import httpx
 from openapi_schema_validator import OAS31Validator
 
 from windlass import Windlass
-from windlass.web import asgi
-from windlass.web.guard import GuardOptions
+from windlass.web.middleware import asgi
+from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
 
 API = "/api/v1"

@@ -9,7 +9,7 @@ import pytest
 
 from tests.web.serving import fields, problem, served
 from windlass import Windlass
-from windlass.core.document import PAYLOAD_LIMIT
+from windlass.core.json_value import PAYLOAD_LIMIT
 
 JSON = {"content-type": "application/json"}
 ONE: dict[str, Any] = {"name": "one", "tasks": {"a": {"job": "a"}}}

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.engine.outside import answer, play
-from tests.engine.playing import Player
+from tests.engine.fake_services import answer, play
+from tests.engine.harness import Player
 from tests.web.serving import data, problem, served
 from windlass import Windlass
 
@@ -223,10 +223,10 @@ async def test_retry_does_the_failed_tasks_again(app: Windlass) -> None:
     async with served(app) as http:
         await http.post("/workflows", json=CREATE)
         run = data(await http.post("/workflows/order-processing/runs", json={"input": PAYLOAD}), 201)["run_id"]
-        unit = await app.open()
-        await play(unit, charge=answer(402))
+        db = await app.open()
+        await play(db, charge=answer(402))
         assert data(await http.get(f"/runs/{run}"))["status"] == "failed"
         again = data(await http.post(f"/runs/{run}/retry"))
         assert (again["status"], again["retried"]) == ("running", 1)
-        await play(unit, charge=answer(200), send__receipt=answer(200))
+        await play(db, charge=answer(200), send__receipt=answer(200))
         assert data(await http.get(f"/runs/{run}"))["status"] == "completed"

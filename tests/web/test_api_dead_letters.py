@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.engine.playing import Fails, Player
+from tests.engine.harness import Fails, Player
 from tests.web.serving import data, fields, served
 from windlass import Windlass
 

@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tools import reference
 
 from tests.web.serving import API
 from tests.web.test_api_openapi import DOCUMENT
 from windlass import Windlass
-from windlass.core.run import RunState
-from windlass.web import asgi, reference
-from windlass.web.api.words import JOB_ALIASES, RUN_ALIASES, TaskStatus, WorkerStatus
-from windlass.web.guard import GuardOptions
+from windlass.core.runs.run import RunState
+from windlass.web.api.vocabulary import JOB_ALIASES, RUN_ALIASES, TaskStatus, WorkerStatus
+from windlass.web.middleware import asgi
+from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
 
 DOCS = Path(__file__).parents[2] / "docs"

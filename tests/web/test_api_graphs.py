@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.engine.playing import Fails, Player
+from tests.engine.harness import Fails, Player
 from tests.web.serving import data, fields, problem, served
 from windlass import Windlass
 from windlass.testing.clock import Clock

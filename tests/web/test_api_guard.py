@@ -8,8 +8,8 @@ import pytest
 from tests.web.serving import API
 from windlass import Windlass
 from windlass.settings import Rate, Settings
-from windlass.web import asgi, guard
-from windlass.web.guard import GuardOptions
+from windlass.web.middleware import asgi, guard
+from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
 
 KEYS = ("first-key-of-sixteen",)

@@ -4,10 +4,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from tests.engine.playing import Fails, Player
+from tests.engine.harness import Fails, Player
 from tests.web.serving import data, fields, problem, served
 from windlass import Windlass
-from windlass.engine import jobs
+from windlass.engine.jobs import control as jobs
 from windlass.store import events
 
 JOB: dict[str, Any] = {"type": "shop.mail.v1", "payload": {"to": "alice"}}
@@ -173,13 +173,13 @@ async def test_cancel_retry_and_delete(app: Windlass) -> None:
 
 
 async def test_a_leased_job_tells_its_lease_and_its_logs_are_paged_by_attempt(app: Windlass) -> None:
-    unit = await app.open()
+    db = await app.open()
     async with served(app) as http:
         id_ = data(await http.post("/jobs", json=JOB), 201)["id"]
-        await (await Player.hello(unit)).take(1)
+        await (await Player.hello(db)).take(1)
         now = datetime.now(UTC)
         lines = [(UUID(id_), 0, n // 3 + 1, n, now, "INFO", f"line {n}") for n in range(6)]
-        async with unit.begin() as conn:
+        async with db.begin() as conn:
             await events.insert_lines(conn, lines)
         held = data(await http.get(f"/jobs/{id_}"))
         seen, after = [], None
@@ -193,7 +193,7 @@ async def test_a_leased_job_tells_its_lease_and_its_logs_are_paged_by_attempt(ap
                 break
         second = data(await http.get(f"/jobs/{id_}/logs", params={"attempt": 2}))
         assert fields(await http.get(f"/jobs/{id_}/logs", params={"after": "x"})) == ["after"]
-        assert await jobs.logs(unit, UUID(id_)) != []
+        assert await jobs.logs(db, UUID(id_)) != []
     assert (held["status"], held["worker"], held["attempt"]) == ("leased", "w1", 1)
     assert held["lease_until"] is not None
     assert seen == [f"line {n}" for n in range(6)]

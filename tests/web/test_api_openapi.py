@@ -9,13 +9,14 @@ import pytest
 from openapi_spec_validator import validate
 
 from windlass import Windlass
-from windlass.core.run import RUN_EDGES, Letter, RunState
-from windlass.core.step import Action, SleepAction
+from windlass.core.runs.run import RUN_EDGES, Letter, RunState
+from windlass.core.workflows.step import Action, SleepAction
 from windlass.errors import Invalid
 from windlass.settings import Settings
-from windlass.web import asgi, docs
-from windlass.web.api import words
-from windlass.web.api.paging import place_of, place_text
+from windlass.web import docs
+from windlass.web.api import vocabulary
+from windlass.web.api.request.paging import place_of, place_text
+from windlass.web.middleware import asgi
 
 METHODS = {"get", "post", "put", "patch", "delete"}
 SEEDS = """
@@ -118,17 +119,17 @@ def test_what_the_page_shows_is_escaped() -> None:
 
 
 def test_every_letter_job_state_and_action_has_a_word() -> None:
-    assert set(words.LETTERS) == set(Letter)
-    assert set(words.TYPES) == set(Action.__args__)
-    assert {words.task_status(letter, SleepAction(timedelta())) for letter in Letter} < set(words.TaskStatus)
+    assert set(vocabulary.LETTERS) == set(Letter)
+    assert set(vocabulary.TYPES) == set(Action.__args__)
+    assert {vocabulary.task_status(letter, SleepAction(timedelta())) for letter in Letter} < set(vocabulary.TaskStatus)
 
 
 def test_run_states_are_taken_in_both_seeds_words() -> None:
-    assert words.run_states(RunState) == list(RunState)
-    assert words.run_states(["success", "completed", "SUCCEEDED"]) == ["completed"]
-    assert {state for state, _ in RUN_EDGES} | set(RUN_EDGES.values()) == set(words.RUN_ALIASES.values())
+    assert vocabulary.run_states(RunState) == list(RunState)
+    assert vocabulary.run_states(["success", "completed", "SUCCEEDED"]) == ["completed"]
+    assert {state for state, _ in RUN_EDGES} | set(RUN_EDGES.values()) == set(vocabulary.RUN_ALIASES.values())
     with pytest.raises(Invalid, match="status is 'done'"):
-        words.run_states(["done"])
+        vocabulary.run_states(["done"])
 
 
 def test_a_place_in_the_lines_survives_its_way_to_the_client_and_back() -> None:

@@ -1,6 +1,6 @@
 """Queues and workers over real HTTP."""
 
-from tests.engine.playing import Player
+from tests.engine.harness import Player
 from tests.web.serving import data, fields, served
 from windlass import Windlass
 

@@ -10,11 +10,11 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from tests.engine.outside import answer, call, play
-from tests.engine.playing import LEASE, Fails, Player
+from tests.engine.fake_services import answer, call, play
+from tests.engine.harness import LEASE, Fails, Player
 from tests.web.serving import data, fields, problem, served
 from windlass import Windlass
-from windlass.engine import work
+from windlass.engine.workers import turn
 
 ONE: dict[str, Any] = {"name": "one", "tasks": {"a": {"job": "a"}}}
 NOTHING: dict[str, Any] = {"name": "nothing", "tasks": {"a": {"job": "a", "parallel": 0}}}  # completes as it starts
@@ -213,12 +213,12 @@ async def test_attempts_errors_and_logs_of_a_task(app: Windlass) -> None:
     async with served(app) as http:
         await http.post("/workflows", json={"name": "one", "tasks": {"a": {"job": "a", "max_attempts": 2}}})
         run = await start(http)
-        unit = await app.open()
-        player = await Player.hello(unit)
+        db = await app.open()
+        player = await Player.hello(db)
         job = await player.take_one("a")
         now = datetime.now(UTC)
         lines = [(job.id, 0, 1, n, now + timedelta(seconds=n), "INFO", f"line {n}") for n in range(1, 4)]
-        await work.turn(unit, work.Turn(worker="w1", lease=LEASE, lines=lines))
+        await turn.turn(db, turn.Turn(worker="w1", lease=LEASE, lines=lines))
         await player.end(job, Fails("boom", for_good=True))
         task = data(await http.get(f"/runs/{run}/tasks/a"))
         page = (await http.get(f"/runs/{run}/tasks/a/logs?limit=2&index=0&attempt=1")).json()
@@ -273,11 +273,11 @@ async def test_outputs_of_callbacks_and_of_http_tasks_are_their_bodies(app: Wind
     async with served(app) as http:
         await http.post("/workflows", json={"name": "one", "tasks": tasks})
         run = data(await http.post("/workflows/one/trigger"), 201)["run_id"]
-        unit = await app.open()
-        await play(unit, ask=answer(200, {"n": 1}))
+        db = await app.open()
+        await play(db, ask=answer(200, {"n": 1}))
         row = (await app.runs()).runs[0]
-        await call(unit, row.id, b'{"status": "paid"}')
-        await play(unit, last=answer(200, {"ok": True}, truncated=True))
+        await call(db, row.id, b'{"status": "paid"}')
+        await play(db, last=answer(200, {"ok": True}, truncated=True))
         outputs = {name: data(await http.get(f"/runs/{run}/tasks/{name}/output")) for name in tasks}
         found = data(await http.get(f"/runs/{run}"))
     assert (outputs["ask"], outputs["paid"]) == ({"n": 1}, {"status": "paid"})

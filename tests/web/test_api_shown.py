@@ -7,8 +7,8 @@ import pytest
 
 from tests.web.serving import data, problem, served
 from windlass import Windlass
-from windlass.core import hook
-from windlass.engine import strays
+from windlass.core.events import hook
+from windlass.engine.runs import sweep
 from windlass.testing import Clock
 
 HOUR = timedelta(hours=1)
@@ -34,17 +34,17 @@ async def test_sleeps_and_waits_say_when_they_began_and_ended(database: str) -> 
         for definition in (CHILD, PAUSES):
             await http.post("/workflows", json=definition)
         run = await app.start("pauses")
-        unit = await app.open()
+        db = await app.open()
         clock.move(HOUR + timedelta(seconds=1))
-        await strays.wake(unit, batch=10)
+        await sweep.wake(db, batch=10)
         tasks = data(await http.get(f"/runs/{run.id}"))["tasks"]
         nap, called = tasks["nap"], tasks["called"]
         assert (nap["status"], called["status"]) == ("success", "waiting")
         assert moment(nap["finished_at"]) - moment(nap["started_at"]) >= HOUR
         assert called["started_at"] >= nap["finished_at"]
         assert called["finished_at"] is None
-        async with unit.begin() as conn:
-            token = hook.token(await unit.hook_key(conn), run.id, 1)
+        async with db.begin() as conn:
+            token = hook.token(await db.hook_key(conn), run.id, 1)
         clock.move(HOUR / 12)
         await http.post(str(http.base_url.copy_with(path=f"/wh/{token}")), json={})
         tasks = data(await http.get(f"/runs/{run.id}"))["tasks"]

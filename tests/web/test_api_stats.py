@@ -6,7 +6,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from tests.engine.playing import Fails, Player
+from tests.engine.harness import Fails, Player
 from tests.web.serving import data, served
 from windlass import Windlass
 from windlass.engine import stats

@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.engine.playing import Fails, Player
+from tests.engine.harness import Fails, Player
 from tests.web.serving import data, fields, problem, served
 from windlass import Windlass
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from tests.engine.playing import Fails, Player, report
+from tests.engine.harness import Fails, Player, report
 from tests.web.serving import data, fields, problem, served
 from windlass import Windlass
-from windlass.core.outcome import Failed
-from windlass.engine import queues
+from windlass.core.jobs.outcome import Failed
+from windlass.engine.jobs import queues
 
 SOON: dict[str, Any] = {"retry": {"kind": "constant", "base": 60}, "retries": 1}
 
@@ -31,13 +31,13 @@ async def test_a_task_says_what_it_is_doing(app: Windlass) -> None:
         await http.post("/workflows", json={"name": "below", "tasks": {"nap": {"sleep": "1h"}}})
         await http.post("/workflows", json={"name": "w", "tasks": steps})
         run = data(await http.post("/workflows/w/trigger"), 201)["run_id"]
-        unit = await app.open()
-        player = await Player.hello(unit)
+        db = await app.open()
+        player = await Player.hello(db)
         await player.register(types=["a.load.v1"])
         first = await tasks(http, run)
-        await queues.pause(unit, "default")
+        await queues.pause(db, "default")
         paused = await tasks(http, run)
-        await queues.resume(unit, "default")
+        await queues.resume(db, "default")
         [job] = [job for job in await player.take() if job.type == "a.load.v1"]
         running = await tasks(http, run)
         await player.tell(report(job, Failed({"type": "ValueError", "message": "no luck"}, retryable=True)))

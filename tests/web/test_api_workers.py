@@ -2,20 +2,20 @@
 
 from typing import Any
 
-from tests.engine.playing import Player
+from tests.engine.harness import Player
 from tests.web.serving import data, problem, served
 from windlass import Windlass
-from windlass.engine import work
+from windlass.engine.workers import turn
 
 
 async def test_workers_are_listed_with_their_state_and_one_with_its_jobs(app: Windlass, conn: Any) -> None:
-    unit = await app.open()
+    db = await app.open()
     async with served(app) as http:
         job = data(await http.post("/jobs", json={"type": "a.b.v1"}), 201)["id"]
         for name in ("silent", "gone", "w1"):
-            player = await Player.hello(unit, name)
-        await work.seen(unit, id_="gone", state="stopped", active=0)
-        await work.seen(unit, id_="w1", state="draining", active=1)
+            player = await Player.hello(db, name)
+        await turn.seen(db, id_="gone", state="stopped", active=0)
+        await turn.seen(db, id_="w1", state="draining", active=1)
         await conn.execute(
             "update windlass.worker set seen_at = seen_at - interval '40 s' where id in ('silent', 'gone')"
         )

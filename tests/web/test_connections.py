@@ -13,8 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
-from windlass.web import connections
-from windlass.web.connections import most_connections
+from windlass.web.middleware import connections
+from windlass.web.middleware.connections import most_connections
 from windlass.web.server import Listener, listen, serving
 
 PATIENCE = 10.0  # seconds

@@ -8,12 +8,14 @@ from pathlib import Path
 import httpx
 import pytest
 from fastapi import FastAPI
+from tools import openapi
 
 from tests.web.serving import problem
 from windlass import Windlass
-from windlass.web import asgi, problems, snapshot
+from windlass.web import problems
 from windlass.web.dashboard.routes import routes
-from windlass.web.guard import GuardOptions
+from windlass.web.middleware import asgi
+from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
 
 ROOT = Path(__file__).parents[2]
@@ -101,7 +103,7 @@ async def test_with_keys_the_program_is_open_and_the_data_is_not(app: Windlass) 
 
 def test_the_types_of_the_dashboard_are_those_of_the_api() -> None:
     kept = (ROOT / "ui" / "openapi.json").read_text("utf-8")
-    assert kept == snapshot.document(), "run `make openapi`, then `make ui`"
+    assert kept == openapi.document(), "run `make openapi`, then `make ui`"
 
 
 def test_the_lock_file_names_no_download_addresses() -> None:

@@ -9,9 +9,9 @@ import pytest
 from windlass import Windlass
 from windlass.errors import Invalid, Unavailable
 from windlass.settings import Rate, Settings
-from windlass.web import asgi
-from windlass.web import guard as guard_
-from windlass.web.guard import GuardOptions
+from windlass.web.middleware import asgi
+from windlass.web.middleware import guard as guard_
+from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
 
 KEYS = ("first-key-of-sixteen", "second-key-of-sixteen")

@@ -12,8 +12,9 @@ import pytest
 from windlass import Windlass
 from windlass.errors import Conflict, Invalid, InvalidCron, NotFound, Unavailable, WindlassError
 from windlass.settings import Settings
-from windlass.web import asgi, problems
-from windlass.web.guard import GuardOptions
+from windlass.web import problems
+from windlass.web.middleware import asgi
+from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
 
 

@@ -11,17 +11,17 @@ from uuid import UUID
 import httpx
 import pytest
 
-from tests.engine.outside import deploy, token_of
-from tests.engine.playing import begin, letters
+from tests.engine.fake_services import deploy, token_of
+from tests.engine.harness import begin, letters
 from windlass import Windlass
-from windlass.core import webhook
-from windlass.engine import runs
+from windlass.core.events import webhook
 from windlass.engine.hooks import BODY_LIMIT
-from windlass.web import asgi
-from windlass.web.guard import GuardOptions
-from windlass.web.rates import RateOptions
+from windlass.engine.runs import control as runs
+from windlass.web.middleware import asgi
+from windlass.web.middleware.guard import GuardOptions
+from windlass.web.middleware.rate_limit import RateOptions
+from windlass.web.middleware.slots import SlotOptions
 from windlass.web.server import listen, serving
-from windlass.web.slots import SlotOptions
 
 KEYS = ("first-key-of-sixteen",)
 PAID = {"wait_for_webhook": {"timeout": "1h"}}
@@ -38,10 +38,10 @@ async def client(app: Windlass, **options: Any) -> AsyncIterator[httpx.AsyncClie
 
 async def waiting(app: Windlass, *, paid: Any = None) -> tuple[UUID, str]:
     """A run that waits, and where to call it."""
-    unit = await app.open()
-    await deploy(unit, paid=paid or PAID)
-    run = await begin(unit)
-    return run, f"/wh/{await token_of(unit, run)}"
+    db = await app.open()
+    await deploy(db, paid=paid or PAID)
+    run = await begin(db)
+    return run, f"/wh/{await token_of(db, run)}"
 
 
 def problem(answer: httpx.Response, status: int, title: str) -> str:
@@ -248,7 +248,9 @@ async def test_slow_bodies_of_strangers_take_no_slot_of_those_with_a_key(
     app: Windlass, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = SlotOptions(requests=3, body_bytes=1, per_address=2)
-    monkeypatch.setattr("windlass.web.asgi.RateOptions", lambda **more: RateOptions(slots=few, outside=few, **more))
+    monkeypatch.setattr(
+        "windlass.web.middleware.asgi.RateOptions", lambda **more: RateOptions(slots=few, outside=few, **more)
+    )
     _, path = await waiting(app)
     async with client(app, keys=KEYS) as http:
         writers = []

@@ -14,11 +14,11 @@ from tests.web.streaming import reading
 from tests.web.test_incoming import address
 from windlass import Windlass
 from windlass.settings import Rate, Settings
-from windlass.web import buckets as buckets_
-from windlass.web.buckets import Buckets
-from windlass.web.rates import RateOptions, Rates
+from windlass.web.middleware import buckets as buckets_
+from windlass.web.middleware.buckets import Buckets
+from windlass.web.middleware.rate_limit import RateOptions, Rates
+from windlass.web.middleware.slots import SlotOptions
 from windlass.web.server import listen, serving
-from windlass.web.slots import SlotOptions
 
 KEYS = ("first-key-of-sixteen", "other-key-of-sixteen")
 
@@ -114,7 +114,9 @@ async def test_there_is_a_limit_of_requests_at_a_time_and_streams_do_not_count()
 
 
 async def test_a_body_that_does_not_come_is_not_waited_for(app: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("windlass.web.asgi.RateOptions", lambda **options: RateOptions(**options, body_within=0.05))
+    monkeypatch.setattr(
+        "windlass.web.middleware.asgi.RateOptions", lambda **options: RateOptions(**options, body_within=0.05)
+    )
     async with served(app) as http:
         reader, writer = await asyncio.open_connection("127.0.0.1", http.base_url.port)
         head = "POST /api/v1/workflows HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"

@@ -11,9 +11,9 @@ import pytest
 from tests.web.serving import API
 from tests.web.streaming import Event, events
 from windlass import Windlass
-from windlass.web import asgi
-from windlass.web.api import schemas_live
-from windlass.web.guard import GuardOptions
+from windlass.web.api.schemas import live
+from windlass.web.middleware import asgi
+from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
 
 READERS = 100
@@ -22,13 +22,13 @@ LINES = 300
 
 async def test_a_line_is_rendered_once_however_many_read_it(app: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
     rendered: Counter[str] = Counter()
-    happening = schemas_live.happening
+    happening = live.happening
 
     def counted(told: Any, **options: Any) -> dict[str, Any]:
         rendered[told.line.type] += 1
         return happening(told, **options)
 
-    monkeypatch.setattr(schemas_live, "happening", counted)
+    monkeypatch.setattr(live, "happening", counted)
     listener = listen("127.0.0.1", 0)
     unlimited = httpx.Limits(max_connections=None)
     async with (

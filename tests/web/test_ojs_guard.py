@@ -3,8 +3,8 @@
 import httpx
 
 from windlass import Windlass
-from windlass.web import asgi
-from windlass.web.guard import GuardOptions
+from windlass.web.middleware import asgi
+from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
 
 KEY = "0123456789abcdef0123"

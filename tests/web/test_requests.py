@@ -8,9 +8,9 @@ import pytest
 
 from windlass import Windlass
 from windlass.settings import Settings
-from windlass.web import asgi
-from windlass.web.access_log import shown
-from windlass.web.guard import GuardOptions
+from windlass.web.middleware import asgi
+from windlass.web.middleware.access_log import shown
+from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
 
 UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"

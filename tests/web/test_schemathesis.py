@@ -27,8 +27,8 @@ from tests.web.test_api_openapi import DOCUMENT, METHODS
 from windlass import RunSpec, Windlass
 from windlass.settings import Settings
 from windlass.testing import Databases
-from windlass.web import asgi
-from windlass.web.guard import GuardOptions
+from windlass.web.middleware import asgi
+from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
 
 CHECKS: list[Any] = [

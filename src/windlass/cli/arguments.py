@@ -9,8 +9,8 @@ from uuid import UUID
 
 import typer
 
-from windlass.core import document as document_
 from windlass.core import duration
+from windlass.core import json_value as document_
 from windlass.errors import Invalid
 
 READ_LIMIT = 16 * document_.PAYLOAD_LIMIT  # white space may be generous; what never ends is not read to the end

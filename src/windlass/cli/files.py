@@ -8,9 +8,9 @@ from typing import Any
 import typer
 
 from windlass.cli.output import cell, note
-from windlass.core.definition import parse
-from windlass.core.definition_publish import check
-from windlass.core.workflow import Workflow
+from windlass.core.definition.parser import parse
+from windlass.core.definition.publish import check
+from windlass.core.workflows.workflow import Workflow
 from windlass.effects.documents import read
 from windlass.errors import Invalid, InvalidWorkflow
 

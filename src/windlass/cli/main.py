@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from windlass import __version__
-from windlass.cli import (
+from windlass.cli import run_logs
+from windlass.cli.commands import (
     db,
     dead_letters,
     deploy,
@@ -18,7 +19,6 @@ from windlass.cli import (
     quarantine,
     queues,
     run,
-    run_logs,
     runs,
     scheduler,
     schedules,
@@ -30,7 +30,7 @@ from windlass.cli import (
     workflows,
 )
 from windlass.cli.output import block
-from windlass.cli.running import sentence, through
+from windlass.cli.runner import sentence, through
 
 # Frames and colours are for terminals; in a pipe help and usage errors are plain text.
 MARKUP: Any = "rich" if sys.stdout.isatty() and sys.stderr.isatty() else None

@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from windlass.cli import arguments, ending
+from windlass.cli import arguments, exit_codes
+from windlass.cli.backend.interface import Backend, Row
 from windlass.cli.output import Json, cell, note, say, show_json
-from windlass.cli.reach import Reach, Row
-from windlass.cli.running import reach
+from windlass.cli.runner import backend
 
 EXAMPLES = """Examples:
 
@@ -28,7 +28,7 @@ def logs(
     """What the handlers of its steps logged, in the order of time."""
     run_id = arguments.run_ref(id_)
 
-    async def action(app: Reach) -> int:
+    async def action(app: Backend) -> int:
         run, count = await app.run(run_id), 0
         async for line in run.lines(step=step, index=index, attempt=attempt, follow=follow):
             _tell(line, json=json)
@@ -36,9 +36,9 @@ def logs(
         return count
 
     try:
-        count = reach(action)
+        count = backend(action)
     except KeyboardInterrupt:
-        raise typer.Exit(ending.INTERRUPTED) from None
+        raise typer.Exit(exit_codes.INTERRUPTED) from None
     if not count and not json:
         note("nothing was logged")
 

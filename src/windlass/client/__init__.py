@@ -1,7 +1,7 @@
 """Windlass over HTTP, for programs that have no way to its database: `Client` blocks, `AsyncClient` is awaited."""
 
-from windlass.client.calls import Page
 from windlass.client.client import AsyncClient, Client
+from windlass.client.request import Page
 from windlass.client.streaming import Streamed
 from windlass.client.values_jobs import (
     Backfill,

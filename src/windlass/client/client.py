@@ -7,9 +7,9 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from windlass.client.calls import NOTHING, Call, given, one
+from windlass.client.descriptors import Group, W, operation, streaming
 from windlass.client.jobs import DeadLetters, Jobs
-from windlass.client.operation import Group, W, operation, streaming
+from windlass.client.request import NOTHING, Call, given, one
 from windlass.client.runs import Runs
 from windlass.client.tasks import Tasks
 from windlass.client.transport import AsyncTransport, Options, SyncTransport

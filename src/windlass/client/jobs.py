@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from windlass.client.calls import NOTHING, Call, Page, given, one, page
-from windlass.client.operation import Group, W, downwards, operation, upwards
+from windlass.client.descriptors import Group, W, downwards, operation, upwards
+from windlass.client.request import NOTHING, Call, Page, given, one, page
 from windlass.client.values_jobs import (
     DeadLetterBatch,
     DeadLetterGroup,

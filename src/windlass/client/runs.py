@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from windlass.client.calls import NOTHING, Call, Flow, Page, Pause, given, one, page, performed
-from windlass.client.operation import Group, W, conversation, downwards, operation, streaming, upwards
+from windlass.client.descriptors import Group, W, conversation, downwards, operation, streaming, upwards
+from windlass.client.request import NOTHING, Call, Flow, Page, Pause, given, one, page, performed
 from windlass.client.values_runs import Batch, Explanation, Run, RunDetail, RunEvent, Span, TaskLogLine
 from windlass.client.values_workflows import Graph
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import httpx
 
-from windlass.client.calls import AGAIN, Call, unreachable
 from windlass.client.problems import refusal
+from windlass.client.request import AGAIN, Call, unreachable
 from windlass.client.transport import AsyncTransport, SyncTransport, answer_of, asked, reason, target
 from windlass.errors import Unavailable, WindlassError
 

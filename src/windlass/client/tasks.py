@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from windlass.client.calls import Call, Page, given, one, page
-from windlass.client.operation import Group, W, operation, streaming, upwards
+from windlass.client.descriptors import Group, W, operation, streaming, upwards
+from windlass.client.request import Call, Page, given, one, page
 from windlass.client.values_runs import Instance, NamedTask, TaskLogLine
 from windlass.client.values_workflows import Address
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import httpx
 
-from windlass.client.calls import NOTHING, Answer, Call, Flow, Pause, performed, unreachable
+from windlass.client.request import NOTHING, Answer, Call, Flow, Pause, performed, unreachable
 
 T = TypeVar("T")
 

@@ -2,8 +2,8 @@
 
 from datetime import datetime
 
-from windlass.client.calls import Call, Page, given, one, page
-from windlass.client.operation import Group, W, operation, upwards
+from windlass.client.descriptors import Group, W, operation, upwards
+from windlass.client.request import Call, Page, given, one, page
 from windlass.client.values_jobs import Backfill, Quarantined, Queue, Schedule, ScheduleDetail, Worker, WorkerDetail
 from windlass.client.values_runs import NewRun
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from windlass.client.calls import Call, Page, one, page
-from windlass.client.operation import Group, W, downwards, operation, upwards
+from windlass.client.descriptors import Group, W, downwards, operation, upwards
+from windlass.client.request import Call, Page, one, page
 from windlass.client.values_workflows import (
     Address,
     Deployment,

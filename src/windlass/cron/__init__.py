@@ -3,14 +3,12 @@
 Executions live in memory: a restart forgets them. What must survive belongs to the durable engine.
 """
 
-from windlass.core.cron import CLASSIC, FULL, IN_PROCESS, Dialect, Presence
-from windlass.core.cron import Cron as Spec
+from windlass.core.cron.expression import CLASSIC, FULL, IN_PROCESS, Dialect, Presence
+from windlass.core.cron.expression import Cron as Spec
 from windlass.core.duration import Duration
-from windlass.core.step import Condition
-from windlass.cron.breaker import BreakerState, CircuitBreaker, circuit_breaker
+from windlass.core.workflows.step import Condition
 from windlass.cron.builder import Workflow, WorkflowStep
 from windlass.cron.clock import Clock, SystemClock, Timer
-from windlass.cron.context import EntryId, JobContext, job_context, workflow_execution_id
 from windlass.cron.cron import Cron
 from windlass.cron.dependencies import Dependency
 from windlass.cron.entry import Entry, EntryOptions, Missed
@@ -33,15 +31,13 @@ from windlass.cron.errors import (
     StillStopping,
     UnknownStep,
 )
-from windlass.cron.execution import WorkflowExecution
-from windlass.cron.fake_clock import FakeClock
-from windlass.cron.job import Call, Failure, Job, JobFailed, JobTimedOut, Skip, Wrapper
-from windlass.cron.observers import JobCompleted, JobStarted, Observer, Scheduled
-from windlass.cron.options import SECOND_OPTIONAL, WITH_SECONDS, parse
-from windlass.cron.result import JobResult, matches
-from windlass.cron.retrying import retry_with_backoff
-from windlass.cron.triggered import Triggered
-from windlass.cron.wrappers import (
+from windlass.cron.executions.breaker import BreakerState, CircuitBreaker, circuit_breaker
+from windlass.cron.executions.context import EntryId, JobContext, job_context, workflow_execution_id
+from windlass.cron.executions.execution import WorkflowExecution
+from windlass.cron.executions.result import JobResult, matches
+from windlass.cron.executions.retrying import retry_with_backoff
+from windlass.cron.executions.triggered import Triggered
+from windlass.cron.executions.wrappers import (
     delay_if_running,
     jitter,
     max_concurrent,
@@ -50,6 +46,10 @@ from windlass.cron.wrappers import (
     skip_if_running,
     timeout,
 )
+from windlass.cron.fake_clock import FakeClock
+from windlass.cron.job import Call, Failure, Job, JobFailed, JobTimedOut, Skip, Wrapper
+from windlass.cron.observers import JobCompleted, JobStarted, Observer, Scheduled
+from windlass.cron.options import SECOND_OPTIONAL, WITH_SECONDS, parse
 
 __all__ = [
     # the scheduler

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from types import EllipsisType
 from typing import TypeVar, Unpack, cast, overload
 
-from windlass.core import graph
-from windlass.core import workflow as definition
-from windlass.core.cron import FULL, parse
-from windlass.core.cron import Cron as Spec
-from windlass.core.step import Condition, Edge, JobAction, Step
-from windlass.core.workflow import ApiTrigger, CronTrigger
+from windlass.core.cron.expression import FULL, parse
+from windlass.core.cron.expression import Cron as Spec
+from windlass.core.workflows import graph
+from windlass.core.workflows import workflow as definition
+from windlass.core.workflows.step import Condition, Edge, JobAction, Step
+from windlass.core.workflows.workflow import ApiTrigger, CronTrigger
 from windlass.cron.entry import StepOptions, When
 from windlass.cron.errors import (
     CycleDetected,
@@ -21,8 +21,8 @@ from windlass.cron.errors import (
     ScheduledStep,
     UnknownStep,
 )
+from windlass.cron.executions.result import read_condition
 from windlass.cron.job import Job
-from windlass.cron.result import read_condition
 from windlass.errors import Invalid
 
 F = TypeVar("F", bound=Job)

@@ -7,25 +7,25 @@ from typing import Self, TypeVar, Unpack
 from zoneinfo import ZoneInfo
 
 from windlass.core import duration
-from windlass.core.cron import IN_PROCESS, YEARS, Dialect
+from windlass.core.cron.expression import IN_PROCESS, YEARS, Dialect
 from windlass.core.duration import Duration
-from windlass.core.step import Condition
+from windlass.core.workflows.step import Condition
 from windlass.cron.builder import Workflow
 from windlass.cron.clock import Clock, SystemClock
-from windlass.cron.context import EntryId
 from windlass.cron.dependencies import Dependency
-from windlass.cron.door import Door
 from windlass.cron.entry import ChangeOptions, Entry, EntryOptions, When
 from windlass.cron.entry_options import read_wrappers
 from windlass.cron.errors import Key
-from windlass.cron.execution import WorkflowExecution
+from windlass.cron.executions.context import EntryId
+from windlass.cron.executions.execution import WorkflowExecution
+from windlass.cron.executions.triggered import Triggered
 from windlass.cron.job import Job, Wrapper
 from windlass.cron.lifecycle import Lifecycle
 from windlass.cron.observers import Notices, Observer
 from windlass.cron.options import CronOptions
 from windlass.cron.registry import Registry
 from windlass.cron.scheduler import Scheduler
-from windlass.cron.triggered import Triggered
+from windlass.cron.thread_gate import ThreadGate
 from windlass.errors import Invalid
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ class Cron:
             threads=threads,
         )
         self.observers = (observers,) if isinstance(observers, Observer) else tuple(observers)
-        self._door = Door()
+        self._door = ThreadGate()
         self._notices = Notices(self.observers)
         self._state = Scheduler(self.options, clock or SystemClock(), self._notices, self._ring)
         self._registry = Registry(self._state)

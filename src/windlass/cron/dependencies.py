@@ -1,17 +1,17 @@
 """Edges between entries, and the plan an execution is made from.
 
-What an edge means is up to `core.decide`; here edges are kept, checked for cycles, and selected for one root.
+What an edge means is up to `core.runs.decide`; here edges are kept, checked for cycles, and selected for one root.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from windlass.core.plan import Plan
-from windlass.core.run import Letter
-from windlass.core.step import Condition, Edge, JobAction, Step
-from windlass.cron.context import EntryId
+from windlass.core.runs.plan import Plan
+from windlass.core.runs.run import Letter
+from windlass.core.workflows.step import Condition, Edge, JobAction, Step
 from windlass.cron.errors import CycleDetected
+from windlass.cron.executions.context import EntryId
 
 Label = Callable[[EntryId], str]
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from itertools import count
 
-from windlass.cron.context import EntryId
+from windlass.cron.executions.context import EntryId
 
 Moment = tuple[float, int, EntryId, datetime]  # seconds first: aware datetimes are slow to compare
 

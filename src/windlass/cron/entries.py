@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator
 from itertools import count
 
-from windlass.cron.context import EntryId
 from windlass.cron.entry import LiveEntry
 from windlass.cron.errors import DuplicateName, EntryNotFound, InvalidName, Key, MaxEntriesReached
+from windlass.cron.executions.context import EntryId
 
 
 class Entries:

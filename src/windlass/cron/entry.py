@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Literal, TypedDict
 
-from windlass.core.cron import Cron as Spec
+from windlass.core.cron.expression import Cron as Spec
 from windlass.core.duration import Duration
-from windlass.core.step import Condition
-from windlass.cron.context import EntryId
+from windlass.core.workflows.step import Condition
 from windlass.cron.errors import Key
+from windlass.cron.executions.context import EntryId
 from windlass.cron.job import Call, Job, Wrapper
 from windlass.cron.observers import JobCompleted
 

@@ -5,15 +5,15 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from windlass.core import duration
-from windlass.core.cron_syntax import At
-from windlass.core.step import Condition
-from windlass.cron.context import EntryId
+from windlass.core.cron.syntax import At
+from windlass.core.workflows.step import Condition
 from windlass.cron.entry import After, EntryOptions, LiveEntry, Missed, When
 from windlass.cron.errors import Key
+from windlass.cron.executions.context import EntryId
+from windlass.cron.executions.result import read_condition
+from windlass.cron.executions.wrappers import max_instances
 from windlass.cron.job import Job, Wrapper, wrapped
 from windlass.cron.options import CronOptions
-from windlass.cron.result import read_condition
-from windlass.cron.wrappers import max_instances
 from windlass.errors import Invalid
 
 

@@ -23,7 +23,7 @@ A spec that cannot be read is an `InvalidCron`, as everywhere. A job's failure i
 
 from collections.abc import Sequence
 
-from windlass.core.step import Condition
+from windlass.core.workflows.step import Condition
 from windlass.errors import Conflict, Invalid, NotFound, WindlassError
 
 Key = int | str

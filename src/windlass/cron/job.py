@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from windlass.cron.context import here
+from windlass.cron.executions.context import here
+from windlass.cron.executions.result import JobResult
 from windlass.cron.job_check import check_job, wrap
-from windlass.cron.result import JobResult
 
 logger = logging.getLogger("windlass.cron")
 Job = Callable[..., Any]

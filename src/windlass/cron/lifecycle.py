@@ -12,10 +12,10 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
-from windlass.cron.context import EntryId, job_context
-from windlass.cron.door import Door
 from windlass.cron.errors import AlreadyRunning, StillStopping
+from windlass.cron.executions.context import EntryId, job_context
 from windlass.cron.scheduler import Scheduler
+from windlass.cron.thread_gate import ThreadGate
 from windlass.effects.signals import Signals
 
 logger = logging.getLogger("windlass.cron")
@@ -23,7 +23,7 @@ TIDY = 1.0  # seconds for async observers to end after the last job, and then fo
 
 
 class Lifecycle:
-    def __init__(self, door: Door, scheduler: Scheduler) -> None:
+    def __init__(self, door: ThreadGate, scheduler: Scheduler) -> None:
         self._door, self._scheduler = door, scheduler
         self._serving: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from windlass.cron.context import EntryId
-from windlass.cron.execution import WorkflowExecution
-from windlass.cron.result import JobResult
+from windlass.cron.executions.context import EntryId
+from windlass.cron.executions.execution import WorkflowExecution
+from windlass.cron.executions.result import JobResult
 
 logger = logging.getLogger("windlass.cron")
 

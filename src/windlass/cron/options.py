@@ -4,10 +4,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from windlass.core import cron, duration
-from windlass.core.cron import IN_PROCESS, YEARS, Dialect, Presence
-from windlass.core.cron import Cron as Spec
-from windlass.core.cron_syntax import read_zone
+from windlass.core import duration
+from windlass.core.cron import expression as cron_expression
+from windlass.core.cron.expression import IN_PROCESS, YEARS, Dialect, Presence
+from windlass.core.cron.expression import Cron as Spec
+from windlass.core.cron.syntax import read_zone
 from windlass.core.duration import Duration
 from windlass.cron.entry import When
 from windlass.cron.job import Wrapper
@@ -19,7 +20,7 @@ SECOND_OPTIONAL = replace(IN_PROCESS, seconds=Presence.OPTIONAL)
 
 def parse(text: str, *, dialect: Dialect = IN_PROCESS, zone: str | ZoneInfo = "UTC", key: str | None = None) -> Spec:
     """Read a cron expression as the in-process scheduler does; `key` is what `H` fields are derived from."""
-    return cron.parse(text, dialect=dialect, zone=zone, key=key)
+    return cron_expression.parse(text, dialect=dialect, zone=zone, key=key)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,4 +75,4 @@ class CronOptions:
         assert isinstance(self.location, ZoneInfo)
         if moment.utcoffset() is None:
             raise Invalid(f"spec is {moment}, without a time zone; it must be an aware datetime", field="spec")
-        return cron.once(moment, zone=self.location)
+        return cron_expression.once(moment, zone=self.location)

@@ -4,17 +4,17 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import cast
 
-from windlass.core.step import Condition
+from windlass.core.workflows.step import Condition
 from windlass.cron.builder import Workflow, WorkflowStep
-from windlass.cron.context import EntryId
 from windlass.cron.dependencies import Dependency
 from windlass.cron.entry import ChangeOptions, Entry, EntryOptions, LiveEntry, When, by_next
 from windlass.cron.entry_options import make_entry, read_after, refuse_past
 from windlass.cron.errors import DependencyInUse, EntryNotFound, EntryPaused, InvalidName, Key, NotRunning
+from windlass.cron.executions.context import EntryId
+from windlass.cron.executions.result import read_condition
+from windlass.cron.executions.triggered import Triggered
 from windlass.cron.job import Job
-from windlass.cron.result import read_condition
 from windlass.cron.scheduler import Scheduler
-from windlass.cron.triggered import Triggered
 from windlass.errors import Invalid
 
 NOBODY = EntryId(0)

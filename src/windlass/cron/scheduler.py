@@ -13,22 +13,22 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from windlass.core.cron_syntax import At
+from windlass.core.cron.syntax import At
+from windlass.cron.catch_up import MOST, late_ticks, missed_ticks
 from windlass.cron.clock import Clock, Timer
-from windlass.cron.context import EntryId, JobContext
 from windlass.cron.dependencies import Dependencies
 from windlass.cron.due import Due
 from windlass.cron.entries import Entries
 from windlass.cron.entry import LiveEntry
-from windlass.cron.execution import Execution, WorkflowExecution, alone
-from windlass.cron.executions import REMOVED, Executions
+from windlass.cron.executions.context import EntryId, JobContext
+from windlass.cron.executions.execution import Execution, WorkflowExecution, alone
+from windlass.cron.executions.history import REMOVED, Executions
+from windlass.cron.executions.result import JobResult
+from windlass.cron.executions.runner import Done, Runner
+from windlass.cron.executions.triggered import Triggered
 from windlass.cron.job import Ending
-from windlass.cron.missed import MOST, late_ticks, missed_ticks
 from windlass.cron.observers import JobCompleted, JobStarted, Notices, Scheduled
 from windlass.cron.options import CronOptions
-from windlass.cron.result import JobResult
-from windlass.cron.runner import Done, Runner
-from windlass.cron.triggered import Triggered
 
 logger = logging.getLogger("windlass.cron")
 SETBACK = timedelta(seconds=1)  # a wall clock that goes back by more makes all next times be computed again

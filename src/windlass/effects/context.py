@@ -11,10 +11,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from windlass.core.document import encode, plain
-from windlass.core.progress import MAX_DATA, fraction_of
-from windlass.core.step import Action
-from windlass.effects.steps import Ledger, Steps
+from windlass.core.jobs.progress import MAX_DATA, fraction_of
+from windlass.core.json_value import encode, plain
+from windlass.core.workflows.step import Action
+from windlass.effects.steps import ContextData, Steps
 from windlass.errors import Invalid
 
 MAX_LINES = 1000
@@ -87,7 +87,7 @@ class Context:
     epoch: int = 0  # grows when the job is started over
     timeout: timedelta | None = None  # of this attempt
     _action: Action | None = None  # of the step
-    _ledger: Ledger | None = None  # None: nothing is recorded, as in a test that calls a handler
+    _context_data: ContextData | None = None  # None: nothing is recorded, as in a test that calls a handler
     _steps: Steps | None = None
     _lines: int = 0
     _stopped: bool = False
@@ -150,12 +150,12 @@ class Context:
         the last one is always written."""
         share, text = fraction_of(fraction), None if message is None else plain(str(message)[:MAX_MESSAGE])
         encode(data, field="data", limit=MAX_DATA)
-        if self._ledger is not None:
-            self._ledger.progress(self.id, self.fence, share, text, data)
+        if self._context_data is not None:
+            self._context_data.progress(self.id, self.fence, share, text, data)
         return TOLD
 
     def _durable(self) -> Steps:
-        self._steps = steps = self._steps or Steps(self.id, self.fence, self._ledger)
+        self._steps = steps = self._steps or Steps(self.id, self.fence, self._context_data)
         return steps
 
     def cancel(self) -> None:

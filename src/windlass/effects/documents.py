@@ -1,7 +1,7 @@
 """Documents from files: JSON, and YAML as far as it means JSON.
 
 `read` gives what a file says or an `Invalid` that names file, line and column. What the documents mean is left to
-`core.definition`.
+`core.definition.parser`.
 """
 
 import json
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from windlass.core.document import MAX_DEPTH
+from windlass.core.json_value import MAX_DEPTH
 from windlass.effects.yaml_documents import Unreadable, load
 from windlass.errors import Invalid
 

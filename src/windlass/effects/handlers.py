@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from windlass.core.document import RESULT_LIMIT, encode, plain
-from windlass.core.outcome import Failed, Outcome, Succeeded
-from windlass.core.retry import Retry
-from windlass.core.submission import OWN_PREFIX
+from windlass.core.jobs.outcome import Failed, Outcome, Succeeded
+from windlass.core.jobs.retry import Retry
+from windlass.core.jobs.spec import OWN_PREFIX
+from windlass.core.json_value import RESULT_LIMIT, encode, plain
 from windlass.effects.context import Context, enter
 from windlass.effects.threads import Threads
 from windlass.errors import Invalid, NonRetryable, RetryAfter

@@ -7,13 +7,13 @@ even if nothing refused it there.
 from datetime import timedelta
 from typing import Any
 
-from windlass.core.outcome import Failed, Outcome
-from windlass.core.payload import COMMAND_TYPE, HTTP_TYPE, OWN_QUEUE
-from windlass.core.step import CommandAction, HttpAction
-from windlass.effects.command import CommandRequest, Commands
+from windlass.core.jobs.outcome import Failed, Outcome
+from windlass.core.runs.step_payload import COMMAND_TYPE, HTTP_TYPE, OWN_QUEUE
+from windlass.core.workflows.step import CommandAction, HttpAction
+from windlass.effects.command.step import CommandRequest, Commands
 from windlass.effects.context import Context
 from windlass.effects.handlers import Handler
-from windlass.effects.http import Http, HttpRequest
+from windlass.effects.http.step import Http, HttpRequest
 from windlass.effects.tracing import traceparent
 
 HTTP_TIMEOUT = timedelta(seconds=30)

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import Any, Protocol
 from uuid import UUID
 
-from windlass.core.document import RESULT_LIMIT, decode, encode
-from windlass.core.submission import check_name
+from windlass.core.jobs.spec import check_name
+from windlass.core.json_value import RESULT_LIMIT, decode, encode
 from windlass.errors import Invalid, NonRetryable
 
 
-class Ledger(Protocol):
+class ContextData(Protocol):
     """Keeps what must outlive an attempt. `fence` tells whether the attempt still holds its job."""
 
     async def steps(self, job: UUID) -> dict[str, Any]: ...
@@ -31,10 +31,10 @@ class Ledger(Protocol):
 class Steps:
     """The steps of one attempt. Without a ledger (a handler that is called in a test) nothing is recorded."""
 
-    def __init__(self, job: UUID, fence: int, ledger: Ledger | None) -> None:
+    def __init__(self, job: UUID, fence: int, context_data: ContextData | None) -> None:
         self._job = job
         self._fence = fence
-        self._ledger = ledger
+        self._context_data = context_data
         self._named: set[str] = set()
         self._known: dict[str, Any] | None = None
         self._loading = asyncio.Lock()
@@ -43,10 +43,10 @@ class Steps:
         """What this step gave, now or in an earlier attempt."""
         found, value = await self._find(name)
         if not found:
-            if is_async or self._ledger is None:
+            if is_async or self._context_data is None:
                 value = function()
             else:
-                value = await self._ledger.call(function)
+                value = await self._context_data.call(function)
             if inspect.isawaitable(value):
                 value = await value
             value = await self._record(name, value)
@@ -54,18 +54,18 @@ class Steps:
 
     def run_sync(self, name: str, function: Callable[[], Any]) -> Any:
         """The same from a handler's thread."""
-        if self._ledger is None:
+        if self._context_data is None:
             self._take(name)
             return _checked(name, function())
-        found, value = self._ledger.wait(self._find(name))
-        return value if found else self._ledger.wait(self._record(name, function()))
+        found, value = self._context_data.wait(self._find(name))
+        return value if found else self._context_data.wait(self._record(name, function()))
 
     async def _find(self, name: str) -> tuple[bool, Any]:
         self._take(name)
-        if self._known is None and self._ledger is not None:
+        if self._known is None and self._context_data is not None:
             async with self._loading:
                 if self._known is None:
-                    self._known = await self._ledger.steps(self._job)
+                    self._known = await self._context_data.steps(self._job)
         known = self._known or {}
         return name in known, known.get(name)
 
@@ -81,8 +81,8 @@ class Steps:
     async def _record(self, name: str, value: Any) -> Any:
         """The value as it will be read again: the handler must not see anything else the first time."""
         value = _checked(name, value)
-        if self._ledger is not None:
-            await self._ledger.save_step(self._job, self._fence, name, value)
+        if self._context_data is not None:
+            await self._context_data.save_step(self._job, self._fence, name, value)
         return value
 
 

@@ -3,7 +3,7 @@
 import contextlib
 from typing import Any
 
-from windlass.core.job import Claimed
+from windlass.core.jobs.job import Claimed
 
 try:
     from opentelemetry import trace

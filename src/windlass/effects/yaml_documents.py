@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from windlass.core.document import MAX_DEPTH
+from windlass.core.json_value import MAX_DEPTH
 
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml's, where the wheel has it
 MAX_WEIGHT = 5_000_000  # characters and values, with aliases written out

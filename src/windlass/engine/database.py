@@ -1,147 +1,161 @@
-"""The database as an operator sees it: where it is, what state it is in, and the programs that come with it."""
+"""The ground a use case stands on: a pool, the wake-ups, and whose work it is."""
 
-import re
-import shutil
-import subprocess
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
-from urllib.parse import unquote, urlsplit
+import asyncio
+import contextlib
+import copy
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from uuid import UUID
 
-from windlass.engine.unit import Unit
-from windlass.errors import Invalid, Unavailable
-from windlass.store import doctor, embedded, migrate, server
-from windlass.store.embedded import EmbeddedOptions
-from windlass.store.pool import Connection, DatabaseOptions, open_connection, translated
+from windlass.core.ids import RANDOM_BYTES, uuid7
+from windlass.effects.schema_validator import SchemaValidator
+from windlass.engine.public_url import PublicUrl
+from windlass.engine.runs.step_templates import StepTemplates
+from windlass.engine.workflows.definitions import Definitions
+from windlass.store import hooks
+from windlass.store.postgres import migrate, restored
+from windlass.store.postgres.notify import Listener, Notifier
+from windlass.store.postgres.pool import (
+    Connection,
+    DatabaseOptions,
+    Pool,
+    open_connection,
+    open_pool,
+    search,
+    statement,
+    transaction,
+)
+from windlass.store.workflows import Live
 
-SECRET_PARAMETERS = frozenset({"password", "sslpassword"})
-
-
-@dataclass(frozen=True, kw_only=True)
-class Place:
-    """A URL somebody gave, or the embedded server of a home."""
-
-    url: str | None
-    home: Path
-    pg_bin: Path | None = None
-
-    @property
-    def embedded(self) -> EmbeddedOptions:
-        return EmbeddedOptions(home=self.home, pg_bin=self.pg_bin)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Survey:
-    version: str
-    size: int
-    applied: list[str]
-    pending: list[str]
+DEFAULT_ORG = "default"
+TREE_LIMIT = 10_000  # live runs below a run that no other run started
 
 
-async def survey(options: DatabaseOptions) -> Survey:
-    """Look at a database without changing it."""
+class Shapes:
+    """The shapes of compositions that were used here, by org and name. They never change; only room is short."""
+
+    def __init__(self, room: int = 10_000) -> None:
+        self._room = room
+        self._known: dict[tuple[str, str], Live] = {}
+
+    def get(self, key: tuple[str, str]) -> Live | None:
+        return self._known.get(key)
+
+    def keep(self, found: Mapping[tuple[str, str], Live]) -> None:
+        if len(self._known) + len(found) > self._room:
+            self._known.clear()
+        self._known |= found
+
+
+class Database:
+    """An open database. Use cases take one as their first argument."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        notifier: Notifier,
+        options: DatabaseOptions,
+        *,
+        org: str,
+        actor: str,
+        public_url: str | None = None,
+        tree_limit: int = TREE_LIMIT,
+    ) -> None:
+        self.pool = pool
+        self._options = options
+        self._pooler = options.pooler
+        self.org = org
+        self.actor = actor
+        self.definitions = Definitions()
+        self.recipes = StepTemplates()
+        self.shapes = Shapes()
+        self.schema_validator = SchemaValidator()
+        self.public_url = PublicUrl(public_url)
+        self.tree_limit = tree_limit
+        self._hook_key: bytes | None = None
+        self._notifier = notifier
+
+    @classmethod
+    async def open(
+        cls,
+        options: DatabaseOptions,
+        *,
+        org: str = DEFAULT_ORG,
+        actor: str = "windlass",
+        public_url: str | None = None,
+        tree_limit: int = TREE_LIMIT,
+    ) -> "Database":
+        pool = await open_pool(options)
+        notifier = Notifier(options)
+        notifier.start()
+        return cls(pool, notifier, options, org=org, actor=actor, public_url=public_url, tree_limit=tree_limit)
+
+    async def open_apart(self) -> "Database":
+        """Open the same database with one connection more, for an event loop in another thread."""
+        options = replace(self._options, size=1, notify=False, revive=None)
+        return await Database.open(options, org=self.org, actor=self.actor)
+
+    async def close(self) -> None:
+        await self.schema_validator.close()
+        await self._notifier.close()
+        await self.pool.outage.close()
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self.pool.close(), timeout=5)
+        self.pool.terminate()
+
+    def acting_for(self, org: str, *, actor: str) -> "Database":
+        """The same open database on behalf of an org, in whose name the trail will have it."""
+        twin = copy.copy(self)
+        twin.org, twin.actor = org, actor
+        return twin
+
+    def begin(self) -> AbstractAsyncContextManager[Connection]:
+        """A transaction: all or nothing."""
+        return transaction(self.pool, pooler=self._pooler)
+
+    def once(self) -> AbstractAsyncContextManager[Connection]:
+        """For a single statement, which is a transaction by itself and saves two round trips."""
+        return self.begin() if self._pooler else statement(self.pool)
+
+    def search(self, advice: str) -> AbstractAsyncContextManager[Connection]:
+        """For lists whose filters few rows may meet: stopped after the search timeout; `advice` says what to add."""
+        return search(self.pool, seconds=self._options.search_timeout, advice=advice, pooler=self._pooler)
+
+    async def hook_key(self, conn: Connection) -> bytes:
+        """The key that callback tokens are made with; it never changes."""
+        if self._hook_key is None:
+            self._hook_key = await hooks.key(conn)
+        return self._hook_key
+
+    def poke(self, topic: str) -> None:
+        """Wake whoever waits for this; only after the commit."""
+        self._notifier.poke(topic)
+
+    @contextlib.contextmanager
+    def subscribe(self, listener: Listener) -> Iterator[None]:
+        """Be told of every topic for as long as the block lasts."""
+        stop = self._notifier.subscribe(listener)
+        try:
+            yield
+        finally:
+            stop()
+
+
+async def prepare(options: DatabaseOptions) -> list[str]:
+    """Bring the schema, and data that a dump of another cluster brought, up to date; returns the migrations applied."""
     conn = await open_connection(options)
     try:
-        with translated():
-            server = await doctor.server(conn)
-            applied, pending = await _migrations(conn)
+        applied = [f"{m.version:04} {m.name}" for m in await migrate.migrate(conn)]
+        await restored.renumber(conn)
+        return applied
     finally:
         await conn.close()
-    return Survey(version=server.name, size=server.size, applied=applied, pending=pending)
 
 
-async def pending(unit: Unit) -> list[str]:
-    """Migrations this program has and the database lacks."""
-    async with unit.begin() as conn:
-        return (await _migrations(conn))[1]
-
-
-async def check_writable(unit: Unit) -> None:
-    """Raise `Unavailable` if the database refuses to write, as far as is known without writing."""
-    if unit.pool.outage.reason is not None:
-        raise Unavailable(unit.pool.outage.reason)
-    async with unit.once() as conn:
-        if await server.read_only(conn):
-            raise Unavailable("the database refuses to write: it is read-only")
-
-
-def status(place: Place) -> dict[str, Any]:
-    """The embedded server from outside, running or not; nothing is started."""
-    return asdict(embedded.status(place.embedded))
-
-
-def stop(place: Place) -> bool:
-    """Stop the embedded server; False when it was not running."""
-    if place.url is not None:
-        raise Invalid("WINDLASS_DATABASE_URL names a server of your own: stop it with its own tools")
-    return embedded.stop(place.embedded)
-
-
-def program(place: Place, name: str) -> Path:
-    """psql, pg_dump and their like: the embedded server's own; for a foreign server the newest there is.
-
-    A dump program refuses a server newer than itself, but not an older one.
-    """
-    on_path = shutil.which(name)
-    try:
-        data = embedded.status(place.embedded).data if place.url is None else place.home / "none"
-        binaries = embedded.find_binaries(place.pg_bin, data)
-    except Unavailable:
-        binaries = None
-    if binaries is not None and binaries.program(name).exists():
-        chosen = place.url is None or place.pg_bin is not None
-        if chosen or on_path is None or _major(on_path) < binaries.major:
-            return binaries.program(name)
-    if on_path is None:
-        raise Unavailable(
-            f"{name} was not found: install the Postgres client programs (for example postgresql-client), "
-            "or name a folder that has them with WINDLASS_PG_BIN"
-        )
-    return Path(on_path)
-
-
-def without_password(url: str) -> tuple[str, str | None]:
-    """Return a URL that may be shown or stand in a list of processes, and the password that was in it.
-
-    A password may stand before the host or among the parameters; that of a client key (`sslpassword`) is left out too.
-    """
-    parts = urlsplit(url)
-    login, at, address = parts.netloc.rpartition("@")
-    user, _, password = login.partition(":")
-    kept, secrets = [], {}
-    for item in filter(None, parts.query.split("&")):
-        name, _, value = item.partition("=")
-        if unquote(name).lower() in SECRET_PARAMETERS:
-            secrets[unquote(name).lower()] = value
-        else:
-            kept.append(item)
-    found = password or secrets.get("password")
-    shown = f"{parts.scheme}://{user}{at}{address}{parts.path}"  # urlunsplit would drop the // before an empty host
-    return "?".join([shown, "&".join(kept)]) if kept else shown, unquote(found) if found else None
-
-
-def check_commands(place: Place) -> None:
-    """Refuse to execute commands as root for an embedded server that another user runs: whoever is that user owns the
-    data, and with it what root would execute."""
-    user = embedded.other_user(place.embedded) if place.url is None else None
-    if user is not None:
-        raise Invalid(
-            f"root must not execute commands from the embedded server: it runs as user {user}, who could then run any "
-            "program as root; start Windlass as an ordinary user, or set WINDLASS_DATABASE_URL to a server of your own",
-            field="allow_commands",
-        )
-
-
-async def _migrations(conn: Connection) -> tuple[list[str], list[str]]:
-    """(applied, pending), by name; an applied one this program does not know came from a newer version."""
-    known = {m.version: f"{m.version:04} {m.name}" for m in migrate.migrations()}
-    applied = await migrate.applied(conn)
-    return [known.get(version, f"{version:04} (from a newer version)") for version in applied], [
-        name for version, name in known.items() if version not in applied
-    ]
-
-
-def _major(program_: str) -> int:
-    told = subprocess.run([program_, "--version"], capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 - a program we looked up
-    version = re.search(r"\(PostgreSQL\) (\d+)", told.stdout)
-    return int(version[1]) if version else 0
+def new_ids(count: int) -> list[UUID]:
+    """Many at once: the dice are thrown in one call."""
+    moment, dice = time.time_ns() // 1_000_000, os.urandom(RANDOM_BYTES * count)
+    return [uuid7(moment, dice[n * RANDOM_BYTES : (n + 1) * RANDOM_BYTES]) for n in range(count)]

@@ -8,13 +8,13 @@ from shlex import quote
 from urllib.parse import urlsplit
 
 from windlass.core import duration
-from windlass.core.submission import advice
+from windlass.core.jobs.spec import advice
 from windlass.effects.handlers import like
-from windlass.engine import database, quarantine
+from windlass.engine import maintenance, quarantine
+from windlass.engine.database import Database
 from windlass.engine.public_url import LIVE_WITHIN
 from windlass.engine.quarantine import QuarantineEntry
-from windlass.engine.unit import Unit
-from windlass.engine.workers import ALIVE_WITHIN
+from windlass.engine.workers.registry import ALIVE_WITHIN
 from windlass.store import doctor as store
 from windlass.store import public_urls
 from windlass.store import workers as worker_store
@@ -42,15 +42,15 @@ class Finding:
     fix: str | None = None
 
 
-async def examine(unit: Unit) -> list[Finding]:
+async def examine(db: Database) -> list[Finding]:
     """All findings about a database that answers. Changes nothing; a schema not yet current ends it early."""
-    async with unit.begin() as conn:
+    async with db.begin() as conn:
         server = await store.server(conn)
-    missing = await database.pending(unit)
+    missing = await maintenance.pending(db)
     findings = [*judge_server(server), judge_schema(missing)]
     if missing:
         return findings
-    async with unit.begin() as conn:
+    async with db.begin() as conn:
         types, lines = await store.types(conn), await store.waiting(conn)
         snapshots = await store.snapshots(conn, older_than=PATIENCE)
         workers = await worker_store.list_(conn, alive_within=ALIVE_WITHIN)
@@ -59,8 +59,8 @@ async def examine(unit: Unit) -> list[Finding]:
         called = await public_urls.hooks_in_use(conn)
     alive = [worker for worker in workers if worker.alive]
     findings += [judge_types(types), judge_workers(alive, lines), *judge_lines(lines, alive, registry)]
-    findings.append(judge_public_url(urls, unit.public_url.configured, called=called))
-    aside = await quarantine.list_(unit, limit=1000)
+    findings.append(judge_public_url(urls, db.public_url.configured, called=called))
+    aside = await quarantine.list_(db, limit=1000)
     return [*findings, *judge_queues(lines), *judge_snapshots(snapshots), *judge_quarantine(aside)]
 
 

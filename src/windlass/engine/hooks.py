@@ -4,19 +4,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
-from windlass.core import hook, webhook
-from windlass.core.document import encode
-from windlass.core.event import Ended, Event
-from windlass.core.incoming import kept_headers, stored_body
-from windlass.core.run import OPEN, Letter, RunState
-from windlass.core.step import HookAction
-from windlass.core.workflow import Workflow
-from windlass.engine.runs import known, step_number
-from windlass.engine.settle import settle
-from windlass.engine.unit import Unit
+from windlass.core.events import hook, webhook
+from windlass.core.events.request_body import kept_headers, stored_body
+from windlass.core.json_value import encode
+from windlass.core.runs.event import Ended, Event
+from windlass.core.runs.run import OPEN, Letter, RunState
+from windlass.core.workflows.step import HookAction
+from windlass.core.workflows.workflow import Workflow
+from windlass.engine.database import Database
+from windlass.engine.runs.control import known, step_number
+from windlass.engine.runs.settle import settle
 from windlass.errors import Gone, Invalid, NotFound, Refused
 from windlass.store import hooks, runs, timers
-from windlass.store.runs import Held
+from windlass.store.runs import LockedRun
 
 LIVE = frozenset({RunState.PENDING, RunState.RUNNING})
 BODY_LIMIT = 1_048_576
@@ -30,9 +30,9 @@ class Received:
     again: bool
 
 
-async def check_token(unit: Unit, token: str) -> None:
+async def check_token(db: Database, token: str) -> None:
     """Raise what `receive` would raise for this token, whatever the body is: asked before a stranger's body is read."""
-    async with unit.once() as conn:
+    async with db.once() as conn:
         standing = await hooks.standing(conn, hook.fingerprint(token))
     if standing is None:
         raise _unknown()
@@ -40,17 +40,17 @@ async def check_token(unit: Unit, token: str) -> None:
         raise _over()
 
 
-async def receive(unit: Unit, token: str, body: bytes, headers: Mapping[str, str]) -> Received:
+async def receive(db: Database, token: str, body: bytes, headers: Mapping[str, str]) -> Received:
     """Take a callback. The names of `headers` are in lower case."""
     if len(body) > BODY_LIMIT:
         raise Invalid(f"the body is {len(body)} bytes, the limit is {BODY_LIMIT}", field="body")
-    async with unit.begin() as conn:
+    async with db.begin() as conn:
         place = await hooks.find(conn, hook.fingerprint(token))
         locked = await runs.lock(conn, [place[0]]) if place is not None else []
         if place is None or not locked:  # its run may have been pruned at this moment
             raise _unknown()
         (id_, step), held = place, locked[0]
-        workflow = (await unit.definitions.of(conn, [held.version_id]))[held.version_id]
+        workflow = (await db.definitions.of(conn, [held.version_id]))[held.version_id]
         _check(workflow, held, step, body, headers)
         signed_id = headers.get("webhook-id") if _action(workflow, step).secret is not None else None
         if await hooks.received(conn, place, signed_id):
@@ -64,8 +64,8 @@ async def receive(unit: Unit, token: str, body: bytes, headers: Mapping[str, str
         if held.steps[step] == Letter.ACTIVE:
             await timers.delete(conn, [place])
             news = [Ended(step, Letter.SUCCEEDED)]
-        stirred = await settle(conn, unit, [held], {id_: news} if news else {}, actor=ACTOR)
-    stirred.poke(unit)
+        wakeups = await settle(conn, db, [held], {id_: news} if news else {}, actor=ACTOR)
+    wakeups.poke(db)
     return Received(again=False)
 
 
@@ -77,17 +77,17 @@ def _over() -> Gone:
     return Gone("nobody waits for this callback any more: its step or its run has ended")
 
 
-async def address(unit: Unit, id_: UUID, step: str) -> str:
+async def address(db: Database, id_: UUID, step: str) -> str:
     """Where a step of a run waits to be called."""
-    async with unit.once() as conn:
-        row = await known(conn, unit, id_)
-        workflow = (await unit.definitions.of(conn, [row.version_id]))[row.version_id]
+    async with db.once() as conn:
+        row = await known(conn, db, id_)
+        workflow = (await db.definitions.of(conn, [row.version_id]))[row.version_id]
         number = step_number(workflow, step)
         if not isinstance(workflow.steps[number].action, HookAction):
             raise NotFound("callback address", f"of task {step}", hint="it does not wait for a callback")
         round_ = (await hooks.rounds(conn, [(id_, number)])).get((id_, number), 0) if row.round else 0
-        token = hook.token(await unit.hook_key(conn), id_, number, round_)
-        return f"{await unit.public_url.get(conn)}/wh/{token}"
+        token = hook.token(await db.hook_key(conn), id_, number, round_)
+        return f"{await db.public_url.get(conn)}/wh/{token}"
 
 
 def _action(workflow: Workflow, step: int) -> HookAction:
@@ -96,7 +96,7 @@ def _action(workflow: Workflow, step: int) -> HookAction:
     return action
 
 
-def _check(workflow: Workflow, held: Held, step: int, body: bytes, headers: Mapping[str, str]) -> None:
+def _check(workflow: Workflow, held: LockedRun, step: int, body: bytes, headers: Mapping[str, str]) -> None:
     action = _action(workflow, step)
     if action.secret is not None and (why := webhook.objection(action.secret, headers, body, held.now)):
         raise Refused(f"the callback is not signed as it must be: {why}")

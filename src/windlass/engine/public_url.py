@@ -8,7 +8,7 @@ import time
 from datetime import timedelta
 
 from windlass.store import public_urls as store
-from windlass.store.pool import Connection
+from windlass.store.postgres.pool import Connection
 from windlass.store.public_urls import RecordedUrl
 
 DEFAULT = "http://127.0.0.1:8080"  # where `windlass up` listens unless told otherwise

@@ -15,8 +15,8 @@ from enum import StrEnum
 from typing import TypeVar
 from uuid import UUID
 
-from windlass.core.document import encode, plain
-from windlass.engine.unit import Unit
+from windlass.core.json_value import encode, plain
+from windlass.engine.database import Database
 from windlass.errors import Conflict, Locked, NotFound, Unavailable
 from windlass.store import quarantine as store
 from windlass.store.quarantine import QuarantineEntry
@@ -83,7 +83,7 @@ async def split_batch(
     return results
 
 
-async def each_alone(unit: Unit, kind: Kind, ids: Sequence[UUID], process: Callable[[UUID], Awaitable[bool]]) -> int:
+async def each_alone(db: Database, kind: Kind, ids: Sequence[UUID], process: Callable[[UUID], Awaitable[bool]]) -> int:
     """Process things that cannot share a transaction; how many. One that fails is set aside, the others go on."""
     done = 0
     for id_ in ids:
@@ -94,68 +94,68 @@ async def each_alone(unit: Unit, kind: Kind, ids: Sequence[UUID], process: Calla
         except Unavailable:
             raise
         except Exception as error:
-            await set_aside(unit, kind, id_, error)
+            await set_aside(db, kind, id_, error)
     return done
 
 
-async def set_aside(unit: Unit, kind: Kind, key: object, error: Exception, *, retry: bool = True) -> None:
+async def set_aside(db: Database, kind: Kind, key: object, error: Exception, *, retry: bool = True) -> None:
     """Store why this thing could not be processed. Only its first failure is logged with the traceback."""
     told = str(error).partition("\nDETAIL:")[0]  # there Postgres quotes whole rows
     reason = plain(told or type(error).__name__)[:MAX_REASON]
-    async with unit.once() as conn:
+    async with db.once() as conn:
         failures = await store.put(conn, kind, str(key), error_type=type(error).__name__, reason=reason, retry=retry)
     log = "%s %s could not be processed and is set aside (failure %d): %s"
     _log.error(log, kind, key, failures, reason, exc_info=error if failures == 1 else None)
 
 
-async def release(unit: Unit, kind: Kind, key: object) -> None:
-    async with unit.once() as conn:
+async def release(db: Database, kind: Kind, key: object) -> None:
+    async with db.once() as conn:
         await store.release(conn, kind, str(key))
 
 
-async def retry_due(unit: Unit, handlers: Mapping[Kind, Retry], *, limit: int = 20) -> int:
+async def retry_due(db: Database, handlers: Mapping[Kind, Retry], *, limit: int = 20) -> int:
     """Try again, one at a time, what is due; how many were processed. A handler says False if it found it locked."""
-    async with unit.once() as conn:
+    async with db.once() as conn:
         due = await store.take_due(conn, list(handlers), limit)
     done = 0
     for name, key in due:
         kind = Kind(name)
         try:
             if await handlers[kind](key):
-                await release(unit, kind, key)
+                await release(db, kind, key)
                 done += 1
         except Unavailable:
             raise
         except Exception as error:
-            await set_aside(unit, kind, key, error)
+            await set_aside(db, kind, key, error)
     return done
 
 
-async def list_(unit: Unit, *, limit: int = 100) -> list[QuarantineEntry]:
+async def list_(db: Database, *, limit: int = 100) -> list[QuarantineEntry]:
     """What is set aside, the latest first."""
-    async with unit.once() as conn:
+    async with db.once() as conn:
         return await store.list_(conn, limit=limit)
 
 
-async def retry_now(unit: Unit, kind: Kind, key: str) -> QuarantineEntry:
+async def retry_now(db: Database, kind: Kind, key: str) -> QuarantineEntry:
     """Have something tried again in a moment, whatever its pause was."""
     encode(key, field="key")
-    async with unit.begin() as conn:
+    async with db.begin() as conn:
         found = await store.retry_now(conn, kind, key)
         if found is None:
             known = {(entry.kind, entry.key) for entry in await store.list_(conn, limit=10_000)}
             if (kind, key) in known:
                 raise Conflict(f"{kind} {key} is only reported: there is nothing to try again")
             raise NotFound(f"{kind} in quarantine:", key)
-    unit.poke("settle")
+    db.poke("settle")
     return found
 
 
-async def count(unit: Unit) -> dict[str, int]:
-    async with unit.once() as conn:
+async def count(db: Database) -> dict[str, int]:
+    async with db.once() as conn:
         return await store.count(conn)
 
 
-async def forget(unit: Unit) -> None:
-    async with unit.once() as conn:
+async def forget(db: Database) -> None:
+    async with db.once() as conn:
         await store.forget(conn, age=KEPT_FOR)

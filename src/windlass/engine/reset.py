@@ -2,18 +2,18 @@
 
 import asyncio
 
-from windlass.engine.unit import Unit
+from windlass.engine.database import Database
 from windlass.errors import Unavailable
-from windlass.store import reset as store
+from windlass.store.postgres import reset as store
 
 TRIES = 5
 
 
-async def reset(unit: Unit) -> None:
+async def reset(db: Database) -> None:
     """The loops of other processes may be in the way for a moment."""
     for left in reversed(range(TRIES)):
         try:
-            async with unit.begin() as conn:
+            async with db.begin() as conn:
                 await conn.execute("set local lock_timeout = '2s'")
                 await store.empty(conn)
             return

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
-from windlass.core.run import RunState
-from windlass.engine.queues import PAGE_LIMIT
-from windlass.engine.unit import Unit
-from windlass.engine.workers import ALIVE_WITHIN
+from windlass.core.runs.run import RunState
+from windlass.engine.database import Database
+from windlass.engine.jobs.queues import PAGE_LIMIT
+from windlass.engine.workers.registry import ALIVE_WITHIN
 from windlass.store import queues, runs, stats, workers
 from windlass.store.queues import QueueRow
 from windlass.store.rows import WorkerRow
@@ -35,20 +35,20 @@ class Overview:
     ticks: list[Tick]  # what the clock does next
 
 
-async def overview(unit: Unit) -> Overview:
-    bad = RunFilter(org=unit.org, states=[RunState.FAILED, RunState.TIMEOUT], limit=FAILING)
-    async with unit.begin() as conn:
+async def overview(db: Database) -> Overview:
+    bad = RunFilter(org=db.org, states=[RunState.FAILED, RunState.TIMEOUT], limit=FAILING)
+    async with db.begin() as conn:
         return Overview(
-            live_runs=await stats.live_runs(conn, org=unit.org, cap=MOST_COUNTED),
-            ended_jobs=await stats.ended_jobs(conn, org=unit.org, cap=MOST_COUNTED),
-            hours=await stats.hours(conn, org=unit.org, cap=MOST_COUNTED),
+            live_runs=await stats.live_runs(conn, org=db.org, cap=MOST_COUNTED),
+            ended_jobs=await stats.ended_jobs(conn, org=db.org, cap=MOST_COUNTED),
+            hours=await stats.hours(conn, org=db.org, cap=MOST_COUNTED),
             failing=await runs.list_(conn, bad),
             queues=await queues.list_(conn, after="", limit=PAGE_LIMIT, cap=MOST_COUNTED),
             workers=await workers.list_(conn, alive_within=ALIVE_WITHIN),
-            ticks=await stats.next_ticks(conn, org=unit.org, limit=TICKS),
+            ticks=await stats.next_ticks(conn, org=db.org, limit=TICKS),
         )
 
 
-async def of_workflows(unit: Unit, ids: Iterable[UUID]) -> dict[UUID, WorkflowStats]:
-    async with unit.once() as conn:
+async def of_workflows(db: Database, ids: Iterable[UUID]) -> dict[UUID, WorkflowStats]:
+    async with db.once() as conn:
         return await stats.of_workflows(conn, ids, last=LAST_RUNS, latest=LATEST_RUNS)

@@ -8,13 +8,14 @@ from functools import partial
 from typing import TypeVar
 from uuid import UUID
 
-from windlass.core.continuity import Continuity
+from windlass.core.jobs.lease_gaps import Continuity
 from windlass.engine import quarantine
+from windlass.engine.database import Database
 from windlass.engine.quarantine import Kind, split_batch
-from windlass.engine.unit import Unit
 from windlass.errors import Unavailable
-from windlass.store import crons, events, jobs, rates, runs, terms, workers
-from windlass.store.pool import Connection
+from windlass.store import events, jobs, runs, terms, workers
+from windlass.store.ojs import crons, rates
+from windlass.store.postgres.pool import Connection
 from windlass.store.terms import TermAnswer
 
 __all__ = ["Swept", "TermAnswer", "become_due", "prune", "release_expired", "resign_term", "take_term", "tend"]
@@ -33,29 +34,29 @@ class Swept:
     logged: int = 0  # `created` events written for jobs of plain SQL
 
 
-async def become_due(unit: Unit, *, batch: int = 1000) -> int:
+async def become_due(db: Database, *, batch: int = 1000) -> int:
     """Put rows whose time has come into line and wake their queues."""
-    queues = await isolate_rows(unit, partial(jobs.find_ripe, limit=batch), partial(jobs.become_due, batch=batch))
+    queues = await isolate_rows(db, partial(jobs.find_ripe, limit=batch), partial(jobs.become_due, batch=batch))
     for queue in set(queues):
-        unit.poke(queue)
+        db.poke(queue)
     return len(queues)
 
 
-async def log_created(unit: Unit, *, batch: int = 1000) -> int:
+async def log_created(db: Database, *, batch: int = 1000) -> int:
     """Write the `created` events of jobs that plain SQL inserted in bulk; returns how many jobs were looked at."""
-    logged = await isolate_rows(unit, partial(jobs.find_unlogged, limit=batch), partial(jobs.log_created, batch=batch))
+    logged = await isolate_rows(db, partial(jobs.find_unlogged, limit=batch), partial(jobs.log_created, batch=batch))
     return len(logged)
 
 
 async def isolate_rows(
-    unit: Unit,
+    db: Database,
     find: Callable[[Connection], Awaitable[list[UUID]]],
     act: Callable[..., Awaitable[list[Row]]],
 ) -> list[Row]:
     """Change a batch of jobs with one statement. If a row makes it fail, the rows are done in ever smaller groups, and
     the culprit is set aside: statements that look for such rows skip it for a while."""
     try:
-        async with unit.once() as conn:
+        async with db.once() as conn:
             return await act(conn)
     except Unavailable:
         raise
@@ -63,81 +64,81 @@ async def isolate_rows(
         _log.warning("a batch of jobs failed and is split: %s", error)
 
     async def some(ids: Sequence[UUID]) -> list[Row]:
-        async with unit.once() as conn:
+        async with db.once() as conn:
             return await act(conn, only=ids)
 
     async def set_aside(id_: UUID, error: Exception) -> None:
-        await quarantine.set_aside(unit, Kind.JOB, id_, error)
+        await quarantine.set_aside(db, Kind.JOB, id_, error)
 
-    async with unit.once() as conn:
+    async with db.once() as conn:
         found = await find(conn)
     return [row for rows in await split_batch(found, some, set_aside) for row in rows]
 
 
-async def take_term(unit: Unit, *, duty: str, holder: str, term: timedelta) -> TermAnswer:
-    async with unit.once() as conn:
+async def take_term(db: Database, *, duty: str, holder: str, term: timedelta) -> TermAnswer:
+    async with db.once() as conn:
         return await terms.take(conn, duty=duty, holder=holder, term=term)
 
 
-async def resign_term(unit: Unit, *, duty: str, holder: str) -> None:
-    async with unit.once() as conn:
+async def resign_term(db: Database, *, duty: str, holder: str) -> None:
+    async with db.once() as conn:
         await terms.resign(conn, duty=duty, holder=holder)
 
 
-async def release_expired(unit: Unit, *, batch: int = 500, continuity: Continuity | None = None) -> Swept:
+async def release_expired(db: Database, *, batch: int = 500, continuity: Continuity | None = None) -> Swept:
     """Release jobs whose holder fell silent, but those that had no chance to be heard in a gap of `continuity`."""
     gaps = continuity.gaps if continuity is not None else ()
     answered_at = continuity.answered_at if continuity is not None else None
     release = partial(jobs.release_expired, batch=batch, actor="upkeep", gaps=gaps, answered_at=answered_at)
-    freed = await isolate_rows(unit, partial(jobs.find_expired, limit=batch), release)
+    freed = await isolate_rows(db, partial(jobs.find_expired, limit=batch), release)
     if freed:
-        unit.poke("")
-        unit.poke("settle")
+        db.poke("")
+        db.poke("settle")
     ended = sum(status != "pending" for _, status in freed)
     return Swept(released=len(freed) - ended, failed=ended)
 
 
-async def prune(unit: Unit, *, age: timedelta, batch: int = 500) -> int:
+async def prune(db: Database, *, age: timedelta, batch: int = 500) -> int:
     """Remove a batch of jobs, and one of runs, that ended longer than `age` ago; the larger number."""
-    async with unit.once() as conn:
+    async with db.once() as conn:
         old_jobs = await jobs.prune(conn, age=age, batch=batch)
-    async with unit.once() as conn:
+    async with db.once() as conn:
         old_runs = await runs.prune(conn, age=age, batch=batch)
-    async with unit.once() as conn:
+    async with db.once() as conn:
         await crons.prune_skipped(conn, age=age, batch=batch)
     return max(old_jobs, old_runs)
 
 
-async def date_open_leases(unit: Unit) -> None:
+async def date_open_leases(db: Database) -> None:
     """Give an end to leases that plain SQL took without one."""
-    async with unit.once() as conn:
+    async with db.once() as conn:
         await jobs.date_open_leases(conn, OPEN_LEASE)
 
 
-async def tend(unit: Unit, *, age: timedelta) -> None:
+async def tend(db: Database, *, age: timedelta) -> None:
     """Make partitions of the trail ahead, drop old ones; forget workers that are long gone and limits nobody uses.
 
     Whoever waits for a lock on the trail has every writer wait behind it, so nobody does for long: what a reader (a
     dump, an open psql) is in the way of is left for the next time.
     """
     for week in range(WEEKS_AHEAD + 1):
-        await _briefly(unit, partial(events.make_partition, week=week))
-    async with unit.once() as conn:
+        await _briefly(db, partial(events.make_partition, week=week))
+    async with db.once() as conn:
         old = await events.old_partitions(conn, age=age)
     for name in old:
-        await _briefly(unit, partial(events.drop_partition, name=name))
-    async with unit.once() as conn:
+        await _briefly(db, partial(events.drop_partition, name=name))
+    async with db.once() as conn:
         await workers.forget(conn, silent_for=timedelta(days=1))
-    async with unit.once() as conn:
+    async with db.once() as conn:
         await rates.forget_waiting(conn)
-    async with unit.once() as conn:
+    async with db.once() as conn:
         await rates.prune(conn, age=age)
 
 
-async def _briefly(unit: Unit, change: Callable[[Connection], Awaitable[object]]) -> None:
+async def _briefly(db: Database, change: Callable[[Connection], Awaitable[object]]) -> None:
     """Change the trail's partitions in a transaction of its own, unless somebody is in the way."""
     try:
-        async with unit.begin() as conn:
+        async with db.begin() as conn:
             await conn.execute(f"set local lock_timeout = {LOCK_MILLISECONDS}")
             await change(conn)
     except Unavailable as error:

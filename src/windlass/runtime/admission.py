@@ -9,11 +9,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from windlass.core.submission import JobSpec
-from windlass.engine import job_schemas, queue_bounds
-from windlass.engine.job_schemas import Misfit, Schemas
-from windlass.engine.queue_bounds import Bound
-from windlass.engine.unit import Unit
+from windlass.core.jobs.spec import JobSpec
+from windlass.engine.database import Database
+from windlass.engine.jobs import queue_limits
+from windlass.engine.jobs import schemas as job_schemas
+from windlass.engine.jobs.queue_limits import Bound
+from windlass.engine.jobs.schemas import Misfit, Schemas
 
 FRESH = 1.0  # seconds for which what was read holds
 LONG = 10_000  # jobs: a longer queue takes time to count, so the answer holds a little longer
@@ -55,8 +56,8 @@ class _Known:
 
 
 class Admission:
-    def __init__(self, unit: Unit) -> None:
-        self.unit = unit
+    def __init__(self, db: Database) -> None:
+        self.db = db
         self._known = _Known()
         self._depths: dict[str, _Depth] = {}
 
@@ -107,12 +108,10 @@ class Admission:
         return Pressure(queue, known.count, bound)
 
     async def _count(self, queue: str, cap: int) -> _Depth:
-        known = self._depths[queue] = _Depth(await queue_bounds.depth(self.unit, queue, cap=cap), time.monotonic())
+        known = self._depths[queue] = _Depth(await queue_limits.depth(self.db, queue, cap=cap), time.monotonic())
         return known
 
     async def _current(self) -> _Known:
         if time.monotonic() - self._known.at > FRESH:
-            self._known = _Known(
-                await queue_bounds.all_(self.unit), await job_schemas.schemas(self.unit), time.monotonic()
-            )
+            self._known = _Known(await queue_limits.all_(self.db), await job_schemas.schemas(self.db), time.monotonic())
         return self._known

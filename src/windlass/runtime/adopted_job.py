@@ -9,10 +9,10 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from windlass.core.document import RESULT_LIMIT, encode
-from windlass.core.outcome import Failed, Outcome, Succeeded
+from windlass.core.jobs.outcome import Failed, Outcome, Succeeded
+from windlass.core.json_value import RESULT_LIMIT, encode
 from windlass.cron.clock import SystemClock
-from windlass.cron.context import EntryId, JobContext, enter
+from windlass.cron.executions.context import EntryId, JobContext, enter
 from windlass.cron.job import Call, Skip
 from windlass.effects.context import Context
 from windlass.effects.handlers import Handler, failed

@@ -3,11 +3,11 @@
 from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
-from windlass.core.builder import WorkflowBuilder
+from windlass.core.workflows.builder import WorkflowBuilder
 from windlass.cron.cron import Cron
-from windlass.cron.handover import Reason, reasons
 from windlass.cron.job import wrapped
-from windlass.cron.part import Part, parts
+from windlass.cron.migration_check import Reason, reasons
+from windlass.cron.subgraph import Subgraph, parts
 from windlass.effects.handlers import Handler, Handlers
 from windlass.errors import InvalidWorkflow
 from windlass.runtime import adopted_job
@@ -40,7 +40,7 @@ def _of_scheduler(cron: Cron) -> Iterator[Reason]:
         yield "", "observers are not told about runs: make the Cron without them (metrics and `windlass runs` tell)"
 
 
-def _clashes(found: Sequence[Part], handlers: Handlers, taken: Container[str]) -> list[Reason]:
+def _clashes(found: Sequence[Subgraph], handlers: Handlers, taken: Container[str]) -> list[Reason]:
     known = set(handlers.types())
     types = [part.type(entry) for part in found for entry in part.entries]
     names = [part.name for part in found if part.name is not None and part.name in taken]
@@ -50,7 +50,7 @@ def _clashes(found: Sequence[Part], handlers: Handlers, taken: Container[str]) -
     ]
 
 
-def _builder(part: Part) -> WorkflowBuilder:
+def _builder(part: Subgraph) -> WorkflowBuilder:
     trigger, named = part.trigger, {entry.id: part.step(entry) for entry in part.entries}
     times: dict[str, Any] = {}
     if trigger is not None:
@@ -72,7 +72,7 @@ def _mistakes(builder: WorkflowBuilder) -> list[Reason]:
     return []
 
 
-def _handlers(found: Sequence[Part], host: WorkerHost) -> Iterator[Handler]:
+def _handlers(found: Sequence[Subgraph], host: WorkerHost) -> Iterator[Handler]:
     for part in found:
         for entry in part.entries:
             call = wrapped(entry.job, part.wrappers(entry), entry.args, entry.kwargs)

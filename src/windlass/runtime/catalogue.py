@@ -3,16 +3,16 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from windlass.engine import workflows
-from windlass.engine.unit import Unit
-from windlass.engine.workflows import Given, Page, Preview, Published, WorkflowRow
+from windlass.engine.database import Database
+from windlass.engine.workflows import control as workflows
+from windlass.engine.workflows.control import Given, Page, Preview, Published, WorkflowRow
 
 
 class Catalogue(ABC):
     """A part of `Windlass`."""
 
     @abstractmethod
-    async def open(self) -> Unit: ...
+    async def open(self) -> Database: ...
 
     async def deploy(self, *documents: Given) -> Sequence[Published]:
         """Publish workflows, written as documents or built, all or none; the mistakes of all are told at once."""

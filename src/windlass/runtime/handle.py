@@ -7,13 +7,14 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from windlass.core.account import Account
-from windlass.core.explanation import Explanation
-from windlass.core.run import RunState
-from windlass.engine import accounts, runs
-from windlass.engine.accounts import RunLine
-from windlass.engine.runs import Instance, RunView
-from windlass.engine.unit import Unit
+from windlass.core.explain.explanation import Explanation
+from windlass.core.explain.snapshot import RunSnapshot
+from windlass.core.runs.run import RunState
+from windlass.engine.database import Database
+from windlass.engine.runs import control as runs
+from windlass.engine.runs import inspect
+from windlass.engine.runs.control import Instance, RunView
+from windlass.engine.runs.inspect import RunLine
 from windlass.errors import WindlassError
 from windlass.runtime.waiters import Waiters
 
@@ -43,8 +44,8 @@ class RunResult:
 
 
 class Run:
-    def __init__(self, unit: Unit, waiters: Waiters, id_: UUID) -> None:
-        self._unit = unit
+    def __init__(self, db: Database, waiters: Waiters, id_: UUID) -> None:
+        self._db = db
         self._waiters = waiters
         self.id = id_
 
@@ -61,38 +62,38 @@ class Run:
     async def result(self) -> RunResult:
         """How it stands now, and what it gave so far."""
         view = await self.view()
-        return RunResult(self.id, view.row.state, await runs.output(self._unit, self.id), view.states)
+        return RunResult(self.id, view.row.state, await runs.output(self._db, self.id), view.states)
 
     async def view(self) -> RunView:
         """The run with its definition, its trail and the jobs of its steps."""
-        return await runs.view(self._unit, self.id)
+        return await runs.view(self._db, self.id)
 
-    async def account(self) -> Account:
+    async def account(self) -> RunSnapshot:
         """All that is known about the run and each of its steps at this moment."""
-        return await accounts.account(self._unit, self.id)
+        return await inspect.account(self._db, self.id)
 
     async def explain(self) -> Explanation:
         """Why everything is as it is, in sentences."""
-        return (await accounts.explained(self._unit, self.id))[1]
+        return (await inspect.explained(self._db, self.id))[1]
 
     async def lines(self, **wanted: Any) -> Sequence[tuple[str, RunLine]]:
         """(step, line) that handlers logged, oldest first: step, index, attempt, after, limit."""
-        return await accounts.lines(self._unit, self.id, **wanted)
+        return await inspect.lines(self._db, self.id, **wanted)
 
     async def instances(self, step: str, *, after: int = -1, limit: int = 100) -> Sequence[Instance]:
         """A page of a step's copies, in order."""
-        return await runs.instances(self._unit, self.id, step, after=after, limit=limit)
+        return await runs.instances(self._db, self.id, step, after=after, limit=limit)
 
     async def cancel(self, *, reason: str | None = None) -> None:
-        await runs.cancel(self._unit, self.id, reason=reason)
+        await runs.cancel(self._db, self.id, reason=reason)
 
     async def retry(self) -> None:
         """Do again what failed and what hung on it; what succeeded is kept."""
-        await runs.retry(self._unit, self.id)
+        await runs.retry(self._db, self.id)
 
     async def rerun(self, step: str, *, input: Any = _SAME) -> None:  # noqa: A002
         """Do a step again, and everything after it; with another input for the run, if one is given."""
-        await runs.rerun(self._unit, self.id, step, input_=input, with_input=input is not _SAME)
+        await runs.rerun(self._db, self.id, step, input_=input, with_input=input is not _SAME)
 
     def __repr__(self) -> str:
         return f"Run({str(self.id)!r})"

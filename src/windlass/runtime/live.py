@@ -12,11 +12,11 @@ from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID
 
-from windlass.engine import live
-from windlass.engine.live import Batch, Cursor, Told
-from windlass.engine.unit import Unit
+from windlass.engine.database import Database
+from windlass.engine.events import stream
+from windlass.engine.events.stream import Batch, Cursor, Told
 from windlass.errors import Unavailable, WindlassError
-from windlass.runtime.beat import until
+from windlass.runtime.loops.loop import until
 
 POLL = timedelta(milliseconds=500)
 PATIENCE = 10  # seconds that the database gets to tell where we are
@@ -64,8 +64,8 @@ class Feed:
 
 
 class Live:
-    def __init__(self, unit: Unit) -> None:
-        self._unit = unit
+    def __init__(self, db: Database) -> None:
+        self._db = db
         self._feeds: set[Feed] = set()
         self._at: Cursor | None = None
         self._ready = asyncio.Event()
@@ -81,11 +81,11 @@ class Live:
         feed = self._subscribe(run)
         try:
             await self._begin()  # from here on nothing escapes the feed
-            at = at or await live.here(self._unit)
-            batch = await live.since(self._unit, at, run=run)
+            at = at or await stream.here(self._db)
+            batch = await stream.since(self._db, at, run=run)
             yield batch
             while batch.more:
-                batch = await live.since(self._unit, batch.next, run=run)
+                batch = await stream.since(self._db, batch.next, run=run)
                 yield batch
             had = batch.upto
             while (heard := await feed.get()) is not None:
@@ -131,7 +131,7 @@ class Live:
     async def _watch(self) -> None:
         """Look as long as somebody watches."""
         self._at = None
-        with self._unit.subscribe(self._woken):
+        with self._db.subscribe(self._woken):
             while self._feeds:
                 try:
                     more = await self._look()
@@ -144,10 +144,10 @@ class Live:
 
     async def _look(self) -> bool:
         if self._at is None:
-            self._at = await live.here(self._unit)
+            self._at = await stream.here(self._db)
             self._ready.set()
             return False
-        batch = await live.since(self._unit, self._at)
+        batch = await stream.since(self._db, self._at)
         self._at = batch.next
         of_run: dict[UUID | None, list[Told]] = defaultdict(list)
         for told in batch.told:

@@ -6,11 +6,11 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from windlass.core.run import OPEN, RunState
-from windlass.engine import logs
-from windlass.engine.live import Batch, Cursor, Snapshot
-from windlass.engine.logs import Chosen, RunLine
-from windlass.engine.unit import Unit
+from windlass.core.runs.run import OPEN, RunState
+from windlass.engine.database import Database
+from windlass.engine.events.stream import Batch, Cursor, Snapshot
+from windlass.engine.runs import logs
+from windlass.engine.runs.logs import Chosen, RunLine
 from windlass.runtime.live import Live
 
 LIVE = frozenset({RunState.PENDING, RunState.RUNNING})
@@ -25,23 +25,25 @@ class Lines:
     over: bool = False  # there will be no more
 
 
-async def follow(live: Live, unit: Unit, asked: Chosen, at: Cursor | None, *, tail: int) -> AsyncGenerator[Lines, None]:
+async def follow(
+    live: Live, db: Database, asked: Chosen, at: Cursor | None, *, tail: int
+) -> AsyncGenerator[Lines, None]:
     """What comes after a place, or after the last lines; until the step has ended, or the run."""
     async with contextlib.aclosing(live.follow(run=asked.which.run)) as batches:
         batch = await anext(batches)
         had, over = batch.upto, _over(batch, asked.which.step)
-        busy = await logs.held(unit, asked)
+        busy = await logs.held(db, asked)
         if at is None:
-            last = await logs.tail(unit, asked, tail, seen_by=had) if tail else []
+            last = await logs.tail(db, asked, tail, seen_by=had) if tail else []
             yield Lines([(line, None) for line in last], Cursor(had), over)
         else:
             if at.before is not None:
-                rest = await logs.new(unit, asked, at.before, at.upto)
+                rest = await logs.new(db, asked, at.before, at.upto)
                 yield _lines(rest, at.before, at.upto, skip=at.run_line)
-            yield _lines(await logs.new(unit, asked, at.upto, had), at.upto, had, over=over)
+            yield _lines(await logs.new(db, asked, at.upto, had), at.upto, had, over=over)
         async for batch in batches:
             jobs = {told.line.job_id for told in batch.told if told.line.job_id is not None}
-            fresh = await logs.new(unit, asked, had, batch.upto, jobs=busy | jobs)
+            fresh = await logs.new(db, asked, had, batch.upto, jobs=busy | jobs)
             yield _lines(fresh, had, batch.upto, over=_over(batch, asked.which.step))
             had = batch.upto
             _mind(busy, batch)

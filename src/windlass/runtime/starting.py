@@ -4,10 +4,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from uuid import UUID
 
-from windlass.engine import starts
+from windlass.engine.database import Database
 from windlass.engine.quarantine import split_batch
-from windlass.engine.starts import RunSpec
-from windlass.engine.unit import Unit
+from windlass.engine.runs import start as run_start
+from windlass.engine.runs.start import RunSpec
 from windlass.errors import Unavailable
 from windlass.runtime.gathering import Gathering
 
@@ -15,8 +15,8 @@ Asked = tuple[str, RunSpec]
 
 
 class Starting:
-    def __init__(self, unit: Unit) -> None:
-        self._unit = unit
+    def __init__(self, db: Database) -> None:
+        self._db = db
         self._gathering = Gathering[Asked, UUID](self._start_all, lanes=2)
 
     async def start(self, workflow: str, spec: RunSpec) -> UUID:
@@ -36,7 +36,7 @@ class Starting:
         """A request that is refused, or that raises something unforeseen, fails alone."""
 
         async def together(some: Sequence[RunSpec]) -> Sequence[UUID | Exception]:
-            return await starts.start(self._unit, workflow, some)
+            return await run_start.start(self._db, workflow, some)
 
         async def alone(_: RunSpec, error: Exception) -> Sequence[UUID | Exception]:
             return [error]

@@ -4,47 +4,49 @@ from abc import ABC, abstractmethod
 from datetime import datetime
 from uuid import UUID
 
-from windlass.engine import queues, timetable, triggers
-from windlass.engine.queues import QueuePage
-from windlass.engine.timetable import Page
-from windlass.engine.triggers import Backfill, ScheduleRow
-from windlass.engine.unit import Unit
+from windlass.engine.database import Database
+from windlass.engine.jobs import queues
+from windlass.engine.jobs.queues import QueuePage
+from windlass.engine.schedules import listing as schedule_listing
+from windlass.engine.schedules import workflow as workflow_schedules
+from windlass.engine.schedules.listing import Page
+from windlass.engine.schedules.workflow import Backfill, ScheduleRow
 
 
 class Switchboard(ABC):
     """A part of `Windlass`."""
 
     @abstractmethod
-    async def open(self) -> Unit: ...
+    async def open(self) -> Database: ...
 
     async def schedules(self, *, after: str = "", limit: int = 50) -> Page:
         """Those of workflows by name, then those of plain SQL by type."""
-        return await timetable.list_(await self.open(), after=after, limit=limit)
+        return await schedule_listing.list_(await self.open(), after=after, limit=limit)
 
     async def get_schedule(self, workflow: str) -> ScheduleRow:
-        return await triggers.get(await self.open(), workflow)
+        return await workflow_schedules.get(await self.open(), workflow)
 
     async def pause_schedule(self, workflow: str, *, reason: str | None = None) -> None:
         """No tick starts a run until it is resumed; runs under way go on."""
-        await triggers.pause(await self.open(), workflow, reason=reason)
+        await workflow_schedules.pause(await self.open(), workflow, reason=reason)
 
     async def resume_schedule(self, workflow: str) -> None:
         """Go on with the next tick; those of the pause are not made up for."""
-        await triggers.resume(await self.open(), workflow)
+        await workflow_schedules.resume(await self.open(), workflow)
 
     async def run_schedule(self, workflow: str) -> UUID:
         """Start a run now, with the schedule's input; its id."""
-        return await triggers.run_now(await self.open(), workflow)
+        return await workflow_schedules.run_now(await self.open(), workflow)
 
     async def ticks(self, workflow: str, *, count: int = 10) -> list[datetime]:
         """The next ticks, in the schedule's own zone."""
-        return await triggers.preview(await self.open(), workflow, count=count)
+        return await workflow_schedules.preview(await self.open(), workflow, count=count)
 
     async def backfill(
         self, workflow: str, start: datetime, end: datetime | None = None, *, limit: int = 1000
     ) -> Backfill:
         """Start the runs of past ticks; those that have one are left alone."""
-        return await triggers.backfill(await self.open(), workflow, start, end, limit=limit)
+        return await workflow_schedules.backfill(await self.open(), workflow, start, end, limit=limit)
 
     async def queues(self, *, after: str = "", limit: int = 100) -> QueuePage:
         """By name: how much lies in each, how fast it goes, whether it is paused."""

@@ -6,19 +6,19 @@ from collections import defaultdict
 from datetime import timedelta
 from uuid import UUID
 
-from windlass.core.run import RunState
-from windlass.engine import runs
-from windlass.engine.unit import Unit
+from windlass.core.runs.run import RunState
+from windlass.engine.database import Database
+from windlass.engine.runs import control as runs
 from windlass.errors import NotFound, WindlassError
-from windlass.runtime.beat import until
+from windlass.runtime.loops.loop import until
 
 POLL = timedelta(seconds=1)
 LIVE = frozenset({RunState.PENDING, RunState.RUNNING})
 
 
 class Waiters:
-    def __init__(self, unit: Unit) -> None:
-        self._unit = unit
+    def __init__(self, db: Database) -> None:
+        self._db = db
         self._waiting: dict[UUID, set[asyncio.Future[RunState]]] = defaultdict(set)
         self._wake = asyncio.Event()
         self._stop = asyncio.Event()
@@ -45,7 +45,7 @@ class Waiters:
 
     async def _watch(self) -> None:
         """Look as long as somebody waits."""
-        with self._unit.subscribe(self._woken):
+        with self._db.subscribe(self._woken):
             while self._waiting:
                 with contextlib.suppress(WindlassError):  # the database is away: it will be asked again
                     await self._look()
@@ -54,7 +54,7 @@ class Waiters:
 
     async def _look(self) -> None:
         asked = tuple(self._waiting)
-        states = await runs.states(self._unit, asked)
+        states = await runs.states(self._db, asked)
         for run in asked:
             state = states.get(run)
             for answer in tuple(self._waiting.get(run, ())):

@@ -8,17 +8,17 @@ from uuid import UUID
 
 import asyncpg
 
-from windlass.core.account import AnswerAccount, JobAccount
-from windlass.core.document import decode
-from windlass.core.job import JobState
-from windlass.store.pool import Connection
-from windlass.store.queries import load
+from windlass.core.explain.snapshot import JobSnapshot, ResponseSnapshot
+from windlass.core.jobs.job import JobState
+from windlass.core.json_value import decode
+from windlass.store.postgres.pool import Connection
+from windlass.store.postgres.queries import load
 
 _SQL = {name: query.sql for name, query in load("accounts").items()}
 
 
 class FirstJob(NamedTuple):
-    job: JobAccount
+    job: JobSnapshot
     began_at: datetime
     updated_at: datetime
 
@@ -26,13 +26,13 @@ class FirstJob(NamedTuple):
 class Instance(NamedTuple):
     """The instance of a fanned-out step that people are told about; `busy`: a worker holds one of the instances."""
 
-    job: JobAccount
+    job: JobSnapshot
     busy: bool
 
 
 class Tally(NamedTuple):
     updated_at: datetime | None
-    failed: JobAccount | None
+    failed: JobSnapshot | None
 
 
 class Below(NamedTuple):
@@ -97,7 +97,7 @@ async def below(conn: Connection, run: UUID, steps: Sequence[int]) -> dict[int, 
     return {row[0]: Below._make(row) for row in await conn.fetch(_SQL["below"], run, list(steps))}
 
 
-async def answers(conn: Connection, run: UUID, steps: Sequence[int]) -> dict[int, AnswerAccount]:
+async def answers(conn: Connection, run: UUID, steps: Sequence[int]) -> dict[int, ResponseSnapshot]:
     return {row[0]: _answer(*map(decode, row[1:])) for row in await conn.fetch(_SQL["answers"], run, list(steps))}
 
 
@@ -124,14 +124,14 @@ async def lines(
     return [RunLine(*row) for row in rows]
 
 
-def _answer(status_code: object, duration_ms: object, is_truncated: object) -> AnswerAccount:
+def _answer(status_code: object, duration_ms: object, is_truncated: object) -> ResponseSnapshot:
     """Foreign workers may have written anything."""
     code, took = (value if isinstance(value, int) else None for value in (status_code, duration_ms))
-    return AnswerAccount(code, took, is_truncated is True)
+    return ResponseSnapshot(code, took, is_truncated is True)
 
 
-def _job(row: asyncpg.Record) -> JobAccount:
-    return JobAccount(
+def _job(row: asyncpg.Record) -> JobSnapshot:
+    return JobSnapshot(
         id=row["id"],
         item=row["item"],
         type=row["type"],

@@ -6,13 +6,13 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from windlass.core.document import encode, plain
-from windlass.core.job import Claimed
-from windlass.core.limit import Limit
-from windlass.core.submission import MAX_LEASE
-from windlass.core.unique import Unique
-from windlass.store.pool import Connection
-from windlass.store.queries import load
+from windlass.core.jobs.job import Claimed
+from windlass.core.jobs.rate_limit import Limit
+from windlass.core.jobs.spec import MAX_LEASE
+from windlass.core.jobs.unique import Unique
+from windlass.core.json_value import encode, plain
+from windlass.store.postgres.pool import Connection
+from windlass.store.postgres.queries import load
 from windlass.store.rows import Job, job
 
 _SQL = {name: query.sql for name, query in load("claims").items()}

@@ -5,9 +5,9 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from windlass.core.document import decode_objects
-from windlass.store.pool import Connection
-from windlass.store.queries import load
+from windlass.core.json_value import decode_objects
+from windlass.store.postgres.pool import Connection
+from windlass.store.postgres.queries import load
 from windlass.store.rows import Event, LogLine, event
 
 _SQL = {name: query.sql for name, query in load("events").items()}

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from windlass.store.pool import Connection
-from windlass.store.queries import load
-from windlass.store.timers import Place
+from windlass.store.postgres.pool import Connection
+from windlass.store.postgres.queries import load
+from windlass.store.timers import StepRef
 
 _SQL = {name: query.sql for name, query in load("hooks").items()}
 
@@ -27,7 +27,7 @@ async def insert(conn: Connection, rows: Sequence[tuple[UUID, int, bytes]]) -> N
     await conn.execute(_SQL["insert"], *map(list, zip(*rows, strict=True)))
 
 
-async def find(conn: Connection, token_hash: bytes) -> Place | None:
+async def find(conn: Connection, token_hash: bytes) -> StepRef | None:
     row = await conn.fetchrow(_SQL["find"], token_hash)
     return (row[0], row[1]) if row else None
 
@@ -43,7 +43,7 @@ async def standing(conn: Connection, token_hash: bytes) -> Standing | None:
     return Standing(*row) if row else None
 
 
-async def listen(conn: Connection, places: Sequence[Place]) -> list[Place]:
+async def listen(conn: Connection, places: Sequence[StepRef]) -> list[StepRef]:
     """Those that were called already."""
     return [(row[0], row[1]) for row in await conn.fetch(_SQL["listen"], *map(list, zip(*places, strict=True)))]
 
@@ -53,20 +53,20 @@ async def reset(conn: Connection, rows: Sequence[tuple[UUID, int, int, bytes]]) 
     await conn.execute(_SQL["reset"], *map(list, zip(*rows, strict=True)))
 
 
-async def rounds(conn: Connection, places: Sequence[Place]) -> dict[Place, int]:
+async def rounds(conn: Connection, places: Sequence[StepRef]) -> dict[StepRef, int]:
     """The rounds in which the addresses of these hooks were made."""
     rows = await conn.fetch(_SQL["rounds"], *map(list, zip(*places, strict=True)))
     return {(row[0], row[1]): row[2] for row in rows}
 
 
-async def receive(conn: Connection, place: Place, *, body: str, headers: str, id_: str | None) -> bool:
+async def receive(conn: Connection, place: StepRef, *, body: str, headers: str, id_: str | None) -> bool:
     """False if there was a callback before. `id_` is the sender's id of a signed request."""
     return await conn.fetchval(_SQL["receive"], *place, body, headers, id_) is not None
 
 
-async def received(conn: Connection, place: Place, id_: str | None) -> bool:
+async def received(conn: Connection, place: StepRef, id_: str | None) -> bool:
     return bool(await conn.fetchval(_SQL["received"], *place, id_))
 
 
-async def bodies(conn: Connection, places: Sequence[Place]) -> list[Callback]:
+async def bodies(conn: Connection, places: Sequence[StepRef]) -> list[Callback]:
     return list(map(Callback._make, await conn.fetch(_SQL["bodies"], *map(list, zip(*places, strict=True)))))

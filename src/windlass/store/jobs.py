@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from windlass.core.continuity import Gap
-from windlass.core.document import encode
-from windlass.core.job import Claimed, Fence, Setback, Success
-from windlass.store.pool import Connection
-from windlass.store.queries import load
+from windlass.core.jobs.job import Claimed, Fence, Setback, Success
+from windlass.core.jobs.lease_gaps import Gap
+from windlass.core.json_value import encode
+from windlass.store.postgres.pool import Connection
+from windlass.store.postgres.queries import load
 from windlass.store.rows import Job, job
 
 _SQL = {name: query.sql for name, query in load("jobs").items()}

@@ -9,10 +9,10 @@ from uuid import UUID
 
 import asyncpg
 
-from windlass.core.document import decode
-from windlass.core.trail import Cursor, Snapshot, interleaved
-from windlass.store.pool import Connection
-from windlass.store.queries import load
+from windlass.core.events.cursor import Cursor, Snapshot, interleaved
+from windlass.core.json_value import decode
+from windlass.store.postgres.pool import Connection
+from windlass.store.postgres.queries import load
 
 _SQL = {name: query.sql for name, query in load("live").items()}
 

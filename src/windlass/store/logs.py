@@ -6,10 +6,10 @@ from uuid import UUID
 
 import asyncpg
 
-from windlass.core.trail import Snapshot
+from windlass.core.events.cursor import Snapshot
 from windlass.store.accounts import RunLine
-from windlass.store.pool import Connection
-from windlass.store.queries import load
+from windlass.store.postgres.pool import Connection
+from windlass.store.postgres.queries import load
 
 _SQL = {name: query.sql for name, query in load("logs").items()}
 

@@ -2,9 +2,9 @@
 
 from datetime import timedelta
 
-from windlass.core.job import Claimed, Fence
-from windlass.store.pool import Connection
-from windlass.store.queries import load
+from windlass.core.jobs.job import Claimed, Fence
+from windlass.store.postgres.pool import Connection
+from windlass.store.postgres.queries import load
 
 _SQL = {name: query.sql for name, query in load("orphans").items()}
 

@@ -3,8 +3,8 @@
 from datetime import timedelta
 from typing import NamedTuple
 
-from windlass.store.pool import Connection
-from windlass.store.queries import load
+from windlass.store.postgres.pool import Connection
+from windlass.store.postgres.queries import load
 
 _SQL = {name: query.sql for name, query in load("public_urls").items()}
 

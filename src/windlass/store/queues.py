@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from windlass.core.document import decode
-from windlass.store.pool import Connection
-from windlass.store.queries import load
+from windlass.core.json_value import decode
+from windlass.store.postgres.pool import Connection
+from windlass.store.postgres.queries import load
 
 _SQL = {name: query.sql for name, query in load("queues").items()}
 

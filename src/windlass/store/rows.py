@@ -7,8 +7,8 @@ from uuid import UUID
 
 import asyncpg
 
-from windlass.core.document import decode, decode_object, decode_objects
-from windlass.core.job import JobState
+from windlass.core.jobs.job import JobState
+from windlass.core.json_value import decode, decode_object, decode_objects
 
 FAR = datetime.max.replace(tzinfo=UTC)  # Postgres calls it infinity, and the driver forgets the zone
 

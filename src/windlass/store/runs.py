@@ -12,14 +12,14 @@ from uuid import UUID, uuid4
 
 import asyncpg
 
-from windlass.core.document import decode, plain
-from windlass.core.origin import Origin, origin
-from windlass.core.rounds import Line
-from windlass.core.run import RunState
-from windlass.core.trail import Cursor, Snapshot, TrailPlace, interleaved
-from windlass.store.pool import Connection
-from windlass.store.queries import load
-from windlass.store.timers import Place
+from windlass.core.events.cursor import Cursor, Snapshot, TrailPlace, interleaved
+from windlass.core.explain.attempts import Line
+from windlass.core.explain.source import Origin, origin
+from windlass.core.json_value import decode, plain
+from windlass.core.runs.run import RunState
+from windlass.store.postgres.pool import Connection
+from windlass.store.postgres.queries import load
+from windlass.store.timers import StepRef
 
 _SQL = {name: query.sql for name, query in load("runs").items()}
 LIVE = frozenset({"pending", "running"})
@@ -38,7 +38,7 @@ SavedRun = tuple[UUID, str, str, str | None, int, str | None, str | None, str | 
 Reasoned = tuple[UUID, int | None, str, str | None, str | None]
 
 
-class Held(NamedTuple):
+class LockedRun(NamedTuple):
     """A run under lock, as it is stored."""
 
     id: UUID
@@ -176,8 +176,8 @@ async def find_keys(conn: Connection, keys: Sequence[str], *, org: str) -> dict[
     return {row[0]: (row[1], row[2]) for row in await conn.fetch(_SQL["find_keys"], org, list(keys))}
 
 
-async def lock(conn: Connection, ids: Iterable[UUID], *, wait: bool = True) -> list[Held]:
-    return list(map(Held._make, await conn.fetch(_SQL["lock" if wait else "lock_free"], list(ids))))
+async def lock(conn: Connection, ids: Iterable[UUID], *, wait: bool = True) -> list[LockedRun]:
+    return list(map(LockedRun._make, await conn.fetch(_SQL["lock" if wait else "lock_free"], list(ids))))
 
 
 async def save(conn: Connection, rows: Sequence[SavedRun], *, actor: str) -> bool:
@@ -200,7 +200,7 @@ async def take_notices(conn: Connection, runs: Sequence[UUID]) -> list[Notice]:
     return list(map(Notice._make, await conn.fetch(_SQL["take_notices"], list(runs))))
 
 
-async def withdraw_children(conn: Connection, places: Sequence[Place], *, reason: str) -> None:
+async def withdraw_children(conn: Connection, places: Sequence[StepRef], *, reason: str) -> None:
     await conn.execute(_SQL["withdraw_children"], *map(list, zip(*places, strict=True)), reason)
 
 

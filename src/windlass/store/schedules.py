@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from windlass.core.document import decode
-from windlass.store.pool import Connection
-from windlass.store.queries import load
+from windlass.core.json_value import decode
+from windlass.store.postgres.pool import Connection
+from windlass.store.postgres.queries import load
 
 _SQL = {name: query.sql for name, query in load("schedules").items()}
 FIRST = ("", UUID(int=0))

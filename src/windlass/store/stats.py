@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from windlass.core.run import RunState
-from windlass.store.pool import Connection
-from windlass.store.queries import load
+from windlass.core.runs.run import RunState
+from windlass.store.postgres.pool import Connection
+from windlass.store.postgres.queries import load
 
 _SQL = {name: query.sql for name, query in load("stats").items()}
 

@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from windlass.core.document import decode, decode_objects
-from windlass.core.job import JobState
-from windlass.store.pool import Connection
-from windlass.store.queries import load
-from windlass.store.timers import Place
+from windlass.core.jobs.job import JobState
+from windlass.core.json_value import decode, decode_objects
+from windlass.store.postgres.pool import Connection
+from windlass.store.postgres.queries import load
+from windlass.store.timers import StepRef
 
 _SQL = {name: query.sql for name, query in load("steps").items()}
 
@@ -151,7 +151,7 @@ async def unsettle(conn: Connection, jobs_: Sequence[UUID]) -> None:
     await conn.execute(_SQL["unsettle"], list(jobs_))
 
 
-async def withdraw(conn: Connection, places: Sequence[Place], *, reason: str, actor: str) -> list[Withdrawn]:
+async def withdraw(conn: Connection, places: Sequence[StepRef], *, reason: str, actor: str) -> list[Withdrawn]:
     rows = await conn.fetch(_SQL["withdraw"], *map(list, zip(*places, strict=True)), reason, actor)
     return list(map(Withdrawn._make, rows))
 
@@ -179,12 +179,12 @@ async def items(conn: Connection, run: UUID, step: int, first: int, count: int) 
     return [(row[0], decode(row[1])) for row in await conn.fetch(_SQL["items"], run, step, first, count)]
 
 
-async def results(conn: Connection, places: Sequence[Place], *, most: int) -> list[Result]:
+async def results(conn: Connection, places: Sequence[StepRef], *, most: int) -> list[Result]:
     """In the order of items, up to `most` of each step."""
     return list(map(Result._make, await conn.fetch(_SQL["results"], *map(list, zip(*places, strict=True)), most)))
 
 
-async def codes(conn: Connection, places: Sequence[Place]) -> dict[Place, str | None]:
+async def codes(conn: Connection, places: Sequence[StepRef]) -> dict[StepRef, str | None]:
     """Why these steps are what they are."""
     rows = await conn.fetch(_SQL["codes"], *map(list, zip(*places, strict=True)))
     return {(row[0], row[1]): row[2] for row in rows}
@@ -194,7 +194,7 @@ async def inputs(conn: Connection, runs: Sequence[UUID]) -> dict[UUID, Given]:
     return {row[0]: Given(row[1], row[2]) for row in await conn.fetch(_SQL["inputs"], list(runs))}
 
 
-async def succeeded(conn: Connection, places: Sequence[Place]) -> list[Place]:
+async def succeeded(conn: Connection, places: Sequence[StepRef]) -> list[StepRef]:
     return [(row[0], row[1]) for row in await conn.fetch(_SQL["succeeded"], *map(list, zip(*places, strict=True)))]
 
 

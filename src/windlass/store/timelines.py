@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from datetime import timedelta
 from uuid import UUID
 
-from windlass.core.rounds import Round
-from windlass.core.timeline import Move, Span, SpanKind
-from windlass.store.pool import Connection
-from windlass.store.queries import sql
+from windlass.core.explain.attempts import Round
+from windlass.core.explain.timeline import Move, Span, SpanKind
+from windlass.store.postgres.pool import Connection
+from windlass.store.postgres.queries import sql
 
 _MOVES = sql("timelines", "moves")
 _TOGETHER = sql("timelines", "together")

@@ -4,19 +4,19 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from windlass.store.pool import Connection
-from windlass.store.queries import load
+from windlass.store.postgres.pool import Connection
+from windlass.store.postgres.queries import load
 
 _SQL = {name: query.sql for name, query in load("timers").items()}
 
-Place = tuple[UUID, int]  # a run, and the number of a step in it
+StepRef = tuple[UUID, int]  # a run, and the number of a step in it
 
 
 async def insert(conn: Connection, rows: Sequence[tuple[UUID, int, datetime]]) -> None:
     await conn.execute(_SQL["insert"], *map(list, zip(*rows, strict=True)))
 
 
-async def delete(conn: Connection, places: Sequence[Place]) -> list[Place]:
+async def delete(conn: Connection, places: Sequence[StepRef]) -> list[StepRef]:
     """Those that existed."""
     return [(row[0], row[1]) for row in await conn.fetch(_SQL["delete"], *map(list, zip(*places, strict=True)))]
 
@@ -25,7 +25,7 @@ async def find_due(conn: Connection, batch: int) -> list[UUID]:
     return [row[0] for row in await conn.fetch(_SQL["find_due"], batch)]
 
 
-async def take_due(conn: Connection, runs: Sequence[UUID]) -> list[Place]:
+async def take_due(conn: Connection, runs: Sequence[UUID]) -> list[StepRef]:
     return [(row[0], row[1]) for row in await conn.fetch(_SQL["take_due"], list(runs))]
 
 

@@ -8,11 +8,11 @@ from uuid import UUID
 
 import asyncpg
 
-from windlass.core.document import decode
-from windlass.core.schedule import Firing, Schedule
-from windlass.core.workflow import CatchUp, Overlap
-from windlass.store.pool import Connection
-from windlass.store.queries import load
+from windlass.core.cron.schedule import Firing, Schedule
+from windlass.core.json_value import decode
+from windlass.core.workflows.workflow import CatchUp, Overlap
+from windlass.store.postgres.pool import Connection
+from windlass.store.postgres.queries import load
 
 _SQL = {name: query.sql for name, query in load("triggers").items()}
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
-from windlass.store.pool import Connection
-from windlass.store.queries import load
+from windlass.store.postgres.pool import Connection
+from windlass.store.postgres.queries import load
 from windlass.store.rows import WorkerRow
 
 _SQL = {name: query.sql for name, query in load("workers").items()}

@@ -10,9 +10,9 @@ from uuid import uuid4
 
 import asyncpg
 
-from windlass.engine.unit import prepare
-from windlass.store.embedded import Embedded, EmbeddedOptions
-from windlass.store.pool import DatabaseOptions
+from windlass.embedded.server import Embedded, EmbeddedOptions
+from windlass.engine.database import prepare
+from windlass.store.postgres.pool import DatabaseOptions
 
 
 @contextmanager

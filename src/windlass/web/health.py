@@ -9,7 +9,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from windlass.app import Windlass
-from windlass.engine import database, jobs, quarantine
+from windlass.engine import maintenance, quarantine
+from windlass.engine.jobs import control as jobs
 from windlass.errors import Unavailable
 from windlass.runtime import metrics
 from windlass.web import problems
@@ -33,9 +34,9 @@ def routes(app: Windlass, stopping: asyncio.Event) -> APIRouter:
             return problems.of(Unavailable("this process is stopping"))
         try:
             async with asyncio.timeout(PATIENCE):
-                unit = await app.open()
-                await database.check_writable(unit)
-                missing = await database.pending(unit)
+                db = await app.open()
+                await maintenance.check_writable(db)
+                missing = await maintenance.pending(db)
         except TimeoutError:
             return problems.of(Unavailable(f"the database did not answer within {PATIENCE:g} s"))
         if missing:
@@ -63,9 +64,9 @@ async def _gauges(app: Windlass) -> tuple[dict[str, int], dict[str, int]]:
     depths: dict[str, int] = {}
     try:
         async with asyncio.timeout(PATIENCE):
-            unit = await app.open()
-            for _queue, type_, depth in await jobs.depth(unit):
+            db = await app.open()
+            for _queue, type_, depth in await jobs.depth(db):
                 depths[type_] = depths.get(type_, 0) + depth
-            return depths, await quarantine.count(unit)
+            return depths, await quarantine.count(db)
     except (TimeoutError, Unavailable):
         return {}, {}

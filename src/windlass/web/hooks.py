@@ -10,8 +10,9 @@ from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
 from windlass.app import Windlass
-from windlass.engine import hooks, triggers
+from windlass.engine import hooks
 from windlass.engine.hooks import BODY_LIMIT
+from windlass.engine.schedules import workflow as workflow_schedules
 from windlass.web import json_bodies
 
 BODY: dict[str, Any] = {"requestBody": {"content": {"*/*": {"schema": {}, "example": {"status": "paid"}}}}}
@@ -31,10 +32,10 @@ def routes(app: Windlass) -> APIRouter:
     @router.post("/wh/{token}", summary="Call back", openapi_extra=BODY, responses=_told(401, 404, 410, 413, 422))
     async def callback(token: str, request: Request) -> Response:
         """What a step waits for. A second callback changes nothing and is answered with `again`."""
-        unit = await app.open()
-        await hooks.check_token(unit, token)
+        db = await app.open()
+        await hooks.check_token(db, token)
         body = await json_bodies.read(request, limit=BODY_LIMIT)
-        received = await hooks.receive(unit, token, body, dict(request.headers))
+        received = await hooks.receive(db, token, body, dict(request.headers))
         return JSONResponse({"status": "received", "again": received.again})
 
     @router.post(
@@ -46,10 +47,10 @@ def routes(app: Windlass) -> APIRouter:
     )
     async def incoming(token: str, request: Request) -> Response:
         """The address of a workflow with a webhook trigger: body and headers are the trigger of a run."""
-        unit = await app.open()
-        await triggers.check_token(unit, token)
+        db = await app.open()
+        await workflow_schedules.check_token(db, token)
         body = await json_bodies.read(request, limit=BODY_LIMIT)
-        run = await triggers.receive(unit, token, body, dict(request.headers))
+        run = await workflow_schedules.receive(db, token, body, dict(request.headers))
         return JSONResponse({"data": {"run_id": str(run)}}, status_code=201)
 
     return router

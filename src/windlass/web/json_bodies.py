@@ -17,7 +17,7 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from windlass.core.document import MAX_DEPTH, depth
+from windlass.core.json_value import MAX_DEPTH, depth
 from windlass.errors import Invalid
 
 MIB = 1024 * 1024

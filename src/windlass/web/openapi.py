@@ -6,9 +6,9 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from windlass.core.json_schema import SCHEMA
-from windlass.web.api.schemas import FieldProblem, Problem
-from windlass.web.guard import OUTSIDE
+from windlass.core.definition.json_schema import SCHEMA
+from windlass.web.api.schemas.common import FieldProblem, Problem
+from windlass.web.middleware.guard import OUTSIDE
 
 DESCRIPTION = """Workflows and their runs. Answers are `{"data": ...}`, lists `{"data": [...], "next": cursor}`.
 Errors are problem documents (RFC 9457) whose `errors` name every field. Every answer has an `X-Request-Id`."""

@@ -11,8 +11,8 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from windlass.errors import Invalid, Unavailable
-from windlass.web.connections import Connection, Connections, ListeningSocket
-from windlass.web.guard import check_binding, check_test_mode
+from windlass.web.middleware.connections import Connection, Connections, ListeningSocket
+from windlass.web.middleware.guard import check_binding, check_test_mode
 
 GRACE = 5  # seconds that requests under way get when the server stops
 

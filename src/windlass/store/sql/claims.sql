@@ -170,7 +170,7 @@ select windlass.now()
 select pg_advisory_xact_lock(hashtextextended(key, 0)) from unnest($1::text[]) as key
 
 -- name: find_unique
--- The latest job of each unique key that counts as being there; `core.unique.STANDINGS` has the words. If there is none, a step
+-- The latest job of each unique key that counts as being there; `core.jobs.unique.STANDINGS` has the words. If there is none, a step
 -- of a composition that has the key and waits for its turn: it has no job yet.
 select u.key, j.id, j.status, j.run_at, j.workflow
   from unnest($1::text[], $2::jsonb[], $3::interval[]) as u(key, standings, period)

@@ -249,7 +249,7 @@ select id from workflow.workflow_run
 -- name: release_expired
 -- Give work back whose holder fell silent, whoever it was; a job that used up its attempts that way ends.
 -- Not in the first seconds of a server, and not before one lease has passed since a gap ($3, $4; the last one may have
--- ended just now, $5) in which nobody could send a heartbeat: see core/continuity.py. `lease_until - updated_at` is the
+-- ended just now, $5) in which nobody could send a heartbeat: see core/jobs/lease_gaps.py. `lease_until - updated_at` is the
 -- length of a lease, for whoever extends one sets both.
 -- What one more loss would end is claimed by itself from now on: whatever kills its workers takes no others along.
 -- One of our workers may hold several of those: they are released together, when all have expired, and none is charged,

@@ -3,17 +3,18 @@
 from fastapi import APIRouter, Request
 from pydantic import Field
 
-from windlass.core.run import RunMove
-from windlass.engine import run_batches
-from windlass.engine.run_batches import BATCH_LIMIT
-from windlass.engine.runs import Wanted
-from windlass.engine.unit import Unit
+from windlass.core.runs.run import RunMove
+from windlass.engine.database import Database
+from windlass.engine.runs import bulk
+from windlass.engine.runs.bulk import BATCH_LIMIT
+from windlass.engine.runs.control import Wanted
 from windlass.errors import Invalid
-from windlass.web.api import bodies, runs
-from windlass.web.api import schemas_runs as schemas
-from windlass.web.api.given import Open
-from windlass.web.api.schemas import Data, told
-from windlass.web.api.schemas_runs import Batch
+from windlass.web.api import runs
+from windlass.web.api.request import bodies
+from windlass.web.api.request.dependencies import Open
+from windlass.web.api.schemas import runs as schemas
+from windlass.web.api.schemas.common import Data, told
+from windlass.web.api.schemas.runs import Batch
 
 router = APIRouter(prefix="/runs", tags=["runs"])
 
@@ -41,13 +42,13 @@ EXAMPLE = {"workflow": "order-processing", "labels": {"team": "shop"}, "dry_run"
     openapi_extra=bodies.described(WhichToCancel, EXAMPLE),
     responses=told(404, 413, 422),
 )
-async def cancel(unit: Open, request: Request) -> Data[Batch]:
+async def cancel(db: Open, request: Request) -> Data[Batch]:
     """A batch of the runs that the filter names, newest first; `left` says how many more there are."""
     asked = await bodies.model(request, WhichToCancel)
-    wanted = await _wanted(unit, asked)
+    wanted = await _wanted(db, asked)
     if asked.dry_run:
-        return await _count(unit, wanted, RunMove.CANCEL)
-    done = await run_batches.cancel(unit, wanted, limit=asked.limit, reason=asked.reason)
+        return await _count(db, wanted, RunMove.CANCEL)
+    done = await bulk.cancel(db, wanted, limit=asked.limit, reason=asked.reason)
     return Data[Batch](data=schemas.batch(done))
 
 
@@ -57,23 +58,23 @@ async def cancel(unit: Open, request: Request) -> Data[Batch]:
     openapi_extra=bodies.described(Which, EXAMPLE | {"status": ["failed"]}),
     responses=told(404, 413, 422),
 )
-async def retry(unit: Open, request: Request) -> Data[Batch]:
+async def retry(db: Open, request: Request) -> Data[Batch]:
     """A batch of the failed and timed out runs that the filter names, newest first. Runs that other runs started are
     left to those."""
     asked = await bodies.model(request, Which)
-    wanted = await _wanted(unit, asked)
+    wanted = await _wanted(db, asked)
     if asked.dry_run:
-        return await _count(unit, wanted, RunMove.RETRY)
-    return Data[Batch](data=schemas.batch(await run_batches.retry(unit, wanted, limit=asked.limit)))
+        return await _count(db, wanted, RunMove.RETRY)
+    return Data[Batch](data=schemas.batch(await bulk.retry(db, wanted, limit=asked.limit)))
 
 
-async def _wanted(unit: Unit, asked: Which) -> Wanted:
+async def _wanted(db: Database, asked: Which) -> Wanted:
     named_by = (asked.workflow, asked.status, asked.labels, asked.inserted_after, asked.inserted_before, asked.text)
     if not any(named_by) and not asked.retrying and not asked.all:
         raise Invalid('say which runs, or {"all": true}', field="body")
-    return runs.wanted(asked, await runs.named(unit, asked.workflow), asked.labels)
+    return runs.wanted(asked, await runs.named(db, asked.workflow), asked.labels)
 
 
-async def _count(unit: Unit, wanted: Wanted, move: RunMove) -> Data[Batch]:
-    left = await run_batches.matching(unit, wanted, move)
+async def _count(db: Database, wanted: Wanted, move: RunMove) -> Data[Batch]:
+    left = await bulk.matching(db, wanted, move)
     return Data[Batch](data=Batch(dry_run=True, done=0, left=left, runs=[], next=None))

@@ -8,17 +8,17 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from windlass.engine import dead_letters
-from windlass.engine.dead_letters import BATCH_LIMIT, Wanted
+from windlass.engine.jobs import dead_letters
+from windlass.engine.jobs.dead_letters import BATCH_LIMIT, Wanted
 from windlass.errors import Invalid
-from windlass.web.api import bodies
-from windlass.web.api import schemas_dead_letters as schemas
-from windlass.web.api.given import Open
 from windlass.web.api.jobs import shown
-from windlass.web.api.paging import PAGE_LIMIT
-from windlass.web.api.schemas import Data, Listing, told
-from windlass.web.api.schemas_dead_letters import DeadLetterBatch, DeadLetterGroup
-from windlass.web.api.schemas_jobs import Job
+from windlass.web.api.request import bodies
+from windlass.web.api.request.dependencies import Open
+from windlass.web.api.request.paging import PAGE_LIMIT
+from windlass.web.api.schemas import dead_letters as schemas
+from windlass.web.api.schemas.common import Data, Listing, told
+from windlass.web.api.schemas.dead_letters import DeadLetterBatch, DeadLetterGroup
+from windlass.web.api.schemas.jobs import Job
 
 router = APIRouter(prefix="/dead-letters", tags=["dead letters"])
 
@@ -55,18 +55,18 @@ EXAMPLE = {"type": "content.thumbnail.v1", "error": "LookupError: no such object
 
 
 @router.get("", summary="List dead letters in groups", responses=told(422))
-async def list_groups(unit: Open, filters: Annotated[Filters, Query()]) -> Listing[DeadLetterGroup]:
+async def list_groups(db: Open, filters: Annotated[Filters, Query()]) -> Listing[DeadLetterGroup]:
     """By type, queue and error; the group that failed last first."""
-    page = await dead_letters.groups(unit, _wanted(filters), limit=filters.limit)
+    page = await dead_letters.groups(db, _wanted(filters), limit=filters.limit)
     next_ = None if page.next is None else str(page.next)
     return Listing[DeadLetterGroup](data=[schemas.group(row) for row in page.groups], next=next_)
 
 
 @router.get("/jobs", summary="List dead letters", responses=told(422))
-async def list_(unit: Open, filters: Annotated[Filters, Query()]) -> Listing[Job]:
+async def list_(db: Open, filters: Annotated[Filters, Query()]) -> Listing[Job]:
     """One by one, newest first; those of a group, if `type`, `queue` and `error` name one."""
-    page = await dead_letters.list_(unit, _wanted(filters), limit=filters.limit)
-    return await shown(unit, page.jobs, page.next)
+    page = await dead_letters.list_(db, _wanted(filters), limit=filters.limit)
+    return await shown(db, page.jobs, page.next)
 
 
 @router.post(
@@ -75,14 +75,14 @@ async def list_(unit: Open, filters: Annotated[Filters, Query()]) -> Listing[Job
     openapi_extra=bodies.described(Which, EXAMPLE),
     responses=told(413, 422),
 )
-async def retry(unit: Open, request: Request) -> Data[DeadLetterBatch]:
+async def retry(db: Open, request: Request) -> Data[DeadLetterBatch]:
     """A batch of them, newest first: jobs are started over, and the runs of tasks are retried. Runs that do not allow
     it (they go on, or came to terms with the failure) are left as they are."""
     asked = await bodies.model(request, Which)
     wanted = _asked(asked)
     if asked.dry_run:
-        return await _count(unit, wanted)
-    return Data[DeadLetterBatch](data=schemas.batch(await dead_letters.retry(unit, wanted, limit=asked.limit)))
+        return await _count(db, wanted)
+    return Data[DeadLetterBatch](data=schemas.batch(await dead_letters.retry(db, wanted, limit=asked.limit)))
 
 
 @router.post(
@@ -91,13 +91,13 @@ async def retry(unit: Open, request: Request) -> Data[DeadLetterBatch]:
     openapi_extra=bodies.described(Which, EXAMPLE),
     responses=told(413, 422),
 )
-async def drop(unit: Open, request: Request) -> Data[DeadLetterBatch]:
+async def drop(db: Open, request: Request) -> Data[DeadLetterBatch]:
     """A batch of them, newest first: they are hidden, as by a DELETE. Tasks of runs go with their runs, and stay."""
     asked = await bodies.model(request, Which)
     wanted = dead_letters.droppable(_asked(asked))
     if asked.dry_run:
-        return await _count(unit, wanted)
-    return Data[DeadLetterBatch](data=schemas.batch(await dead_letters.drop(unit, wanted, limit=asked.limit)))
+        return await _count(db, wanted)
+    return Data[DeadLetterBatch](data=schemas.batch(await dead_letters.drop(db, wanted, limit=asked.limit)))
 
 
 def _asked(asked: Which) -> Wanted:
@@ -111,6 +111,6 @@ def _wanted(given: Filters | Which) -> Wanted:
     return Wanted(given.type, given.queue, given.error, given.of_runs, given.before)
 
 
-async def _count(unit: Open, wanted: Wanted) -> Data[DeadLetterBatch]:
-    left = await dead_letters.matching(unit, wanted)
+async def _count(db: Open, wanted: Wanted) -> Data[DeadLetterBatch]:
+    left = await dead_letters.matching(db, wanted)
     return Data[DeadLetterBatch](data=DeadLetterBatch(dry_run=True, done=0, left=left, jobs=[], runs=[], next=None))

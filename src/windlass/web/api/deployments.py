@@ -5,16 +5,17 @@ from typing import Any
 from fastapi import APIRouter, Request
 from pydantic import ConfigDict, Field
 
-from windlass.core.definition import parse
-from windlass.core.definition_publish import advice
-from windlass.core.workflow import Workflow
-from windlass.engine import triggers, workflows
-from windlass.engine.unit import Unit
-from windlass.engine.workflows import Change, Published
+from windlass.core.definition.parser import parse
+from windlass.core.definition.publish import advice
+from windlass.core.workflows.workflow import Workflow
+from windlass.engine.database import Database
+from windlass.engine.schedules import workflow as workflow_schedules
+from windlass.engine.workflows import control as workflows
+from windlass.engine.workflows.control import Change, Published
 from windlass.errors import InvalidWorkflow
-from windlass.web.api import bodies
-from windlass.web.api.given import Name, Open
-from windlass.web.api.schemas import WORKFLOW_ID, Data, Shown, told
+from windlass.web.api.request import bodies
+from windlass.web.api.request.dependencies import Name, Open
+from windlass.web.api.schemas.common import WORKFLOW_ID, Data, Shown, told
 from windlass.web.api.workflows import DOCUMENT_LIMIT, EXAMPLE
 
 router = APIRouter(tags=["workflows"])
@@ -66,7 +67,7 @@ class Address(Shown):
     openapi_extra=bodies.described(Wanted, {"workflows": [EXAMPLE], "dry_run": True}),
     responses=told(413, 422),
 )
-async def deploy(unit: Open, request: Request) -> Data[Deployment]:
+async def deploy(db: Open, request: Request) -> Data[Deployment]:
     """All or none: a mistake in one leaves all as they were, and the mistakes of all are told."""
     asked = await bodies.model(request, Wanted, limit=DOCUMENT_LIMIT)
     found = _parsed(asked.workflows)
@@ -80,20 +81,22 @@ async def deploy(unit: Open, request: Request) -> Data[Deployment]:
                 webhook_url=None,
                 lines=one.diff,
             )
-            for one in await workflows.preview_many(unit, found)
+            for one in await workflows.preview_many(db, found)
         ]
     else:
-        done = [await _deployed(unit, one) for one in await workflows.publish_many(unit, found)]
-    missing = await workflows.missing_children(unit, found)
+        done = [await _deployed(db, one) for one in await workflows.publish_many(db, found)]
+    missing = await workflows.missing_children(db, found)
     warnings = [f"step {step} of {name} runs workflow {child}, which is not deployed" for name, step, child in missing]
     warnings += [warning for workflow in found for warning in advice(workflow)]
     return Data[Deployment](data=Deployment(dry_run=asked.dry_run, workflows=done, warnings=warnings))
 
 
 @router.post("/workflows/{ref}/rotate", summary="Give a webhook another address", responses=told(404, 409))
-async def rotate(unit: Open, name: Name) -> Data[Address]:
+async def rotate(db: Open, name: Name) -> Data[Address]:
     """The old address stops working at once. 409 if its trigger is no webhook."""
-    return Data[Address](data=Address(url=await triggers.address(unit, await triggers.rotate(unit, name))))
+    return Data[Address](
+        data=Address(url=await workflow_schedules.address(db, await workflow_schedules.rotate(db, name)))
+    )
 
 
 def _parsed(documents: list[dict[str, Any]]) -> list[Workflow]:
@@ -109,12 +112,12 @@ def _parsed(documents: list[dict[str, Any]]) -> list[Workflow]:
     return found
 
 
-async def _deployed(unit: Unit, one: Published) -> Deployed:
+async def _deployed(db: Database, one: Published) -> Deployed:
     return Deployed(
         name=one.name,
         workflow_id=str(one.workflow_id),
         version=one.number,
         change=Change.NEW if one.created else Change.CHANGED if one.changed else Change.UNCHANGED,
-        webhook_url=await triggers.address(unit, one.token) if one.token is not None else None,
+        webhook_url=await workflow_schedules.address(db, one.token) if one.token is not None else None,
         lines=[],
     )

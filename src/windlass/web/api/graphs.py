@@ -9,17 +9,20 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from pydantic import ConfigDict, Field
 
-from windlass.core.definition import parse
-from windlass.core.drawing_words import conditions, doing, lines
-from windlass.core.step import Condition, Join, Step
-from windlass.core.timeline import SpanKind
-from windlass.core.workflow import Workflow
-from windlass.engine import hooks, runs, timelines, workflows
-from windlass.web.api.given import Name, Open, RunAttempt, RunId, naming_a_task
-from windlass.web.api.paging import MAX_INT
-from windlass.web.api.schemas import Data, Listing, Shown, told
+from windlass.core.definition.parser import parse
+from windlass.core.diagrams.labels import conditions, doing, lines
+from windlass.core.explain.timeline import SpanKind
+from windlass.core.workflows.step import Condition, Join, Step
+from windlass.core.workflows.workflow import Workflow
+from windlass.engine import hooks
+from windlass.engine.runs import control as runs
+from windlass.engine.runs import timelines
+from windlass.engine.workflows import control as workflows
+from windlass.web.api.request.dependencies import Name, Open, RunAttempt, RunId, naming_a_task
+from windlass.web.api.request.paging import MAX_INT
+from windlass.web.api.schemas.common import Data, Listing, Shown, told
 from windlass.web.api.tasks import TaskName
-from windlass.web.api.words import TYPES
+from windlass.web.api.vocabulary import TYPES
 
 router = APIRouter(prefix="/{run_id}", tags=["runs"])  # of a run
 of_workflow = APIRouter(prefix="/workflows/{ref}", tags=["workflows"])
@@ -78,21 +81,21 @@ class Callback(Shown):
 
 
 @of_workflow.get("/graph", summary="Get the graph of a workflow", responses=told(404, 422))
-async def graph(unit: Open, name: Name, version: Number = None) -> Data[Graph]:
+async def graph(db: Open, name: Name, version: Number = None) -> Data[Graph]:
     """Tasks and edges of a version."""
-    return Data[Graph](data=graph_of(parse((await workflows.get(unit, name, number=version)).document)))
+    return Data[Graph](data=graph_of(parse((await workflows.get(db, name, number=version)).document)))
 
 
 @router.get("/graph", summary="Get the graph of a run", responses=told(404))
-async def graph_of_run(unit: Open, run_id: RunId) -> Data[Graph]:
+async def graph_of_run(db: Open, run_id: RunId) -> Data[Graph]:
     """Tasks and edges of the version that it runs, whatever became of the workflow since."""
-    return Data[Graph](data=graph_of(await runs.definition(unit, run_id)))
+    return Data[Graph](data=graph_of(await runs.definition(db, run_id)))
 
 
 @router.get("/timeline", summary="See when the tasks of a run did what", responses=told(404, 422))
-async def timeline(unit: Open, run_id: RunId, attempt: RunAttempt = None) -> Listing[Span]:
+async def timeline(db: Open, run_id: RunId, attempt: RunAttempt = None) -> Listing[Span]:
     """In the order of the definition: queued, running, backoff, sleeping, waiting; a fanned-out task as one span."""
-    account, found = await timelines.of_run(unit, run_id, attempt=attempt)
+    account, found = await timelines.of_run(db, run_id, attempt=attempt)
     names = [step.step.name for step in account.steps]
     spans = [
         Span(
@@ -109,9 +112,9 @@ async def timeline(unit: Open, run_id: RunId, attempt: RunAttempt = None) -> Lis
 
 
 @router.get("/tasks/{task}/callback", summary="Get where a task waits to be called", responses=told(404))
-async def callback(unit: Open, run_id: RunId, task: TaskName) -> Data[Callback]:
+async def callback(db: Open, run_id: RunId, task: TaskName) -> Data[Callback]:
     with naming_a_task():
-        return Data[Callback](data=Callback(url=await hooks.address(unit, run_id, task)))
+        return Data[Callback](data=Callback(url=await hooks.address(db, run_id, task)))
 
 
 def graph_of(workflow: Workflow) -> Graph:

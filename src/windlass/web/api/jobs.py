@@ -9,23 +9,24 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from windlass.app import Windlass
-from windlass.core.document import PAYLOAD_LIMIT
-from windlass.core.retry import Backoff, Retry
-from windlass.core.submission import DEFAULT_PRIORITY, JobSpec
-from windlass.engine import jobs, progress
-from windlass.engine.jobs import MAX_BATCH, LinePlace
-from windlass.engine.unit import Unit
+from windlass.core.jobs.retry import Backoff, Retry
+from windlass.core.jobs.spec import DEFAULT_PRIORITY, JobSpec
+from windlass.core.json_value import PAYLOAD_LIMIT
+from windlass.engine.database import Database
+from windlass.engine.jobs import control as jobs
+from windlass.engine.jobs import progress
+from windlass.engine.jobs.control import MAX_BATCH, LinePlace
 from windlass.errors import Invalid, NotFound
-from windlass.web.api import bodies
-from windlass.web.api import schemas_jobs as schemas
-from windlass.web.api.given import MAX_SHOWN, App, Open, as_id
-from windlass.web.api.paging import MAX_BIGINT, MAX_INT, PAGE_LIMIT, Limit
+from windlass.web.api.request import bodies
+from windlass.web.api.request.dependencies import MAX_SHOWN, App, Open, as_id
+from windlass.web.api.request.paging import MAX_BIGINT, MAX_INT, PAGE_LIMIT, Limit
 from windlass.web.api.run import Attempt, Cancellation
 from windlass.web.api.runs import Moment
-from windlass.web.api.schemas import Data, Listing, told
-from windlass.web.api.schemas_jobs import Job, JobDetail, JobEvent, JobLogLine, SubmittedJobs
+from windlass.web.api.schemas import jobs as schemas
+from windlass.web.api.schemas.common import Data, Listing, told
+from windlass.web.api.schemas.jobs import Job, JobDetail, JobEvent, JobLogLine, SubmittedJobs
 from windlass.web.api.starts import Key, Span
-from windlass.web.api.words import job_states
+from windlass.web.api.vocabulary import job_states
 from windlass.web.json_bodies import BATCH_LIMIT
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
@@ -107,10 +108,10 @@ async def submit(app: App, request: Request, response: Response, key: Key = None
     asked = await bodies.model(request, NewJob, limit=PAYLOAD_LIMIT + bodies.ROOM)
     if key is not None and asked.idempotency_key not in (None, key):
         raise Invalid("idempotency_key differs from the header Idempotency-Key", field="idempotency_key")
-    unit = await app.open()
-    recorded = await jobs.record(unit, [_spec(app, asked, key)])
+    db = await app.open()
+    recorded = await jobs.record(db, [_spec(app, asked, key)])
     response.status_code = 201 if recorded.born else 200
-    return await _whole(unit, recorded.ids[0])
+    return await _whole(db, recorded.ids[0])
 
 
 @router.post(
@@ -128,10 +129,10 @@ async def submit_many(app: App, request: Request) -> Data[SubmittedJobs]:
 
 
 @router.get("", summary="List jobs", responses=told(422))
-async def list_(unit: Open, filters: Annotated[Filters, Query()]) -> Listing[Job]:
+async def list_(db: Open, filters: Annotated[Filters, Query()]) -> Listing[Job]:
     """Newest first, by the time at which they became due."""
     page = await jobs.list_(
-        unit,
+        db,
         statuses=job_states(filters.status) or None,
         queue=filters.queue,
         type_=filters.type,
@@ -141,13 +142,13 @@ async def list_(unit: Open, filters: Annotated[Filters, Query()]) -> Listing[Job
         before=filters.before,
         limit=filters.limit,
     )
-    return await shown(unit, page.jobs, page.next)
+    return await shown(db, page.jobs, page.next)
 
 
 @router.get("/{job_id}", summary="Get a job", responses=told(404))
-async def get(unit: Open, job_id: JobId) -> Data[JobDetail]:
+async def get(db: Open, job_id: JobId) -> Data[JobDetail]:
     """Whole, with the errors of its attempts, its lease, and the run that it is a task of."""
-    return await _whole(unit, job_id)
+    return await _whole(db, job_id)
 
 
 @router.post(
@@ -156,61 +157,61 @@ async def get(unit: Open, job_id: JobId) -> Data[JobDetail]:
     openapi_extra=bodies.described(Cancellation, {"reason": "wrong bucket"}),
     responses=told(404, 409, 413, 422),
 )
-async def cancel(unit: Open, job_id: JobId, request: Request) -> Data[JobDetail]:
+async def cancel(db: Open, job_id: JobId, request: Request) -> Data[JobDetail]:
     """It ends at once, and its holder is told. 409 if it has ended."""
     asked = await bodies.model(request, Cancellation)
-    await jobs.cancel(unit, job_id, reason=asked.reason)
-    return await _whole(unit, job_id)
+    await jobs.cancel(db, job_id, reason=asked.reason)
+    return await _whole(db, job_id)
 
 
 @router.post("/{job_id}/retry", summary="Retry a job", responses=told(404, 409))
-async def retry(unit: Open, job_id: JobId) -> Data[JobDetail]:
+async def retry(db: Open, job_id: JobId) -> Data[JobDetail]:
     """Start it over, its attempts counted afresh. 409 unless it failed or was cancelled; a task is retried with its
     run."""
-    await jobs.reopen(unit, job_id)
-    return await _whole(unit, job_id)
+    await jobs.reopen(db, job_id)
+    return await _whole(db, job_id)
 
 
 @router.delete("/{job_id}", summary="Delete a job", status_code=204, responses=told(404))
-async def delete(unit: Open, job_id: JobId) -> None:
+async def delete(db: Open, job_id: JobId) -> None:
     """Soft: it is hidden, and if it still waits nobody will claim it."""
-    await jobs.delete(unit, job_id)
+    await jobs.delete(db, job_id)
 
 
 @router.get("/{job_id}/events", summary="List the events of a job", responses=told(404, 422))
 async def events(
-    unit: Open,
+    db: Open,
     job_id: JobId,
     after: Annotated[int, Query(ge=0, le=MAX_BIGINT, description="Go on after this event.")] = 0,
     limit: Limit = 100,
 ) -> Listing[JobEvent]:
     """The trail, oldest first."""
-    found = await jobs.events(unit, job_id, after=after, limit=limit)
+    found = await jobs.events(db, job_id, after=after, limit=limit)
     next_ = str(found[-1].id) if len(found) == limit else None
     return Listing[JobEvent](data=[schemas.event(row) for row in found], next=next_)
 
 
 @router.get("/{job_id}/logs", summary="Read the logs of a job", responses=told(404, 422))
 async def logs(
-    unit: Open, job_id: JobId, attempt: Attempt = None, after: Place = None, limit: Limit = 100
+    db: Open, job_id: JobId, attempt: Attempt = None, after: Place = None, limit: Limit = 100
 ) -> Listing[JobLogLine]:
     """What its handler logged, attempt by attempt."""
-    found = await jobs.logs(unit, job_id, attempt=attempt, after=_line_place(after), limit=limit)
+    found = await jobs.logs(db, job_id, attempt=attempt, after=_line_place(after), limit=limit)
     next_ = f"{found[-1].epoch}.{found[-1].attempt}.{found[-1].line}" if len(found) == limit else None
     return Listing[JobLogLine](data=[schemas.log_line(row) for row in found], next=next_)
 
 
-async def shown(unit: Unit, found: Sequence[jobs.Job], next_: int | None) -> Listing[Job]:
+async def shown(db: Database, found: Sequence[jobs.Job], next_: int | None) -> Listing[Job]:
     """A page, with the names of tasks."""
-    tasks = await jobs.steps(unit, found)
-    rows = [schemas.line(row, org=unit.org, tasks=tasks) for row in found]
+    tasks = await jobs.steps(db, found)
+    rows = [schemas.line(row, org=db.org, tasks=tasks) for row in found]
     return Listing[Job](data=rows, next=None if next_ is None else str(next_))
 
 
-async def _whole(unit: Unit, id_: UUID) -> Data[JobDetail]:
-    row = await jobs.get(unit, id_)
-    tasks, said = await jobs.steps(unit, [row]), await progress.find(unit, id_)
-    return Data[JobDetail](data=schemas.detail(row, org=unit.org, tasks=tasks, progress=said))
+async def _whole(db: Database, id_: UUID) -> Data[JobDetail]:
+    row = await jobs.get(db, id_)
+    tasks, said = await jobs.steps(db, [row]), await progress.find(db, id_)
+    return Data[JobDetail](data=schemas.detail(row, org=db.org, tasks=tasks, progress=said))
 
 
 def _spec(app: Windlass, asked: NewJob, key: str | None = None) -> JobSpec:

@@ -11,14 +11,14 @@ from fastapi import APIRouter, Header, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from windlass.core.run import RunState
-from windlass.core.trail import MAX_TEXT
-from windlass.engine import runs
-from windlass.engine.live import Batch, Cursor, Told
-from windlass.web.api import schemas_live as schemas
-from windlass.web.api.given import App, Open, RunId
+from windlass.core.events.cursor import MAX_TEXT
+from windlass.core.runs.run import RunState
+from windlass.engine.events.stream import Batch, Cursor, Told
+from windlass.engine.runs import control as runs
+from windlass.web.api.request.dependencies import App, Open, RunId
 from windlass.web.api.runs import named
-from windlass.web.api.schemas import told
+from windlass.web.api.schemas import live as schemas
+from windlass.web.api.schemas.common import told
 from windlass.web.live import MEDIA_TYPE, RETRY, EventStream, event
 
 router = APIRouter(tags=["live"])
@@ -50,11 +50,11 @@ class Filters(BaseModel):
 
 
 @router.get("/stream", summary="Watch everything", responses=OK | told(404, 422), response_class=Response)
-async def stream(app: App, unit: Open, filters: Annotated[Filters, Query()], last: LastEventId = None) -> Response:
+async def stream(app: App, db: Open, filters: Annotated[Filters, Query()], last: LastEventId = None) -> Response:
     """What happens to runs, tasks and jobs. `hello` comes first. The `id` of each event is where to go on after it,
     in `Last-Event-ID` or `after`: nothing is lost, and nothing comes twice. Without one it begins now."""
-    workflow = await named(unit, filters.workflow)
-    org = unit.org
+    workflow = await named(db, filters.workflow)
+    org = db.org
 
     def wanted(one: Told) -> bool:
         line = one.line
@@ -79,7 +79,7 @@ ENDED: dict[int | str, dict[str, Any]] = {
 )
 async def stream_of_run(
     app: App,
-    unit: Open,
+    db: Open,
     run_id: RunId,
     after: Annotated[
         str | None, Query(max_length=MAX_TEXT, description="Like Last-Event-ID, which wins; a run's `cursor` will do.")
@@ -87,7 +87,7 @@ async def stream_of_run(
     last: LastEventId = None,
 ) -> Response:
     """What happens to a run and its tasks. Begins with `hello`, and ends with `end` when the run has ended."""
-    await runs.get(unit, run_id)
+    await runs.get(db, run_id)
     batches = (await app.live()).follow(_cursor(last, after), run=run_id)
     first = await anext(batches)
     if last is not None and _ended(first) and not first.told:

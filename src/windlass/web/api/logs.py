@@ -12,19 +12,19 @@ from fastapi import APIRouter, Depends, Header, Query
 from starlette.responses import Response, StreamingResponse
 
 from windlass.app import Windlass
-from windlass.core.trail import MAX_TEXT, Cursor
-from windlass.engine import accounts, logs
-from windlass.engine.logs import MOST_TAIL, Chosen, RunLine
-from windlass.engine.unit import Unit
+from windlass.core.events.cursor import MAX_TEXT, Cursor
+from windlass.engine.database import Database
+from windlass.engine.runs import inspect, logs
+from windlass.engine.runs.logs import MOST_TAIL, Chosen, RunLine
 from windlass.errors import Invalid
 from windlass.runtime.live_logs import Lines, follow
-from windlass.web.api import schemas_tasks as schemas
-from windlass.web.api.given import App, Open, RunId, naming_a_task
 from windlass.web.api.live import ENDED, OK, LastEventId
-from windlass.web.api.paging import MAX_INT, Limit, place_of, place_text
+from windlass.web.api.request.dependencies import App, Open, RunId, naming_a_task
+from windlass.web.api.request.paging import MAX_INT, Limit, place_of, place_text
 from windlass.web.api.run import Attempt
-from windlass.web.api.schemas import Listing, told
-from windlass.web.api.schemas_tasks import LogLine
+from windlass.web.api.schemas import tasks as schemas
+from windlass.web.api.schemas.common import Listing, told
+from windlass.web.api.schemas.tasks import LogLine
 from windlass.web.api.tasks import TaskName
 from windlass.web.live import RETRY, EventStream, event, place
 
@@ -70,9 +70,9 @@ Wished = Annotated[Wish, Depends()]
     responses=LINES | told(404, 422),
     response_model=Listing[LogLine],
 )
-async def of_run(unit: Open, run_id: RunId, wish: Wished, attempt: Attempt = None) -> Listing[LogLine] | Response:
+async def of_run(db: Open, run_id: RunId, wish: Wished, attempt: Attempt = None) -> Listing[LogLine] | Response:
     """What the handlers of its tasks logged, in the order of time; as text task by task."""
-    return await _answer(unit, run_id, wish, attempt=attempt)
+    return await _answer(db, run_id, wish, attempt=attempt)
 
 
 @router.get(
@@ -82,11 +82,11 @@ async def of_run(unit: Open, run_id: RunId, wish: Wished, attempt: Attempt = Non
     response_model=Listing[LogLine],
 )
 async def of_task(
-    unit: Open, run_id: RunId, task: TaskName, wish: Wished, index: Index = None, attempt: Attempt = None
+    db: Open, run_id: RunId, task: TaskName, wish: Wished, index: Index = None, attempt: Attempt = None
 ) -> Listing[LogLine] | Response:
     """What its handler logged, in the order of time; of all instances and attempts unless one is named."""
     with naming_a_task():
-        return await _answer(unit, run_id, wish, step=task, index=index, attempt=attempt)
+        return await _answer(db, run_id, wish, step=task, index=index, attempt=attempt)
 
 
 Back = Annotated[int, Query(ge=0, le=MOST_TAIL, description="Begin with the last so many; not if it goes on.")]
@@ -128,36 +128,36 @@ async def follow_task(
     return await _follow(app, asked, tail, last or after)
 
 
-async def _answer(unit: Unit, run: UUID, wish: Wish, **which: Any) -> Listing[LogLine] | Response:
+async def _answer(db: Database, run: UUID, wish: Wish, **which: Any) -> Listing[LogLine] | Response:
     if wish.as_text or wish.tail is not None:
         if wish.after is not None:
             raise Invalid("after is for pages: leave it out with tail and format=text", field="after")
-        asked = await logs.chosen(unit, run, **which)
+        asked = await logs.chosen(db, run, **which)
         if wish.as_text:
-            return _download(unit, asked, wish.tail)
+            return _download(db, asked, wish.tail)
         assert wish.tail is not None
-        found = [(asked.name(line), line) for line in await logs.tail(unit, asked, wish.tail)]
+        found = [(asked.name(line), line) for line in await logs.tail(db, asked, wish.tail)]
         return Listing[LogLine](data=[schemas.log_line(name, row) for name, row in found])
-    found = await accounts.lines(unit, run, **which, after=place_of(wish.after), limit=wish.limit)
+    found = await inspect.lines(db, run, **which, after=place_of(wish.after), limit=wish.limit)
     next_ = place_text(found[-1][1].place) if len(found) == wish.limit else None
     return Listing[LogLine](data=[schemas.log_line(name, row) for name, row in found], next=next_)
 
 
-def _download(unit: Unit, asked: Chosen, tail: int | None) -> Response:
+def _download(db: Database, asked: Chosen, tail: int | None) -> Response:
     parts = [asked.workflow, str(asked.which.run)]
     if asked.which.step is not None:
         parts.append(asked.names[asked.which.step])
     parts += [str(part) for part in asked.which[2:] if part is not None]
     name = re.sub(r"[^A-Za-z0-9._-]", "_", "-".join(parts))[:200] + ".log"
     headers = {"content-disposition": f'attachment; filename="{name}"', "x-content-type-options": "nosniff"}
-    return StreamingResponse(_texts(unit, asked, tail), media_type=f"{TEXT}; charset=utf-8", headers=headers)
+    return StreamingResponse(_texts(db, asked, tail), media_type=f"{TEXT}; charset=utf-8", headers=headers)
 
 
-async def _texts(unit: Unit, asked: Chosen, tail: int | None) -> AsyncIterator[bytes]:
+async def _texts(db: Database, asked: Chosen, tail: int | None) -> AsyncIterator[bytes]:
     if tail is not None:
-        yield "".join(_text(asked, line) for line in await logs.tail(unit, asked, tail)).encode()
+        yield "".join(_text(asked, line) for line in await logs.tail(db, asked, tail)).encode()
         return
-    async for lines in logs.whole(unit, asked):
+    async for lines in logs.whole(db, asked):
         yield "".join(_text(asked, line) for line in lines).encode()
 
 

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from windlass.engine.outputs import TooMany
+from windlass.engine.runs.outputs import TooMany
 from windlass.errors import Conflict
 
 

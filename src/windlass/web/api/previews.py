@@ -5,13 +5,13 @@ from typing import Any
 from fastapi import APIRouter, Request
 from pydantic import ConfigDict, Field
 
-from windlass.core.definition import parse
-from windlass.core.definition_publish import advice
-from windlass.engine import workflows
-from windlass.engine.workflows import Change
-from windlass.web.api.given import Open
+from windlass.core.definition.parser import parse
+from windlass.core.definition.publish import advice
+from windlass.engine.workflows import control as workflows
+from windlass.engine.workflows.control import Change
 from windlass.web.api.graphs import Graph, graph_of
-from windlass.web.api.schemas import Data, Shown, told
+from windlass.web.api.request.dependencies import Open
+from windlass.web.api.schemas.common import Data, Shown, told
 from windlass.web.api.workflows import BODY, document_of
 
 router = APIRouter(prefix="/workflows", tags=["workflows"])
@@ -32,11 +32,11 @@ class Preview(Shown):
 
 
 @router.post("/preview", summary="See what publishing would change", openapi_extra=BODY, responses=told(413, 422))
-async def preview(unit: Open, request: Request) -> Data[Preview]:
+async def preview(db: Open, request: Request) -> Data[Preview]:
     """The same checks as publishing, and the graph that it would have."""
     workflow = parse(await document_of(request))
-    found = await workflows.preview(unit, workflow)
-    missing = await workflows.missing_children(unit, [workflow])
+    found = await workflows.preview(db, workflow)
+    missing = await workflows.missing_children(db, [workflow])
     shown = Preview(
         name=found.name,
         change=found.change,

@@ -8,8 +8,8 @@ from pydantic import ConfigDict, Field
 
 from windlass.engine import quarantine
 from windlass.engine.quarantine import Kind, QuarantineEntry
-from windlass.web.api.given import Open
-from windlass.web.api.schemas import Data, Listing, Shown, told
+from windlass.web.api.request.dependencies import Open
+from windlass.web.api.schemas.common import Data, Listing, Shown, told
 
 router = APIRouter(prefix="/quarantine", tags=["quarantine"])
 
@@ -44,15 +44,15 @@ class Quarantined(Shown):
 
 
 @router.get("", summary="List what is set aside")
-async def list_(unit: Open) -> Listing[Quarantined]:
+async def list_(db: Open) -> Listing[Quarantined]:
     """The latest first, 1,000 at most."""
-    return Listing[Quarantined](data=[_shown(entry) for entry in await quarantine.list_(unit, limit=MOST)])
+    return Listing[Quarantined](data=[_shown(entry) for entry in await quarantine.list_(db, limit=MOST)])
 
 
 @router.post("/{kind}/{key}/retry", summary="Try something again that is set aside", responses=told(404, 409, 422))
-async def retry(unit: Open, kind: KIND, key: KEY) -> Data[Quarantined]:
+async def retry(db: Open, kind: KIND, key: KEY) -> Data[Quarantined]:
     """It is tried within a second, by whichever process comes first. 409 if it is only reported."""
-    return Data[Quarantined](data=_shown(await quarantine.retry_now(unit, kind, key)))
+    return Data[Quarantined](data=_shown(await quarantine.retry_now(db, kind, key)))
 
 
 def _shown(entry: QuarantineEntry) -> Quarantined:

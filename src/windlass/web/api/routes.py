@@ -22,7 +22,7 @@ from windlass.web.api import (
     workers,
     workflows,
 )
-from windlass.web.api.given import belongs
+from windlass.web.api.request.dependencies import belongs
 
 PREFIX = "/api/v1"
 

@@ -7,16 +7,17 @@ from uuid import UUID
 from fastapi import APIRouter, Query
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
-from windlass.engine import runs, workflows
-from windlass.engine.runs import Wanted
-from windlass.engine.unit import Unit
+from windlass.engine.database import Database
+from windlass.engine.runs import control as runs
+from windlass.engine.runs.control import Wanted
+from windlass.engine.workflows import control as workflows
 from windlass.errors import Invalid
-from windlass.web.api import schemas_runs as schemas
-from windlass.web.api.given import Open, Ref, as_id
-from windlass.web.api.paging import PAGE_LIMIT
-from windlass.web.api.schemas import Listing, told
-from windlass.web.api.schemas_runs import Run
-from windlass.web.api.words import run_states
+from windlass.web.api.request.dependencies import Open, Ref, as_id
+from windlass.web.api.request.paging import PAGE_LIMIT
+from windlass.web.api.schemas import runs as schemas
+from windlass.web.api.schemas.common import Listing, told
+from windlass.web.api.schemas.runs import Run
+from windlass.web.api.vocabulary import run_states
 
 router = APIRouter(tags=["runs"])
 
@@ -50,29 +51,29 @@ class AllFilters(Filters):
 
 
 @router.get("/runs", summary="List runs", responses=told(404, 422))
-async def list_(unit: Open, filters: Annotated[AllFilters, Query()]) -> Listing[Run]:
+async def list_(db: Open, filters: Annotated[AllFilters, Query()]) -> Listing[Run]:
     """Newest first. The id of a deleted workflow lists its runs, too."""
-    return await _list(unit, filters, filters.workflow)
+    return await _list(db, filters, filters.workflow)
 
 
 @router.get("/workflows/{ref}/runs", summary="List the runs of a workflow", responses=told(404, 422))
-async def list_of_workflow(unit: Open, ref: Ref, filters: Annotated[Filters, Query()]) -> Listing[Run]:
+async def list_of_workflow(db: Open, ref: Ref, filters: Annotated[Filters, Query()]) -> Listing[Run]:
     """Newest first. The id of a deleted workflow lists its runs, too."""
-    return await _list(unit, filters, ref)
+    return await _list(db, filters, ref)
 
 
-async def named(unit: Unit, ref: str | None) -> str | None:
+async def named(db: Database, ref: str | None) -> str | None:
     id_ = as_id(ref) if ref is not None else None
-    return ref if id_ is None else await workflows.name_of(unit, id_)
+    return ref if id_ is None else await workflows.name_of(db, id_)
 
 
-async def _list(unit: Unit, filters: Filters, ref: str | None) -> Listing[Run]:
+async def _list(db: Database, filters: Filters, ref: str | None) -> Listing[Run]:
     id_ = as_id(ref) if ref is not None else None
     which = wanted(filters, ref if id_ is None else None, _labels(filters.label))
     if id_ is not None:
-        await workflows.check_id(unit, id_)
+        await workflows.check_id(db, id_)
         which = replace(which, workflow_id=id_)
-    page = await runs.find(unit, which, limit=filters.limit)
+    page = await runs.find(db, which, limit=filters.limit)
     next_ = None if page.next is None else str(page.next)
     return Listing[Run](data=[schemas.line(row) for row in page.runs], next=next_)
 

@@ -11,17 +11,19 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from windlass.app import Windlass
 from windlass.core import duration
-from windlass.core.document import PAYLOAD_LIMIT
-from windlass.engine import accounts, runs, specs
-from windlass.engine.starts import RunSpec
-from windlass.engine.unit import new_ids
+from windlass.core.json_value import PAYLOAD_LIMIT
+from windlass.engine.database import new_ids
+from windlass.engine.jobs import specs
+from windlass.engine.runs import control as runs
+from windlass.engine.runs import inspect
+from windlass.engine.runs.start import RunSpec
 from windlass.errors import Conflict, Invalid
-from windlass.web.api import bodies
-from windlass.web.api import schemas_runs as schemas
-from windlass.web.api.given import App, Name
 from windlass.web.api.outputs import plain
-from windlass.web.api.schemas import Data, told
-from windlass.web.api.schemas_runs import Started, WaitedRun
+from windlass.web.api.request import bodies
+from windlass.web.api.request.dependencies import App, Name
+from windlass.web.api.schemas import runs as schemas
+from windlass.web.api.schemas.common import Data, told
+from windlass.web.api.schemas.runs import Started, WaitedRun
 
 router = APIRouter(prefix="/workflows", tags=["runs"])
 
@@ -125,20 +127,20 @@ async def _start(
 ) -> Data[Started] | Data[WaitedRun]:
     id_ = new_ids(1)[0]
     [run] = await app.start_many(name, [replace(spec, id=id_)])
-    unit = await app.open()
+    db = await app.open()
     row = None
     if run.id != id_:  # the key is known
-        row = await runs.get(unit, run.id)
+        row = await runs.get(db, run.id)
         if row.input != spec.input:
             raise Conflict(f"idempotency_key {spec.idempotency_key!r} belongs to run {run.id}, which has another input")
         response.status_code = 200
     if wait is None:
-        return Data[Started](data=schemas.started(row or await runs.get(unit, run.id)))
+        return Data[Started](data=schemas.started(row or await runs.get(db, run.id)))
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(run.ended(), wait)
-    account = await accounts.account(unit, run.id, answers=True)
+    account = await inspect.account(db, run.id, answers=True)
     output = None
     if not account.is_live:
         with contextlib.suppress(Conflict):  # more than fits in here
-            output = plain(await runs.output(unit, run.id))
+            output = plain(await runs.output(db, run.id))
     return Data[WaitedRun](data=schemas.waited(account, output))

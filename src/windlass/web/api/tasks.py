@@ -4,13 +4,14 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
 
-from windlass.engine import accounts, runs
-from windlass.web.api import schemas_tasks as schemas
-from windlass.web.api.given import Open, RunId, naming_a_task
+from windlass.engine.runs import control as runs
+from windlass.engine.runs import inspect
 from windlass.web.api.outputs import plain
-from windlass.web.api.paging import MAX_INT, Limit
-from windlass.web.api.schemas import Data, Listing, told
-from windlass.web.api.schemas_tasks import Instance, NamedTask
+from windlass.web.api.request.dependencies import Open, RunId, naming_a_task
+from windlass.web.api.request.paging import MAX_INT, Limit
+from windlass.web.api.schemas import tasks as schemas
+from windlass.web.api.schemas.common import Data, Listing, told
+from windlass.web.api.schemas.tasks import Instance, NamedTask
 
 router = APIRouter(prefix="/{run_id}/tasks", tags=["tasks"])
 
@@ -18,15 +19,15 @@ TaskName = Annotated[str, Path(description="The name of a task.", examples=["cha
 
 
 @router.get("", summary="List the tasks of a run", responses=told(404))
-async def list_(unit: Open, run_id: RunId) -> Listing[NamedTask]:
+async def list_(db: Open, run_id: RunId) -> Listing[NamedTask]:
     """All of them, in the order of the definition."""
-    account = await accounts.account(unit, run_id, answers=True)
+    account = await inspect.account(db, run_id, answers=True)
     return Listing[NamedTask](data=[schemas.named_task(step, account) for step in account.steps])
 
 
 @router.get("/{task}", summary="Get a task of a run", responses=told(404))
-async def get(unit: Open, run_id: RunId, task: TaskName) -> Data[NamedTask]:
-    account = await accounts.account(unit, run_id, answers=True)
+async def get(db: Open, run_id: RunId, task: TaskName) -> Data[NamedTask]:
+    account = await inspect.account(db, run_id, answers=True)
     with naming_a_task():
         step = account.steps[runs.step_number(account.workflow, task)]
     return Data[NamedTask](data=schemas.named_task(step, account))
@@ -34,7 +35,7 @@ async def get(unit: Open, run_id: RunId, task: TaskName) -> Data[NamedTask]:
 
 @router.get("/{task}/instances", summary="List the instances of a task", responses=told(404, 422))
 async def instances(
-    unit: Open,
+    db: Open,
     run_id: RunId,
     task: TaskName,
     after: Annotated[int, Query(ge=-1, lt=MAX_INT, description="Go on after this instance.")] = -1,
@@ -42,13 +43,13 @@ async def instances(
 ) -> Listing[Instance]:
     """In order, with the result of each. Sleeps, waits and tasks that start other runs have none."""
     with naming_a_task():
-        found = await runs.instances(unit, run_id, task, after=after, limit=limit)
+        found = await runs.instances(db, run_id, task, after=after, limit=limit)
     next_ = str(found[-1].item) if len(found) == limit else None
     return Listing[Instance](data=[schemas.instance(row) for row in found], next=next_)
 
 
 @router.get("/{task}/output", summary="Get what a task gave", responses=told(404, 409))
-async def output(unit: Open, run_id: RunId, task: TaskName) -> Data[Any]:
+async def output(db: Open, run_id: RunId, task: TaskName) -> Data[Any]:
     """A job's result, the body of an answer or of a callback; of a fanned-out task the list by index."""
     with naming_a_task():
-        return Data[Any](data=plain(await runs.step_output(unit, run_id, task)))
+        return Data[Any](data=plain(await runs.step_output(db, run_id, task)))

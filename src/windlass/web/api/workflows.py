@@ -5,16 +5,18 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 
 from windlass.app import Windlass
-from windlass.engine import stats, triggers, workflows
-from windlass.engine.unit import Unit
-from windlass.engine.workflows import Published
+from windlass.engine import stats
+from windlass.engine.database import Database
+from windlass.engine.schedules import workflow as workflow_schedules
+from windlass.engine.workflows import control as workflows
+from windlass.engine.workflows.control import Published
 from windlass.errors import Invalid, InvalidWorkflow, NotFound
-from windlass.web.api import bodies
-from windlass.web.api import schemas_workflows as schemas
-from windlass.web.api.given import App, Name, Open
-from windlass.web.api.paging import MAX_INT, Limit
-from windlass.web.api.schemas import Data, Listing, told
-from windlass.web.api.schemas_workflows import (
+from windlass.web.api.request import bodies
+from windlass.web.api.request.dependencies import App, Name, Open
+from windlass.web.api.request.paging import MAX_INT, Limit
+from windlass.web.api.schemas import workflows as schemas
+from windlass.web.api.schemas.common import Data, Listing, told
+from windlass.web.api.schemas.workflows import (
     Difference,
     ListedWorkflow,
     PublishedWorkflow,
@@ -23,7 +25,7 @@ from windlass.web.api.schemas_workflows import (
     Workflow,
     WorkflowDetail,
 )
-from windlass.web.guard import YAML, media_type
+from windlass.web.middleware.guard import YAML, media_type
 
 router = APIRouter(prefix="/workflows", tags=["workflows"])
 
@@ -59,13 +61,13 @@ Number = Annotated[int | None, Query(ge=1, le=MAX_INT)]
 
 @router.get("", summary="List workflows", responses=told(422))
 async def list_(
-    unit: Open,
+    db: Open,
     after: Annotated[str, Query(max_length=100, description="Go on after this name.")] = "",
     limit: Limit = 50,
 ) -> Listing[ListedWorkflow]:
     """By name, with their last runs in numbers."""
-    page = await workflows.list_(unit, after=after, limit=limit)
-    numbers = await stats.of_workflows(unit, [row.id for row in page.workflows])
+    page = await workflows.list_(db, after=after, limit=limit)
+    numbers = await stats.of_workflows(db, [row.id for row in page.workflows])
     return Listing[ListedWorkflow](data=[schemas.line(row, numbers[row.id]) for row in page.workflows], next=page.next)
 
 
@@ -84,66 +86,66 @@ async def publish(app: App, request: Request, response: Response) -> Data[Publis
 
 
 @router.get("/{ref}", summary="Get a workflow", responses=told(404))
-async def get(unit: Open, name: Name) -> Data[WorkflowDetail]:
+async def get(db: Open, name: Name) -> Data[WorkflowDetail]:
     """The definition with its tasks, the latest versions, the next tick, the last runs in numbers."""
-    row = await workflows.get(unit, name)
-    versions = await workflows.versions(unit, name, limit=SHOWN_VERSIONS)
-    schedule = None if isinstance(row.document["trigger"], str) else await _schedule(unit, name)
-    numbers = (await stats.of_workflows(unit, [row.id]))[row.id]
+    row = await workflows.get(db, name)
+    versions = await workflows.versions(db, name, limit=SHOWN_VERSIONS)
+    schedule = None if isinstance(row.document["trigger"], str) else await _schedule(db, name)
+    numbers = (await stats.of_workflows(db, [row.id]))[row.id]
     return Data[WorkflowDetail](data=schemas.detail(row, versions.versions, schedule, numbers))
 
 
 @router.put("/{ref}", summary="Replace a workflow", openapi_extra=BODY, responses=told(404, 413, 422))
-async def replace(app: App, unit: Open, name: Name, request: Request) -> Data[PublishedWorkflow]:
+async def replace(app: App, db: Open, name: Name, request: Request) -> Data[PublishedWorkflow]:
     """A new version of one that exists. Runs under way go on with theirs."""
     document = await document_of(request)
     if isinstance(document, dict) and document.setdefault("name", name) != name:
         raise Invalid(f"name is {document['name']!r}: it must be {name!r}, or be left out", field="name")
-    await workflows.get(unit, name)
+    await workflows.get(db, name)
     return (await _publish(app, document))[1]
 
 
 @router.delete("/{ref}", summary="Delete a workflow", status_code=204, responses=told(404))
-async def delete(unit: Open, name: Name) -> None:
+async def delete(db: Open, name: Name) -> None:
     """Soft: the name is free, and runs under way go on to their end."""
-    await workflows.delete(unit, name)
+    await workflows.delete(db, name)
 
 
 @router.post("/{ref}/enable", summary="Let new runs start", responses=told(404))
-async def enable(unit: Open, name: Name) -> Data[Workflow]:
-    await workflows.enable(unit, name)
-    return Data[Workflow](data=schemas.summary(await workflows.get(unit, name)))
+async def enable(db: Open, name: Name) -> Data[Workflow]:
+    await workflows.enable(db, name)
+    return Data[Workflow](data=schemas.summary(await workflows.get(db, name)))
 
 
 @router.post("/{ref}/disable", summary="Refuse new runs", responses=told(404))
-async def disable(unit: Open, name: Name) -> Data[Workflow]:
+async def disable(db: Open, name: Name) -> Data[Workflow]:
     """Runs under way go on; its schedule is silent."""
-    await workflows.enable(unit, name, False)
-    return Data[Workflow](data=schemas.summary(await workflows.get(unit, name)))
+    await workflows.enable(db, name, False)
+    return Data[Workflow](data=schemas.summary(await workflows.get(db, name)))
 
 
 @router.get("/{ref}/versions", summary="List the versions of a workflow", responses=told(404, 422))
-async def versions(unit: Open, name: Name, before: Number = None, limit: Limit = 50) -> Listing[Version]:
+async def versions(db: Open, name: Name, before: Number = None, limit: Limit = 50) -> Listing[Version]:
     """Newest first."""
-    page = await workflows.versions(unit, name, before=before, limit=limit)
+    page = await workflows.versions(db, name, before=before, limit=limit)
     next_ = None if page.next is None else str(page.next)
     return Listing[Version](data=[schemas.version(row) for row in page.versions], next=next_)
 
 
 @router.get("/{ref}/versions/{number}", summary="Get a version of a workflow", responses=told(404, 422))
-async def version(unit: Open, name: Name, number: int) -> Data[VersionDetail]:
-    return Data[VersionDetail](data=schemas.version_detail(await workflows.get(unit, name, number=number)))
+async def version(db: Open, name: Name, number: int) -> Data[VersionDetail]:
+    return Data[VersionDetail](data=schemas.version_detail(await workflows.get(db, name, number=number)))
 
 
 @router.get("/{ref}/diff", summary="Compare two versions of a workflow", responses=told(404, 422))
 async def diff(
-    unit: Open, name: Name, from_: Annotated[Number, Query(alias="from")] = None, to: Number = None
+    db: Open, name: Name, from_: Annotated[Number, Query(alias="from")] = None, to: Number = None
 ) -> Data[Difference]:
     """Without numbers: the live version with the one before it."""
-    live = (await workflows.get(unit, name)).live if from_ is None or to is None else 0
+    live = (await workflows.get(db, name)).live if from_ is None or to is None else 0
     new = to or live
     old = from_ or max(new - 1, 1)
-    lines = await workflows.compare(unit, name, old, new)
+    lines = await workflows.compare(db, name, old, new)
     return Data[Difference](data=schemas.difference(old, new, lines))
 
 
@@ -159,16 +161,16 @@ async def document_of(request: Request) -> Any:
 
 
 async def _publish(app: Windlass, document: Any) -> tuple[Published, Data[PublishedWorkflow]]:
-    unit = await app.open()
+    db = await app.open()
     [made] = await app.deploy(document)
-    row = await workflows.get(unit, made.name)
-    address = await triggers.address(unit, made.token) if made.token is not None else None
+    row = await workflows.get(db, made.name)
+    address = await workflow_schedules.address(db, made.token) if made.token is not None else None
     shown = schemas.published(row, changed=made.changed, webhook_url=address)
     return made, Data[PublishedWorkflow](data=shown)
 
 
-async def _schedule(unit: Unit, name: str) -> triggers.ScheduleRow | None:
+async def _schedule(db: Database, name: str) -> workflow_schedules.ScheduleRow | None:
     try:
-        return await triggers.get(unit, name)
+        return await workflow_schedules.get(db, name)
     except NotFound:  # published by somebody else without a cron a moment ago
         return None

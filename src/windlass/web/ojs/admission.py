@@ -7,10 +7,10 @@ from typing import Any
 
 from starlette.requests import Request
 
-from windlass.core.submission import JobSpec
-from windlass.engine.job_schemas import Misfit, Schemas
+from windlass.core.jobs.spec import JobSpec
+from windlass.engine.jobs.schemas import Misfit, Schemas
 from windlass.runtime.admission import Pressure, QueueFull
-from windlass.web.ojs import given, tenants
+from windlass.web.ojs import dependencies, tenants
 from windlass.web.ojs.errors import QUEUE_FULL, Kind, Refusal
 
 DEMAND = "ojs_validate"  # in `meta`: take it only if a schema says that its arguments are right
@@ -31,7 +31,7 @@ class Admitted:
 async def admit(request: Request, specs: Sequence[JobSpec]) -> Admitted:
     if tenants.HEADER in request.headers:
         specs = [tenants.labelled(request, spec) for spec in specs]
-    admission = (await given.desk(request)).admission
+    admission = (await dependencies.desk(request)).admission
     misfits = await admission.misfits(specs)
     _refuse_misfits(specs, dict(misfits), await admission.schemas())
     headers = await make_room(request, [spec.queue for spec in specs])
@@ -42,7 +42,7 @@ async def admit(request: Request, specs: Sequence[JobSpec]) -> Admitted:
 async def make_room(request: Request, queues: Sequence[str]) -> Mapping[str, str]:
     """Count a job for each of these queues and return the headers that tell how full they are; refuse if one is."""
     try:
-        pressure = await (await given.desk(request)).admission.make_room(queues)
+        pressure = await (await dependencies.desk(request)).admission.make_room(queues)
     except QueueFull as full:
         raise _full(full.pressure, str(full)) from None
     return _told(pressure) if pressure else {}

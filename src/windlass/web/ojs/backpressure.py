@@ -6,11 +6,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from windlass.engine import queue_bounds
+from windlass.engine.jobs import queue_limits
 from windlass.errors import Invalid
-from windlass.web.ojs import asking, bodies, given
-from windlass.web.ojs.answers import answer
+from windlass.web.ojs import bodies, dependencies
 from windlass.web.ojs.errors import UNSUPPORTED, Refusal
+from windlass.web.ojs.jobs import parse_job
+from windlass.web.ojs.responses import answer
 
 STRATEGY = "reject"
 
@@ -18,17 +19,17 @@ STRATEGY = "reject"
 async def put(request: Request) -> Response:
     name, body = _name(request), await bodies.object_(request)
     depth = _max_depth(body.get("backpressure"))
-    found = await queue_bounds.configure(await given.unit(request), name, max_depth=depth, config=body)
-    (await given.desk(request)).admission.forget()
+    found = await queue_limits.configure(await dependencies.db(request), name, max_depth=depth, config=body)
+    (await dependencies.desk(request)).admission.forget()
     return answer(request, shown(name, found))
 
 
 async def get(request: Request) -> Response:
     name = _name(request)
-    return answer(request, shown(name, await queue_bounds.get(await given.unit(request), name)))
+    return answer(request, shown(name, await queue_limits.get(await dependencies.db(request), name)))
 
 
-def shown(name: str, found: queue_bounds.Bound) -> dict[str, Any]:
+def shown(name: str, found: queue_limits.Bound) -> dict[str, Any]:
     return {"queue": name, "name": name, "config": found.config, "configuration": found.config, **found.config}
 
 
@@ -45,12 +46,12 @@ def _max_depth(given_: Any) -> int | None:
     if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
         raise Invalid("backpressure.warning_threshold must lie between 0 and 1", field="backpressure.warning_threshold")
     # 0 means without a bound.
-    most = queue_bounds.LARGEST
+    most = queue_limits.LARGEST
     return bodies.whole(given_, "max_depth", least=0, most=most) or None
 
 
 def _name(request: Request) -> str:
-    return asking.queue_name(request.path_params["name"], field="queue")
+    return parse_job.queue_name(request.path_params["name"], field="queue")
 
 
 ROUTES = [

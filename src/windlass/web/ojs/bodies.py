@@ -5,7 +5,7 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from windlass.core.document import PAYLOAD_LIMIT
+from windlass.core.json_value import PAYLOAD_LIMIT
 from windlass.errors import Invalid
 from windlass.web import json_bodies
 from windlass.web.ojs.errors import INVALID_PAYLOAD, INVALID_REQUEST, TOO_LARGE, Refusal

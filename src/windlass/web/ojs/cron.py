@@ -8,14 +8,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from windlass.core.template import Template
-from windlass.core.workflow import Overlap
-from windlass.engine import crons
-from windlass.engine.crons import CronRow
+from windlass.core.jobs.job_template import Template
+from windlass.core.workflows.workflow import Overlap
+from windlass.engine.schedules import ojs as ojs_schedules
+from windlass.engine.schedules.ojs import CronRow
 from windlass.errors import Invalid
-from windlass.web.ojs import asking, bodies, given, times
-from windlass.web.ojs.answers import answer, created, instant
+from windlass.web.ojs import bodies, dependencies, times
+from windlass.web.ojs.jobs import parse_job
 from windlass.web.ojs.paging import pagination
+from windlass.web.ojs.responses import answer, created, instant
 
 MAX_NAME = 255
 MAX_ZONE = 64
@@ -50,9 +51,9 @@ async def put(request: Request) -> Response:
         raise Invalid(f"overlap_policy must be one of {', '.join(OVERLAPS)}", field="overlap_policy")
     asked = _asked(body)
     template = _template(asked)
-    row, is_new = await crons.put(
-        await given.unit(request), name, expression=expression, timezone=zone, overlap=OVERLAPS[policy], asked=asked,
-        template=template,
+    row, is_new = await ojs_schedules.put(
+        await dependencies.db(request), name, expression=expression, timezone=zone, overlap=OVERLAPS[policy],
+        asked=asked, template=template,
     )  # fmt: skip
     found = _shown(row)
     status, headers = (201, created("cron", name)) if is_new else (200, None)
@@ -60,8 +61,8 @@ async def put(request: Request) -> Response:
 
 
 async def list_(request: Request) -> Response:
-    limit, offset = given.page(request)
-    rows, total = await crons.list_(await given.unit(request), limit=limit, offset=offset)
+    limit, offset = dependencies.page(request)
+    rows, total = await ojs_schedules.list_(await dependencies.db(request), limit=limit, offset=offset)
     found = [_shown(row) for row in rows]
     return answer(
         request, {"crons": found, "cron_jobs": found, "pagination": pagination(len(found), total, limit, offset)}
@@ -69,7 +70,7 @@ async def list_(request: Request) -> Response:
 
 
 async def delete(request: Request) -> Response:
-    row = await crons.delete(await given.unit(request), request.path_params["name"])
+    row = await ojs_schedules.delete(await dependencies.db(request), request.path_params["name"])
     return answer(request, {"cron": _shown(row), "deleted": True, "name": row.name})
 
 
@@ -110,7 +111,7 @@ def _template(asked: Mapping[str, Any]) -> Template:
     if fixed := [name for name in named if not times.is_relative(options[name])]:
         told = f"job_template.options.{fixed[0]} must count from the tick, for example +PT5M"
         raise Invalid(told, field=f"job_template.options.{fixed[0]}")
-    return asking.read_later(dict(asked))
+    return parse_job.read_later(dict(asked))
 
 
 def _shown(row: CronRow) -> dict[str, Any]:

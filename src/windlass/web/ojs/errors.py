@@ -10,9 +10,9 @@ from starlette.responses import Response
 
 from windlass.errors import Conflict, Duplicate, Invalid, InvalidWorkflow, NotFound, Refused, Unavailable, WindlassError
 from windlass.web import methods
-from windlass.web.ojs.answers import answer
+from windlass.web.middleware.request_ids import request_id
+from windlass.web.ojs.responses import answer
 from windlass.web.problems import RETRY_AFTER
-from windlass.web.request_ids import request_id
 
 DOCS = "https://openjobspec.org/docs/errors#"
 

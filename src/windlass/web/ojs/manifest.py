@@ -8,12 +8,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from windlass import __version__
-from windlass.core.document import PAYLOAD_LIMIT, RESULT_LIMIT
-from windlass.core.primitives import MAX_LEVELS, MAX_PARTS
-from windlass.engine import claims
+from windlass.core.json_value import PAYLOAD_LIMIT, RESULT_LIMIT
+from windlass.core.workflows.compositions import MAX_LEVELS, MAX_PARTS
+from windlass.engine.workers import remote
 from windlass.errors import Unavailable
-from windlass.web.ojs import given
-from windlass.web.ojs.answers import PREFIX, VERSION, answer
+from windlass.web.ojs import dependencies
+from windlass.web.ojs.responses import PREFIX, VERSION, answer
 
 PATIENCE = 3.0  # seconds the database gets to answer
 _born = time.monotonic()
@@ -67,7 +67,7 @@ async def health(request: Request) -> Response:
     asked = time.perf_counter()
     try:
         async with asyncio.timeout(PATIENCE):
-            await claims.moment(await given.unit(request))
+            await remote.moment(await dependencies.db(request))
         status = "ok"
     except (TimeoutError, Unavailable):
         status = "degraded"

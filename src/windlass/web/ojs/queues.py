@@ -7,22 +7,24 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from windlass.core.job import DEFAULT_QUEUE
-from windlass.core.payload import OWN_QUEUE
-from windlass.engine import claims, queue_bounds, queues
-from windlass.engine.unit import Unit
-from windlass.web.ojs import asking, given
-from windlass.web.ojs.answers import answer, instant
+from windlass.core.jobs.job import DEFAULT_QUEUE
+from windlass.core.runs.step_payload import OWN_QUEUE
+from windlass.engine.database import Database
+from windlass.engine.jobs import queue_limits, queues
+from windlass.engine.workers import remote
+from windlass.web.ojs import dependencies
+from windlass.web.ojs.jobs import parse_job
 from windlass.web.ojs.paging import pagination
+from windlass.web.ojs.responses import answer, instant
 
 MOST = 1000
 HOURLY = ("completed_last_hour", "failed_last_hour")
 
 
 async def list_(request: Request) -> Response:
-    limit, offset = given.page(request)
-    unit = await given.unit(request)
-    found = {each.row.name: each.row for each in (await queues.list_(unit, limit=MOST)).queues}
+    limit, offset = dependencies.page(request)
+    db = await dependencies.db(request)
+    found = {each.row.name: each.row for each in (await queues.list_(db, limit=MOST)).queues}
     names = sorted(({DEFAULT_QUEUE} | found.keys()) - {OWN_QUEUE})
     listed: list[dict[str, Any]] = []
     for name in names[offset : offset + limit]:
@@ -36,39 +38,39 @@ async def list_(request: Request) -> Response:
 
 
 async def get(request: Request) -> Response:
-    found = await _shown(await given.unit(request), _name(request))
+    found = await _shown(await dependencies.db(request), _name(request))
     return answer(request, {"queue": found["queue"]})
 
 
 async def stats(request: Request) -> Response:
-    return answer(request, await _shown(await given.unit(request), _name(request)))
+    return answer(request, await _shown(await dependencies.db(request), _name(request)))
 
 
 async def pause(request: Request) -> Response:
-    unit, name = await given.unit(request), _name(request)
-    await queues.pause(unit, name)
-    return await _switched(request, unit, name)
+    db, name = await dependencies.db(request), _name(request)
+    await queues.pause(db, name)
+    return await _switched(request, db, name)
 
 
 async def resume(request: Request) -> Response:
-    unit, name = await given.unit(request), _name(request)
-    await queues.resume(unit, name)
-    return await _switched(request, unit, name)
+    db, name = await dependencies.db(request), _name(request)
+    await queues.resume(db, name)
+    return await _switched(request, db, name)
 
 
-async def _switched(request: Request, unit: Unit, name: str) -> Response:
-    row = (await queues.get(unit, name)).row
+async def _switched(request: Request, db: Database, name: str) -> Response:
+    row = (await queues.get(db, name)).row
     at: datetime | None = row.paused_at if row.paused else row.resumed_at
-    moment = {"paused_at" if row.paused else "resumed_at": instant(at or await claims.moment(unit))}
+    moment = {"paused_at" if row.paused else "resumed_at": instant(at or await remote.moment(db))}
     return answer(request, {"queue": {"name": name, **_status(row.paused), **moment}, **_status(row.paused), **moment})
 
 
-async def _shown(unit: Unit, name: str) -> dict[str, Any]:
-    standing, queue = await claims.standing(unit, name), await queues.get(unit, name)
+async def _shown(db: Database, name: str) -> dict[str, Any]:
+    standing, queue = await remote.standing(db, name), await queues.get(db, name)
     counts = {word: count for word, count in standing.items() if word not in HOURLY}
     status = _status(queue.row.paused)
     depth = sum(standing[word] for word in ("available", "scheduled", "retryable"))
-    bound = (await queue_bounds.get(unit, name)).max_depth
+    bound = (await queue_limits.get(db, name)).max_depth
     numbers = {word: standing[word] for word in ("available", "active", "scheduled", "retryable", "discarded", *HOURLY)}
     return {
         "queue": {"name": name, **status, **counts, "depth": depth},
@@ -80,7 +82,7 @@ async def _shown(unit: Unit, name: str) -> dict[str, Any]:
             **numbers,
             "throughput_per_second": round(queue.rate, 3),
         },
-        "computed_at": instant(await claims.moment(unit)),
+        "computed_at": instant(await remote.moment(db)),
     }
 
 
@@ -89,7 +91,7 @@ def _status(paused: bool) -> dict[str, Any]:
 
 
 def _name(request: Request) -> str:
-    return asking.queue_name(request.path_params["name"], field="queue")
+    return parse_job.queue_name(request.path_params["name"], field="queue")
 
 
 ROUTES = [

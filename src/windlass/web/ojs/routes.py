@@ -13,28 +13,23 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from windlass.app import Windlass
 from windlass.errors import WindlassError
 from windlass.web.ojs import (
-    admin,
-    admin_jobs,
     backpressure,
-    checkpoints,
     cron,
-    dead_letter,
     errors,
     events,
-    job_schemas,
-    jobs,
     manifest,
-    progress,
     queues,
-    rate_limits,
     shutdown,
     tenants,
     test_mode,
     webhooks,
-    workers,
-    workflows,
 )
-from windlass.web.ojs.answers import PREFIX, VERSION
+from windlass.web.ojs.admin import admin
+from windlass.web.ojs.admin import jobs as admin_jobs
+from windlass.web.ojs.jobs import checkpoints, dead_letter, jobs, progress, rate_limits, workers
+from windlass.web.ojs.jobs import schemas as job_schemas
+from windlass.web.ojs.responses import PREFIX, VERSION
+from windlass.web.ojs.workflows import workflows
 
 NOUNS: Sequence[Sequence[BaseRoute]] = (
     workers.ROUTES,

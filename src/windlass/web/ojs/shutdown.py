@@ -4,12 +4,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from windlass.engine import claims, workers
-from windlass.engine.workers import WorkerRow
-from windlass.web.ojs import bodies, given
-from windlass.web.ojs.answers import answer, instant
+from windlass.engine.workers import registry as workers
+from windlass.engine.workers import remote
+from windlass.engine.workers.registry import WorkerRow
+from windlass.web.ojs import bodies, dependencies
 from windlass.web.ojs.errors import INVALID_REQUEST, Refusal
-from windlass.web.ojs.workers import STATES
+from windlass.web.ojs.jobs.workers import STATES
+from windlass.web.ojs.responses import answer, instant
 
 SHOWN = {"running": "running", "draining": "quiet", "stopped": "terminate"}
 SAID = {"draining": "drain"}  # the worker's own word
@@ -25,9 +26,9 @@ async def beat(request: Request) -> Response:
     if not isinstance(state, str) or state not in STATES:
         raise Refusal(INVALID_REQUEST, f"state must be one of {', '.join(STATES)}", details={"field": "state"})
     active = body.get("active_jobs")
-    ids = [id_ for id_ in map(given.as_id, active) if id_ is not None] if isinstance(active, list) else []
+    ids = [id_ for id_ in map(dependencies.as_id, active) if id_ is not None] if isinstance(active, list) else []
     host = request.client.host if request.client else ""
-    told = await claims.beat(await given.unit(request), worker, ids, state=STATES[state], host=host)
+    told = await remote.beat(await dependencies.db(request), worker, ids, state=STATES[state], host=host)
     word = told.directive or SHOWN[told.state]
     return answer(
         request,
@@ -43,7 +44,7 @@ async def beat(request: Request) -> Response:
 
 
 async def health(request: Request) -> Response:
-    found, held = await workers.get(await given.unit(request), request.path_params["id"])
+    found, held = await workers.get(await dependencies.db(request), request.path_params["id"])
     return answer(
         request,
         {

@@ -10,12 +10,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from windlass.core.submission import JobSpec
+from windlass.core.jobs.spec import JobSpec
 from windlass.engine import tenants
-from windlass.engine.claims import Job
-from windlass.web.ojs import given
-from windlass.web.ojs.answers import answer
+from windlass.engine.workers.remote import Job
+from windlass.web.ojs import dependencies
 from windlass.web.ojs.errors import INVALID_REQUEST, NOT_FOUND, Refusal
+from windlass.web.ojs.responses import answer
 
 HEADER = "x-ojs-tenant"
 LABEL = "tenant_id"
@@ -53,14 +53,14 @@ def check(request: Request, job: Job) -> None:
 
 
 async def list_(request: Request) -> Response:
-    found = await tenants.list_(await given.unit(request))
+    found = await tenants.list_(await dependencies.db(request))
     items = [{LABEL: name} for name in found]
     return answer(request, {"items": items, "tenants": items, "pagination": {"total": len(found), "page": 1}})
 
 
 async def stats(request: Request) -> Response:
     tenant = request.path_params["id"]
-    counts = await tenants.counts(await given.unit(request), tenant)
+    counts = await tenants.counts(await dependencies.db(request), tenant)
     jobs = {word: counts.get(state, 0) for state, word in WORDS.items()}
     return answer(request, {LABEL: tenant, "total_jobs": sum(counts.values()), "jobs": jobs})
 

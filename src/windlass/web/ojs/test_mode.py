@@ -8,18 +8,18 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from windlass.engine.reset import reset as forget
-from windlass.web.ojs import given
-from windlass.web.ojs.answers import answer
+from windlass.web.ojs import dependencies
+from windlass.web.ojs.responses import answer
 
 _log = logging.getLogger("windlass.test_mode")
 
 
 async def reset(request: Request) -> Response:
-    if not given.app(request).settings.test_mode:
+    if not dependencies.app(request).settings.test_mode:
         raise HTTPException(404, "there is no such address: WINDLASS_TEST_MODE is not on")
     _log.warning("TEST MODE: everything that was done here is forgotten")
-    await forget(await given.unit(request))
-    (await given.desk(request)).admission.forget()
+    await forget(await dependencies.db(request))
+    (await dependencies.desk(request)).admission.forget()
     return answer(request, {"reset": True})
 
 

@@ -6,53 +6,53 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from windlass.engine import subscriptions
-from windlass.engine.subscriptions import Subscription
-from windlass.web.ojs import bodies, given
-from windlass.web.ojs.answers import answer, created, instant
+from windlass.engine.events import subscriptions
+from windlass.engine.events.subscriptions import Subscription
+from windlass.web.ojs import bodies, dependencies
 from windlass.web.ojs.paging import pagination
+from windlass.web.ojs.responses import answer, created, instant
 
 PATH = "/webhooks/subscriptions"
 
 
 async def create(request: Request) -> Response:
-    made, secret = await subscriptions.create(await given.unit(request), await bodies.object_(request))
+    made, secret = await subscriptions.create(await dependencies.db(request), await bodies.object_(request))
     told = {**shown(made), "secret": secret}
     return answer(request, {**told, "subscription": told}, status=201, headers=created(PATH[1:], made.id))
 
 
 async def list_(request: Request) -> Response:
-    limit, offset = given.page(request)
-    found, total = await subscriptions.list_(await given.unit(request), limit=limit, offset=offset)
+    limit, offset = dependencies.page(request)
+    found, total = await subscriptions.list_(await dependencies.db(request), limit=limit, offset=offset)
     listed = [shown(one) for one in found]
     return answer(request, {"subscriptions": listed, "pagination": pagination(len(found), total, limit, offset)})
 
 
 async def get(request: Request) -> Response:
-    return _one(request, await subscriptions.get(await given.unit(request), _id(request)))
+    return _one(request, await subscriptions.get(await dependencies.db(request), _id(request)))
 
 
 async def change(request: Request) -> Response:
     body = await bodies.object_(request)
-    return _one(request, await subscriptions.change(await given.unit(request), _id(request), body))
+    return _one(request, await subscriptions.change(await dependencies.db(request), _id(request), body))
 
 
 async def rotate(request: Request) -> Response:
     body = await bodies.object_(request, optional=True)
     secret = bodies.text(body, "secret")
-    found, secret = await subscriptions.rotate(await given.unit(request), _id(request), secret=secret)
+    found, secret = await subscriptions.rotate(await dependencies.db(request), _id(request), secret=secret)
     told = {**shown(found), "secret": secret}
     return answer(request, {**told, "subscription": told})
 
 
 async def remove(request: Request) -> Response:
     id_ = _id(request)
-    await subscriptions.remove(await given.unit(request), id_)
+    await subscriptions.remove(await dependencies.db(request), id_)
     return answer(request, {"deleted": True, "id": str(id_)})
 
 
 async def test(request: Request) -> Response:
-    return answer(request, await given.app(request).ping_subscription(_id(request)))
+    return answer(request, await dependencies.app(request).ping_subscription(_id(request)))
 
 
 def shown(found: Subscription) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def _one(request: Request, found: Subscription) -> Response:
 
 
 def _id(request: Request) -> Any:
-    return given.known_id(request.path_params["id"], "subscription")
+    return dependencies.known_id(request.path_params["id"], "subscription")
 
 
 ROUTES = [

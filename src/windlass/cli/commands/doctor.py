@@ -1,0 +1,68 @@
+"""`windlass doctor`: is everything as it should be, and if not, what to do."""
+
+import asyncio
+import sys
+
+import typer
+
+from windlass import settings
+from windlass.app import Windlass
+from windlass.cli.commands import logs
+from windlass.cli.output import COLOURS, Json, block, record, say, show_json, styled
+from windlass.cli.runner import sentence
+from windlass.engine.database import Database
+from windlass.engine.doctor import Finding, Level, examine
+from windlass.errors import WindlassError
+from windlass.settings import Settings
+
+
+def doctor(json: Json = False) -> None:
+    """Check settings, database, schema, workers and what waits. Exit code 1 on problems."""
+    findings = _settings()
+    if findings[0].level is Level.OK:
+        chosen = settings.read()
+        logs.configure(chosen, brief=True)
+        findings += asyncio.run(_database(chosen))
+    healthy = all(finding.level is not Level.PROBLEM for finding in findings)
+    if json:
+        show_json({"healthy": healthy, "findings": [record(finding) for finding in findings]})
+    else:
+        _print(findings)
+    if not healthy:
+        raise typer.Exit(1)
+
+
+def _settings() -> list[Finding]:
+    try:
+        settings.read()
+    except WindlassError as error:
+        return [Finding(Level.PROBLEM, "settings", str(error), "correct or unset the variables named")]
+    return [Finding(Level.OK, "settings", "readable")]
+
+
+async def _database(chosen: Settings) -> list[Finding]:
+    """Opens the database without migrating it: a doctor looks and does not touch."""
+    app = Windlass(settings=chosen)
+    try:
+        db = await Database.open(app.database(await asyncio.to_thread(app.url)))
+        try:
+            return [Finding(Level.OK, "database", "answers"), *await examine(db)]
+        finally:
+            await db.close()
+    except Exception as error:
+        told = sentence(error)
+        if told is None:
+            raise
+        fix = "check WINDLASS_DATABASE_URL and that the server runs" if chosen.database_url else None
+        return [Finding(Level.PROBLEM, "database", told, fix)]
+    finally:
+        await app.close()
+
+
+def _print(findings: list[Finding]) -> None:
+    width = max(len(finding.check) for finding in findings)
+    for finding in findings:
+        level = styled(finding.level.value.upper().ljust(7), COLOURS[finding.level.value])
+        say(f"{level}  {finding.check.ljust(width)}  {block(finding.message, keep='')}")
+        if finding.fix:
+            say(f"{' ' * 7}  {' ' * width}  fix: {block(finding.fix, keep='')}", "dim" if sys.stdout.isatty() else "")

@@ -1,0 +1,159 @@
+"""One description of an operation, two ways to use it.
+
+A group of operations is generic over its transport. On a group of the blocking client an operation gives its result; on
+one of the awaiting client, something to await. A list gives something to iterate over, which pages by itself.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from functools import wraps
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+
+from windlass.client.request import Call, Flow, Page
+from windlass.client.streaming import AsyncStream, Streamed, SyncStream
+from windlass.client.transport import AsyncTransport, SyncTransport
+
+P = ParamSpec("P")
+T = TypeVar("T")
+W = TypeVar("W", bound=SyncTransport | AsyncTransport)
+
+
+class Group(Generic[W]):
+    """Operations that go through one transport."""
+
+    def __init__(self, transport: W) -> None:
+        self.transport = transport
+
+
+class operation(Generic[P, T]):  # noqa: N801 - a decorator
+    """One request, one answer."""
+
+    def __init__(self, make: Callable[Concatenate[Any, P], Call[T]]) -> None:
+        self.make = make
+        self.__doc__ = make.__doc__
+
+    @overload
+    def __get__(self, group: Group[SyncTransport], kind: object = None) -> Callable[P, T]: ...
+    @overload
+    def __get__(self, group: Group[AsyncTransport], kind: object = None) -> Callable[P, Awaitable[T]]: ...
+    def __get__(self, group: Any, kind: object = None) -> Any:
+        if group is None:
+            return self
+
+        @wraps(self.make)
+        def use(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return group.transport.call(self.make(group, *args, **kwargs))
+
+        return use
+
+
+class conversation(Generic[P, T]):  # noqa: N801 - a decorator
+    """Several requests, one result."""
+
+    def __init__(self, make: Callable[Concatenate[Any, P], Flow[T]]) -> None:
+        self.make = make
+        self.__doc__ = make.__doc__
+
+    @overload
+    def __get__(self, group: Group[SyncTransport], kind: object = None) -> Callable[P, T]: ...
+    @overload
+    def __get__(self, group: Group[AsyncTransport], kind: object = None) -> Callable[P, Awaitable[T]]: ...
+    def __get__(self, group: Any, kind: object = None) -> Any:
+        if group is None:
+            return self
+
+        @wraps(self.make)
+        def use(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return group.transport.carry_out(self.make(group, *args, **kwargs))
+
+        return use
+
+
+class listing(Generic[P, T]):  # noqa: N801 - a decorator
+    """A list in pages. `cursor` is the parameter that `next` goes into."""
+
+    def __init__(self, cursor: str, make: Callable[Concatenate[Any, P], Call[Page[T]]]) -> None:
+        self.cursor, self.make = cursor, make
+        self.__doc__ = make.__doc__
+
+    @overload
+    def __get__(self, group: Group[SyncTransport], kind: object = None) -> "Callable[P, Listed[T]]": ...
+    @overload
+    def __get__(self, group: Group[AsyncTransport], kind: object = None) -> "Callable[P, AsyncListed[T]]": ...
+    def __get__(self, group: Any, kind: object = None) -> Any:
+        if group is None:
+            return self
+        listed = Listed if isinstance(group.transport, SyncTransport) else AsyncListed
+
+        @wraps(self.make)
+        def use(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return listed(group.transport, self.make(group, *args, **kwargs), self.cursor)
+
+        return use
+
+
+def downwards(make: Callable[Concatenate[Any, P], Call[Page[T]]]) -> listing[P, T]:
+    """Newest first: `next` goes into `before`."""
+    return listing("before", make)
+
+
+def upwards(make: Callable[Concatenate[Any, P], Call[Page[T]]]) -> listing[P, T]:
+    """Oldest first, or by name: `next` goes into `after`."""
+    return listing("after", make)
+
+
+class streaming(Generic[P]):  # noqa: N801 - a decorator
+    """Events as they come, for as long as somebody reads."""
+
+    def __init__(self, make: Callable[Concatenate[Any, P], Call[None]]) -> None:
+        self.make = make
+        self.__doc__ = make.__doc__
+
+    @overload
+    def __get__(self, group: Group[SyncTransport], kind: object = None) -> Callable[P, Iterator[Streamed]]: ...
+    @overload
+    def __get__(self, group: Group[AsyncTransport], kind: object = None) -> Callable[P, AsyncIterator[Streamed]]: ...
+    def __get__(self, group: Any, kind: object = None) -> Any:
+        if group is None:
+            return self
+        stream = SyncStream if isinstance(group.transport, SyncTransport) else AsyncStream
+
+        @wraps(self.make)
+        def use(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return stream(group.transport, self.make(group, *args, **kwargs)).events()
+
+        return use
+
+
+class Listed(Generic[T]):
+    """Iterate over all of it, or take one `page()`."""
+
+    def __init__(self, transport: SyncTransport, call: Call[Page[T]], cursor: str) -> None:
+        self._transport, self._call, self._cursor = transport, call, cursor
+
+    def page(self) -> Page[T]:
+        return self._transport.call(self._call)
+
+    def __iter__(self) -> Iterator[T]:
+        call: Call[Page[T]] | None = self._call
+        while call is not None:
+            found = self._transport.call(call)
+            yield from found.items
+            call = call.asking(**{self._cursor: found.next}) if found.next is not None else None
+
+
+class AsyncListed(Generic[T]):
+    """Iterate over all of it with `async for`, or await one `page()`."""
+
+    def __init__(self, transport: AsyncTransport, call: Call[Page[T]], cursor: str) -> None:
+        self._transport, self._call, self._cursor = transport, call, cursor
+
+    async def page(self) -> Page[T]:
+        return await self._transport.call(self._call)
+
+    async def __aiter__(self) -> AsyncIterator[T]:
+        call: Call[Page[T]] | None = self._call
+        while call is not None:
+            found = await self._transport.call(call)
+            for item in found.items:
+                yield item
+            call = call.asking(**{self._cursor: found.next}) if found.next is not None else None

@@ -1,0 +1,1 @@
+"""Cron expressions: syntax, calendar, and when they fire next."""

@@ -1,0 +1,253 @@
+"""Cron: an expression, a time zone, and the instants they name.
+
+The calendar finds wall times; this module maps them to instants. Where the clock changes:
+
+* A wall time that occurs twice runs at its first occurrence, one that the clock skips right after the gap
+  (`Gap.AFTER`, one run however many were skipped) or not at all (`Gap.SKIP`).
+* A cron that names every hour of the day is an interval rather than an appointment. It gets no extra run for a gap,
+  since its next run is less than an hour away, and it keeps running through the second pass of a repeated hour.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from itertools import islice
+from typing import assert_never
+from zoneinfo import ZoneInfo
+
+from windlass.core.cron.calendar import DOWN, EVERY_HOUR, UP, Calendar, Way
+from windlass.core.cron.syntax import (
+    CLASSIC,
+    FULL,
+    IN_PROCESS,
+    OJS,
+    At,
+    DayRule,
+    Descriptors,
+    Dialect,
+    Every,
+    Gap,
+    Never,
+    Presence,
+    Rule,
+    read_rule,
+    read_zone,
+    split_zone,
+)
+from windlass.errors import Invalid
+
+__all__ = [
+    "CLASSIC",
+    "FULL",
+    "IN_PROCESS",
+    "OJS",
+    "Cron",
+    "DayRule",
+    "Descriptors",
+    "Dialect",
+    "Gap",
+    "Presence",
+    "once",
+    "parse",
+]
+
+YEARS = 5
+_SECOND = timedelta(seconds=1)
+
+
+def parse(text: str, *, dialect: Dialect = CLASSIC, zone: str | ZoneInfo = "UTC", key: str | None = None) -> "Cron":
+    """Read a cron line, or raise `InvalidCron`. A `TZ=` prefix wins over `zone`; `key` is what `H` is derived from."""
+    return _parse(text, dialect, zone, key)
+
+
+def once(moment: datetime, *, zone: ZoneInfo) -> "Cron":
+    """A schedule that names one instant, shown in `zone`."""
+    moment = _utc(moment).astimezone(zone)
+    return Cron(f"@at {moment.isoformat()}", zone, At(moment), Gap.AFTER)
+
+
+@dataclass(frozen=True, slots=True)
+class Cron:
+    """When something runs. Times are whole seconds; answers are aware datetimes in the cron's zone.
+
+    Compare answers after `astimezone(UTC)`: in a repeated hour Python ignores which of the two passes is meant when it
+    compares times of one zone, and calls a time unequal to the same instant in another zone.
+    """
+
+    text: str
+    zone: ZoneInfo
+    rule: Rule
+    gap: Gap
+
+    @property
+    def triggered(self) -> bool:
+        """It has no times of its own and waits for somebody to say so."""
+        return isinstance(self.rule, Never)
+
+    def next(self, after: datetime, *, years: int = YEARS) -> datetime | None:
+        """The first run strictly after a moment; None if there is none this year or in the `years` to come."""
+        return self._beyond(UP, _utc(after), years)
+
+    def prev(self, before: datetime, *, years: int = YEARS) -> datetime | None:
+        """The last run strictly before a moment."""
+        return self._beyond(DOWN, _utc(before), years)
+
+    def matches(self, at: datetime) -> bool:
+        """Whether a run falls into this very second. `@every` has no times of its own to match."""
+        second = _utc(at).replace(microsecond=0)
+        if not isinstance(self.rule, Calendar | At):
+            return False
+        found = self.next(second - timedelta.resolution, years=1)
+        return found is not None and found.astimezone(UTC).replace(microsecond=0) == second
+
+    def upcoming(self, after: datetime, count: int, *, years: int = YEARS) -> list[datetime]:
+        return list(islice(self._following(after, years), max(count, 0)))
+
+    def between(self, start: datetime, end: datetime, *, limit: int | None = None) -> Iterator[datetime]:
+        """The runs from `start` on and before `end`, the first `limit` of them. `@every` counts from `start`."""
+        start, end = _utc(start), _utc(end)
+        if not isinstance(self.rule, Every):
+            start -= timedelta.resolution
+        years = end.year - start.year + 1
+        return islice(_until(end, self._following(start, years)), limit)
+
+    def _following(self, after: datetime, years: int) -> Iterator[datetime]:
+        found = self.next(after, years=years)
+        while found:
+            yield found
+            found = self.next(found, years=years)
+
+    def _beyond(self, way: Way, moment: datetime, years: int) -> datetime | None:
+        try:
+            match self.rule:
+                case Calendar():
+                    return self._search(self.rule, way, moment, years)
+                case Every(period):
+                    return (moment.replace(microsecond=0) + way.step * period).astimezone(self.zone)
+                case Never():
+                    return None
+                case At(at):
+                    return at if (_utc(at) - moment) * way.step > timedelta(0) else None
+                case _:
+                    assert_never(self.rule)
+        except OverflowError:  # the ends of Python's calendar
+            return None
+
+    def _search(self, calendar: Calendar, way: Way, moment: datetime, years: int) -> datetime | None:
+        local = moment.astimezone(self.zone)
+        limit = max(2, min(local.year + way.step * years, 9998))  # so that every answer exists in every zone
+        first = self._first_pass(calendar, way, local, moment, limit)
+        second = _second_pass(calendar, way, local, first, limit) if calendar.hours == EVERY_HOUR else None
+        if first is None or second is None:
+            return first or second
+        return min(first, second, key=_utc) if way is UP else max(first, second, key=_utc)
+
+    def _first_pass(
+        self, calendar: Calendar, way: Way, local: datetime, moment: datetime, limit: int
+    ) -> datetime | None:
+        """The closest match to a moment, if of a repeated wall time only the first occurrence counts."""
+        wall = _start(way, local)
+        while found := calendar.search(way, wall, limit):
+            at, wall = self._place(calendar, way, found)
+            if at and (at > moment if way is UP else at < moment):
+                return at
+        return None
+
+    def _place(self, calendar: Calendar, way: Way, wall: datetime) -> tuple[datetime | None, datetime]:
+        """The instant of a wall time, if it has one, and the wall time to go on from."""
+        at = wall.replace(tzinfo=self.zone)
+        skipped = _offset(at.replace(fold=1)) - _offset(at)
+        if skipped <= timedelta(0):
+            return at, wall + way.step * _SECOND
+        end = _gap_end(at)
+        edge = end.replace(tzinfo=None)
+        made_up_for = self.gap is Gap.AFTER and calendar.hours != EVERY_HOUR
+        return end if made_up_for else None, edge if way is UP else edge - skipped - _SECOND
+
+
+@lru_cache(maxsize=1024)
+def _parse(text: str, dialect: Dialect, zone: str | ZoneInfo, key: str | None) -> Cron:
+    prefix, line = split_zone(text, dialect)
+    chosen = prefix if prefix is not None else zone
+    rule = read_rule(line, dialect, key)
+    return Cron(text, read_zone(chosen) if isinstance(chosen, str) else chosen, rule, dialect.gap)
+
+
+def _utc(moment: datetime) -> datetime:
+    if moment.utcoffset() is None:
+        raise Invalid(f"{moment} has no time zone; a cron can only be asked about aware datetimes")
+    return moment.astimezone(UTC)
+
+
+def _until(end: datetime, times: Iterator[datetime]) -> Iterator[datetime]:
+    for at in times:
+        if at >= end:
+            return
+        yield at
+
+
+def _start(way: Way, local: datetime) -> datetime:
+    """The first wall time to look at. All of a repeated hour has had its turn when the hour comes again."""
+    if local.fold:
+        wall = _repeat_end(local)
+        return wall if way is UP else wall - _SECOND
+    return _beside(way, local)
+
+
+def _beside(way: Way, local: datetime) -> datetime:
+    """The wall time one step beyond a local time, in whole seconds."""
+    wall = local.replace(tzinfo=None, microsecond=0, fold=0)
+    if way is UP:
+        return wall + _SECOND
+    return wall if local.microsecond else wall - _SECOND
+
+
+def _second_pass(calendar: Calendar, way: Way, local: datetime, first: datetime | None, limit: int) -> datetime | None:
+    """The closest match in the second pass of a repeated hour, if one lies between `local` and the match `first`.
+
+    Both passes show the same wall times, so the second can only come first if `local` is inside the repeated hour or,
+    looking back, if `first` is.
+    """
+    anchor = local if way is UP or local.fold or first is None else first
+    repeated = _offset(anchor.replace(fold=0)) - _offset(anchor.replace(fold=1))
+    if repeated <= timedelta(0):
+        return None
+    end = _repeat_end(anchor)
+    start = end - repeated
+    edge = start if way is UP else end - _SECOND
+    found = calendar.search(way, _beside(way, local) if local.fold else edge, limit)
+    if found is None or not start <= found < end:
+        return None
+    at = found.replace(tzinfo=local.tzinfo, fold=1)
+    return at if way is UP or at.astimezone(UTC) < local.astimezone(UTC) else None
+
+
+def _repeat_end(local: datetime) -> datetime:
+    """The first wall time that does not occur twice any more."""
+    second = local.replace(microsecond=0)
+    low, high = 0, (_offset(second.replace(fold=0)) - _offset(second.replace(fold=1))) // _SECOND
+    while high - low > 1:
+        middle = (low + high) // 2
+        later = second + middle * _SECOND
+        repeated = _offset(later.replace(fold=0)) != _offset(later.replace(fold=1))
+        low, high = (middle, high) if repeated else (low, middle)
+    return (second + high * _SECOND).replace(tzinfo=None, fold=0)
+
+
+def _gap_end(skipped: datetime) -> datetime:
+    """The first instant after the gap in which this wall time lies."""
+    earlier = skipped.replace(fold=1).astimezone(UTC)  # read with the offset after the gap: an instant before it
+    before = _offset(skipped)
+    low, high = 0, (_offset(skipped.replace(fold=1)) - before) // _SECOND
+    while high - low > 1:
+        middle = (low + high) // 2
+        moved = _offset((earlier + middle * _SECOND).astimezone(skipped.tzinfo)) != before
+        low, high = (low, middle) if moved else (middle, high)
+    return (earlier + high * _SECOND).astimezone(skipped.tzinfo)
+
+
+def _offset(at: datetime) -> timedelta:
+    offset = at.utcoffset()
+    assert offset is not None
+    return offset

@@ -1,0 +1,157 @@
+"""Schedules that start runs: which ticks are due, which of them start a run, and which waits. The calendar is `cron`'s.
+
+A tick is an instant that the cron names. The latest one due is the present; those before it were missed, and
+`catch_up` says what becomes of them. What is left meets the runs that are under way, and `overlap` says what wins.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import assert_never
+from uuid import UUID
+
+from windlass.core.cron.expression import Cron, parse
+from windlass.core.cron.syntax import CLASSIC, Dialect, Every
+from windlass.core.workflows.workflow import CatchUp, Overlap
+
+LIMIT = 1000  # ticks of one schedule that are seen to in one go
+GRACE = timedelta(minutes=1)  # nobody is punctual to the microsecond: a tick this old is not missed yet
+YEARS = 8  # far enough to find the next 29 February
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    cron: str
+    timezone: str = "UTC"
+    overlap: Overlap = Overlap.ALLOW
+    catch_up: CatchUp = CatchUp.ONE
+    next_run_at: datetime | None = None  # the first tick that nobody has seen to
+    buffered_at: datetime | None = None  # a tick that waits until the run before it ends
+    dialect: Dialect = CLASSIC
+
+    def read(self) -> Cron:
+        return parse(self.cron, dialect=self.dialect, zone=self.timezone)
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """What is to be done now, and how the schedule stands after that."""
+
+    ticks: tuple[datetime, ...]  # each starts a run, the oldest first
+    replaces: bool  # the live runs are cancelled first
+    next_run_at: datetime | None
+    buffered_at: datetime | None = None
+    skipped_at: datetime | None = None  # the last tick that starts no run
+    reason: str | None = None  # why it does not
+
+
+def key(id_: UUID, tick: datetime) -> str:
+    """The idempotency key of a tick's run: the same whoever asks for it, the clock or a backfill."""
+    return f"schedule/{id_}/{moment(tick)}"
+
+
+def is_key(key: str | None) -> bool:
+    return key is not None and key.startswith("schedule/")
+
+
+def moment(tick: datetime) -> str:
+    return tick.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def following(schedule: Schedule, now: datetime) -> datetime | None:
+    """The first tick after now, if there is any in the years to come. A cron that cannot be read is `Invalid`."""
+    return _utc(schedule.read().next(now, years=YEARS))
+
+
+def upcoming(schedule: Schedule, now: datetime, count: int) -> list[datetime]:
+    """The next ticks, in the schedule's own zone."""
+    cron = schedule.read()
+    first = schedule.next_run_at if isinstance(cron.rule, Every) else None
+    ahead = cron.upcoming(first or now, count, years=YEARS)
+    return [first.astimezone(cron.zone), *ahead][:count] if first else ahead
+
+
+def between(schedule: Schedule, start: datetime, end: datetime, *, limit: int) -> list[datetime]:
+    """The ticks from `start` on and before `end`, the first `limit` of them."""
+    return [tick.astimezone(UTC) for tick in schedule.read().between(start, end, limit=limit)]
+
+
+def fire(schedule: Schedule, now: datetime, *, live: bool, limit: int = LIMIT) -> Firing:
+    """`live`: a run that the clock started earlier is under way."""
+    ticks, next_run_at = due(schedule, now, limit=limit)
+    if schedule.catch_up is CatchUp.NONE and ticks and now - ticks[-1] > GRACE:
+        firing = _meet(schedule, [], next_run_at, live=live)
+        return replace(firing, skipped_at=ticks[-1], reason=f"it was missed, and noticed at {moment(now)}")
+    return _meet(schedule, ticks, next_run_at, live=live)
+
+
+def due(schedule: Schedule, now: datetime, *, limit: int = LIMIT) -> tuple[list[datetime], datetime | None]:
+    """The ticks to see to, the oldest first, and the one after them: all that were missed, or only the latest."""
+    first = _utc(schedule.next_run_at)
+    if first is None or first > now:
+        return [], first
+    cron = schedule.read()
+    if schedule.catch_up is CatchUp.ALL:
+        return _all(cron, first, now, limit)
+    latest = _latest(cron, first, now)
+    return [latest], _after(cron, latest)
+
+
+def _meet(schedule: Schedule, ticks: list[datetime], next_run_at: datetime | None, *, live: bool) -> Firing:
+    match schedule.overlap:
+        case Overlap.ALLOW:
+            return Firing(tuple(ticks), False, next_run_at)
+        case Overlap.SKIP:
+            return _line_up(ticks, next_run_at, begin=0 if live else 1, wait=0, reason="an earlier run was under way")
+        case Overlap.REPLACE:
+            firing = Firing(tuple(ticks[-1:]), live and bool(ticks), next_run_at)
+            return replace(firing, skipped_at=ticks[-2], reason="a later tick replaced it") if ticks[1:] else firing
+        case Overlap.BUFFER:
+            line = [schedule.buffered_at.astimezone(UTC), *ticks] if schedule.buffered_at else ticks
+            return _line_up(line, next_run_at, begin=0 if live else 1, wait=1, reason="another tick was waiting")
+        case _:
+            assert_never(schedule.overlap)
+
+
+def _line_up(line: list[datetime], next_run_at: datetime | None, *, begin: int, wait: int, reason: str) -> Firing:
+    waiting, skipped = line[begin : begin + wait], line[begin + wait :]
+    return Firing(
+        tuple(line[:begin]),
+        False,
+        next_run_at,
+        buffered_at=waiting[0] if waiting else None,
+        skipped_at=skipped[-1] if skipped else None,
+        reason=reason if skipped else None,
+    )
+
+
+def _all(cron: Cron, first: datetime, now: datetime, limit: int) -> tuple[list[datetime], datetime | None]:
+    found: list[datetime] = []
+    for tick in _since(cron, first):
+        if tick > now or len(found) == limit:
+            return found, tick
+        found.append(tick)
+    return found, None
+
+
+def _latest(cron: Cron, first: datetime, now: datetime) -> datetime:
+    """The last tick up to now, found without walking through those before it."""
+    if isinstance(cron.rule, Every):
+        return first + (now - first) // cron.rule.period * cron.rule.period
+    found = _utc(cron.prev(now + timedelta.resolution, years=YEARS))
+    return first if found is None else max(first, found)
+
+
+def _since(cron: Cron, first: datetime) -> Iterator[datetime]:
+    tick: datetime | None = first
+    while tick is not None:
+        yield tick
+        tick = _after(cron, tick)
+
+
+def _after(cron: Cron, tick: datetime) -> datetime | None:
+    return _utc(cron.next(tick, years=YEARS))
+
+
+def _utc(at: datetime | None) -> datetime | None:
+    return None if at is None else at.astimezone(UTC)

@@ -1,0 +1,1 @@
+"""Reads and writes workflow definitions: the declarative language."""

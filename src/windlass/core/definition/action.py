@@ -1,0 +1,219 @@
+"""What a step of a document does: one action, told by the one key that names it."""
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any
+from urllib.parse import urlsplit
+
+from windlass.core.definition.fields import Fields, inside, is_number, shown
+from windlass.core.definition.names import workflow_name_mistake
+from windlass.core.jobs.spec import DEFAULT_PRIORITY, MAX_PRIORITY
+from windlass.core.workflows.http_rules import CONNECTION_HEADERS, METHODS, check_address
+from windlass.core.workflows.step import (
+    Action,
+    ChildAction,
+    CommandAction,
+    HookAction,
+    HttpAction,
+    JobAction,
+    SleepAction,
+)
+from windlass.errors import Invalid
+
+HOOK_KEYS = ("timeout", "secret")
+MILLISECOND = timedelta(milliseconds=1)
+SECOND = timedelta(seconds=1)
+MAX_URL = 8192
+MAX_SECRET = 1000
+MAX_COMMAND = 65_536
+STAND_IN = "\ue000"  # for a template: nobody writes it
+
+_URL = re.compile(r"https?://[^\s/?#][^\s]*", re.IGNORECASE).fullmatch
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,256}").fullmatch
+_HEADER_VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]{0,8192}").fullmatch
+
+
+class RunsOn(StrEnum):
+    LOCAL = "local"
+    KUBERNETES = "kubernetes"
+    RAY = "ray"
+    DASK = "dask"
+
+
+UNREADABLE = JobAction("?")  # stands in for an action with mistakes, so that the rest can be read
+
+
+def read_action(fields: Fields) -> Action:
+    """The action of a step. Keys of another kind of step are mistakes, and so are two actions or none."""
+    given = [key for key in ACTIONS if key in fields]
+    if not given:
+        known = ", ".join(ACTIONS)
+        fields.mistakes.lost(fields.path, f"it does nothing: give it one of {known}")
+    elif len(given) > 1:
+        fields.mistakes.lost(fields.path, f"it has both `{given[0]}` and `{given[1]}`: a step does one thing")
+    else:
+        _refuse_foreign(fields, given[0])
+        return ACTIONS[given[0]](fields)
+    return UNREADABLE
+
+
+def _refuse_foreign(fields: Fields, kind: str) -> None:
+    own = ACTION_KEYS[kind]
+    for key in fields.values:
+        if key not in own and key in ALL_ACTION_KEYS:
+            owners = ", ".join(f"`{name}`" for name, keys in ACTION_KEYS.items() if key in keys)
+            fields.refuse(key, f"it belongs to {owners} steps, and this is a `{kind}` step")
+
+
+def _job(fields: Fields) -> Action:
+    type_ = fields.name("job", "name the work, for example content.thumbnail.v1")
+    queue = fields.name("queue", "name a queue, for example default")
+    priority = fields.whole("priority", -MAX_PRIORITY, MAX_PRIORITY)
+    return JobAction(
+        type_ or UNREADABLE.type, _input(fields), queue or "default", DEFAULT_PRIORITY if priority is None else priority
+    )
+
+
+def _http(fields: Fields) -> Action:
+    return HttpAction(_url(fields), _method(fields), _headers(fields), _query(fields), fields.values.get("body"))
+
+
+def _sleep(fields: Fields) -> Action:
+    return SleepAction(fields.span("sleep", unit=SECOND, positive=False) or timedelta())
+
+
+def _hook(fields: Fields) -> Action:
+    if fields.values["wait_for_webhook"] is True:
+        return HookAction()
+    if not isinstance(fields.values["wait_for_webhook"], Mapping):
+        fields.lose("wait_for_webhook", "true or an object such as {timeout: 1h}")
+        return HookAction()
+    hook = Fields(fields.values["wait_for_webhook"], fields.at("wait_for_webhook"), fields.mistakes)
+    hook.refuse_unknown(HOOK_KEYS)
+    return HookAction(hook.span("timeout", unit=MILLISECOND), read_secret(hook))
+
+
+def read_secret(hook: Fields) -> str | None:
+    """Read a secret. It is refused without being repeated, and so are headers: messages end up in logs."""
+    secret = hook.values.get("secret")
+    if secret is None or (isinstance(secret, str) and 0 < len(secret) <= MAX_SECRET):
+        return secret
+    hook.refuse("secret", f"it must be a text of 1 to {MAX_SECRET} characters")
+    return None
+
+
+def _command(fields: Fields) -> Action:
+    run = fields.text("run", limit=MAX_COMMAND)
+    runs_on = str(fields.choice("runs_on", RunsOn, RunsOn.LOCAL))
+    if runs_on != RunsOn.LOCAL:  # a stored version that says so still loads
+        fields.refuse("runs_on", f"it is {runs_on!r}, and this release has no launcher for it: use local")
+    return CommandAction(run or "?", runs_on, _input(fields))
+
+
+def _child(fields: Fields) -> Action:
+    mistake = workflow_name_mistake(fields.values["workflow"])
+    if mistake:
+        fields.mistakes.lost(fields.at("workflow"), mistake)
+        return UNREADABLE
+    return ChildAction(fields.values["workflow"], _input(fields))
+
+
+def _input(fields: Fields) -> Any:
+    """Null is an input like any other; only what is not there is empty."""
+    return None if "input" in fields.nulls else fields.values.get("input", {})
+
+
+def _url(fields: Fields) -> str:
+    url = fields.text("url", limit=MAX_URL) or "{{"
+    if url.startswith("{{"):
+        return url
+    filled = _without_templates(url)
+    if not _URL(filled):
+        fields.refuse_value("url", "an address that begins with http:// or https://, or with a template")
+    elif mistake := _address_mistake(filled):
+        fields.refuse("url", mistake)
+    return url
+
+
+def _without_templates(url: str) -> str:
+    """The address with a stand-in for each `{{...}}`. One pass: a regular expression would look for the end of a
+    template again at every brace that has none."""
+    parts, at = [], 0
+    while (start := url.find("{{", at)) >= 0 and (end := url.find("}}", start + 2)) >= 0:
+        parts += [url[at:start], STAND_IN]
+        at = end + 2
+    return "".join([*parts, url[at:]])
+
+
+def _address_mistake(filled: str) -> str | None:
+    """What the sender would refuse for sure. It has a parser of its own, which has the last word."""
+    try:
+        parts = urlsplit(filled)
+        port = parts.port if parts.port is not None else 80
+        if STAND_IN not in parts.netloc:  # what a template makes of a host or a port is seen when it is filled in
+            check_address(parts.scheme.lower(), parts.netloc, parts.hostname, port)
+        elif "@" in parts.netloc:
+            check_address(parts.scheme.lower(), "@", STAND_IN, port)
+    except Invalid as error:
+        return str(error)
+    except ValueError:
+        return None if STAND_IN in filled else "the address cannot be read"
+    return None
+
+
+def _method(fields: Fields) -> str:
+    method = fields.values.get("method", "POST")
+    if isinstance(method, str) and method.upper() in METHODS:
+        return method.upper()
+    fields.lose("method", f"one of {', '.join(METHODS)}")
+    return "POST"
+
+
+def _headers(fields: Fields) -> dict[str, str]:
+    headers = fields.object("headers")
+    for name, value in headers.values.items() if headers else ():
+        if not isinstance(name, str) or not _HEADER(name):
+            fields.mistakes.add(inside(fields.at("headers"), name), "it is not a name of a header")
+        elif name.lower() in CONNECTION_HEADERS:
+            fields.mistakes.add(inside(fields.at("headers"), name), "it cannot be set: it belongs to the connection")
+        if not isinstance(value, str) or not _HEADER_VALUE(value):
+            fields.mistakes.add(inside(fields.at("headers"), name), "it must be a text of one line")
+    return headers.values if headers else {}
+
+
+def _query(fields: Fields) -> dict[str, Any]:
+    query = fields.object("query")
+    for name, value in query.values.items() if query else ():
+        items = value if isinstance(value, list | tuple) else [value]
+        if not isinstance(name, str) or not all(_is_scalar(item) for item in items):
+            message = f"it is {shown(value)}: it must be a text, a number, true or false, or a list of them"
+            fields.mistakes.add(inside(fields.at("query"), name), message)
+    return query.values if query else {}
+
+
+def _is_scalar(value: object) -> bool:
+    return isinstance(value, str | bool) or is_number(value)
+
+
+ACTIONS: Mapping[str, Callable[[Fields], Action]] = {
+    "job": _job,
+    "url": _http,
+    "sleep": _sleep,
+    "wait_for_webhook": _hook,
+    "run": _command,
+    "workflow": _child,
+}
+_ATTEMPTS = frozenset({"retries", "retry_attempts", "max_attempts", "max_retries", "retry"})
+_TIMEOUT = frozenset({"timeout", "timeout_ms"})
+_FAN_OUT = frozenset({"parallel", "foreach", "concurrency"})
+ACTION_KEYS: Mapping[str, frozenset[str]] = {
+    "job": frozenset({"job", "input", "queue", "priority"}) | _ATTEMPTS | _TIMEOUT | _FAN_OUT,
+    "url": frozenset({"url", "method", "headers", "query", "body"}) | _ATTEMPTS | _TIMEOUT | _FAN_OUT,
+    "sleep": frozenset({"sleep"}),
+    "wait_for_webhook": frozenset({"wait_for_webhook"}),
+    "run": frozenset({"run", "runs_on", "input"}) | _ATTEMPTS | _TIMEOUT | _FAN_OUT,
+    "workflow": frozenset({"workflow", "input"}) | _TIMEOUT | _FAN_OUT,
+}
+ALL_ACTION_KEYS = frozenset[str]().union(*ACTION_KEYS.values())

@@ -1,0 +1,215 @@
+"""Reading one object of a definition document, key by key.
+
+Reading never stops at a mistake: it notes it with its path and goes on with the default, so that all are told at once.
+A key whose value is null counts as left out.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from datetime import timedelta
+from difflib import get_close_matches
+from enum import StrEnum
+from typing import Any, TypeGuard, TypeVar
+
+from windlass.core import duration
+from windlass.core.jobs.spec import check_name
+from windlass.errors import Invalid
+
+MAX_SUGGESTIONS = 20  # looking for similar names is slow, and a document may be all mistakes
+WORDS = {True: "true", False: "false", None: "null"}
+LONGEST_SHOWN = 60
+LONGEST_MESSAGE = 300
+
+Word = TypeVar("Word", bound=StrEnum)
+
+_SPOKEN = re.compile(r"[A-Za-z0-9_$-]{1,100}").fullmatch
+
+
+class Mistakes:
+    """What is wrong so far: (path, message).
+
+    A stored version is not validated again: rules may have become stricter since, and a newer release may know more
+    keys. There only a value that cannot be understood counts (`lost`): going on with a default would change what the
+    workflow does.
+    """
+
+    def __init__(self, *, stored: bool = False) -> None:
+        self.found: list[tuple[str, str]] = []
+        self.stored = stored
+        self._suggestions = 0
+
+    def add(self, path: str, message: str) -> None:
+        """A rule is broken; the value itself was understood."""
+        if not self.stored:
+            self.found.append((path, message))
+
+    def lost(self, path: str, message: str) -> None:
+        """A value cannot be understood."""
+        self.found.append((path, message))
+
+    def add_invalid(self, path: str, error: Invalid, field: str = "it") -> None:
+        """A rule of another module is broken; its message names `field`, which is `path` here."""
+        self.add(path, _about(error, field))
+
+    def lost_invalid(self, path: str, error: Invalid, field: str = "it") -> None:
+        self.lost(path, _about(error, field))
+
+    def unknown(self, path: str, what: str, name: object, known: Iterable[str]) -> None:
+        self.add(path, f"unknown {what} {shown(name)}{self._suggestion(name, known)}")
+
+    def _suggestion(self, name: object, known: Iterable[str]) -> str:
+        if name is True:
+            return ": YAML 1.1 reads a bare `on` or `yes` as true; put it in quotes"
+        if not isinstance(name, str) or len(name) > LONGEST_SHOWN or self._suggestions >= MAX_SUGGESTIONS:
+            return ""
+        self._suggestions += 1
+        near = get_close_matches(name, list(known), n=1)
+        return f": did you mean {near[0]!r}?" if near else ""
+
+
+class Fields:
+    """The keys of one object."""
+
+    def __init__(self, values: Mapping[Any, Any], path: str, mistakes: Mistakes) -> None:
+        self.values = {key: value for key, value in values.items() if value is not None}
+        self.nulls = [key for key, value in values.items() if value is None]
+        self.path = path
+        self.mistakes = mistakes
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.values
+
+    def at(self, key: str) -> str:
+        return inside(self.path, key)
+
+    def refuse(self, key: str, message: str) -> None:
+        self.mistakes.add(self.at(key), message)
+
+    def refuse_value(self, key: str, rule: str) -> None:
+        self.refuse(key, f"it is {shown(self.values[key])}: it must be {rule}")
+
+    def lose(self, key: str, rule: str) -> None:
+        """The value is of a kind that this release does not know, or of no kind at all."""
+        self.mistakes.lost(self.at(key), f"it is {shown(self.values[key])}: it must be {rule}")
+
+    def refuse_unknown(self, known: Collection[str]) -> None:
+        if self.mistakes.stored:
+            return  # a newer release may have written it
+        for key in [*self.values, *self.nulls]:
+            if key not in known:
+                self.mistakes.unknown(inside(self.path, key), "key", key, known)
+
+    def one_of(self, *keys: str) -> str | None:
+        """The one key of these that is there; they are spellings of one thing, or contradict each other."""
+        given = [key for key in keys if key in self]
+        for other in given[1:]:
+            self.refuse(other, f"`{given[0]}` is given too: give one of them")
+        return given[0] if given else None
+
+    def text(self, key: str, *, limit: int = 1000) -> str | None:
+        """A text that says something."""
+        value = self.values.get(key)
+        if value is None:
+            return None
+        if not isinstance(value, str) or not value.strip():
+            self.lose(key, "a text that is not empty")
+            return None
+        if len(value) > limit:
+            self.refuse(key, f"it is {len(value)} characters long, the limit is {limit}")
+            return value if self.mistakes.stored else None
+        return value
+
+    def name(self, key: str, advice: str) -> str | None:
+        """A text of one line, as job types and queues are."""
+        value = self.text(key, limit=255)
+        if value is not None:
+            try:
+                check_name(value, "it", advice)
+            except Invalid as error:
+                self.mistakes.add_invalid(self.at(key), error)
+        return value
+
+    def whole(self, key: str, least: int, most: int) -> int | None:
+        value = self.values.get(key)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int):
+            self.lose(key, "a whole number")
+            return None
+        if not least <= value <= most:
+            self.refuse_value(key, f"between {least} and {most}")
+            return value if self.mistakes.stored else None
+        return value
+
+    def flag(self, key: str) -> bool:
+        value = self.values.get(key, False)
+        if not isinstance(value, bool):
+            self.lose(key, "true or false")
+        return value is True
+
+    def choice(self, key: str, words: type[Word], default: Word) -> Word:
+        value = self.values.get(key)
+        if value is None:
+            return default
+        if isinstance(value, str) and value in list(words):
+            return words(value)
+        self.lose(key, f"one of {', '.join(words)}")
+        return default
+
+    def span(self, key: str, *, unit: timedelta | None, positive: bool = True) -> timedelta | None:
+        """A duration: a text with units, or a number of `unit`s."""
+        value = self.values.get(key)
+        if value is None:
+            return None
+        found = self._span(key, value, unit)
+        if found is not None and positive and found <= timedelta():
+            self.refuse_value(key, "longer than nothing")
+            return None
+        return found
+
+    def _span(self, key: str, value: object, unit: timedelta | None) -> timedelta | None:
+        if isinstance(value, str) and len(value) <= LONGEST_SHOWN:
+            try:
+                return duration.parse(value, field="it")
+            except Invalid as error:
+                self.mistakes.lost_invalid(self.at(key), error)
+        elif unit is not None and is_number(value):
+            if 0 <= value <= duration.LONGEST / unit:
+                return value * unit
+            self.lose(key, f"at least 0 and at most {duration.LONGEST.days}d")
+        else:
+            self.lose(key, duration.ALLOWED)
+        return None
+
+    def object(self, key: str) -> "Fields | None":
+        value = self.values.get(key)
+        if value is None:
+            return None
+        if isinstance(value, Mapping):
+            return Fields(value, self.at(key), self.mistakes)
+        self.lose(key, "an object")
+        return None
+
+
+def _about(error: Invalid, field: str) -> str:
+    text = str(error)
+    return cut("it" + text.removeprefix(field) if text.startswith(field) else text, LONGEST_MESSAGE)
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def inside(path: str, key: object) -> str:
+    """The path of a key; one that cannot be spoken is quoted."""
+    spoken = key if isinstance(key, str) and _SPOKEN(key) else f"[{shown(key)}]"
+    return f"{path}.{spoken}" if path and not spoken.startswith("[") else f"{path}{spoken}"
+
+
+def shown(value: object) -> str:
+    """A value for a message. Definitions are JSON or YAML: true, false and null, not Python's words for them."""
+    return WORDS[value] if value is None or isinstance(value, bool) else cut(repr(value), LONGEST_SHOWN)
+
+
+def cut(text: str, length: int) -> str:
+    return text if len(text) <= length else text[: length - 3] + "..."

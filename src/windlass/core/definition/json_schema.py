@@ -1,0 +1,199 @@
+"""The definition file as a JSON Schema, for editors: completion, a word on each key, and the mistakes a schema can see.
+
+What needs the whole document (unknown steps, circles, where a fan-out gets its items) is told by `core.definition`.
+"""
+
+from typing import Any
+
+from windlass.core.definition.action import ACTIONS, RunsOn
+from windlass.core.definition.names import STEP_NAME, WORKFLOW_NAME
+from windlass.core.definition.shape import MAX_EDGES, MAX_STEPS
+from windlass.core.definition.step import MAX_ATTEMPTS, MAX_INSTANCES
+from windlass.core.events.webhook import Scheme
+from windlass.core.jobs.retry import Backoff
+from windlass.core.jobs.spec import MAX_PRIORITY
+from windlass.core.workflows.http_rules import METHODS
+from windlass.core.workflows.step import Condition, Join
+from windlass.core.workflows.workflow import CatchUp, Overlap
+
+Schema = dict[str, Any]
+
+DURATION = r"^\s*(?=\S*[0-9])([0-9]+(\.[0-9]+)?d)?([0-9]+(\.[0-9]+)?h)?([0-9]+(\.[0-9]+)?m)?([0-9]+(\.[0-9]+)?s)?"
+DURATION += r"([0-9]+(\.[0-9]+)?ms)?\s*$"
+
+
+def _text(description: str, **more: Any) -> Schema:
+    return {"type": "string", "minLength": 1, "description": description} | more
+
+
+def _whole(description: str, least: int, most: int) -> Schema:
+    return {"type": "integer", "minimum": least, "maximum": most, "description": description}
+
+
+def _choice(description: str, *words: str) -> Schema:
+    return {"enum": [str(word) for word in words], "description": description}
+
+
+def _either(description: str, *schemas: Schema) -> Schema:
+    return {"anyOf": list(schemas), "description": description}
+
+
+def _object(properties: Schema, *required: str, description: str = "", **more: Any) -> Schema:
+    found = {"type": "object", "properties": properties, "additionalProperties": False, "description": description}
+    return found | ({"required": list(required)} if required else {}) | more
+
+
+def _texts(description: str) -> Schema:
+    return {"type": "object", "additionalProperties": {"type": "string"}, "description": description}
+
+
+def _span(description: str, unit: str | None = None) -> Schema:
+    words: Schema = {"type": "string", "pattern": DURATION, "examples": ["30s", "5m", "1h30m", "2d"]}
+    if unit is None:
+        return words | {"description": description}
+    return _either(f"{description} A number means {unit}.", words, {"type": "number", "minimum": 0})
+
+
+def _anything(description: str) -> Schema:
+    return {"description": description}
+
+
+def _triggers() -> Schema:
+    cron = _object(
+        {
+            "cron": _text("When: five fields, or six with seconds first, or a word such as @daily."),
+            "timezone": _text("An IANA name such as Europe/Berlin; UTC if left out."),
+            "input": _anything("The input of the runs it starts."),
+            "overlap": _choice(
+                "While an earlier run is under way: run beside it, not at all, instead, after.", *Overlap
+            ),
+            "catch_up": _choice("How many of the ticks that nobody was there for are made up for.", *CatchUp),
+        },
+        "cron",
+        description="Starts runs by the clock.",
+    )
+    signed = _object(
+        {
+            "secret": _text(
+                "What requests are signed with: at least 16 characters, or whsec_ and base64.", minLength=1
+            ),
+            "scheme": _choice("How they are signed; standard (Standard Webhooks) if left out.", *Scheme),
+        },
+        "secret",
+    )
+    webhook = _object({"webhook": signed}, "webhook", description="Starts runs by signed requests to its own address.")
+    return _either("What starts a run.", _choice("", "api", "cron", "webhook"), cron, webhook)
+
+
+def _needs() -> Schema:
+    name = {"type": "string", "pattern": STEP_NAME}
+    condition = _choice("What is asked of it.", *Condition)
+    need = _object({"step": name, "on": condition}, "step", description="A step and what is asked of it.")
+    pairs = {"type": "object", "additionalProperties": condition}
+    listed = {"type": "array", "items": {"anyOf": [name, need]}, "maxItems": MAX_EDGES}
+    return _either("The steps that must have ended before.", listed, pairs, name)
+
+
+def _when() -> Schema:
+    return {
+        "name": _text("What the step is called, where `tasks` is a list.", pattern=STEP_NAME),
+        "needs": _needs(),
+        "depends_on": _needs(),
+        "on_failure": _choice("run: begin when all it needs have ended, however they did.", "skip", "run"),
+        "join": _choice("any: one met edge is enough.", *Join),
+        "if": _text("Runs only if this expression holds once all it needs have ended."),
+        "final": {"type": "boolean", "description": "Runs when all others have ended, whatever became of them."},
+        "allow_failure": {"type": "boolean", "description": "Its failure does not fail the run."},
+    }
+
+
+def _actions() -> Schema:
+    return {
+        "job": _text("The type of a job: any worker, any language."),
+        "input": _anything("What the job, command or workflow is given. May contain templates."),
+        "queue": _text("The queue of the job."),
+        "priority": _whole("Lower comes first.", -MAX_PRIORITY, MAX_PRIORITY),
+        "url": _text("The address of an HTTP request.", pattern=r"^([Hh][Tt][Tt][Pp][Ss]?://[^\s/?#]|\{\{)"),
+        "method": _choice("POST if left out.", *METHODS),
+        "headers": _texts("Headers of the request. May contain templates."),
+        "query": {"type": "object", "description": "Added to the address, properly quoted."},
+        "body": _anything("The body of the request, sent as JSON. May contain templates."),
+        "sleep": _span("A pause.", "seconds"),
+        "wait_for_webhook": _either("A pause until a callback arrives.", {"const": True}, _hook()),
+        "run": _text("A command."),
+        "runs_on": _choice("Where the command runs.", RunsOn.LOCAL),
+        "workflow": _text("A run of another workflow.", pattern=WORKFLOW_NAME),
+    }
+
+
+def _hook() -> Schema:
+    timeout = _span("The step times out after this long.", "milliseconds")
+    return _object({"timeout": timeout, "secret": _text("What callbacks are signed with.")})
+
+
+def _attempts() -> Schema:
+    again = _whole("Further attempts after the first.", 0, MAX_ATTEMPTS - 1)
+    policy = {
+        "kind": _choice("How the wait grows.", *Backoff),
+        "base": _span("The first wait.", "seconds"),
+        "factor": {"type": "number", "exclusiveMinimum": 0, "description": "By how much it grows."},
+        "cap": _span("No wait is longer.", "seconds"),
+        "jitter": {"type": "number", "minimum": 0, "maximum": 1, "description": "The share that chance may add."},
+    }
+    return {
+        "max_attempts": _whole("Attempts in all.", 1, MAX_ATTEMPTS),
+        "retries": again,
+        "retry_attempts": again,
+        "max_retries": _whole("Attempts in all, in spite of its name; 0 counts as 1.", 0, MAX_ATTEMPTS),
+        "retry": _object(policy, description="How long to wait between attempts."),
+        "timeout": _span("The longest an attempt may take.", "milliseconds"),
+        "timeout_ms": {"type": "number", "exclusiveMinimum": 0, "description": "The same in milliseconds."},
+    }
+
+
+def _copies() -> Schema:
+    path = _text("A path that begins with a step, or with input or trigger.", pattern=r"^[^.\s{}]+(\.[^.\s{}]+)*$")
+    return {
+        "parallel": _either("So many copies.", {"type": "integer", "minimum": 0, "maximum": MAX_INSTANCES}, path),
+        "foreach": path | {"description": "One copy for each item of the list at this path."},
+        "concurrency": _whole("So many copies at a time.", 1, MAX_INSTANCES),
+    }
+
+
+def _step() -> Schema:
+    one_action = [{"required": [key]} for key in ACTIONS]
+    return _object(_when() | _actions() | _copies() | _attempts(), description="A step.", oneOf=one_action)
+
+
+def _tasks() -> Schema:
+    step = {"$ref": "#/$defs/step"}
+    named = {"type": "object", "minProperties": 1, "maxProperties": MAX_STEPS, "additionalProperties": step}
+    named["propertyNames"] = {"pattern": STEP_NAME}
+    listed = {"type": "array", "minItems": 1, "maxItems": MAX_STEPS, "items": step | {"required": ["name"]}}
+    return _either("The steps, by name.", named, listed)
+
+
+def _workflow() -> Schema:
+    return {
+        "$schema": {"type": "string"},
+        "name": _text("What the workflow is called.", pattern=WORKFLOW_NAME),
+        "description": _text("What it is for."),
+        "trigger": _triggers(),
+        "cron_expression": _text("With `trigger: cron`: when."),
+        "timezone": _text("With `trigger: cron`: an IANA name such as Europe/Berlin."),
+        "max_duration": _span("The longest a run may take; 30d if left out."),
+        "max_duration_seconds": {"type": "number", "exclusiveMinimum": 0, "description": "The same in seconds."},
+        "concurrency": {"type": "integer", "minimum": 1, "description": "So many runs at a time; the others wait."},
+        "labels": _texts("Words to find its runs by."),
+        "tasks": _tasks(),
+    }
+
+
+SCHEMA: Schema = _object(
+    _workflow(),
+    "name",
+    "tasks",
+    description="A Windlass workflow.",
+    title="Windlass workflow",
+    **{"$schema": "https://json-schema.org/draft/2020-12/schema", "$defs": {"step": _step()}},
+)

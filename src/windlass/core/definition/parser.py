@@ -1,0 +1,241 @@
+"""A workflow from a document: a YAML or JSON file, a request's body, a stored version. All faces come through here.
+
+`parse` reads the whole document and raises one `InvalidWorkflow` with every mistake and its path. Several spellings are
+read, `Workflow.to_document` writes the canonical one. The keys: docs/reference/workflow-file.md.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from windlass.core.cron import expression as cron_expression
+from windlass.core.cron.syntax import read_zone
+from windlass.core.definition.action import SECOND, UNREADABLE, read_secret
+from windlass.core.definition.fields import Fields, Mistakes, inside, is_number, shown
+from windlass.core.definition.names import step_name_mistake, workflow_name_mistake
+from windlass.core.definition.shape import check_shape
+from windlass.core.definition.step import read_step
+from windlass.core.events.webhook import Scheme
+from windlass.core.json_value import encode
+from windlass.core.workflows.step import Step
+from windlass.core.workflows.workflow import (
+    MAX_DURATION,
+    ApiTrigger,
+    CatchUp,
+    CronTrigger,
+    Overlap,
+    Trigger,
+    WebhookTrigger,
+    Workflow,
+)
+from windlass.errors import Invalid, InvalidWorkflow
+
+MAX_DOCUMENT = 1_000_000
+MAX_DESCRIPTION = 10_000
+MAX_LABELS = 64
+MAX_CONCURRENCY = 1_000_000
+
+TIME_KEYS = ("cron_expression", "timezone")
+WORKFLOW_KEYS = frozenset(
+    {"$schema", "name", "description", "trigger", "max_duration", "max_duration_seconds", "concurrency", "labels"}
+    | {"tasks", *TIME_KEYS}
+)
+TRIGGER_KEYS = ("cron", "timezone", "input", "overlap", "catch_up")
+WEBHOOK_KEYS = ("secret", "scheme")
+TRIGGER_WORDS = ("api", "cron", "webhook")
+
+
+def parse(document: Mapping[str, Any]) -> Workflow:
+    """The workflow a document describes, or an `InvalidWorkflow` that lists all that is wrong with it."""
+    _check_document(document)
+    mistakes = Mistakes()
+    workflow = _read(document, mistakes)
+    check_shape(workflow.steps, mistakes)
+    if mistakes.found:
+        raise InvalidWorkflow(mistakes.found)
+    return workflow
+
+
+def parse_stored(document: Mapping[str, Any]) -> Workflow:
+    """The workflow of a stored version, which was valid when it was published. Unknown keys are ignored and rules not
+    checked again; an `InvalidWorkflow` means that this release does not understand a value."""
+    mistakes = Mistakes(stored=True)
+    workflow = _read(document, mistakes)
+    if mistakes.found:
+        raise InvalidWorkflow(mistakes.found)
+    return workflow
+
+
+def _read(document: Mapping[str, Any], mistakes: Mistakes) -> Workflow:
+    fields = Fields(document, "", mistakes)
+    fields.refuse_unknown(WORKFLOW_KEYS)
+    return Workflow(
+        name=_name(fields),
+        steps=_steps(fields),
+        trigger=_trigger(fields),
+        description=fields.text("description", limit=MAX_DESCRIPTION),
+        max_duration=_max_duration(fields),
+        concurrency=fields.whole("concurrency", 1, MAX_CONCURRENCY),
+        labels=_labels(fields),
+    )
+
+
+def checked(workflow: Workflow) -> Workflow:
+    """A workflow that was built by hand, held to the same rules."""
+    return parse(workflow.to_document())
+
+
+def _check_document(document: object) -> None:
+    if not isinstance(document, Mapping):
+        raise InvalidWorkflow([("", f"the workflow is {shown(document)}: it must be an object")])
+    try:
+        encode(document, field="the workflow", limit=MAX_DOCUMENT)
+    except Invalid as error:
+        raise InvalidWorkflow([("", str(error))]) from None
+
+
+def _name(fields: Fields) -> str:
+    if "name" not in fields:
+        fields.refuse("name", "it is missing: a workflow needs a name")
+    elif mistake := workflow_name_mistake(fields.values["name"]):
+        fields.refuse("name", mistake)
+    return str(fields.values.get("name"))
+
+
+def _max_duration(fields: Fields) -> timedelta:
+    key = fields.one_of("max_duration", "max_duration_seconds")
+    if key == "max_duration_seconds" and not is_number(fields.values[key]):
+        fields.refuse_value(key, "a number of seconds")
+    elif key is not None:
+        return fields.span(key, unit=SECOND if key == "max_duration_seconds" else None) or MAX_DURATION
+    return MAX_DURATION
+
+
+def _labels(fields: Fields) -> dict[str, str]:
+    labels = fields.object("labels")
+    if labels is None:
+        return {}
+    if len(labels.values) > MAX_LABELS:
+        fields.refuse("labels", f"there are {len(labels.values)} of them, the limit is {MAX_LABELS}")
+        return {}
+    for key in labels.values:
+        if not isinstance(key, str) or not 0 < len(key) <= 100:
+            fields.mistakes.add(labels.path, f"{shown(key)} is no name for a label: up to 100 characters")
+        else:
+            labels.name(key, "a label is a short text")
+    return labels.values
+
+
+# Steps
+
+
+def _steps(fields: Fields) -> tuple[Step, ...]:
+    tasks = fields.values.get("tasks")
+    if tasks is None or tasks in ([], {}):
+        fields.mistakes.lost("tasks", "there are none: a workflow needs at least one step")
+        return ()
+    if isinstance(tasks, Mapping):
+        return tuple(_named(tasks, fields.mistakes))
+    if isinstance(tasks, list | tuple):
+        return tuple(_listed(tasks, fields.mistakes))
+    fields.lose("tasks", "an object with a step for each name, or a list of steps with names")
+    return ()
+
+
+def _named(tasks: Mapping[Any, Any], mistakes: Mistakes) -> Iterator[Step]:
+    for name, value in tasks.items():
+        path = inside("tasks", name)
+        if mistake := step_name_mistake(name):
+            mistakes.lost(path, mistake)
+        else:
+            yield _step(name, {} if value is None else value, path, mistakes)
+
+
+def _listed(tasks: Sequence[Any], mistakes: Mistakes) -> Iterator[Step]:
+    seen: set[str] = set()
+    for n, value in enumerate(tasks):
+        name: Any = value.get("name") if isinstance(value, Mapping) else None
+        if not isinstance(value, Mapping):
+            mistakes.lost(f"tasks[{n}]", f"it is {shown(value)}: it must be an object")
+        elif mistake := step_name_mistake(name):
+            mistakes.lost(f"tasks[{n}].name", mistake)
+        elif name in seen:
+            mistakes.lost(f"tasks[{n}].name", f"there is another step {name!r}")
+        else:
+            seen.add(name)
+            yield _step(name, value, inside("tasks", name), mistakes)
+
+
+def _step(name: str, value: object, path: str, mistakes: Mistakes) -> Step:
+    if not isinstance(value, Mapping):
+        mistakes.lost(path, f"it is {shown(value)}: it must be an object")
+        return Step(name=name, action=UNREADABLE)
+    fields = Fields(value, path, mistakes)
+    if fields.values.get("name", name) != name:
+        fields.refuse_value("name", f"{name!r}, which is what the step is called")
+    return read_step(name, fields)
+
+
+# Triggers
+
+
+def _trigger(fields: Fields) -> Trigger:
+    trigger = fields.values.get("trigger", "api")
+    if trigger != "cron":
+        for key in TIME_KEYS:
+            if key in fields:
+                fields.refuse(key, "it goes with `trigger: cron`")
+    if isinstance(trigger, Mapping):
+        inner = Fields(trigger, "trigger", fields.mistakes)
+        return _webhook(inner) if "webhook" in trigger else _cron(inner)
+    if trigger == "cron":
+        return _flat_cron(fields)
+    if trigger not in TRIGGER_WORDS:
+        fields.lose("trigger", f"one of {', '.join(TRIGGER_WORDS)}, or an object such as {{cron: '0 2 * * *'}}")
+    return WebhookTrigger() if trigger == "webhook" else ApiTrigger()
+
+
+def _webhook(fields: Fields) -> WebhookTrigger:
+    fields.refuse_unknown(("webhook",))
+    webhook = fields.object("webhook")
+    if webhook is None:
+        return WebhookTrigger()
+    webhook.refuse_unknown(WEBHOOK_KEYS)
+    scheme = webhook.choice("scheme", Scheme, Scheme.STANDARD)
+    if "secret" not in webhook:
+        webhook.refuse(
+            "secret", "it is missing: give the secret that requests are signed with, or use `trigger: webhook`"
+        )
+    return WebhookTrigger(read_secret(webhook), scheme)
+
+
+def _flat_cron(fields: Fields) -> CronTrigger:
+    if "cron_expression" not in fields:
+        fields.refuse("cron_expression", "it is missing: `trigger: cron` needs one")
+    return CronTrigger(*_times(fields, "cron_expression"))
+
+
+def _cron(fields: Fields) -> CronTrigger:
+    fields.refuse_unknown(TRIGGER_KEYS)
+    if "cron" not in fields:
+        fields.refuse("cron", "it is missing: an object as trigger has `cron` or `webhook`")
+    return CronTrigger(
+        *_times(fields, "cron"),
+        input=None if "input" in fields.nulls else fields.values.get("input", {}),
+        overlap=fields.choice("overlap", Overlap, Overlap.ALLOW),
+        catch_up=fields.choice("catch_up", CatchUp, CatchUp.ONE),
+    )
+
+
+def _times(fields: Fields, key: str) -> tuple[str, str]:
+    """The cron line and its zone; a bad one of either does not hide a bad other."""
+    line, zone = fields.text(key), fields.text("timezone", limit=100) or "UTC"
+    try:
+        read_zone(zone)
+    except Invalid as error:
+        fields.mistakes.add_invalid(fields.at("timezone"), error)
+    try:
+        cron_expression.parse(line or "@triggered")
+    except Invalid as error:
+        fields.mistakes.add_invalid(fields.at(key), error)
+    return line or "@triggered", zone

@@ -1,0 +1,1 @@
+"""Events and requests from outside: cursors, webhooks, subscriptions, bodies."""

@@ -1,0 +1,73 @@
+"""What happened, in the names of the Open Job Spec: told to those who poll and to those who subscribed.
+
+A line of the trail may be two events: an attempt that failed is `job.failed`, and the job is tried again or given up.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from windlass.core.timestamps import instant
+
+SOURCE = "/ojs/v1"
+_JOB: Mapping[str, Sequence[str]] = {
+    "created": ("job.enqueued",),
+    "leased": ("job.started",),
+    "succeeded": ("job.completed",),
+    "retried": ("job.failed", "job.retrying"),
+    "failed": ("job.failed", "job.discarded"),
+    "cancelled": ("job.cancelled",),
+}
+WORKFLOW_TYPES = tuple(
+    f"workflow.{word}"
+    for word in (
+        "created", "started", "step_completed", "step_failed", "job_completed", "job_failed", "callback_fired",
+        "completed", "failed", "cancelled",
+    )
+)  # fmt: skip
+TYPES = frozenset(
+    {name for names in _JOB.values() for name in names} | {"job.expired", "cron.skipped", *WORKFLOW_TYPES}
+)
+ERROR_TYPES: Mapping[str, str] = {"LeaseLost": "visibility_timeout", "Timeout": "timeout", "Expired": "expired"}
+
+
+@dataclass(frozen=True, slots=True)
+class OjsEvent:
+    """An event. Its id is the same for everybody, and each time it is told; `beside` stands beside the data too."""
+
+    id: str
+    type: str
+    subject: str
+    at: datetime
+    org: str
+    data: Mapping[str, Any]
+    beside: Mapping[str, Any] = field(default_factory=dict)
+
+    def document(self) -> dict[str, Any]:
+        """`event` and `timestamp` say the same in another dialect."""
+        at = instant(self.at)
+        return {
+            "specversion": "1.0", "id": self.id, "type": self.type, "event": self.type, "source": SOURCE,
+            "subject": self.subject, "time": at, "timestamp": at, "data": {**self.beside, **self.data}, **self.beside,
+        }  # fmt: skip
+
+
+def error_document(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an entry of a job's errors in the words of the spec: with the code that its worker gave."""
+    type_ = str(entry.get("type") or "handler_error")
+    return {
+        "code": entry.get("code") or ERROR_TYPES.get(type_, "handler_error"),
+        "type": ERROR_TYPES.get(type_, type_),
+        "message": entry.get("message") or "",
+        "attempt": entry.get("attempt"),
+    }
+
+
+def names_of_job_line(word: str, reason: object) -> Sequence[str]:
+    """The names of a line of a job's trail; empty: it is no event."""
+    if word == "retried" and reason in ("handed back", "reopened"):
+        return ("job.enqueued",)
+    if word == "failed" and reason == "expired":
+        return ("job.expired",)
+    return _JOB.get(word, ())

@@ -1,0 +1,62 @@
+"""Requests from outside, which start runs or call back: bodies by content type, headers without secrets.
+
+Senders are strangers: what they send is bounded. A body that claims to be JSON and is not is refused; no body is null;
+anything else is text, with replacement characters where it is not.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from windlass.core import json_value
+from windlass.core.sensitive import is_secret
+from windlass.errors import Invalid
+
+BODY_LIMIT = 1_048_576
+MOST_CONTAINERS = 50_000  # lists and objects: more of them would stop the event loop while they are parsed
+HEADER_LIMIT = 65_536  # all names and values together
+# Decoders that a stranger may choose: others (punycode, idna, utf-7) are slow or surprising.
+CHARSETS = frozenset({"utf-8", "utf8", "us-ascii", "iso-8859-1", "latin1", "windows-1252", "utf-16"})
+
+
+def parse_body(body: bytes, content_type: str | None) -> Any:
+    """JSON as its value, anything else as text, nothing as null."""
+    if len(body) > BODY_LIMIT:
+        raise Invalid(f"the body is {len(body)} bytes, the limit is {BODY_LIMIT}", field="body")
+    if not body:
+        return None
+    kind, charset = _read(content_type or "")
+    if _is_json(kind):
+        if body.count(b"[") + body.count(b"{") > MOST_CONTAINERS:
+            raise Invalid(f"the body has more than {MOST_CONTAINERS} lists and objects", field="body")
+        try:
+            return json_value.parse(body.decode("utf-8-sig"), field="body")
+        except UnicodeDecodeError:
+            raise Invalid("body is not JSON: it is not UTF-8 text", field="body") from None
+    return body.decode(charset if charset in CHARSETS else "utf-8", "replace")
+
+
+def stored_body(body: bytes, content_type: str | None) -> str:
+    """The text of a callback's body as it is stored; read again, it is JSON if it can be, else text."""
+    if not body:
+        return "null"
+    if _is_json(_read(content_type or "")[0]):
+        parse_body(body, content_type)
+    return json_value.plain(body.decode("utf-8", "replace"))
+
+
+def kept_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """What is stored and templates may read: names in lower case, without those whose values are secrets."""
+    kept = {name.lower(): json_value.plain(value) for name, value in headers.items() if not is_secret(name)}
+    if sum(len(name) + len(value) for name, value in kept.items()) > HEADER_LIMIT:
+        raise Invalid(f"the headers have more than {HEADER_LIMIT} characters", field="headers")
+    return kept
+
+
+def _is_json(kind: str) -> bool:
+    return kind == "application/json" or kind.endswith("+json")
+
+
+def _read(content_type: str) -> tuple[str, str]:
+    kind, *parameters = (part.strip().lower() for part in content_type.split(";"))
+    named = dict(parameter.split("=", 1) for parameter in parameters if "=" in parameter)
+    return kind, named.get("charset", "utf-8").strip("\"' ")

@@ -1,0 +1,88 @@
+"""Subscriptions: who wants to be told of what, how a delivery is signed, and when it is given up."""
+
+import hashlib
+import hmac
+import re
+from base64 import b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from windlass.core.events import webhook
+from windlass.core.events.ojs_event import OjsEvent
+from windlass.core.jobs.retry import Backoff, Retry
+from windlass.errors import Invalid
+
+TYPE = "windlass.webhook.v1"  # of the jobs that deliver
+RETRY = Retry(Backoff.EXPONENTIAL, base=5, factor=5, cap=86_400, jitter=0.1)
+MAX_ATTEMPTS = 8  # over about 27 hours
+TIMEOUT = timedelta(seconds=30)
+OVERLAP = timedelta(hours=24)  # after a rotation both secrets sign
+MAX_EVENTS = 50
+TEST = "webhook.test"
+
+_NAME = re.compile(r"\*|[a-z]+(\.[a-z_]+)*(\.\*)?").fullmatch
+
+
+@dataclass(frozen=True, slots=True)
+class Interest:
+    """What a subscriber wants to hear of."""
+
+    events: Sequence[str]
+    queues: Sequence[str] = ()
+    types: Sequence[str] = ()
+
+    def covers(self, happening: OjsEvent) -> bool:
+        return (
+            any(_matches(name, happening.type) for name in self.events)
+            and (not self.queues or happening.data.get("queue") in self.queues)
+            and (not self.types or happening.data.get("job_type") in self.types)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a delivery goes, and the secrets that sign it."""
+
+    url: str
+    secrets: Sequence[str]
+    now: datetime
+
+
+def check_events(events: object) -> list[str]:
+    """Names of events, or their beginnings with a star."""
+    if not isinstance(events, list) or not events or len(events) > MAX_EVENTS:
+        raise Invalid(f"events must be a list of 1 to {MAX_EVENTS} names, for example job.completed", field="events")
+    for name in events:
+        if not isinstance(name, str) or len(name) > 100 or not _NAME(name):
+            raise Invalid(f"events has {name!r}: a name such as job.completed, job.* or *", field="events")
+    return list(dict.fromkeys(events))
+
+
+def secret_of(key: bytes, id_: UUID, rotation: int) -> str:
+    """The secret that is made for a subscription: any process can make it again, and it is stored nowhere."""
+    made = hmac.digest(key, f"subscription/{id_}/{rotation}".encode(), hashlib.sha256)
+    return webhook.PREFIX + b64encode(made).decode()
+
+
+def headers(target: Target, *, id_: str, event: str, subscription: str, body: bytes) -> dict[str, str]:
+    """Signed when it is sent, by the rules of Standard Webhooks and by those of the Open Job Spec."""
+    moment = str(int(target.now.timestamp()))
+    ours = [f"v1,{webhook.signature(secret, id_, moment, body)}" for secret in target.secrets]
+    theirs = [hmac.digest(secret.encode(), f"{moment}.".encode() + body, "sha256").hex() for secret in target.secrets]
+    return {
+        "Content-Type": "application/json",
+        "webhook-id": id_,
+        "webhook-timestamp": moment,
+        "webhook-signature": " ".join(ours),
+        "X-OJS-Event-Type": event,
+        "X-OJS-Delivery-ID": id_,
+        "X-OJS-Subscription-ID": subscription,
+        "X-OJS-Timestamp": moment,
+        "X-OJS-Signature": ",".join(f"sha256={one}" for one in theirs),
+    }
+
+
+def _matches(wanted: str, name: str) -> bool:
+    return wanted in ("*", name) or (wanted.endswith(".*") and name.startswith(wanted[:-1]))

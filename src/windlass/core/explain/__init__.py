@@ -1,0 +1,1 @@
+"""Explains in sentences what a run did and what it waits for."""

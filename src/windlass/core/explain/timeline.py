@@ -1,0 +1,139 @@
+"""When the steps of a run did what: spans of queueing, working, backing off, sleeping and waiting, attempt by attempt.
+
+A step with one job is told by that job's trail. Sleeps, waits, runs of other workflows and fanned-out steps have one
+span, from their beginning to their end.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from windlass.core.explain.attempts import Round
+from windlass.core.explain.snapshot import RunSnapshot, StepSnapshot
+from windlass.core.runs.run import Letter
+from windlass.core.workflows.step import ChildAction, HookAction, SleepAction, Step
+
+REOPENED = "reopened"
+HANDED_BACK = "handed back"
+BAD = frozenset({Letter.FAILED, Letter.TIMED_OUT})
+
+
+class SpanKind(StrEnum):
+    QUEUED = "queued"
+    RUNNING = "running"
+    BACKOFF = "backoff"
+    SLEEPING = "sleeping"
+    WAITING = "waiting"
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A line of a job's trail."""
+
+    step: int
+    word: str
+    attempt: int | None
+    at: datetime
+    reason: str | None = None
+    delay: timedelta | None = None  # before the next attempt
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """No end: it still goes on."""
+
+    step: int
+    kind: SpanKind
+    attempt: int | None
+    began_at: datetime
+    ended_at: datetime | None = None
+    failed: bool = False  # what was begun came to nothing
+
+
+def timeline(account: RunSnapshot, moves: Iterable[Move]) -> list[Span]:
+    """In the order of the definition, each step's in the order of time."""
+    trails: dict[int, list[Move]] = defaultdict(list)
+    for move in moves:
+        trails[move.step].append(move)
+    return [
+        span
+        for n, step in enumerate(account.steps)
+        for span in (_worked(trails[n], account.now) if n in trails else _whole(n, step))
+    ]
+
+
+def is_several(step: Step) -> bool:
+    """Its work is that of many jobs, or of other runs."""
+    return step.fan_out is not None or isinstance(step.action, ChildAction)
+
+
+def during(account: RunSnapshot, round_: Round, moves: Iterable[Move], together: Iterable[Span]) -> list[Span]:
+    """Of one round. What is several at a time may have been done in part before: `together` is what was done then."""
+    until = round_.left_at
+    alone = [
+        span
+        for span in timeline(account, moves)
+        if round_.began_at <= span.began_at
+        and (until is None or span.began_at < until)
+        and not is_several(account.steps[span.step].step)
+    ]
+    return sorted([*alone, *(_still(account, span, until) for span in together)], key=lambda span: span.step)
+
+
+def _still(account: RunSnapshot, span: Span, until: datetime | None) -> Span:
+    goes_on = until is None and account.steps[span.step].letter is Letter.ACTIVE
+    return replace(span, ended_at=None) if goes_on else span
+
+
+def _whole(number: int, step: StepSnapshot) -> Iterator[Span]:
+    began = step.began_at
+    action = step.step.action
+    length = action.duration if isinstance(action, SleepAction) else None
+    length = action.timeout if isinstance(action, HookAction) else length
+    if began is None and step.wakes_at is not None and length is not None:
+        began = step.wakes_at - length  # its timer is all it has
+    if began is None or step.letter in (Letter.WAITING, Letter.SKIPPED):
+        return
+    kinds = {SleepAction: SpanKind.SLEEPING, HookAction: SpanKind.WAITING}
+    ended = None if step.letter is Letter.ACTIVE else step.ended_at or began
+    yield Span(number, kinds.get(type(action), SpanKind.RUNNING), None, began, ended, step.letter in BAD)
+
+
+def _worked(trail: Sequence[Move], now: datetime) -> Iterator[Span]:
+    attempt = 1
+    for move, following in zip(trail, [*trail[1:], None], strict=True):
+        until = following.at if following is not None else None
+        match move.word:
+            case "created":
+                attempt = 1
+                yield Span(move.step, SpanKind.QUEUED, attempt, move.at, until)
+            case "leased" | "started":
+                attempt = move.attempt or attempt
+                yield Span(move.step, SpanKind.RUNNING, attempt, move.at, until, _came_to_nothing(following))
+            case "retried":
+                attempt = 1 if move.reason == REOPENED else attempt + 1
+                yield from _again(move, attempt, until, now)
+            case _:
+                pass  # it has ended
+
+
+def _came_to_nothing(following: Move | None) -> bool:
+    if following is None or following.word != "retried":
+        return following is not None and following.word == "failed"
+    return following.reason not in (REOPENED, HANDED_BACK)
+
+
+def _again(move: Move, attempt: int, until: datetime | None, now: datetime) -> Iterator[Span]:
+    """Backing off until it is due, then in line again."""
+    queued = Span(move.step, SpanKind.QUEUED, attempt, move.at, until)
+    if move.delay is None:
+        yield queued
+        return
+    due = move.at + move.delay
+    if due >= (until or now):
+        yield replace(queued, kind=SpanKind.BACKOFF)
+    else:
+        yield replace(queued, kind=SpanKind.BACKOFF, ended_at=due)
+        yield replace(queued, began_at=due)

@@ -1,0 +1,1 @@
+"""The expression language of `if` and templates."""

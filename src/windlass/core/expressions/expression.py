@@ -1,0 +1,93 @@
+"""The language of `if`: small, total, and able to say why.
+
+    tasks.charge.status_code == 200 && (tasks.charge.body.total > 0 || 'vip' in trigger.body.tags)
+
+`parse` refuses what makes no sense, with the column. `evaluate` never fails: what is not there is null, unlike types
+are not equal and have no order, and what would take too long does not hold. The manual: docs/reference/expressions.md.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from windlass.core.expressions.explain import LONGEST_EXPRESSION, cut, told
+from windlass.core.expressions.nodes import Call, Compare, Every, Literal, Node, Not, Reference, Sight, Some
+from windlass.core.expressions.parser import tree
+from windlass.core.expressions.paths import Path
+from windlass.core.expressions.values import TooCostly, truth
+from windlass.core.runs.reason import Reason
+from windlass.core.runs.scope import Facts
+
+ABOUT_ANCESTORS = frozenset({"success", "failure"})
+
+
+@dataclass(frozen=True, eq=False)
+class Expression:
+    text: str  # as it was written
+    root: Node
+
+    @cached_property
+    def shown(self) -> str:
+        """On one line, and not too long."""
+        return cut(" ".join(self.text.split()), LONGEST_EXPRESSION)
+
+    @cached_property
+    def paths(self) -> tuple[Path, ...]:
+        """What it may look at, each once."""
+        found = (node.path for node in _nodes(self.root) if isinstance(node, Reference))
+        return tuple(dict.fromkeys(found))
+
+    @cached_property
+    def steps(self) -> frozenset[str]:
+        """The steps whose facts it may need."""
+        return frozenset(path.name for path in self.paths if path.root == "tasks")
+
+    @cached_property
+    def asks_about_ancestors(self) -> bool:
+        """Are `ancestors_failed` and `all_succeeded` needed?"""
+        return any(isinstance(node, Call) and node.function in ABOUT_ANCESTORS for node in _nodes(self.root))
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    holds: bool
+    text: str  # why, for people
+
+    @property
+    def reason(self) -> Reason:
+        return Reason("if", self.text)
+
+
+def parse(text: str) -> Expression:
+    return Expression(text, tree(text))
+
+
+def evaluate(expression: Expression, facts: Facts) -> Verdict:
+    sight = Sight(facts)
+    try:
+        holds = truth(expression.root.value(sight))
+    except TooCostly:
+        return Verdict(False, f"{expression.shown} counts as false: it would compare too much")
+    return Verdict(holds, told(expression.shown, holds, sight.seen))
+
+
+def _nodes(root: Node) -> Iterator[Node]:
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += reversed(_inner(node))
+
+
+def _inner(node: Node) -> tuple[Node, ...]:
+    match node:
+        case Literal() | Reference():
+            return ()
+        case Compare(_, left, right):
+            return (left, right)
+        case Not(inner):
+            return (inner,)
+        case Every(items) | Some(items):
+            return items
+        case Call(_, arguments):
+            return arguments

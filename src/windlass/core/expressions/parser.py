@@ -1,0 +1,169 @@
+"""From words to the tree. One function for each level of binding, loosest first:
+
+any     := all ('||' all)*
+all     := compare ('&&' compare)*
+compare := unary (('==' | '!=' | '>' | '>=' | '<' | '<=' | 'in') unary)?
+unary   := '!' unary | '(' any ')' | literal | list | path | function '(' (any (',' any)*)? ')'
+"""
+
+from typing import Any
+
+from windlass.core.expressions.nodes import FUNCTIONS, Call, Compare, Every, Literal, Node, Not, Reference, Some
+from windlass.core.expressions.paths import nearest
+from windlass.core.expressions.tokens import Kind, Token, tokens
+from windlass.errors import InvalidExpression
+
+MAX_DEPTH = 32
+COMPARISONS = frozenset({"==", "!=", ">", ">=", "<", "<=", "in"})
+
+
+def tree(source: str) -> Node:
+    reader = _Reader(source)
+    found = reader.any()
+    reader.finish()
+    return found
+
+
+class _Reader:
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._tokens = tokens(source)
+        self._at = 0
+        self._depth = 0
+
+    def any(self) -> Node:
+        items = [self._all()]
+        while self._take("||"):
+            items.append(self._all())
+        return items[0] if len(items) == 1 else Some(tuple(items))
+
+    def finish(self) -> None:
+        token = self._token
+        if token.kind is Kind.END:
+            return
+        if token.value == ")":
+            raise self._wrong("there is no ( that this closes")
+        raise self._wrong(f"an operator such as == or && is missing before {_named(token)}")
+
+    def _all(self) -> Node:
+        items = [self._compare()]
+        while self._take("&&"):
+            items.append(self._compare())
+        return items[0] if len(items) == 1 else Every(tuple(items))
+
+    def _compare(self) -> Node:
+        left = self._unary()
+        sign = self._comparison()
+        if sign is None:
+            return left
+        found = Compare(sign, left, self._unary())
+        if self._token.kind is Kind.SIGN and self._token.value in COMPARISONS:
+            raise self._wrong("comparisons cannot follow each other: join them with &&, or use parentheses")
+        return found
+
+    def _unary(self) -> Node:
+        self._enter()
+        if self._take("!"):
+            found: Node = Not(self._unary())
+        elif self._take("("):
+            found = self.any()
+            self._close(")")
+        elif self._take("["):
+            found = Literal(self._list())
+        else:
+            found = self._operand()
+        self._depth -= 1
+        return found
+
+    def _operand(self) -> Node:
+        token = self._token
+        match token.kind:
+            case Kind.LITERAL:
+                self._at += 1
+                return Literal(token.value)
+            case Kind.PATH:
+                self._at += 1
+                return Reference(token.value)
+            case Kind.FUNCTION:
+                return self._function(token)
+            case _:
+                raise self._wrong(f"a value is missing before {_named(token)}")
+
+    def _function(self, token: Token) -> Node:
+        if token.value not in FUNCTIONS:
+            raise self._wrong(f"unknown function {token.value!r}{nearest(token.value, list(FUNCTIONS))}")
+        self._at += 2
+        arguments = self._arguments()
+        wanted = FUNCTIONS[token.value].arity
+        if len(arguments) != wanted:
+            problem = f"{token.value}() takes {wanted} value{'' if wanted == 1 else 's'}, not {len(arguments)}"
+            raise InvalidExpression(problem, source=self._source, column=token.column)
+        return Call(token.value, arguments)
+
+    def _arguments(self) -> tuple[Node, ...]:
+        if self._take(")"):
+            return ()
+        found = [self.any()]
+        while self._take(","):
+            found.append(self.any())
+        self._close(")")
+        return tuple(found)
+
+    def _list(self) -> list[Any]:
+        """A list holds literals only: what is in it is known without looking anything up."""
+        if self._take("]"):
+            return []
+        found = [self._item()]
+        while self._take(","):
+            found.append(self._item())
+        self._close("]")
+        return found
+
+    def _item(self) -> Any:
+        token = self._token
+        if token.kind is not Kind.LITERAL:
+            raise self._wrong("a list holds numbers, texts, true, false and null")
+        self._at += 1
+        return token.value
+
+    @property
+    def _token(self) -> Token:
+        return self._tokens[self._at]
+
+    def _take(self, sign: str) -> bool:
+        token = self._tokens[self._at]
+        if token.kind is not Kind.SIGN or token.value != sign:
+            return False
+        self._at += 1
+        return True
+
+    def _comparison(self) -> str | None:
+        token = self._token
+        if token.kind is not Kind.SIGN or token.value not in COMPARISONS:
+            return None
+        self._at += 1
+        return str(token.value)
+
+    def _close(self, sign: str) -> None:
+        if not self._take(sign):
+            raise self._wrong(f"a {sign} is missing before {_named(self._token)}")
+
+    def _enter(self) -> None:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise self._wrong(f"it is nested deeper than {MAX_DEPTH} levels")
+
+    def _wrong(self, problem: str) -> InvalidExpression:
+        return InvalidExpression(problem, source=self._source, column=self._token.column)
+
+
+def _named(token: Token) -> str:
+    match token.kind:
+        case Kind.END:
+            return "the end"
+        case Kind.PATH:
+            return "the path"
+        case Kind.LITERAL:
+            return "the value"
+        case _:
+            return str(token.value)

@@ -1,0 +1,156 @@
+"""A job: its states and moves, and what follows from an attempt's outcome.
+
+The lifecycle is the table EDGES and nothing else; the SQL states its moves in `moves:` notes and a test compares them.
+`attempt` counts charged failures, `lost` counts leases that ran out; both use up `max_attempts`, so that a job which
+kills its worker again and again ends.
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from windlass.core.jobs.outcome import Cancelled, Failed, Outcome, Released, Succeeded
+from windlass.core.jobs.retry import SQUARED_MINUTES, Retry
+from windlass.core.json_value import decode
+from windlass.errors import Invalid
+
+DEFAULT_QUEUE = "default"
+SQL_QUEUE = "sql"  # rows inserted by plain SQL
+STEP_RETRY = Retry()
+SPARE_LOSSES = 5  # what such a row may lose beyond max_attempts: its producer counted failures only
+
+
+class JobState(StrEnum):
+    PENDING = "pending"
+    LEASED = "leased"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class JobMove(StrEnum):
+    CLAIM = "claim"
+    SUCCEED = "succeed"
+    RETRY = "retry"  # a charged failure with attempts left
+    FAIL = "fail"
+    RELEASE = "release"  # handed back, or the lease ran out
+    CANCEL = "cancel"
+    EXPIRE = "expire"  # not begun in time
+    REOPEN = "reopen"
+
+
+TERMINAL = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
+
+EDGES: Mapping[tuple[JobState, JobMove], JobState] = {
+    (JobState.PENDING, JobMove.CLAIM): JobState.LEASED,
+    (JobState.PENDING, JobMove.CANCEL): JobState.CANCELLED,
+    (JobState.PENDING, JobMove.EXPIRE): JobState.FAILED,
+    (JobState.LEASED, JobMove.SUCCEED): JobState.SUCCEEDED,
+    (JobState.LEASED, JobMove.RETRY): JobState.PENDING,
+    (JobState.LEASED, JobMove.FAIL): JobState.FAILED,
+    (JobState.LEASED, JobMove.RELEASE): JobState.PENDING,
+    (JobState.LEASED, JobMove.CANCEL): JobState.CANCELLED,
+    (JobState.SUCCEEDED, JobMove.REOPEN): JobState.PENDING,  # a step that is done again with its run
+    (JobState.FAILED, JobMove.REOPEN): JobState.PENDING,
+    (JobState.CANCELLED, JobMove.REOPEN): JobState.PENDING,
+}
+
+
+Fence = tuple[UUID, int]  # job id, claim number: an attempt is known by it, and a stale worker is refused by it
+
+
+class Claimed(NamedTuple):
+    """A job in a worker's hands. A tuple: one is made for every job of the hot path."""
+
+    id: UUID
+    type: str
+    payload: str
+    queue: str
+    priority: int
+    seq: int
+    attempt: int
+    lost: int
+    max_attempts: int
+    claim_no: int
+    timeout: timedelta | None
+    retry: str | None
+    created_at: datetime
+    meta: str | None
+    alone: bool = False  # one more lost lease would end it
+    run_id: UUID | None = None  # of the run it is a step of
+    version_id: int | None = None
+    step: int | None = None
+    item: int | None = None
+    items: int | None = None  # how many instances there are; None: the step is not fanned out
+    epoch: int = 0
+
+    @property
+    def number(self) -> int:
+        """Which attempt this is, counting from 1."""
+        return self.attempt + self.lost + 1
+
+    @property
+    def fence(self) -> Fence:
+        return self.id, self.claim_no
+
+
+class Success(NamedTuple):
+    """The job ends well."""
+
+    job: Claimed
+    result: str  # JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Setback:
+    """The job goes back to its queue or ends badly."""
+
+    job: Claimed
+    move: JobMove  # RETRY, FAIL, RELEASE or CANCEL
+    error: Mapping[str, Any] | None
+    delay: timedelta
+    result: str | None = None  # JSON: what came back all the same, such as an HTTP answer
+    dead_letter: bool = False  # it ends badly, and somebody is to look at it
+
+
+Report = Success | Setback
+
+
+def after(job: Claimed, outcome: Outcome, retry: Retry | None, roll: float) -> Report:
+    """What an attempt's outcome means for its job. `retry` is the handler's policy; the job's own goes first."""
+    match outcome:
+        case Succeeded(result):
+            return Success(job, result)
+        case Released(reason, delay):
+            return Setback(job, JobMove.RELEASE, None if reason is None else {"message": reason}, delay)
+        case Cancelled():
+            return Setback(job, JobMove.CANCEL, None, timedelta())
+        case Failed(error, retryable, retry_after):
+            failures, rule = job.attempt + 1, policy(job, retry)
+            final = rule.is_final(error.get("type"), error.get("code"))
+            if not retryable or final or spent(failures, job.lost, job.max_attempts, job.queue):
+                dead = rule.dead_letter if outcome.dead_letter is None else outcome.dead_letter
+                return Setback(job, JobMove.FAIL, error, timedelta(), outcome.result, dead)
+            wait = rule.delay(failures, roll) if retry_after is None else retry_after
+            return Setback(job, JobMove.RETRY, error, wait, outcome.result)
+
+
+def spent(attempt: int, lost: int, max_attempts: int, queue: str) -> bool:
+    """Are the attempts used up? `release_expired` in store/sql/jobs.sql says the same; a test holds them together."""
+    spare = SPARE_LOSSES if queue == SQL_QUEUE else 0
+    return attempt >= max_attempts or attempt + lost >= max_attempts + spare
+
+
+def policy(job: Claimed, handler: Retry | None) -> Retry:
+    """The row's own policy unless plain SQL got it wrong, else the handler's, else the SQL contract's.
+
+    Somebody waits for the end of a run, so a step without a policy is tried again within seconds.
+    """
+    if job.retry is not None:
+        with suppress(Invalid, ValueError):
+            return Retry.from_json(decode(job.retry))
+    return handler or (SQUARED_MINUTES if job.run_id is None else STEP_RETRY)

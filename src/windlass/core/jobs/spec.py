@@ -1,0 +1,160 @@
+"""What a producer may ask for, and the sentences that refuse the rest."""
+
+import functools
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from windlass.core.duration import LONGEST
+from windlass.core.jobs.job import DEFAULT_QUEUE
+from windlass.core.jobs.rate_limit import Limit
+from windlass.core.jobs.retry import Retry
+from windlass.core.jobs.unique import Unique
+from windlass.errors import Invalid
+
+DEFAULT_PRIORITY = 100
+MAX_PRIORITY = 1_000_000
+MAX_NAME = 255
+MAX_LEASE = timedelta(days=7)  # for workers that choose their own; heartbeats extend a lease as often as needed
+# With room for a time zone. `windlass.inbox_bounds` says the same of rows that plain SQL inserts.
+EARLIEST, LATEST = datetime(1, 1, 3), datetime(9999, 12, 29)  # noqa: DTZ001 - compared without zones
+OWN_QUEUE = "windlass"  # where the jobs of our own step types wait
+OWN_PREFIX = "windlass."  # of the types of those jobs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSpec:
+    """What a producer asks for: now, at an instant (`run_at`), or later by the database's clock (`delay`)."""
+
+    type: str
+    payload: Any = field(default_factory=dict)
+    queue: str = DEFAULT_QUEUE
+    priority: int = DEFAULT_PRIORITY
+    run_at: datetime | None = None
+    delay: timedelta | None = None
+    max_attempts: int = 3
+    retry: Retry | None = None
+    timeout: timedelta | None = None
+    idempotency_key: str | None = None
+    tags: Sequence[str] = ()
+    meta: Mapping[str, Any] | None = None
+    id: UUID | None = None  # given by the producer
+    held: bool = False  # it waits until somebody activates it
+    expires_at: datetime | None = None  # not begun by then: not at all
+    visibility: timedelta | None = None  # the lease it wants, for workers that do not choose one
+    unique: Unique | None = None
+    limit: Limit | None = None
+    envelope: Mapping[str, Any] | None = None  # what a face keeps with it
+    internal: bool = False  # a job of the engine, which may have a reserved type; never set from what a client sent
+
+
+def check(spec: JobSpec) -> None:
+    """Refuse what makes no sense, with a sentence that names the field."""
+    _check_often(spec.type, "type", "name the work, for example content.thumbnail.v1")
+    _check_often(spec.queue, "queue", "name a queue, for example default")
+    if not spec.internal and (why := reserved(spec.type, spec.queue)):
+        raise Invalid(f"{why[0]} is {getattr(spec, why[0])!r}: {why[1]}", field=why[0])
+    if spec.idempotency_key is not None:
+        check_name(spec.idempotency_key, "idempotency_key", "leave it out or give a key", limit=1024)
+    _whole(spec.priority, "priority", -MAX_PRIORITY, MAX_PRIORITY)
+    _whole(spec.max_attempts, "max_attempts", 1, 1000)
+    if spec.run_at is not None and spec.delay is not None:
+        raise Invalid("run_at and delay are both given: pass one of them", field="run_at")
+    _is(spec.run_at, datetime, "run_at", "an aware datetime")
+    _is(spec.delay, timedelta, "delay", "a timedelta")
+    _is(spec.timeout, timedelta, "timeout", "a timedelta")
+    _is(spec.retry, Retry, "retry", "a Retry")
+    _is(spec.meta, Mapping, "meta", "a mapping")
+    if spec.run_at is not None and spec.run_at.tzinfo is None:
+        raise Invalid("run_at has no time zone: pass an aware datetime, for example datetime.now(UTC)", field="run_at")
+    if spec.delay is not None and spec.delay < timedelta():
+        raise Invalid("delay is negative", field="delay")
+    if spec.delay is not None and spec.delay > LONGEST:  # and no further than calendars go
+        raise Invalid(f"delay is {spec.delay}: the longest is {LONGEST.days} days", field="delay")
+    for name, moment in (("run_at", spec.run_at), ("expires_at", spec.expires_at)):
+        if moment is not None and not EARLIEST <= moment.replace(tzinfo=None) <= LATEST:
+            raise Invalid(f"{name} is {moment}: it must lie in the years 1 to 9999", field=name)
+    if spec.expires_at is not None and spec.expires_at.tzinfo is None:
+        raise Invalid("expires_at has no time zone: pass an aware datetime", field="expires_at")
+    check_length(spec.timeout, "timeout", most=LONGEST)
+    check_length(spec.visibility, "visibility", most=MAX_LEASE)
+    _check_tags(spec.tags)
+
+
+def check_length(value: timedelta | None, field_: str, *, most: timedelta) -> None:
+    """Refuse a length of time that is not positive, or with which no database could reckon."""
+    if value is not None and value <= timedelta():
+        raise Invalid(f"{field_} is {value}: it must be positive", field=field_)
+    if value is not None and value > most:
+        raise Invalid(f"{field_} is {value}: the longest is {most.days} days", field=field_)
+
+
+def reserved(type_: str, queue: str) -> tuple[str, str] | None:
+    """The field that names something only the engine may use, and why; None: neither does."""
+    if type_.startswith(OWN_PREFIX):
+        return "type", f"types that begin with {OWN_PREFIX} are reserved for the engine: choose another name"
+    if queue == OWN_QUEUE:
+        return "queue", f"the queue {OWN_QUEUE} is reserved for the engine: choose another one"
+    return None
+
+
+_VERSIONED = re.compile(r"[^.]+(\.[^.]+)+\.v[0-9]+").fullmatch
+
+
+def advice(type_: str) -> str | None:
+    """Types should be `domain.action.vN`: others work, with this warning."""
+    if _VERSIONED(type_):
+        return None
+    return f"type {type_!r} is not of the form domain.action.vN: a version lets old jobs finish on old code"
+
+
+def check_name(value: object, field_: str, advice_: str, *, limit: int = MAX_NAME) -> None:
+    if not isinstance(value, str):
+        raise Invalid(f"{field_} is {value!r}: it must be a text", field=field_)
+    if not value.strip():
+        raise Invalid(f"{field_} is empty: {advice_}", field=field_)
+    if len(value) > limit:
+        raise Invalid(f"{field_} is {len(value)} characters long, the limit is {limit}", field=field_)
+    if "\x00" in value or not value.isprintable():
+        raise Invalid(f"{field_} contains characters that cannot be printed", field=field_)
+
+
+def check_pattern(value: str | None, field_: str) -> None:
+    """What LIKE cannot read."""
+    if value is not None and (len(value) - len(value.rstrip("\\"))) % 2:
+        raise Invalid(f"{field_} ends with a single \\, which escapes nothing: double it", field=field_)
+
+
+def _check_tags(tags: object) -> None:
+    if not isinstance(tags, list | tuple):
+        raise Invalid(f"tags is {tags!r}: it must be a list of texts", field="tags")
+    for tag in tags:
+        check_name(tag, "tags", "a tag is a short text")
+
+
+def _check_often(value: object, field_: str, advice_: str) -> None:
+    """There are many jobs, and few types and queues."""
+    if isinstance(value, str):
+        _passed(value, field_, advice_)
+    else:
+        check_name(value, field_, advice_)
+
+
+@functools.lru_cache(maxsize=1024)
+def _passed(value: str, field_: str, advice_: str) -> None:
+    check_name(value, field_, advice_)
+
+
+def _is(value: object, kind: type, field_: str, rule: str) -> None:
+    if value is not None and not isinstance(value, kind):
+        raise Invalid(f"{field_} is {value!r}: it must be {rule}", field=field_)
+
+
+def _whole(value: object, field_: str, least: int, most: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise Invalid(f"{field_} is {value!r}: it must be a whole number", field=field_)
+    if not least <= value <= most:
+        raise Invalid(f"{field_} is {value}: it must lie between {least} and {most}", field=field_)

@@ -1,0 +1,1 @@
+"""The rules of a run: what happens next when something happened."""

@@ -1,0 +1,386 @@
+"""The heart: `decide(run, events, now) -> (run, commands)`. Pure; the database engine, the in-process scheduler and the
+tests all use this one function.
+
+Invariants
+  * A step starts only from `.` and ends only once: an event that does not fit the letter it meets is stale and ignored,
+    so saying a thing twice changes nothing.
+  * Every step ends: a step whose edges cannot be met any more is skipped, and so are those that hang on it.
+  * The result does not depend on the order of events (but for `any` joins, cancel and expiry).
+  * Whoever carries out a question (`Judge`, `Expand`) feeds the answer back as an event in the same transaction.
+Failure policy
+  * What cannot begin (a template, an expansion) ends as failed, with the reason, and travels like any failure.
+  * A run that ended is not revived by late outcomes: they are recorded and advance nothing.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import assert_never
+
+from windlass.core.runs.command import (
+    Command,
+    Conclude,
+    Enqueue,
+    Expand,
+    Judge,
+    ListenUntil,
+    Note,
+    Reopen,
+    StartChild,
+    WakeAt,
+    Withdraw,
+)
+from windlass.core.runs.event import (
+    Begun,
+    CancelAsked,
+    ChildStopped,
+    Ended,
+    Event,
+    Expanded,
+    Expired,
+    Judged,
+    RerunAsked,
+    RetryAsked,
+)
+from windlass.core.runs.reason import EMPTY, EXPIRED, NONE_MET, Reason, unmet
+from windlass.core.runs.run import BAD, OPEN, RUN_EDGES, STEP_EDGES, Fan, Letter, Run, RunMove, RunState, StepMove
+from windlass.core.runs.verdict import verdict
+from windlass.core.workflows.step import (
+    ChildAction,
+    CommandAction,
+    Condition,
+    HookAction,
+    HttpAction,
+    JobAction,
+    Parallel,
+    SleepAction,
+)
+
+MOVE_TO = {
+    Letter.ACTIVE: StepMove.START,
+    Letter.SUCCEEDED: StepMove.SUCCEED,
+    Letter.FAILED: StepMove.FAIL,
+    Letter.TIMED_OUT: StepMove.TIME_OUT,
+    Letter.SKIPPED: StepMove.SKIP,
+    Letter.CANCELLED: StepMove.CANCEL,
+    Letter.WAITING: StepMove.REOPEN,
+}
+MOVES: Mapping[tuple[str, StepMove], Letter] = {(str(old), move): new for (old, move), new in STEP_EDGES.items()}
+NEVER_BEGUN = frozenset({Letter.FAILED, Letter.SKIPPED})  # how a step may end that still waits
+MEETS = {
+    Condition.SUCCESS: frozenset({Letter.SUCCEEDED}),
+    Condition.FAILURE: BAD,
+    Condition.SKIPPED: frozenset({Letter.SKIPPED}),
+    Condition.COMPLETE: frozenset(Letter) - OPEN,
+}
+
+
+def decide(run: Run, events: Iterable[Event], now: datetime) -> tuple[Run, list[Command]]:
+    """What follows from these events: the run after them, and what must be done about it."""
+    board = _Board(run, now)
+    for event in events:
+        board.take(event)
+    board.settle()
+    return board.run(), board.commands
+
+
+class _Board:
+    """The run while it is being decided. Changed letters lie beside the old ones: a step's cost is its own edges."""
+
+    __slots__ = ("_asked", "_changed", "_ended", "_fans", "_now", "_old", "_plan", "_said", "_state", "commands")
+
+    def __init__(self, run: Run, now: datetime) -> None:
+        self._old = run
+        self._said: str | None = run.letters  # all letters as they stand; None: some changed since
+        self._plan = run.plan
+        self._now = now
+        self._state = run.state
+        self._changed: dict[int, str] = {}
+        self._fans = run.fans
+        self._ended: list[int] = []  # whose children must be looked at
+        self._asked: set[int] = set()  # steps with a question open in this decision
+        self.commands: list[Command] = []
+
+    def run(self) -> Run:
+        return Run(self._plan, self._state, self._letters(), self._fans)
+
+    def take(self, event: Event) -> None:
+        match event:
+            case Ended():
+                self._end(event)
+            case ChildStopped():
+                self._child_stopped(event)
+            case Begun():
+                self._begin()
+            case Judged():
+                self._judged(event)
+            case Expanded():
+                self._expanded(event)
+            case CancelAsked(reason):
+                self._stop(RunMove.CANCEL, reason)
+            case Expired():
+                self._stop(RunMove.EXPIRE, EXPIRED)
+            case RetryAsked():
+                self._retry()
+            case RerunAsked(step):
+                self._rerun(step)
+            case _:
+                assert_never(event)
+
+    def settle(self) -> None:
+        """Look at everything that hangs on what ended; then the final step or the end may be due."""
+        while self._state is RunState.RUNNING:
+            while self._ended:
+                for child in self._plan.children[self._ended.pop()]:
+                    self._consider(child)
+            letters = self._letters()
+            final = self._due_final(letters)
+            if final is None:
+                if Letter.WAITING not in letters and Letter.ACTIVE not in letters:
+                    self._conclude(*verdict(self._plan, letters))
+                return
+            self._begin_step(final)
+            if not self._ended:
+                return
+
+    # Events
+
+    def _begin(self) -> None:
+        if self._state is RunState.PENDING:
+            self._state = RUN_EDGES[self._state, RunMove.BEGIN]
+        for root in self._plan.roots:
+            if self._letter(root) == Letter.WAITING and self._state is RunState.RUNNING:
+                self._begin_step(root)
+        self._ended += [n for n, letter in enumerate(self._old.letters) if letter not in OPEN]  # brought from elsewhere
+
+    def _end(self, event: Ended) -> None:
+        letter = self._letter(event.step)
+        if letter == Letter.WAITING and event.letter in NEVER_BEGUN and self._state is RunState.RUNNING:
+            self._move(event.step, event.letter, event.reason)
+        elif letter == Letter.ACTIVE:
+            fan = self._fans.get(event.step)
+            if fan is None:
+                self._move(event.step, event.letter, event.reason)
+            else:
+                self._end_instances(event, fan)
+
+    def _end_instances(self, event: Ended, fan: Fan) -> None:
+        fan = fan.after(event.letter, event.count)
+        if self._state is RunState.RUNNING:
+            fan = self._refill(event.step, fan, event.count)
+        self._set_fan(event.step, fan)
+        if not fan.active:
+            # Runs that could not be started end together: why says more than how many.
+            refused = event.count == fan.count and event.reason is not None and event.reason.code == "child"
+            self._move(event.step, fan.letter, event.reason if refused else fan.reason)
+
+    def _child_stopped(self, event: ChildStopped) -> None:
+        """Start the run below anew: a retry withdrew the wish that it stops, but the run had heard it already."""
+        if self._state is not RunState.RUNNING:
+            self._end(Ended(event.step, Letter.CANCELLED, event.reason))
+        elif self._letter(event.step) == Letter.ACTIVE:
+            self.commands.append(StartChild(event.step, event.item, 1))
+
+    def _refill(self, step: int, fan: Fan, free: int) -> Fan:
+        """Use free slots: first what is to be done again, then what was never begun."""
+        again = min(free, fan.parked)
+        if again:
+            self.commands.append(Reopen(step, again))
+            fan = replace(fan, parked=fan.parked - again)
+        more = min(free - again, fan.count - fan.created)
+        if more:
+            self._create(step, fan.created, more)
+            fan = replace(fan, created=fan.created + more)
+        return fan
+
+    def _judged(self, event: Judged) -> None:
+        if self._letter(event.step) != Letter.WAITING or self._state is not RunState.RUNNING:
+            return
+        if event.holds:
+            self._fire(event.step, event.reason)
+        else:
+            self._move(event.step, Letter.SKIPPED, event.reason)
+
+    def _expanded(self, event: Expanded) -> None:
+        if self._letter(event.step) == Letter.WAITING and self._state is RunState.RUNNING:
+            self._spread(event.step, event.count)
+
+    def _stop(self, move: RunMove, reason: Reason) -> None:
+        if (self._state, move) not in RUN_EDGES:
+            return
+        for step, letter in enumerate(self._letters()):
+            if letter == Letter.ACTIVE:
+                self.commands.append(Withdraw(step))
+            elif letter == Letter.WAITING:
+                self._changed[step] = STEP_EDGES[Letter.WAITING, StepMove.CANCEL]
+                self._said = None
+        self._conclude(move, reason)
+
+    def _retry(self) -> None:
+        if (self._state, RunMove.RETRY) not in RUN_EDGES:
+            return
+        self._state = RUN_EDGES[self._state, RunMove.RETRY]
+        again = {step for step, letter in enumerate(self._letters()) if letter in BAD or letter == Letter.SKIPPED}
+        for step in again:
+            self._reopen(step, afresh=not again.isdisjoint(self._plan.before(step)))
+        for step, fan in self._fans.items():
+            if self._letter(step) == Letter.ACTIVE:
+                self._resume(step, fan)
+        self._consider_all()
+
+    def _rerun(self, step: int) -> None:
+        if (self._state, RunMove.RERUN) not in RUN_EDGES:
+            return
+        self._state = RUN_EDGES[self._state, RunMove.RERUN]
+        for again in sorted({step} | self._plan.descendants([step])):
+            if self._letter(again) not in OPEN:  # else its time ran out while someone still holds it: that end counts
+                self._reopen(again, afresh=True)
+        if self._letter(step) == Letter.WAITING:
+            self._begin_step(step)
+
+    # Steps
+
+    def _consider(self, step: int) -> None:
+        """Begin or skip a waiting step if its edges say so by now."""
+        if self._letter(step) != Letter.WAITING or step in self._asked:
+            return
+        if self._plan.any_join[step]:
+            self._consider_any(step)
+        else:
+            self._consider_every(step)
+
+    def _consider_every(self, step: int) -> None:
+        """Each parent must have ended. Of a fan-in the last mostly ends last: the look at all the others is saved."""
+        edges = self._plan.parents[step]
+        if edges and self._letter(edges[-1][0]) in OPEN:
+            return
+        missed: tuple[int, Condition] | None = None
+        for parent, condition in edges:
+            letter = self._letter(parent)
+            if letter in OPEN:
+                return
+            if missed is None and letter not in MEETS[condition]:
+                missed = (parent, condition)
+        if missed is None:
+            self._begin_step(step)
+        else:
+            self._skip_unmet(step, *missed)
+
+    def _consider_any(self, step: int) -> None:
+        """One met edge will do; an `if` is judged when all parents ended."""
+        eager = self._plan.steps[step].condition is None
+        met = wanting = False
+        for parent, condition in self._plan.parents[step]:
+            letter = self._letter(parent)
+            met = met or letter in MEETS[condition]
+            wanting = wanting or letter in OPEN
+            if met and eager:
+                break
+        if met and (eager or not wanting):
+            self._begin_step(step)
+        elif not met and not wanting:
+            self._move(step, Letter.SKIPPED, NONE_MET)
+
+    def _skip_unmet(self, step: int, parent: int, condition: Condition) -> None:
+        self._move(step, Letter.SKIPPED, unmet(self._plan.steps[parent].name, condition, self._letter(parent)))
+
+    def _consider_all(self) -> None:
+        for step, node in enumerate(self._plan.steps):
+            if node.edges:
+                self._consider(step)
+        self._begin()
+
+    def _begin_step(self, step: int) -> None:
+        """Its edges are met: ask its `if`, or start it."""
+        if self._plan.steps[step].condition is None:
+            self._fire(step, None)
+        elif step not in self._asked:
+            self._asked.add(step)
+            self.commands.append(Judge(step))
+
+    def _fire(self, step: int, reason: Reason | None) -> None:
+        fan_out = self._plan.steps[step].fan_out
+        if fan_out is None:
+            self._move(step, Letter.ACTIVE, reason)
+            self._create(step, 0, 1)
+        elif step in self._fans:
+            self._move(step, Letter.ACTIVE, reason)
+            self._resume(step, self._fans[step])
+        else:
+            if reason is not None:  # it is not active yet: how many instances there are may have to be found out
+                self.commands.append(Note(step, Letter.ACTIVE, reason))
+            if isinstance(fan_out, Parallel) and isinstance(fan_out.count, int):
+                self._spread(step, fan_out.count)
+            else:
+                self._asked.add(step)
+                self.commands.append(Expand(step))
+
+    def _spread(self, step: int, count: int) -> None:
+        if count == 0:
+            self._move(step, Letter.SUCCEEDED, EMPTY)
+            return
+        window = min(count, self._plan.steps[step].concurrency or count)
+        self._set_fan(step, Fan(count=count, created=window))
+        self._move(step, Letter.ACTIVE, None)
+        self._create(step, 0, window)
+
+    def _create(self, step: int, first: int, count: int) -> None:
+        action = self._plan.steps[step].action
+        match action:
+            case JobAction() | HttpAction() | CommandAction():
+                self.commands.append(Enqueue(step, first, count))
+            case ChildAction():
+                self.commands.append(StartChild(step, first, count))
+            case SleepAction(duration):
+                self.commands.append(WakeAt(step, self._now + duration))
+            case HookAction(timeout):
+                self.commands.append(ListenUntil(step, None if timeout is None else self._now + timeout))
+            case _:
+                assert_never(action)
+
+    def _reopen(self, step: int, *, afresh: bool) -> None:
+        """It waits again; its instances are kept only if nothing before the step is done again."""
+        self._move(step, Letter.WAITING, None)
+        if afresh:
+            self._fans = {n: fan for n, fan in self._fans.items() if n != step}
+
+    def _resume(self, step: int, fan: Fan) -> None:
+        """Keep the good instances and do the others again, as far as there are slots."""
+        fan = replace(fan, failed=0, cancelled=0, parked=fan.parked + fan.failed + fan.cancelled)
+        free = (self._plan.steps[step].concurrency or fan.count) - fan.active
+        self._set_fan(step, self._refill(step, fan, free))
+
+    def _move(self, step: int, letter: Letter, reason: Reason | None) -> None:
+        self._changed[step] = MOVES[self._letter(step), MOVE_TO[letter]]
+        self._said = None
+        if letter not in OPEN:
+            self._ended.append(step)
+        if reason is not None:
+            self.commands.append(Note(step, letter, reason))
+
+    # The run
+
+    def _due_final(self, letters: str) -> int | None:
+        """The final step, if all others have ended and it has not begun."""
+        final = self._plan.final
+        if final is None or final in self._asked or letters[final] != Letter.WAITING:
+            return None
+        return final if letters.count(Letter.WAITING) == 1 and Letter.ACTIVE not in letters else None
+
+    def _conclude(self, move: RunMove, reason: Reason | None) -> None:
+        self._state = RUN_EDGES[self._state, move]
+        self.commands.append(Conclude(self._state, reason))
+
+    def _letter(self, step: int) -> str:
+        return self._changed.get(step) or self._old.letters[step]
+
+    def _letters(self) -> str:
+        if self._said is None:
+            letters = bytearray(self._old.letters, "ascii")
+            for step, letter in self._changed.items():
+                letters[step] = ord(letter)
+            self._said = letters.decode()
+        return self._said
+
+    def _set_fan(self, step: int, fan: Fan) -> None:
+        self._fans = {**self._fans, step: fan}

@@ -1,0 +1,184 @@
+"""A run's state: one letter a step, in definition order, and small counters for fanned-out steps.
+
+The alphabet and the states are tables of moves; `decide` makes no other. Letters: `.` waiting, `a` active,
+`s` succeeded, `f` failed, `t` timed out, `k` skipped, `c` cancelled.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import astuple, dataclass, replace
+from enum import StrEnum
+from types import MappingProxyType
+from typing import NamedTuple
+
+from windlass.core.runs.plan import Plan
+from windlass.core.runs.reason import Reason
+
+
+class Letter(StrEnum):
+    WAITING = "."
+    ACTIVE = "a"
+    SUCCEEDED = "s"
+    FAILED = "f"
+    TIMED_OUT = "t"
+    SKIPPED = "k"
+    CANCELLED = "c"
+
+
+WORDS = {
+    Letter.WAITING: "waiting",
+    Letter.ACTIVE: "active",
+    Letter.SUCCEEDED: "succeeded",
+    Letter.FAILED: "failed",
+    Letter.TIMED_OUT: "timed out",
+    Letter.SKIPPED: "skipped",
+    Letter.CANCELLED: "cancelled",
+}
+
+
+class StepMove(StrEnum):
+    START = "start"
+    SUCCEED = "succeed"
+    FAIL = "fail"
+    TIME_OUT = "time out"
+    SKIP = "skip"
+    CANCEL = "cancel"
+    REOPEN = "reopen"
+
+
+OPEN = frozenset({Letter.WAITING, Letter.ACTIVE})
+BAD = frozenset({Letter.FAILED, Letter.TIMED_OUT, Letter.CANCELLED})  # what a `failure` edge waits for
+
+STEP_EDGES: Mapping[tuple[Letter, StepMove], Letter] = {
+    (Letter.WAITING, StepMove.START): Letter.ACTIVE,
+    (Letter.WAITING, StepMove.SUCCEED): Letter.SUCCEEDED,  # a fan-out over nothing
+    (Letter.WAITING, StepMove.FAIL): Letter.FAILED,  # it could not begin: a template, an expansion
+    (Letter.WAITING, StepMove.SKIP): Letter.SKIPPED,
+    (Letter.WAITING, StepMove.CANCEL): Letter.CANCELLED,
+    (Letter.ACTIVE, StepMove.SUCCEED): Letter.SUCCEEDED,
+    (Letter.ACTIVE, StepMove.FAIL): Letter.FAILED,
+    (Letter.ACTIVE, StepMove.TIME_OUT): Letter.TIMED_OUT,
+    (Letter.ACTIVE, StepMove.SKIP): Letter.SKIPPED,  # it began, but its holder let it be: paused, still running
+    (Letter.ACTIVE, StepMove.CANCEL): Letter.CANCELLED,
+    (Letter.SUCCEEDED, StepMove.REOPEN): Letter.WAITING,  # downstream of a rerun
+    (Letter.FAILED, StepMove.REOPEN): Letter.WAITING,
+    (Letter.TIMED_OUT, StepMove.REOPEN): Letter.WAITING,
+    (Letter.SKIPPED, StepMove.REOPEN): Letter.WAITING,
+    (Letter.CANCELLED, StepMove.REOPEN): Letter.WAITING,
+}
+
+
+class RunState(StrEnum):
+    PENDING = "pending"  # held by a concurrency limit
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    TIMEOUT = "timeout"
+
+
+class RunMove(StrEnum):
+    BEGIN = "begin"
+    COMPLETE = "complete"
+    FAIL = "fail"
+    CANCEL = "cancel"
+    EXPIRE = "expire"
+    RETRY = "retry"
+    RERUN = "rerun"
+
+
+RUN_EDGES: Mapping[tuple[RunState, RunMove], RunState] = {
+    (RunState.PENDING, RunMove.BEGIN): RunState.RUNNING,
+    (RunState.PENDING, RunMove.CANCEL): RunState.CANCELLED,
+    (RunState.PENDING, RunMove.EXPIRE): RunState.TIMEOUT,
+    (RunState.RUNNING, RunMove.COMPLETE): RunState.COMPLETED,
+    (RunState.RUNNING, RunMove.FAIL): RunState.FAILED,
+    (RunState.RUNNING, RunMove.CANCEL): RunState.CANCELLED,
+    (RunState.RUNNING, RunMove.EXPIRE): RunState.TIMEOUT,
+    (RunState.FAILED, RunMove.RETRY): RunState.RUNNING,
+    (RunState.TIMEOUT, RunMove.RETRY): RunState.RUNNING,
+    (RunState.COMPLETED, RunMove.RERUN): RunState.RUNNING,
+    (RunState.FAILED, RunMove.RERUN): RunState.RUNNING,
+    (RunState.TIMEOUT, RunMove.RERUN): RunState.RUNNING,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fan:
+    """Instances of a fanned-out step: how many there are, were created, and ended how."""
+
+    count: int
+    created: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    parked: int = 0  # created, ended badly, to be done again when a slot is free
+
+    @property
+    def ended(self) -> int:
+        """Instances that need nothing more."""
+        return self.succeeded + self.failed + self.cancelled
+
+    @property
+    def active(self) -> int:
+        return self.created - self.ended - self.parked
+
+    @property
+    def letter(self) -> Letter:
+        """What the step is once no instance is under way."""
+        if self.failed:
+            return Letter.FAILED
+        return Letter.SUCCEEDED if self.succeeded == self.count else Letter.CANCELLED
+
+    @property
+    def reason(self) -> Reason | None:
+        """Why it did not succeed; in numbers, so that it does not depend on which instance ended last."""
+        if self.letter is Letter.SUCCEEDED:
+            return None
+        if self.failed:
+            return Reason("instances", f"{self.failed} of {self.count} instances failed")
+        return Reason("instances", f"{self.count - self.succeeded} of {self.count} instances were cancelled")
+
+    def shown(self, letter: str) -> "Fan":
+        """The counters as people read them: once the step has ended, instances that never ran count as cancelled."""
+        if letter in OPEN:
+            return self
+        return Fan(self.count, self.count, self.succeeded, self.failed, self.count - self.succeeded - self.failed)
+
+    def after(self, letter: Letter, count: int) -> "Fan":
+        if letter is Letter.SUCCEEDED:
+            return replace(self, succeeded=self.succeeded + count)
+        if letter is Letter.CANCELLED:
+            return replace(self, cancelled=self.cancelled + count)
+        return replace(self, failed=self.failed + count)
+
+
+NO_FANS: Mapping[int, Fan] = MappingProxyType({})
+
+
+class Run(NamedTuple):
+    """A tuple: two are made for every step of the hot path."""
+
+    plan: Plan
+    state: RunState
+    letters: str
+    fans: Mapping[int, Fan] = NO_FANS
+
+    @classmethod
+    def new(cls, plan: Plan, *, held: bool = False) -> "Run":
+        return cls(plan, RunState.PENDING if held else RunState.RUNNING, Letter.WAITING * len(plan.steps))
+
+
+def changed(before: str, after: str, stride: int = 64) -> Iterator[int]:
+    """The steps whose letters differ. Mostly one of many does, so stretches that are the same are passed over."""
+    for start in range(0, len(before), stride):
+        if before[start : start + stride] != after[start : start + stride]:
+            yield from (n for n in range(start, min(start + stride, len(before))) if before[n] != after[n])
+
+
+def fans_to_json(fans: Mapping[int, Fan]) -> str | None:
+    return json.dumps({str(step): astuple(fan) for step, fan in fans.items()}) if fans else None
+
+
+def fans_from_json(text: str | None) -> Mapping[int, Fan]:
+    return {int(step): Fan(*counters) for step, counters in json.loads(text).items()} if text else {}

@@ -1,0 +1,1 @@
+"""Templates: {{...}} in URLs, headers, commands and values."""

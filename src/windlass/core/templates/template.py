@@ -1,0 +1,120 @@
+"""Templates: `{{ path }}` in any JSON value. Made ready once for each step, filled in for each job.
+
+Strict: a path without a value is a `TemplateError`, never an empty text. Typed: a text that is one single template
+becomes the value itself. In a longer text, texts stand as they are; numbers, true, false, null, lists and objects stand
+as compact JSON. What was filled in is not looked through again, and keys are not templates. `{{ '...' }}` is that text,
+for whoever needs to write braces. The manual: docs/reference/templates.md.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any
+
+from windlass.core import json_value
+from windlass.core.expressions.paths import Path
+from windlass.core.runs.scope import Facts
+from windlass.core.templates.command import Command
+from windlass.core.templates.header import Header
+from windlass.core.templates.parser import OPEN, Pieces, pieces
+from windlass.core.templates.url import Url
+from windlass.core.templates.value import Constant, Items, Members, Mixed, Single, Template
+from windlass.errors import Invalid, TemplateError
+
+MAX_WEIGHT = json_value.RESULT_LIMIT
+FEW = 8  # so many references need no weighing
+NODE_WEIGHT = 8
+NO_FACTS = Facts()
+
+
+class Binding:
+    """Something with templates in it. What `resolve` returns may be shared: do not change it."""
+
+    def __init__(self, template: Template) -> None:
+        found = list(template.paths())
+        self.references = tuple(dict.fromkeys(found))
+        self.is_constant = not found
+        self._template = template
+        self._heavy = len(found) > FEW
+
+    @cached_property
+    def steps(self) -> frozenset[str]:
+        """The steps whose facts it needs."""
+        return frozenset(path.name for path in self.references if path.root == "tasks")
+
+    def resolve(self, facts: Facts) -> Any:
+        """The value with every template filled in, or a `TemplateError`."""
+        value = self._template.value(facts)
+        if self._heavy and _too_heavy(value):
+            raise TemplateError(f"the templates fill in more than {MAX_WEIGHT} bytes", path=self.references[0].text)
+        return value
+
+
+def compile(value: Any) -> Binding:  # noqa: A001 - called as `binding.compile`, like `re.compile`
+    """Any JSON value. A template that cannot be read is an `InvalidExpression`."""
+    if json_value.depth(value) > json_value.MAX_DEPTH:
+        raise Invalid(f"the value is nested deeper than {json_value.MAX_DEPTH} levels")
+    return Binding(_template(value))
+
+
+def compile_url(text: str) -> Binding:
+    """Resolves to a text; values are percent-encoded where they stand in a path or a query."""
+    return _special(text, Url.of)
+
+
+def compile_header(text: str) -> Binding:
+    """Resolves to a text of one line."""
+    return _special(text, Header)
+
+
+def compile_command(text: str) -> Binding:
+    """Resolves to `{"run": script}`, and `values` by environment variable if there are any."""
+    found = pieces(text)
+    return Binding(Constant({"run": "".join(map(str, found))}) if _is_plain(found) else Command.of(found))
+
+
+def _special(text: str, template: Callable[[Pieces], Template]) -> Binding:
+    found = pieces(text)
+    return Binding(Constant("".join(map(str, found))) if _is_plain(found) else template(found))
+
+
+def _template(value: Any) -> Template:
+    if isinstance(value, str):
+        return _text(value) if OPEN in value else Constant(value)
+    if isinstance(value, Mapping):
+        return _settled(Members(tuple((key, _template(member)) for key, member in value.items())))
+    if isinstance(value, list | tuple):
+        return _settled(Items(tuple(_template(item) for item in value)))
+    return Constant(value)
+
+
+def _text(value: str) -> Template:
+    match pieces(value):
+        case [Path() as path]:
+            return Single(path)
+        case found if _is_plain(found):
+            return Constant("".join(map(str, found)))
+        case found:
+            return Mixed(tuple(found))
+
+
+def _is_plain(found: Pieces) -> bool:
+    return all(isinstance(piece, str) for piece in found)
+
+
+def _settled(template: Members | Items) -> Template:
+    """What has no template inside is worked out now. It is a copy: whoever gave the value may change theirs."""
+    return template if any(True for _ in template.paths()) else Constant(template.value(NO_FACTS))
+
+
+def _too_heavy(value: Any) -> bool:
+    """Many references to one large value are quickly written, and would not fit anywhere."""
+    weight, waiting = 0, [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str | dict | list):
+            weight += len(item) if isinstance(item, str) else len(item) * NODE_WEIGHT
+        if weight > MAX_WEIGHT:
+            return True
+        if isinstance(item, dict | list):
+            waiting += item.values() if isinstance(item, dict) else item
+    return False

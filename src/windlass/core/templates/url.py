@@ -1,0 +1,139 @@
+"""Templates in a URL. A value can fill its place and nothing more: it never changes which host, path or query is meant.
+
+A template at the start is the base, which the author trusts: it is used unchanged, and the sender must check its scheme
+and its host. Behind it values are percent-encoded; in the host only the characters of a host are allowed. A value
+that follows literal text of the host and ends it (`https://api.example.com{{x}}`) could choose another one: refused.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+from urllib.parse import quote
+
+from windlass.core.expressions.paths import Path
+from windlass.core.runs.scope import Facts
+from windlass.core.templates.parser import Pieces, paths_of
+from windlass.core.templates.value import refusal, text_at, value_at
+
+MAX_VALUE = 8192
+STAND_IN = "\ue000"  # for a template, where only the text around it matters; nobody writes it
+UNBOUNDED = (
+    "it would choose the host: write a / before the template if it is a path, or end the host with your own domain"
+)
+HOLLOW = frozenset({"", ".", ".."})  # segments of a path that name nothing, or something above
+
+_host = re.compile(r"[A-Za-z0-9._:\[\]-]+").fullmatch
+_unfit = re.compile(r"[\x00-\x20\x7f]").search
+_end_of_path = re.compile(r"[?#]")
+_own_domain = re.compile(r"[^/?#:]*\.[A-Za-z0-9-]+(?:[/?#:]|\Z)").match  # literal text that ends the host
+_port = re.compile(r"[0-9]{1,5}").fullmatch
+
+
+class Place(Enum):
+    TEXT = auto()  # what the author wrote
+    HOST = auto()
+    HOST_END = auto()  # behind literal text of a host, with nothing of the author's domain behind it
+    PORT = auto()
+    PATH = auto()
+    QUERY = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Url:
+    base: Path | None
+    tail: tuple[tuple[str | Path, Place], ...]
+    hollow: int  # hollow segments that the author wrote
+
+    @classmethod
+    def of(cls, pieces: Pieces) -> "Url":
+        base = pieces[0] if pieces and isinstance(pieces[0], Path) else None
+        rest = list(pieces if base is None else pieces[1:])
+        tail: list[tuple[str | Path, Place]] = []
+        before = ""
+        for n, piece in enumerate(rest):
+            place = Place.TEXT
+            if isinstance(piece, Path):
+                place = _place(_behind(base, before))
+                if place is Place.HOST:
+                    place = _host_place(base, _behind(base, before), rest[n + 1 :])
+            tail.append((piece, place))
+            before += piece if isinstance(piece, str) else STAND_IN
+        return cls(base, tuple(tail), _hollow(_behind(base, before)))
+
+    def value(self, facts: Facts) -> str:
+        base = "" if self.base is None else _base(facts, self.base)
+        tail = "".join(piece if isinstance(piece, str) else _fit(facts, piece, place) for piece, place in self.tail)
+        if _hollow(_behind(self.base, tail)) > self.hollow:
+            raise refusal(self._first(Place.PATH), "a part of the URL's path would be empty or dots")
+        return base + tail
+
+    def paths(self) -> Iterator[Path]:
+        if self.base is not None:
+            yield self.base
+        yield from paths_of([piece for piece, _ in self.tail])
+
+    def unbounded(self) -> Path | None:
+        """The template that could choose another host, if there is one."""
+        return next((piece for piece, place in self.tail if isinstance(piece, Path) and place is Place.HOST_END), None)
+
+    def _first(self, wanted: Place) -> Path:
+        return next(piece for piece, place in self.tail if isinstance(piece, Path) and place is wanted)
+
+
+def _behind(base: Path | None, text: str) -> str:
+    """What stands behind the scheme; a base has one of its own."""
+    return text if base is not None else text.partition("://")[2]
+
+
+def _place(behind: str) -> Place:
+    """Where a template stands, judged by what the author wrote before it."""
+    if _end_of_path.search(behind):
+        return Place.QUERY
+    return Place.PATH if "/" in behind else Place.HOST
+
+
+def _host_place(base: Path | None, before: str, after: Pieces) -> Place:
+    if before.endswith(":"):
+        return Place.PORT
+    if base is None and not before.replace(STAND_IN, ""):
+        return Place.HOST  # the author lets values name the whole host
+    rest = "".join(piece if isinstance(piece, str) else STAND_IN for piece in after)
+    return Place.HOST if _own_domain(rest) else Place.HOST_END
+
+
+def _base(facts: Facts, path: Path) -> str:
+    value = value_at(facts, path)
+    if not isinstance(value, str) or not value:
+        raise refusal(path, "a URL begins with a text")
+    if _unfit(value):
+        raise refusal(path, "its value has a space or a control character")
+    return value
+
+
+def _fit(facts: Facts, path: Path, place: Place) -> str:
+    if value_at(facts, path) is None:
+        raise refusal(path, "its value is null, which says nothing in a URL")
+    text = text_at(facts, path)
+    if len(text) > MAX_VALUE:
+        raise refusal(path, f"its value is {len(text)} characters long, the limit in a URL is {MAX_VALUE}")
+    if place is Place.HOST_END:
+        raise refusal(path, UNBOUNDED)
+    if place is Place.PORT:
+        if not _port(text):
+            raise refusal(path, "its value is not a port number")
+        return text
+    if place is Place.HOST:
+        if not _host(text):
+            raise refusal(path, "its value is no part of a host; if it is a path, write a / before the template")
+        return text
+    try:
+        return quote(text, safe="")
+    except UnicodeEncodeError:
+        raise refusal(path, "its value has half of a surrogate pair, which is not text") from None
+
+
+def _hollow(behind: str) -> int:
+    path = _end_of_path.split(behind, maxsplit=1)[0]
+    segments = path.lower().replace("%2e", ".").split("/")[1:]
+    return sum(segment in HOLLOW for segment in segments)

@@ -1,0 +1,216 @@
+"""Workflows in Python: steps that hand each other their results, compiled to the same `Workflow` a file gives.
+
+The builder writes a document and `core.definition` reads it, so the rules, the defaults and the sentences are those of
+workflow files. Nothing is refused before `build`, which tells every mistake at once.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from windlass.core.definition.action import UNREADABLE
+from windlass.core.definition.fields import Mistakes, inside, shown
+from windlass.core.definition.parser import parse
+from windlass.core.workflows.references import Reference
+from windlass.core.workflows.step import Condition
+from windlass.core.workflows.step_builder import Span, StepBuilder, span
+from windlass.core.workflows.workflow import CatchUp, Overlap, Workflow
+from windlass.errors import Invalid, InvalidWorkflow
+
+
+class Served(NamedTuple):
+    """The type that a function serves, and what its steps are unless they say otherwise."""
+
+    type: str
+    defaults: Mapping[str, Any] = MappingProxyType({})  # words of a step: queue, max_attempts
+
+
+Register = Callable[[str, Callable[..., Any]], Served]
+Needs = StepBuilder | str | Collection[StepBuilder | str] | Mapping[StepBuilder | str, Condition | str] | None
+
+
+class WorkflowBuilder:
+    """A workflow to be. Steps may be made and connected in any order."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        cron: str | None = None,
+        timezone: str = "UTC",
+        cron_input: Any = None,
+        overlap: Overlap | str = Overlap.ALLOW,
+        catch_up: CatchUp | str = CatchUp.ONE,
+        webhook: bool | Mapping[str, str] = False,
+        description: str | None = None,
+        max_duration: Span | None = None,
+        concurrency: int | None = None,
+        labels: Mapping[str, str] | None = None,
+        register: Register | None = None,
+    ) -> None:
+        """`register` makes a function the handler of a type, unless it has one, and answers what it serves."""
+        self.name = name
+        self._register = register
+        self._steps: list[StepBuilder] = []
+        self._names: set[str] = set()  # of steps whose function was registered
+        self._mistakes = Mistakes()
+        times = {"timezone": timezone, "input": cron_input, "overlap": overlap, "catch_up": catch_up}
+        self._words = {
+            "name": name,
+            "trigger": self._trigger(cron, times, webhook=webhook),
+            "description": description,
+            "max_duration": span(max_duration),
+            "concurrency": concurrency,
+            "labels": dict(labels) if isinstance(labels, Mapping) else labels,
+        }
+
+    # What steps can read
+
+    @property
+    def input(self) -> Reference:
+        """What the run was given."""
+        return Reference(self, "input", "input")
+
+    @property
+    def item(self) -> Reference:
+        """In a step with `foreach`: what this copy is for."""
+        return Reference(self, "item")
+
+    @property
+    def index(self) -> Reference:
+        """In a step with copies: the number of this one, from 0."""
+        return Reference(self, "index")
+
+    # Steps
+
+    def step(
+        self,
+        name: str,
+        work: Callable[..., Any] | str,
+        /,
+        *,
+        needs: Needs = None,
+        input: Any = None,  # noqa: A002 - the definition's word
+        **named: Any,
+    ) -> StepBuilder:
+        """A job: a function, or the type of a job that any worker may serve.
+
+        Keywords are its input; those called `needs` or `input` go into `input={...}`.
+        """
+        served = Served(work) if isinstance(work, str) else self._served(name, work)
+        step = self._add(name, needs, job=served.type, input=self._input(name, input, named))
+        return step.unless_said(served.defaults)
+
+    def http(
+        self,
+        name: str,
+        url: str | Reference,
+        *,
+        method: str = "POST",
+        headers: Mapping[str, Any] | None = None,
+        query: Mapping[str, Any] | None = None,
+        body: Any = None,
+        needs: Needs = None,
+    ) -> StepBuilder:
+        return self._add(name, needs, url=url, method=method, headers=headers, query=query, body=body)
+
+    def sleep(self, name: str, duration: Span, *, needs: Needs = None) -> StepBuilder:
+        return self._add(name, needs, sleep=span(duration))
+
+    def wait_for_webhook(
+        self, name: str, *, timeout: Span | None = None, secret: str | None = None, needs: Needs = None
+    ) -> StepBuilder:
+        """Wait for a callback, at the step's `callback_url`."""
+        words = {"timeout": span(timeout), "secret": secret}
+        given = {key: value for key, value in words.items() if value is not None}
+        return self._add(name, needs, wait_for_webhook=given or True)
+
+    def command(
+        self,
+        name: str,
+        run: str,
+        *,
+        runs_on: str = "local",
+        input: Any = None,  # noqa: A002
+        needs: Needs = None,
+    ) -> StepBuilder:
+        return self._add(name, needs, run=run, runs_on=runs_on, input=input)
+
+    def child(
+        self,
+        name: str,
+        workflow: "WorkflowBuilder | str",
+        *,
+        input: Any = None,  # noqa: A002
+        needs: Needs = None,
+    ) -> StepBuilder:
+        """A run of another workflow."""
+        called = workflow.name if isinstance(workflow, WorkflowBuilder) else workflow
+        return self._add(name, needs, workflow=called, input=input)
+
+    # The whole
+
+    def build(self) -> Workflow:
+        """The workflow, or an `InvalidWorkflow` that lists all that is wrong with it."""
+        mistakes = Mistakes()
+        mistakes.found += self._mistakes.found
+        names = {step.name for step in self._steps}
+        tasks = [step.to_document(names, mistakes) for step in self._steps]
+        try:
+            workflow = parse({**self._words, "tasks": tasks})
+        except InvalidWorkflow as error:
+            raise InvalidWorkflow([*mistakes.found, *error.errors]) from None
+        if mistakes.found:
+            raise InvalidWorkflow(mistakes.found)
+        return workflow
+
+    def _add(self, name: str, needs: Needs, **action: Any) -> StepBuilder:
+        given = {key: value for key, value in action.items() if value is not None}
+        step = StepBuilder(self, name, given, self._mistakes)
+        self._steps.append(step)
+        if isinstance(needs, Mapping):
+            for parent, condition in needs.items():
+                step.after(parent, on=condition)
+            return step
+        if isinstance(needs, Collection) and not isinstance(needs, str):
+            return step.after(*needs)
+        return step if needs is None else step.after(needs)
+
+    def _served(self, name: str, work: object) -> Served:
+        path = inside(inside("tasks", name), "job")
+        if not callable(work):
+            self._mistakes.add(path, f"it is {shown(work)}: it must be a function or the type of a job")
+        elif self._register is None:
+            self._mistakes.add(path, "a function needs an app to run it: use app.workflow, or give the type of a job")
+        elif name not in self._names:  # a second step of the name is refused anyway
+            try:
+                self._names.add(name)
+                return self._register(f"{self.name}.{name}", work)
+            except Invalid as error:
+                self._mistakes.add_invalid(path, error)
+        return Served(UNREADABLE.type)
+
+    def _input(self, name: str, whole: Any, named: Mapping[str, Any]) -> Any:
+        path = inside(inside("tasks", name), "input")
+        if not named:
+            return whole
+        if whole is None:
+            return named
+        if not isinstance(whole, Mapping):
+            self._mistakes.add(path, "there are keywords too: give all of it in `input`, or none")
+            return whole
+        for key in [key for key in whole if key in named]:
+            self._mistakes.add(inside(path, key), "it is a keyword too: give it once")
+        return {**whole, **named}
+
+    def _trigger(self, cron: str | None, times: Mapping[str, Any], *, webhook: bool | Mapping[str, str]) -> Any:
+        if cron is not None and webhook:
+            self._mistakes.add("trigger", "`cron` and `webhook` are both given: a workflow has one trigger")
+        if cron is not None:
+            return {"cron": cron} | {key: value for key, value in times.items() if value is not None}
+        usual = {"timezone": "UTC", "input": None, "overlap": Overlap.ALLOW, "catch_up": CatchUp.ONE}
+        for key in [key for key in usual if times[key] != usual[key]]:
+            self._mistakes.add("cron_input" if key == "input" else key, "it goes with `cron`")
+        if isinstance(webhook, Mapping):
+            return {"webhook": dict(webhook)}
+        return "webhook" if webhook else "api"

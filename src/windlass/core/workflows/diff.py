@@ -1,0 +1,82 @@
+"""Two definitions, line by line: what a new version would change.
+
+Steps are compared by name, so the cost follows the number of steps, whatever changed in them.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from difflib import unified_diff
+from typing import Any
+
+from windlass.core.definition.parser import parse
+from windlass.core.definition.secret import HIDDEN, TRIGGER, hidden, secrets
+from windlass.errors import InvalidWorkflow
+
+Document = dict[str, Any]
+
+CONTEXT = 3
+ANOTHER = f"{HIDDEN} (another)"
+MAX_LINES = 2000  # of one step; beyond, looking for what stayed the same takes too long
+
+
+def difference(old: Document, new: Document) -> list[str]:
+    """`@@ where @@`, then lines that begin with a blank, - or +; empty if nothing differs."""
+    old, new = _canonical(old), _canonical(new)
+    kept, given = secrets(old), secrets(new)
+    old, new = hidden(old), hidden(new)
+    before, after = _steps(old), _steps(new)
+    for name in kept.keys() & given.keys():
+        if kept[name] == given[name]:
+            continue
+        if name == TRIGGER:  # that it changed is told, and nothing else
+            new["trigger"] = {"webhook": {**new["trigger"]["webhook"], "secret": ANOTHER}}
+        else:
+            after[name] = {**after[name], "wait_for_webhook": {**after[name]["wait_for_webhook"], "secret": ANOTHER}}
+    found = [*_hunks("workflow", _lines(_head(old)), _lines(_head(new)))]
+    for name in {**before, **after}:
+        found += _hunks(f"tasks.{name}", _lines(before.get(name)), _lines(after.get(name)))
+    return [*found, *_moved(list(before), list(after))]
+
+
+def _moved(before: list[str], after: list[str]) -> Iterator[str]:
+    """The order of steps is their number in a run's state: another order is another definition."""
+    stayed = [[name for name in names if name in others] for names, others in ((before, {*after}), (after, {*before}))]
+    if stayed[0] != stayed[1]:
+        yield "@@ order of tasks @@"
+        yield f"-{', '.join(before)}"
+        yield f"+{', '.join(after)}"
+
+
+def _hunks(where: str, old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
+    if old == new:
+        return
+    if max(len(old), len(new)) > MAX_LINES:
+        yield f"@@ {where} @@"
+        yield from (f"-{line}" for line in old)
+        yield from (f"+{line}" for line in new)
+        return
+    for line in list(unified_diff(old, new, n=CONTEXT, lineterm=""))[2:]:
+        yield f"@@ {where} @@" if line.startswith("@@") else line
+
+
+def _canonical(document: Document) -> Document:
+    with suppress(InvalidWorkflow):  # published under older rules: as it is
+        return parse(document).to_document()
+    return document
+
+
+def _head(document: Document) -> Document:
+    return {key: value for key, value in document.items() if key != "tasks"}
+
+
+def _steps(document: Document) -> dict[str, Document]:
+    return {step["name"]: step for step in document.get("tasks", ())}
+
+
+def _lines(fields: Document | None) -> list[str]:
+    """One thing a line; the keys of values in a fixed order, for jsonb keeps none."""
+    if fields is None:
+        return []
+    settled = {key: json.loads(json.dumps(value, sort_keys=True)) for key, value in fields.items()}
+    return json.dumps(settled, indent=2, ensure_ascii=False).splitlines()

@@ -1,0 +1,202 @@
+"""A step as the builder describes it: each word about it goes into its part of the document.
+
+What the words may be is left to `core.definition`; here is only what a document cannot show: steps and references of
+another workflow, words said twice, and the edges that follow from reading another step's output.
+"""
+
+import contextlib
+from collections.abc import Collection, Mapping
+from datetime import timedelta
+from typing import Any, NoReturn, Self
+
+from windlass.core import duration
+from windlass.core.definition.fields import Mistakes, inside, is_number, shown
+from windlass.core.jobs.retry import Retry
+from windlass.core.json_value import MAX_DEPTH
+from windlass.core.workflows.references import Owner, Reference, bare, mentioned
+from windlass.core.workflows.step import Condition
+
+Span = timedelta | float | str  # a number counts seconds
+
+STAND_IN = "input"  # the path in the place of one that was refused, so that the rest can be read
+
+
+class StepBuilder:
+    """A step to be. Every word answers the step, so they can be chained, in any order and each once."""
+
+    def __init__(self, owner: Owner, name: str, action: Mapping[str, Any], mistakes: Mistakes) -> None:
+        self.name = name
+        self._owner = owner
+        self._mistakes = mistakes
+        self._needs: list[tuple[str, Condition | str | None]] = []
+        self._reads: dict[str, None] = {}  # steps, in the order they were mentioned
+        self._usual: Mapping[str, Any] = {}
+        self._words = {key: self._plain(value, key) for key, value in action.items()}
+
+    # What others read of it
+
+    @property
+    def output(self) -> Reference:
+        """All it came to: what a job returned, the body of a response or of a callback."""
+        return Reference(self._owner, f"tasks.{self.name}.output", self.name)
+
+    @property
+    def status(self) -> Reference:
+        """How it ended, in a word: success, failed, timeout, skipped, received."""
+        return Reference(self._owner, f"tasks.{self.name}.status")
+
+    @property
+    def status_code(self) -> Reference:
+        return Reference(self._owner, f"tasks.{self.name}.status_code")
+
+    @property
+    def error(self) -> Reference:
+        """What went wrong; for steps that come after its failure."""
+        return Reference(self._owner, f"tasks.{self.name}.error")
+
+    @property
+    def callback_url(self) -> Reference:
+        """Where a `wait_for_webhook` step is called back; known from the beginning of the run."""
+        return Reference(self._owner, f"wait.{self.name}.url")
+
+    def __getitem__(self, key: str | int) -> Reference:
+        return self.output[key]
+
+    def __iter__(self) -> NoReturn:
+        self.output.__iter__()
+
+    # When it runs
+
+    def after(self, *steps: "StepBuilder | str", on: Condition | str | None = None) -> Self:
+        """Wait for steps; may be said more than once, then all must be met.
+
+        `on` is success, failure, skipped or complete (any end). Left out it means success; with an `only_if` any end,
+        for the expression is there to tell.
+        """
+        for step in steps:
+            if isinstance(step, StepBuilder) and step._owner is not self._owner:
+                self._refuse("needs", f"{step.name!r} is a step of workflow {step._owner.name!r}, not of this one")
+            elif isinstance(step, StepBuilder | str):
+                self._needs.append((step if isinstance(step, str) else step.name, on))
+            else:
+                self._refuse("needs", f"it is {shown(step)}: it must be a step or the name of one")
+        return self
+
+    def join_any(self) -> Self:
+        """Run as soon as one of its edges is met, instead of all."""
+        return self._say("join", "any")
+
+    def only_if(self, expression: str | Reference) -> Self:
+        """Run if this holds, asked once all it waits for has ended; the expression itself waits for nothing."""
+        text = self._text(expression, "if") if isinstance(expression, Reference) else expression
+        return self._say("if", bare(text) if isinstance(text, str) else text)
+
+    def final(self) -> Self:
+        """Run when every other step has ended, however it did. One step of a workflow may be final."""
+        return self._say("final", True)
+
+    def allow_failure(self) -> Self:
+        """Its failure does not fail the run; what needs its success is skipped all the same."""
+        return self._say("allow_failure", True)
+
+    # How many copies
+
+    def foreach(self, items: "Reference | StepBuilder", *, concurrency: int | None = None) -> Self:
+        """One copy for each item of a list, so many at a time."""
+        return self._say("foreach", self._source(items, "foreach"))._say("concurrency", concurrency)
+
+    def parallel(self, count: "int | Reference | StepBuilder", *, concurrency: int | None = None) -> Self:
+        """So many copies, so many at a time."""
+        number = count if is_number(count) else self._source(count, "parallel")
+        return self._say("parallel", number)._say("concurrency", concurrency)
+
+    # How it is tried
+
+    def retry(self, *, max_attempts: int | None = None, retry: Retry | None = None) -> Self:
+        """Attempts in all, and the wait between them."""
+        policy = retry.to_json() if isinstance(retry, Retry) else retry
+        return self._say("max_attempts", max_attempts)._say("retry", policy)
+
+    def timeout(self, limit: Span) -> Self:
+        """The longest an attempt may take."""
+        return self._say("timeout", span(limit))
+
+    def queue(self, name: str) -> Self:
+        return self._say("queue", name)
+
+    def priority(self, number: int) -> Self:
+        """Lower comes first; 100 unless said otherwise."""
+        return self._say("priority", number)
+
+    # For the workflow
+
+    def unless_said(self, usual: Mapping[str, Any]) -> Self:
+        """What holds where nothing else is said: the defaults of the function it calls."""
+        self._usual = usual
+        return self
+
+    def to_document(self, known: Collection[str], mistakes: Mistakes) -> dict[str, Any]:
+        """Its part of the document, with a `success` edge from each step it reads and was not told to wait for."""
+        said = {parent for parent, _ in self._needs}
+        unsaid = [parent for parent in self._reads if parent in known and parent not in said]
+        if "final" in self._words:
+            unsaid = []
+        if "join" in self._words and unsaid and len(said) + len(unsaid) > 1:
+            told = f"it may begin before {unsaid[0]!r} has ended, whose output it reads"
+            mistakes.add(inside(self._path, "join"), f"{told}: say .after({unsaid[0]!r}) if that is meant")
+        needs: list[Any] = [parent if on is None else {"step": parent, "on": on} for parent, on in self._needs]
+        needs += [{"step": parent, "on": Condition.SUCCESS} for parent in unsaid]
+        return {"name": self.name, **self._usual, **self._words} | ({"needs": needs} if needs else {})
+
+    @property
+    def _path(self) -> str:
+        return inside("tasks", self.name)
+
+    def _refuse(self, key: str, message: str) -> None:
+        self._mistakes.add(inside(self._path, key), message)
+
+    def _say(self, key: str, value: Any) -> Self:
+        if value is not None and key in self._words:
+            self._refuse(key, "it was said before: say it once")
+        elif value is not None:
+            self._words[key] = value
+        return self
+
+    def _source(self, value: object, key: str) -> str:
+        """The path of a fan-out."""
+        found = value.output if isinstance(value, StepBuilder) else value
+        if not isinstance(found, Reference) or found.items is None:
+            rule = "a number, a step's output" if key == "parallel" else "a step's output"
+            self._refuse(key, f"it is {shown(value)}: it must be {rule} or the workflow's input")
+        elif self._is_own(found, key):
+            self._reads |= dict.fromkeys(mentioned(str(found)))
+            return found.items
+        return STAND_IN
+
+    def _plain(self, value: Any, key: str, level: int = 0) -> Any:
+        """A value as JSON has it, with templates in the place of references."""
+        if isinstance(value, str):
+            self._reads |= dict.fromkeys(mentioned(value))
+        elif isinstance(value, StepBuilder | Reference):
+            return self._plain(self._text(value.output if isinstance(value, StepBuilder) else value, key), key)
+        elif isinstance(value, Mapping) and level <= MAX_DEPTH:  # what goes deeper is refused with the document
+            return {name: self._plain(item, key, level + 1) for name, item in value.items()}
+        elif isinstance(value, list | tuple) and level <= MAX_DEPTH:
+            return [self._plain(item, key, level + 1) for item in value]
+        return value
+
+    def _text(self, reference: Reference, key: str) -> str:
+        return str(reference) if self._is_own(reference, key) else f"{{{{{STAND_IN}}}}}"
+
+    def _is_own(self, reference: Reference, key: str) -> bool:
+        if reference.owner is not self._owner:
+            self._refuse(key, f"{reference} is of workflow {reference.owner.name!r}, not of this one")
+        return reference.owner is self._owner
+
+
+def span(value: Any) -> Any:
+    """A duration as documents have it; what is none is left for them to refuse."""
+    if is_number(value):
+        with contextlib.suppress(OverflowError, ValueError):
+            value = timedelta(seconds=value)
+    return duration.text(value) if isinstance(value, timedelta) else value

@@ -1,0 +1,206 @@
+"""Wrappers: what can be put around a job. The first of a list is the outermost.
+
+A wrapper takes an async call and returns one. Ours wait on the scheduler's clock, hand the job's context through, raise
+`Skip` where they do not let the job run (skipped in an execution) and `JobTimedOut` where it took too long (failed).
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from windlass.core import duration
+from windlass.core.duration import Duration
+from windlass.cron.executions.breaker import CircuitBreaker, circuit_breaker
+from windlass.cron.executions.context import JobContext, enter, here, pause
+from windlass.cron.executions.retrying import retry_with_backoff
+from windlass.cron.executions.semaphore import Semaphore
+from windlass.cron.job import Call, JobTimedOut, LocalWrapper, Skip, Wrapper, tell
+from windlass.errors import Invalid
+
+__all__ = [
+    "CircuitBreaker",
+    "circuit_breaker",
+    "delay_if_running",
+    "jitter",
+    "max_concurrent",
+    "max_concurrent_skip",
+    "max_instances",
+    "recover",
+    "retry_with_backoff",
+    "skip_if_running",
+    "timeout",
+]
+
+logger = logging.getLogger("windlass.cron")
+_abandoned: "set[asyncio.Task[Any]]" = set()
+LONG_WAIT = timedelta(minutes=1)
+
+
+def recover(*, level: int = logging.ERROR) -> Wrapper:
+    """Log a failure and show wrappers outside of this one a success. Executions and observers still see the failure."""
+
+    def wrapper(call: Call) -> Call:
+        async def recovering() -> Any:
+            context = here()
+            try:
+                return await call()
+            except Skip:
+                raise
+            except Exception as error:
+                logger.log(level, "job %s failed", context.name, exc_info=error)
+                context.recovered = error
+                if context.execution_id:
+                    raise
+                return None
+
+        return recovering
+
+    return wrapper
+
+
+def skip_if_running() -> Wrapper:
+    """Skip a start while an earlier one of the same entry is under way."""
+    reason = "an earlier start of it is still running"
+    return LocalWrapper("skip_if_running", lambda call: _skipping(call, Semaphore(1), reason))
+
+
+def delay_if_running() -> Wrapper:
+    """Let starts of the same entry wait for each other; a wait of more than a minute is logged."""
+    return LocalWrapper("delay_if_running", lambda call: _queueing(call, Semaphore(1)))
+
+
+def max_instances(count: int) -> Wrapper:
+    """Skip a start while `count` earlier ones of the same entry are running: the option of that name."""
+    if _positive(count, "max_instances") == 1:
+        return skip_if_running()
+    reason = f"{count} earlier starts of it are still running"
+    return LocalWrapper("max_instances", lambda call: _skipping(call, Semaphore(count), reason))
+
+
+def max_concurrent(count: int) -> Wrapper:
+    """At most so many of all the jobs that share this wrapper at a time; the others wait."""
+    slots = Semaphore(_positive(count))
+    return LocalWrapper("max_concurrent", lambda call: _queueing(call, slots))
+
+
+def max_concurrent_skip(count: int) -> Wrapper:
+    """At most so many of all the jobs that share this wrapper at a time; the others are skipped."""
+    slots = Semaphore(_positive(count))
+    reason = f"{count} jobs are running already"
+    return LocalWrapper("max_concurrent_skip", lambda call: _skipping(call, slots, reason))
+
+
+def jitter(longest: Duration) -> Wrapper:
+    """Start after a random part of `longest`, so that not everything begins in the same second; zero: at once."""
+    limit = duration.read(longest, field="longest")
+
+    def wrapper(call: Call) -> Call:
+        async def late() -> Any:
+            if not await pause(random.random() * limit.total_seconds()):
+                raise Skip("cancelled before it began")
+            return await call()
+
+        return late if limit > timedelta() else call
+
+    return wrapper
+
+
+def timeout(
+    limit: Duration, *, grace: Duration = 0, on_timeout: Callable[[JobContext], object] | None = None
+) -> Wrapper:
+    """Fail a job that takes longer. Async jobs are cancelled; a thread is told (`job_context().cancelled`) and left.
+
+    With `grace` it is given so much more time to clean up before the failure is reported. Zero or less: no limit.
+    """
+    longest, patience = duration.read(limit, field="limit"), duration.read(grace, field="grace")
+
+    def wrapper(call: Call) -> Call:
+        async def limited() -> Any:
+            outer = here()
+            context = outer.attempt()
+            task = asyncio.ensure_future(_inside(context, call))
+            try:
+                if await _ended(task, longest):
+                    outer.recovered = context.recovered
+                    return task.result()
+                context.cancel()
+                task.cancel()
+                tell(on_timeout, context)
+                await _ended(task, patience)
+            finally:
+                task.cancel()
+                _abandon(task)
+            raise JobTimedOut(f"it took longer than {longest.total_seconds():g} s")
+
+        return limited if longest > timedelta() else call
+
+    return wrapper
+
+
+def _skipping(call: Call, slots: Semaphore, reason: str) -> Call:
+    async def skipping() -> Any:
+        if not slots.try_take():
+            raise Skip(reason)
+        try:
+            return await call()
+        finally:
+            slots.give()
+
+    return skipping
+
+
+def _queueing(call: Call, slots: Semaphore) -> Call:
+    async def queueing() -> Any:
+        context = here()
+        asked = context.host.clock.now()
+        if not await slots.take():
+            raise Skip("cancelled before it began")
+        try:
+            waited = context.host.clock.now() - asked
+            if waited > LONG_WAIT:
+                logger.warning("job %s waited %s for others to end", context.name, waited)
+            return await call()
+        finally:
+            slots.give()
+
+    return queueing
+
+
+async def _inside(context: JobContext, call: Call) -> Any:
+    enter(context)
+    return await call()
+
+
+async def _ended(task: "asyncio.Task[Any]", within: timedelta) -> bool:
+    """Whether a task ends in time, by the scheduler's clock, which may be moved by another thread."""
+    loop = asyncio.get_running_loop()
+    late = loop.create_future()
+    ring = partial(loop.call_soon_threadsafe, _tell, late)
+    timer = here().host.clock.call_later(within.total_seconds(), ring)
+    try:
+        await asyncio.wait({task, late}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        timer.cancel()
+    return task.done()
+
+
+def _tell(late: "asyncio.Future[None]") -> None:
+    if not late.done():
+        late.set_result(None)
+
+
+def _abandon(task: "asyncio.Task[Any]") -> None:
+    """It may go on for a while; hold it until it ends, and do not let its end pass for a lost error."""
+    _abandoned.add(task)
+    task.add_done_callback(_abandoned.discard)
+    task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+
+
+def _positive(count: int, field: str = "count") -> int:
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise Invalid(f"{field} is {count!r}; it must be a whole number, at least 1", field=field)
+    return count

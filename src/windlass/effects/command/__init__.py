@@ -1,0 +1,1 @@
+"""Command steps: a process group, its environment, output and log lines."""

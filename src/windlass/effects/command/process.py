@@ -1,0 +1,119 @@
+"""A shell command as a group of processes: started, listened to, and ended with everything it started.
+
+The group is what ends together. A process that leaves it (`setsid`) is out of reach, and may even hold the pipes open:
+so nobody waits for their end, and what a command wrote before it ended is read from them without waiting.
+"""
+
+import asyncio
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from windlass.effects.command.lines import Lines
+from windlass.effects.command.process_group import Group
+
+SHELL = "/bin/sh"
+CHUNK = 65_536
+MAX_REST = 1_048_576  # the most a pipe can hold: more was not written before the end
+KILLED_WITHIN = 2.0  # seconds; only a process stuck in the kernel takes longer
+
+
+class Process:
+    def __init__(self, command: str, *, cwd: Path, env: Mapping[str, str], out: Lines, err: Lines) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._exited = asyncio.Event()
+        self._popen = subprocess.Popen(  # noqa: S603 - running what a definition says is what this is for
+            [SHELL, "-c", "--", command],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=cwd,
+            env=env,
+            start_new_session=True,
+        )
+        self._group = Group(self._popen.pid)
+        assert self._popen.stdout is not None
+        assert self._popen.stderr is not None
+        self._pipes = (Pipe(self._popen.stdout, out), Pipe(self._popen.stderr, err))
+        self._watch()
+
+    async def exited(self) -> int:
+        """The exit code of the shell, once it has one; others of its group may still be there."""
+        await self._exited.wait()
+        return int(self._popen.returncode)
+
+    async def end(self, grace: float) -> None:
+        """Ask what is left of the group to end, kill it after `grace`; cancelled meanwhile, kill it at once."""
+        try:
+            if self._group.signal(signal.SIGTERM) and not await self._dead(grace):
+                self._group.signal(signal.SIGKILL)
+                await self._dead(KILLED_WITHIN)
+        finally:
+            self._group.signal(signal.SIGKILL)
+            for pipe in self._pipes:
+                pipe.finish()
+
+    async def _dead(self, within: float) -> bool:
+        try:
+            async with asyncio.timeout(within):
+                await self._exited.wait()
+                await self._group.dead()
+        except TimeoutError:
+            return False
+        return True
+
+    def _watch(self) -> None:
+        try:
+            threading.Thread(target=self._wait, name=f"windlass-command-{self._popen.pid}", daemon=True).start()
+        except RuntimeError:  # no more threads
+            self._group.signal(signal.SIGKILL)
+            self._popen.wait()
+            for pipe in self._pipes:
+                pipe.finish()
+            raise
+
+    def _wait(self) -> None:
+        self._popen.wait()
+        with suppress(RuntimeError):  # the loop was closed
+            self._loop.call_soon_threadsafe(self._exited.set)
+
+
+class Pipe:
+    """Our end of a stream, read whenever there is something in it."""
+
+    def __init__(self, file: IO[bytes], lines: Lines) -> None:
+        self._file = file
+        self._lines = lines
+        self._loop = asyncio.get_running_loop()
+        os.set_blocking(file.fileno(), False)
+        self._loop.add_reader(file.fileno(), self._take)
+
+    def finish(self) -> None:
+        """Take what is there now, wait for nothing."""
+        taken = 0
+        while taken < MAX_REST and (size := self._take()):
+            taken += size
+        self._close()
+        self._lines.finish()
+
+    def _take(self) -> int:
+        if self._file.closed:
+            return 0
+        try:
+            data = os.read(self._file.fileno(), CHUNK)
+        except BlockingIOError:
+            return 0
+        if not data:
+            self._close()
+        self._lines.feed(data)
+        return len(data)
+
+    def _close(self) -> None:
+        if not self._file.closed:
+            self._loop.remove_reader(self._file.fileno())
+            self._file.close()

@@ -1,0 +1,1 @@
+"""HTTP steps: requests, redirects, limits, and the guard against internal addresses."""

@@ -1,0 +1,101 @@
+"""The body of an answer: inflated, decoded and kept up to a limit. A hostile server costs its limit and no more."""
+
+import codecs
+import re
+import zlib
+
+from windlass.core.json_value import plain
+
+GZIP = 16 + zlib.MAX_WBITS
+RAW_DEFLATE = -zlib.MAX_WBITS
+# Compressed data hardly grows what it packs: beyond this it is padding.
+MAX_PADDING = 64 * 1024
+
+# Codecs that Python has and the web has not are slow (idna), or are no charsets at all.
+_CHARSET = re.compile(r"utf-?(8|16|32)|ascii|iso8859|cp\d|koi8|mac-|shift_jis|euc_|gb|big5").match
+_CODEC_NAME = re.compile(r"[A-Za-z0-9._:-]{1,40}").fullmatch
+
+
+class Body:
+    """Takes bytes as they come; `feed` is False as soon as no more are wanted."""
+
+    def __init__(self, encoding: str | None, limit: int) -> None:
+        self._limit = limit
+        self._kept = bytearray()
+        self._taken = 0
+        self._inflate = INFLATERS.get((encoding or "").strip().lower(), _Plain)()
+        self.is_cut = False
+
+    def feed(self, data: bytes) -> bool:
+        self._taken += len(data)
+        self._kept += self._inflate(data, self._limit + 1 - len(self._kept))
+        self.is_cut = len(self._kept) > self._limit or self._taken > 2 * self._limit + MAX_PADDING
+        return not self.is_cut
+
+    @property
+    def is_whole(self) -> bool:
+        """False if the packed data stopped before its own end."""
+        return not self._taken or self._inflate.is_done
+
+    def text(self, charset: str | None) -> str:
+        """As text that can be stored. Replacements may make it longer than the bytes were: the limit is for both."""
+        text = plain(bytes(self._kept[: self._limit]).decode(_codec(charset), "replace"))
+        if len(text) * 4 > self._limit and len(raw := text.encode()) > self._limit:
+            self.is_cut, text = True, raw[: self._limit].decode("utf-8", "ignore")
+        return text
+
+
+class _Plain:
+    is_done = True
+
+    def __call__(self, data: bytes, room: int) -> bytes:
+        return data[:room]
+
+
+class _Gzip:
+    """`zlib` never makes more than it has room for. Members may follow each other; what else follows is padding."""
+
+    def __init__(self) -> None:
+        self._unpacker: zlib._Decompress | None = None
+
+    @property
+    def is_done(self) -> bool:
+        return self._unpacker is not None and self._unpacker.eof
+
+    def __call__(self, data: bytes, room: int) -> bytes:
+        made = bytearray()
+        while data and len(made) < room and (not self.is_done or self._goes_on(data)):
+            if self._unpacker is None or self._unpacker.eof:
+                self._unpacker = zlib.decompressobj(self._window(data))
+            made += self._unpacker.decompress(data, room - len(made))
+            data = self._unpacker.unused_data
+        return bytes(made)
+
+    def _goes_on(self, data: bytes) -> bool:
+        return data[0] == 0x1F
+
+    def _window(self, data: bytes) -> int:
+        return GZIP
+
+
+class _Deflate(_Gzip):
+    def _goes_on(self, data: bytes) -> bool:
+        return False
+
+    def _window(self, data: bytes) -> int:
+        """Some servers leave out the zlib header that the standard asks for."""
+        return zlib.MAX_WBITS if data[0] & 0x0F == 8 else RAW_DEFLATE
+
+
+INFLATERS: dict[str, type[_Plain | _Gzip]] = {"gzip": _Gzip, "x-gzip": _Gzip, "deflate": _Deflate}
+
+
+def _codec(charset: str | None) -> str:
+    if charset and _CODEC_NAME(charset):
+        try:
+            name = codecs.lookup(charset).name
+        except LookupError:
+            return "utf-8-sig"
+        if _CHARSET(name) and name != "utf-8":
+            return name
+    return "utf-8-sig"  # a byte order mark is no part of the text

@@ -1,0 +1,1 @@
+"""The embedded Postgres: its binaries, data folder, lock file and operating system user."""

@@ -1,0 +1,229 @@
+"""One data directory and the one server over it: make, boot, probe, halt. The caller holds the start lock.
+
+Invariants: a data directory appears complete or not at all (initdb works beside it, then a rename). Every process of
+the server holds the lock file `alive`, inherited from its birth, so a free lock proves that the postmaster and all its
+backends are gone, and nothing is booted before that. Durability settings go on the command line, where neither
+postgresql.conf nor ALTER SYSTEM can weaken them. A failed boot raises with the end of the server's log.
+"""
+
+import hashlib
+import os
+import shlex
+import shutil
+import stat
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from windlass.embedded import lock_file
+from windlass.embedded.binaries import Binaries
+from windlass.embedded.server_user import ServerUser
+from windlass.errors import Unavailable
+
+NAME = "windlass"  # of the superuser and of the database
+SOCKETS = Path("/tmp")  # noqa: S108 - short, and the same for all processes whatever TMPDIR says; ownership is verified
+SOCKET_NAME = ".s.PGSQL.5432"
+START_SECONDS, STOP_SECONDS = 60, 60
+DEFAULTS = {
+    "max_connections": "100",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "log_min_messages": "warning",
+    "log_checkpoints": "off",
+}
+DURABLE = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
+FLEETING = {"fsync": "off", "full_page_writes": "off"}  # survives every crash but the machine's
+FIXED = DURABLE | {"listen_addresses": "", "port": "5432", "unix_socket_permissions": "0700"}
+CREATE_IF_MISSING = r"""
+select format('create database %I', :'name') where not exists (select from pg_database where datname = :'name') \gexec
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cluster:
+    place: Path
+    user: ServerUser
+
+    @property
+    def data(self) -> Path:
+        return self.place / "data"
+
+    @property
+    def log(self) -> Path:
+        return self.place / "server.log"
+
+    @property
+    def alive(self) -> Path:
+        return self.place / "alive"
+
+    @property
+    def socket(self) -> Path:
+        return SOCKETS / f"windlass-{hashlib.sha256(str(self.place).encode()).hexdigest()[:12]}"
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://{NAME}@/{NAME}?host={self.socket}"
+
+    def pid(self) -> int | None:
+        """The postmaster, if there is one; a pid alone proves nothing, it may be a zombie or another program by now."""
+        pid = _first_number(self.data / "postmaster.pid")
+        return pid if pid and _works_in(pid, self.data) else None
+
+    def died(self) -> bool:
+        """Whether the last postmaster ended without a farewell: one that is stopped removes its pid file."""
+        return (self.data / "postmaster.pid").exists() and self.pid() is None
+
+    def ready(self, binaries: Binaries) -> bool:
+        """Whether the server of this very data accepts connections."""
+        if self.pid() is None:
+            return False
+        probe = self.user.run(binaries.program("pg_isready"), "-q", "-h", self.socket, "-U", NAME, "-d", "postgres")
+        return probe.returncode == 0
+
+    def ensure_running(self, binaries: Binaries, settings: Mapping[str, str]) -> None:
+        """Join the server, or boot it once every process of an earlier one is gone."""
+        settled = lock_file.wait_until(lambda: self.ready(binaries) or self._gone(), START_SECONDS)
+        if not settled:
+            raise Unavailable(
+                f"A server over {self.data} has processes that neither answer in {self.socket} nor end. It may be "
+                f"recovering, finishing a long query, or run in another container; try again when it is done. "
+                f"The end of its log:\n{self._tail(0)}"
+            )
+        if self._gone():
+            if not self.data.exists():
+                self._make(binaries)
+            self._boot(binaries, settings)
+        self._ensure_database(binaries)
+
+    def halt(self, binaries: Binaries) -> bool:
+        """Stop the server (fast: clients are disconnected, data is flushed) and wait; False when none was running."""
+        if self.pid() is None:
+            return False
+        command = (binaries.program("pg_ctl"), "stop", "-D", self.data, "-m", "fast", "-w", "-t", str(STOP_SECONDS))
+        told = self.user.run(*command, timeout=STOP_SECONDS + 30)
+        if not lock_file.wait_until(self._gone, 10):
+            raise Unavailable(f"The server over {self.data} did not stop: {told.stdout}{self._tail(0)}")
+        self._leave_socket()
+        return True
+
+    def _gone(self) -> bool:
+        # A server started by hand does not hold our lock; its pid still counts.
+        return self.pid() is None and lock_file.free(self.alive)
+
+    def _make(self, binaries: Binaries) -> None:
+        draft = Path(tempfile.mkdtemp(prefix="initdb-", dir=self.place))
+        self.user.take(draft)
+        how = ("-A", "trust", "--locale=C", "-E", "UTF8", "-U", NAME)
+        told = self.user.run(binaries.program("initdb"), "-D", draft, *how, timeout=START_SECONDS)
+        if told.returncode != 0:
+            raise Unavailable(f"initdb could not make a database in {self.place}:\n{told.stdout}")
+        draft.rename(self.data)
+        _sync(self.place)
+
+    def _boot(self, binaries: Binaries, settings: Mapping[str, str]) -> None:
+        self._prepare_socket()
+        self._remove_stale()
+        logged = self.log.stat().st_size if self.log.exists() else 0
+        alive = lock_file.FileLock(self.alive)
+        try:
+            alive.seize()
+            start = (binaries.program("pg_ctl"), "start", "-W", "-D", self.data, "-l", self.log)
+            told = self.user.run(*start, "-o", self._options(settings), pass_fds=(alive.fd,))
+        finally:
+            alive.close()
+        lock_file.wait_until(lambda: self.ready(binaries) or lock_file.free(self.alive), START_SECONDS)
+        if not self.ready(binaries):
+            self._leave_socket()
+            raise Unavailable(
+                f"The server over {self.data} did not start ({told.stdout.strip()}). The end of {self.log}:\n"
+                f"{self._tail(logged)}"
+            )
+
+    def _options(self, settings: Mapping[str, str]) -> str:
+        chosen = DEFAULTS | FIXED | dict(settings) | {"unix_socket_directories": str(self.socket)}
+        return " ".join(f"-c {shlex.quote(f'{name}={value}')}" for name, value in chosen.items())
+
+    def _ensure_database(self, binaries: Binaries) -> None:
+        psql = (
+            binaries.program("psql"),
+            "-XtA",
+            "-v",
+            "ON_ERROR_STOP=1",
+            "-h",
+            self.socket,
+            "-U",
+            NAME,
+            "-d",
+            "postgres",
+        )
+        told = self.user.run(*psql, "-v", f"name={NAME}", stdin=CREATE_IF_MISSING)
+        if told.returncode != 0:
+            raise Unavailable(f"The server in {self.socket} answers, but not with a usable database:\n{told.stdout}")
+
+    def _prepare_socket(self) -> None:
+        """A folder only the server's user can enter. In a public place somebody may have been there before us."""
+        try:
+            self.socket.mkdir(mode=0o700)
+            self.user.take(self.socket)
+        except FileExistsError:
+            found = self.socket.lstat()
+            trusted = (self.user.uid, 0) if self.user.lent else (self.user.uid,)
+            if not stat.S_ISDIR(found.st_mode) or found.st_uid not in trusted or found.st_mode & 0o077:
+                raise Unavailable(
+                    f"{self.socket} must be a folder that only user {self.user.name} can enter, but it is somebody "
+                    "else's or open to others. Look who made it, remove it, and start again."
+                ) from None
+            if found.st_uid != self.user.uid:
+                self.user.take(self.socket)  # we died between making it and giving it away
+
+    def _leave_socket(self) -> None:
+        with suppress(OSError):  # not empty: a server is still there, or was killed, and the next start cleans up
+            self.socket.rmdir()
+
+    def _remove_stale(self) -> None:
+        """What a killed postmaster left (Postgres gives up on a zombie or a pid used again), and a killed initdb."""
+        for draft in self.place.glob("initdb-*"):
+            shutil.rmtree(draft, ignore_errors=True)
+        for left in (self.data / "postmaster.pid", self.socket / f"{SOCKET_NAME}.lock"):
+            pid = _first_number(left)
+            if pid is None or not _works_in(pid, self.data):
+                left.unlink(missing_ok=True)
+
+    def _tail(self, offset: int) -> str:
+        if not self.log.exists():
+            return "(no log was written)"
+        with self.log.open(errors="replace") as log:
+            log.seek(max(offset, self.log.stat().st_size - 4000))
+            return "\n".join(log.read().splitlines()[-20:])
+
+
+def _first_number(path: Path) -> int | None:
+    try:
+        return abs(int(path.read_text().split("\n", 1)[0]))  # a single-user server writes it negative
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def _works_in(pid: int, data: Path) -> bool:
+    """Whether a live process has the data as its working directory, as every postmaster does. A zombie has none."""
+    process = Path("/proc") / str(pid)
+    if not Path("/proc/self/cwd").exists():
+        told = ServerUser.of().run("/bin/ps", "-o", "command=", "-p", str(pid)).stdout
+        return "postgres" in told
+    with suppress(FileNotFoundError, ProcessLookupError):
+        try:
+            # "(deleted)" may follow the name: a server over removed data still owns its socket.
+            return os.readlink(process / "cwd").startswith(str(data))
+        except PermissionError:  # root in a container may not look into another user's process, only at its command
+            return str(data) in (process / "cmdline").read_text()
+    return False
+
+
+def _sync(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,1 @@
+"""Chains, groups and batches of the Open Job Spec, stored as hidden workflows."""

@@ -1,0 +1,243 @@
+"""Creates and cancels compositions of jobs. Each is a run of a hidden workflow."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from windlass.core.jobs.job_template import Template
+from windlass.core.jobs.spec import DEFAULT_PRIORITY, check
+from windlass.core.json_value import encode
+from windlass.core.runs.event import Begun
+from windlass.core.runs.run import Letter, Run, RunState, fans_to_json
+from windlass.core.workflows.compositions import MAX_LEVELS, Composition, Part
+from windlass.core.workflows.workflow import NO_TIME_LIMIT, Workflow
+from windlass.engine.compositions import definitions as composition_definitions
+from windlass.engine.compositions import keys as composition_keys
+from windlass.engine.database import Database, new_ids
+from windlass.engine.runs import control as runs
+from windlass.engine.runs import family
+from windlass.engine.runs.settle import Wakeups, settle
+from windlass.errors import Conflict, Duplicate, Invalid, NotFound
+from windlass.store import claims
+from windlass.store import runs as run_store
+from windlass.store.ojs import compositions as store
+from windlass.store.ojs.compositions import NewComposition, Node
+from windlass.store.postgres.pool import Connection
+from windlass.store.runs import LockedRun
+from windlass.store.workflows import Live
+
+__all__ = ["MAX_ID", "Node", "cancel", "create", "find", "given", "own_id"]
+INPUT_LIMIT = 16 * 1_048_576
+MAX_ID = 255
+ATTEMPTS = 3  # where a part does not say: see compositions.sql
+
+
+async def create(db: Database, composition: Composition) -> UUID:
+    """Record a composition and begin it, in one transaction; what begins inside it begins before this returns."""
+    if composition.levels > MAX_LEVELS:
+        raise Invalid(f"there are {composition.levels} levels, the limit is {MAX_LEVELS}", field="$")
+    text = encode(composition.input, field="$", limit=INPUT_LIMIT)
+    known = await composition_definitions.known(db, composition)
+    rows = list(_rows(composition, _id(composition.id), known))
+    async with db.begin() as conn:
+        replaces = await _reserve(conn, db, composition, rows)
+        root = rows[0].run_id
+        wakeups = await begin(
+            conn,
+            db,
+            root,
+            known[composition.workflow.name],
+            Letter.WAITING * len(composition.workflow.steps),
+            input_=text,
+            name=composition.name,
+            alias=rows[0].alias,
+            timeout=composition.timeout,
+        )
+    wakeups.poke(db)
+    if replaces:
+        composition_keys.poke(db)
+    if wakeups.strays:
+        await family.follow(db, [root])
+    return root
+
+
+async def begin(
+    conn: Connection,
+    db: Database,
+    root: UUID,
+    shape: Live,
+    letters: str,
+    *,
+    input_: str,
+    name: str,
+    alias: str | None,
+    fans: str | None = None,
+    timeout: timedelta | None = None,
+) -> Wakeups:
+    """Create the run of a composition, in the caller's transaction. What its client calls it are labels of the run."""
+    now = await run_store.moment(conn)
+    state = RunState.RUNNING.value
+    held = LockedRun(root, db.org, shape.workflow_id, shape.version_id, state, letters, fans, 0, 0, now, now)
+
+    async def record(decided: Mapping[UUID, Run]) -> None:
+        run = decided[root]
+        labels = {key: value for key, value in (("name", name), ("workflow_id", alias)) if value}
+        row = (
+            root,
+            run.state.value,
+            run.letters,
+            fans_to_json(run.fans),
+            input_,
+            encode(labels, field="labels") if labels else None,
+            None,
+            None,
+            None,
+            None,
+            None,
+            0,
+            None,
+        )
+        born = await run_store.insert(
+            conn,
+            [row],
+            org=db.org,
+            workflow_id=shape.workflow_id,
+            version_id=shape.version_id,
+            max_duration=timeout or NO_TIME_LIMIT,
+            actor=db.actor,
+        )
+        if not born:
+            raise Duplicate(f"there is a workflow {root} already", existing=str(root))
+
+    return await settle(conn, db, [held], {root: [Begun()]}, actor=db.actor, record=record)
+
+
+def given(db: Database, template: Template) -> dict[str, Any]:
+    """Return what the job's row will have, as its part of the run's input: those columns that are not plain."""
+    spec, lifetime = template.spec, template.lifetime
+    check(spec)
+    found = {
+        "id": None if spec.id is None else str(spec.id),
+        "payload": spec.payload,
+        "priority": spec.priority if spec.priority != DEFAULT_PRIORITY else None,
+        "max_attempts": spec.max_attempts if spec.max_attempts != ATTEMPTS else None,
+        "timeout": spec.timeout.total_seconds() if spec.timeout else None,
+        "retry": spec.retry.to_json() if spec.retry else None,
+        "tags": list(spec.tags) or None,
+        "meta": spec.meta,
+        "envelope": spec.envelope,
+        "expires_at": spec.expires_at.isoformat() if spec.expires_at else None,
+        "unique_key": f"{db.org}/{spec.unique.key}" if spec.unique else None,
+        "visibility": spec.visibility.total_seconds() if spec.visibility else None,
+        "rate_key": f"{db.org}/{spec.limit.key}" if spec.limit else None,
+        "delay": spec.delay.total_seconds() if spec.delay else None,
+        "lifetime": lifetime.total_seconds() if lifetime else None,
+        "run_at": "infinity" if spec.held else spec.run_at.isoformat() if spec.run_at else None,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+async def cancel(db: Database, id_: str) -> None:
+    """Stop a composition and all inside it: what waits ends at once, who works for it may finish."""
+    async with db.once() as conn:
+        run, root = await find(conn, db, id_)
+    if run != root:
+        async with db.once() as conn:
+            begun = await run_store.states(conn, [run])
+        if not begun:
+            raise Conflict(f"workflow {id_} has not begun: cancel the one around it")
+    await runs.cancel(db, run, reason="the workflow was cancelled")
+    await family.follow(db, [run])
+
+
+async def run_of(db: Database, id_: str) -> UUID:
+    """Return the run of a composition, of which its client's id is known."""
+    async with db.once() as conn:
+        return (await find(conn, db, id_))[0]
+
+
+async def find(conn: Connection, db: Database, id_: str) -> tuple[UUID, UUID]:
+    """Return its run, and that of the outermost one around it."""
+    # No id has such characters, and Postgres cannot compare with some of them.
+    found = await store.find(conn, own_id(id_), id_, org=db.org) if id_.isprintable() else None
+    if found is None:
+        raise NotFound("workflow", id_[:MAX_ID])
+    return found
+
+
+def own_id(text: str) -> UUID | None:
+    """An id as we write them. Any other text is a client's, and kept as it is."""
+    try:
+        return UUID(text) if len(text) == 36 and str(UUID(text)) == text else None
+    except ValueError:
+        return None
+
+
+def letters_of(node: Node, workflow: Workflow) -> str:
+    return node.letters or node.brought or Letter.WAITING * len(workflow.steps)
+
+
+def _rows(
+    composition: Composition, run: UUID, known: Mapping[str, Live], place: tuple[UUID, int] | None = None
+) -> Iterator[NewComposition]:
+    labels = [part.label for part in composition.numbered]
+    alias = composition.id if composition.id is not None and own_id(composition.id) is None else None
+    yield NewComposition(
+        run_id=run,
+        parent_id=place[0] if place else None,
+        parent_step=place[1] if place else None,
+        kind=composition.kind.value,
+        name=composition.name,
+        alias=alias,
+        version_id=known[composition.workflow.name].version_id,
+        jobs=composition.jobs,
+        labels=encode(labels, field="steps", limit=INPUT_LIMIT) if any(labels) else None,
+        steps=None,
+        retry_of=None,
+    )
+    for n, part in composition.below():
+        yield from _rows(part, _id(part.id), known, (run, n))
+
+
+def _id(given: str | None) -> UUID:
+    return (own_id(given) if given is not None else None) or new_ids(1)[0]
+
+
+async def _reserve(conn: Connection, db: Database, composition: Composition, rows: list[NewComposition]) -> bool:
+    """Take the ids and unique keys of the whole tree, or raise; return whether other jobs were cancelled for them."""
+    members = [
+        (row.run_id, n, part)
+        for row, part_of in zip(rows, _compositions(composition), strict=True)
+        for n, part in enumerate(part_of.numbered)
+        if isinstance(part, Part)
+    ]
+    # Before any row: whoever waits for a key must not hold what its owner needs.
+    replaces = await composition_keys.take(conn, db, [(run, n, part.unique) for run, n, part in members if part.unique])
+    if await store.insert(conn, rows[0].run_id, rows, org=db.org) < len(rows):
+        told = composition.id if len(rows) == 1 else "with one of these ids"
+        raise Duplicate(f"there is a workflow {told} already", existing=composition.id)
+    await _reserve_ids(conn, [(run, part) for run, _, part in members if "id" in part.given])
+    if limits := [(f"{db.org}/{part.limit.key}", part.limit) for _, _, part in members if part.limit is not None]:
+        await claims.keep_rates(conn, limits)
+    return replaces
+
+
+async def _reserve_ids(conn: Connection, members: Sequence[tuple[UUID, Part]]) -> None:
+    """Take the ids that clients gave to jobs, or raise with the one that is taken, as its client wrote it."""
+    ids = {UUID(part.given["id"]): run for run, part in members}
+    free = await store.reserve(conn, list(ids.items())) if ids else set()
+    seen: set[UUID] = set()
+    for _, part in members:
+        id_ = UUID(part.given["id"])
+        if id_ not in free or id_ in seen:
+            name = (part.given.get("envelope") or {}).get("alias", str(id_))
+            raise Duplicate(f"there is a job {name} already", existing=id_)
+        seen.add(id_)
+
+
+def _compositions(composition: Composition) -> Iterator[Composition]:
+    """In the order of `_rows`."""
+    yield composition
+    for _, part in composition.below():
+        yield from _compositions(part)

@@ -1,0 +1,160 @@
+"""What jobs of compositions are given by those before them, by index: loaded for many jobs at once.
+
+A job of a chain gets the results of all steps before it, a callback those of all jobs of its batch. What begins with a
+composition inside another one gets what that one as a whole would be given. Of a chain the result is that of its last
+step; of a group, a batch or a graph those of its parts, by index. Results are given up to a number of bytes, what is
+beyond it is replaced by OMITTED. The last steps go first: the spec demands the result of the step right before.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from windlass.core.json_value import decode
+from windlass.core.runs.run import BAD, Letter
+from windlass.core.workflows.compositions import callbacks_of, sources
+from windlass.core.workflows.step import ChildAction
+from windlass.core.workflows.workflow import Primitive, Workflow
+from windlass.engine.database import Database
+from windlass.engine.workers.first_claims import Taken
+from windlass.store.ojs import compositions as store
+from windlass.store.ojs.compositions import Around, PartResult
+from windlass.store.postgres.pool import Connection
+from windlass.store.timers import StepRef
+
+__all__ = ["StepRef", "Standing", "of_jobs"]
+Results = dict[str, Any]
+EACH = 16 * 1_048_576  # bytes of results that a job is given from one composition, the last steps first
+MOST = 8 * EACH  # and all jobs of one fetch together
+OMITTED = {
+    "omitted": True,
+    "reason": f"the results together are larger than {EACH // 1_048_576} MiB: read the job's own",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a job stands in its composition, and what it is given. Keys are indexes, as text."""
+
+    workflow_id: str  # as its client knows it
+    kind: Primitive
+    step: int
+    callback: str | None
+    results: Results
+
+    @property
+    def listed(self) -> list[Any]:
+        """The same as a list: null for what gave nothing."""
+        count = max((int(key) for key in self.results), default=-1) + 1
+        return [self.results.get(str(n)) for n in range(count)]
+
+
+async def of_jobs(db: Database, jobs: Sequence[Taken]) -> dict[StepRef, Standing]:
+    """By run and step, for those of the jobs that belong to compositions."""
+    wanted = {job.version_id for job in jobs if job.version_id is not None}
+    if not wanted:
+        return {}
+    async with db.begin() as conn:
+        known = await db.definitions.of(conn, wanted)
+        places = [
+            (job.run_id, job.step)
+            for job in jobs
+            if job.run_id is not None and job.step is not None and _is_composed(known, job.version_id)
+        ]
+        return await _standings(conn, db, dict.fromkeys(places)) if places else {}
+
+
+async def _standings(conn: Connection, db: Database, places: Iterable[StepRef]) -> dict[StepRef, Standing]:
+    asked = list(places)
+    around = await store.above(conn, sorted({run for run, _ in asked}))
+    known = await db.definitions.of(conn, {one.version_id for one in around.values()})
+    givers = {place: _giver(place, around, known) for place in asked}
+    wanted = {(run, n) for run, step in givers.values() for n in sources(known[around[run].version_id], step)}
+    found = await _values(conn, db, sorted(wanted), {run: known[one.version_id] for run, one in around.items()})
+    standings: dict[StepRef, Standing] = {}
+    for place, (run, step) in givers.items():
+        own = around[place[0]]
+        workflow = known[own.version_id]
+        word = {n: word for word, n in callbacks_of(workflow).items()}.get(place[1])
+        indexes = sources(known[around[run].version_id], step)
+        results = {str(n): found[run, n] for n in indexes if (run, n) in found}
+        standings[place] = Standing(own.alias or str(own.run_id), Primitive(own.kind), place[1], word, results)
+    return standings
+
+
+def _giver(place: StepRef, around: Mapping[UUID, Around], known: Mapping[int, Workflow]) -> StepRef:
+    """The step whose parents' results count: the job's own, or that of the composition it begins."""
+    run, step = place
+    while not sources(known[around[run].version_id], step):
+        one = around[run]
+        if one.parent_id is None or one.parent_step is None or one.parent_id not in around:
+            break
+        run, step = one.parent_id, one.parent_step
+    return run, step
+
+
+async def _values(
+    conn: Connection, db: Database, places: Sequence[StepRef], workflows: Mapping[UUID, Workflow]
+) -> dict[StepRef, Any]:
+    """What is at these places, generation by generation: those inside are asked for together."""
+    if not places:
+        return {}
+    rows: dict[StepRef, list[PartResult]] = defaultdict(list)
+    for row in await store.results(conn, places, each=EACH, most=MOST):
+        rows[row.run_id, row.step].append(row)
+    found: dict[StepRef, Any] = {place: _value(some) for place, some in rows.items()}
+    inner_places = [(run, n) for run, n in places if isinstance(workflows[run].steps[n].action, ChildAction)]
+    if inner_places:
+        found |= await _inner(conn, db, inner_places)
+    return found
+
+
+async def _inner(conn: Connection, db: Database, places: Sequence[StepRef]) -> dict[StepRef, Any]:
+    """What the compositions at these places gave."""
+    below = await store.below(conn, places)
+    known = await db.definitions.of(conn, {one.version_id for one in below})
+    inner = {one.run_id: known[one.version_id] for one in below}
+    parts = {one.run_id: _given(inner[one.run_id], one.letters) for one in below}
+    inside = await _values(conn, db, [(run, n) for run, numbers in parts.items() for n in numbers], inner)
+    found: dict[StepRef, Any] = {}
+    for one in below:
+        given = {str(n): inside[one.run_id, n] for n in parts[one.run_id] if (one.run_id, n) in inside}
+        is_chain = inner[one.run_id].primitive is Primitive.CHAIN
+        found[one.parent_id, one.step] = next(iter(given.values()), None) if is_chain else given
+    return found
+
+
+def _given(workflow: Workflow, letters: str) -> list[int]:
+    """Whose results make that of a composition; of a chain only that of the last step that ran is asked for."""
+    if workflow.primitive is Primitive.CHAIN:
+        return [n for n, letter in enumerate(letters) if letter == Letter.SUCCEEDED or letter in BAD][-1:]
+    return list(range(len(workflow.steps) - len(callbacks_of(workflow))))
+
+
+def _value(rows: Sequence[PartResult]) -> Any:
+    """A result; of a job that failed what went wrong; of a step with many jobs the list by index."""
+    if rows[0].items is None:
+        return _one(rows[0])
+    known = {row.item: _one(row) for row in rows}
+    return [known.get(n) for n in range(rows[0].items)]
+
+
+def _one(row: PartResult) -> Any:
+    if row.omitted:
+        return dict(OMITTED)
+    if row.status == "succeeded":
+        return decode(row.result)
+    error = row.error or {}
+    told = {
+        "code": error.get("code") or "handler_error",
+        "type": error.get("type") or "handler_error",
+        "message": error.get("message") or row.last_error or row.status,
+        "attempt": error.get("attempt") or row.attempts,
+    }
+    return {"error": told, "state": "cancelled" if row.status == "cancelled" else "discarded"}
+
+
+def _is_composed(known: Mapping[int, Workflow], version_id: int | None) -> bool:
+    return version_id is not None and known[version_id].primitive is not None

@@ -1,0 +1,113 @@
+"""A composition never goes on once it ended: its retry is another one, which brings along what went well."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from windlass.core.json_value import encode
+from windlass.core.runs.run import Letter
+from windlass.core.workflows.compositions import kept
+from windlass.core.workflows.workflow import Workflow
+from windlass.engine.compositions import control as compositions
+from windlass.engine.compositions import keys as composition_keys
+from windlass.engine.compositions.control import INPUT_LIMIT, Node, letters_of, own_id
+from windlass.engine.database import Database, new_ids
+from windlass.engine.runs import family
+from windlass.errors import Conflict, Duplicate
+from windlass.store import runs, steps
+from windlass.store.ojs import compositions as store
+from windlass.store.ojs.compositions import NewComposition
+from windlass.store.postgres.pool import Connection
+from windlass.store.workflows import Live
+
+LIVE = frozenset({"pending", "running"})
+
+
+async def retry(db: Database, id_: str, *, as_: str | None = None) -> UUID:
+    """Another try at a composition that ended: its run, which may be given an id."""
+    async with db.begin() as conn:
+        run, root = await compositions.find(conn, db, id_)
+        if run != root:
+            raise Conflict(f"workflow {id_} is inside another one: retry that")
+        [held] = await runs.lock(conn, [root])
+        tree = await store.tree(conn, root)
+        known = await db.definitions.of(conn, {node.version_id for node in tree.values()})
+        plan = _Plan(tree, known)
+        letters = plan.take(tree[root], (own_id(as_) if as_ else None) or new_ids(1)[0])
+        if tree[root].state in LIVE:
+            raise Conflict(f"workflow {id_} is {tree[root].state}: only one that ended can be retried")
+        if Letter.WAITING not in letters:
+            raise Conflict(f"workflow {id_} has nothing to do again: all of it went well")
+        alias = as_ if as_ and own_id(as_) is None else None
+        new = await _write(conn, db, plan, alias=alias)
+        fans = {n: fan for n, fan in tree[root].fans.items() if letters[int(n)] != Letter.WAITING}
+        wakeups = await compositions.begin(
+            conn,
+            db,
+            new,
+            Live(known[held.version_id].name, held.workflow_id, held.version_id, 1, True, ""),
+            letters,
+            input_=(await steps.inputs(conn, [root]))[root].input,
+            name=tree[root].name,
+            alias=alias,
+            fans=json.dumps(fans) if fans else None,
+        )
+        await store.start(conn, [new], actor=db.actor)  # it goes on in the middle: no first job will tell
+    wakeups.poke(db)
+    if wakeups.strays:
+        await family.follow(db, [new])
+    return new
+
+
+@dataclass
+class _Plan:
+    """What becomes of each composition of a tree: brought along whole, begun again with what it had, or afresh."""
+
+    tree: Mapping[UUID, Node]
+    known: Mapping[int, Workflow]
+    rows: list[NewComposition] = field(default_factory=list)
+    runs: list[tuple[UUID, UUID, UUID]] = field(default_factory=list)
+    jobs: list[tuple[UUID, UUID, int]] = field(default_factory=list)
+    again: list[tuple[UUID, UUID, int]] = field(default_factory=list)
+
+    def take(self, node: Node, new: UUID, parent: UUID | None = None, *, whole: bool = False) -> str:
+        """The letters it begins with."""
+        workflow = self.known[node.version_id]
+        before = letters_of(node, workflow)
+        letters = before if whole else kept(workflow, before)
+        brought = letters if letters.strip(Letter.WAITING) and parent is not None and not whole else None
+        self.rows.append(self._row(node, new, parent, brought))
+        if whole and parent is not None:
+            self.runs.append((node.run_id, new, parent))
+        inside = {other.parent_step: other for other in self.tree.values() if other.parent_id == node.run_id}
+        self.jobs += [
+            (node.run_id, new, n) for n, letter in enumerate(letters) if letter == Letter.SUCCEEDED and n not in inside
+        ]
+        self.again += [(node.run_id, new, n) for n, letter in enumerate(letters) if letter == Letter.WAITING]
+        for n, other in inside.items():
+            if n is not None:
+                self.take(other, new_ids(1)[0], new, whole=letters[n] == Letter.SUCCEEDED)
+        return letters
+
+    @staticmethod
+    def _row(node: Node, new: UUID, parent: UUID | None, brought: str | None) -> NewComposition:
+        labels = encode(node.labels, field="steps", limit=INPUT_LIMIT) if node.labels else None
+        place = (parent, node.parent_step if parent else None)
+        return NewComposition(
+            new, *place, node.kind, node.name, None, node.version_id, node.jobs, labels, brought, node.run_id
+        )
+
+
+async def _write(conn: Connection, db: Database, plan: _Plan, *, alias: str | None) -> UUID:
+    if plan.again:
+        await composition_keys.take_again(conn, plan.again)
+    first, *others = plan.rows
+    rows = [first._replace(alias=alias), *others]
+    if await store.insert(conn, first.run_id, rows, org=db.org) < len(rows):
+        raise Duplicate(f"there is a workflow {alias or first.run_id} already", existing=alias)
+    if plan.runs:
+        await store.copy_runs(conn, plan.runs)
+    if plan.jobs:
+        await store.copy_jobs(conn, plan.jobs)
+    return first.run_id

@@ -1,0 +1,95 @@
+"""Makes events of the Open Job Spec of the trail: of jobs, of workflows, and of ticks of crons that made no job."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from windlass.core.events.ojs_event import OjsEvent, error_document, names_of_job_line
+from windlass.core.runs.step_payload import OWN_QUEUE
+from windlass.core.timestamps import instant
+from windlass.engine import quarantine
+from windlass.engine.compositions import events as composition_events
+from windlass.engine.compositions.events import Known
+from windlass.engine.database import Database
+from windlass.engine.events import ojs_jobs
+from windlass.engine.events.ojs_jobs import Began, NamedJob
+from windlass.engine.events.ojs_workflows import Fields, fields, plain_fields
+from windlass.engine.events.stream import Batch, Cursor, Line, Told
+from windlass.engine.quarantine import Kind
+from windlass.engine.schedules import ojs as ojs_schedules
+from windlass.engine.schedules.ojs import Skipped
+
+
+async def of_batch(db: Database, batch: Batch) -> list[tuple[OjsEvent, Cursor]]:
+    """Return the events of a batch, each with the place behind its line; the server's own steps have none."""
+    told = [one for one in batch.told if not (one.line.of_job and one.line.queue == OWN_QUEUE)]
+    lines = [one.line for one in told]
+    projection = _Projection(
+        await composition_events.known(db, told),
+        await ojs_jobs.began(db, lines),
+        await ojs_jobs.named(db, lines),
+    )
+    found = [(event, one.cursor) for one in told for event in await _events_of(db, one, projection)]
+    if batch.next.before is None:  # ticks have no place within a batch: they come at its end
+        missed = [one for one in await ojs_schedules.skipped(db, batch.at.base) if batch.upto.sees(one.xid)]
+        found += [(_tick(db, one), batch.next) for one in missed if not batch.at.upto.sees(one.xid)]
+    return found
+
+
+async def _events_of(db: Database, told: Told, projection: "_Projection") -> list[OjsEvent]:
+    """Return the events of a line. A line that cannot be made into one is set aside: readers go on behind it."""
+    try:
+        return list(projection.events(told))
+    except Exception as error:
+        await quarantine.set_aside(db, Kind.EVENT, f"{told.line.xid}-{told.line.id}", error, retry=False)
+        return []
+
+
+@dataclass(frozen=True, slots=True)
+class _Projection:
+    """Makes events of lines; what it needs beside them was read for the whole batch."""
+
+    known: Known
+    began: Began
+    named: Mapping[UUID, NamedJob]
+
+    def events(self, told: Told) -> Iterator[OjsEvent]:
+        line = told.line
+        if line.of_job:
+            data = self._data(line)
+            for n, name in enumerate(names_of_job_line(line.word, line.data.get("reason"))):
+                id_ = f"{line.xid}-{line.id}" + (f"-{n + 1}" if n else "")
+                yield OjsEvent(id_, name, data["job_id"], line.at, line.org, data)
+        elif found := self._of_run(told):
+            name, id_, data, beside = found
+            yield OjsEvent(f"{line.xid}-w{line.id}", name, id_, line.at, line.org, data, beside)
+
+    def _of_run(self, told: Told) -> Fields | None:
+        is_composed = told.workflow is not None and told.workflow.primitive is not None
+        return fields(told, self.known) if is_composed else plain_fields(told)
+
+    def _data(self, line: Line) -> dict[str, Any]:
+        job = self.named.get(line.job_id) if line.job_id else None
+        data: dict[str, Any] = {"job_id": (job and job.alias) or str(line.job_id)}
+        data |= {"job_type": line.type, "queue": line.queue, "attempt": line.attempt or 0}
+        if line.run_id is not None:
+            who = self.known.runs.get(line.run_id)
+            data["workflow_id"] = who.shown if who is not None else str(line.run_id)
+        if line.data.get("error"):
+            data["error"] = _error(line, job)
+        start = self.began.get((line.job_id, line.attempt)) if line.job_id and line.word != "leased" else None
+        if start is not None:
+            data["duration_ms"] = max(0, round((line.at - start).total_seconds() * 1000))
+        return data
+
+
+def _error(line: Line, job: NamedJob | None) -> dict[str, Any]:
+    """Return what went wrong with an attempt. A job remembers its latest errors: of older ones there is a message."""
+    entries = [entry for entry in job.errors if entry.get("attempt") == line.attempt] if job is not None else []
+    return error_document(entries[-1]) if entries else {"message": line.data["error"]}
+
+
+def _tick(db: Database, one: Skipped) -> OjsEvent:
+    data = {"cron_name": one.name, "scheduled_for": instant(one.tick), "reason": one.reason}
+    return OjsEvent(f"{one.xid}-c{one.id}", "cron.skipped", one.name, one.at, db.org, data)

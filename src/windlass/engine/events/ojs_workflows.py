@@ -1,0 +1,124 @@
+"""The ten events of workflows (Appendix B of the Open Job Spec): a projection of the trail of runs."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from windlass.core.events.ojs_event import error_document
+from windlass.core.workflows.compositions import callbacks_of
+from windlass.core.workflows.step import JobAction
+from windlass.core.workflows.workflow import Primitive
+from windlass.engine.compositions.events import Known, ToldInside, ToldJob, Who
+from windlass.engine.events.stream import Line, Told
+
+RUN_WORDS: Mapping[str, str] = {
+    "started": "workflow.started",
+    "completed": "workflow.completed",
+    "failed": "workflow.failed",
+    "timeout": "workflow.failed",
+    "cancelled": "workflow.cancelled",
+}
+ENDS: Mapping[str, str] = {"succeeded": "completed", "failed": "failed", "timed out": "failed", "cancelled": "failed"}
+
+
+class Fields(NamedTuple):
+    """An event of a workflow: `beside` stands beside the data, too."""
+
+    type: str
+    workflow_id: str  # as its client knows it
+    data: dict[str, Any]
+    beside: dict[str, Any]
+
+
+def fields(told: Told, known: Known) -> Fields | None:
+    """Return the event of a line of a composition; None: the spec has none for it."""
+    who = known.runs.get(told.line.run_id) if told.line.run_id is not None and not told.line.of_job else None
+    if who is None:
+        return None
+    found = _of_workflow(told, who) if told.line.step is None else _of_part(told, known)
+    if found is None:
+        return None
+    beside = {"workflow_id": who.shown, "workflow_type": who.kind, "workflow_name": who.name}
+    return Fields(found[0], who.shown, found[1], beside)
+
+
+def plain_fields(told: Told) -> Fields | None:
+    """The same for runs of workflows that are none of the spec's three: what it has a name for."""
+    line, id_ = told.line, str(told.line.run_id)
+    if line.step is None:
+        name = "workflow.started" if line.word == "running" else RUN_WORDS.get(line.word)
+        data: dict[str, Any] = {}
+    else:
+        ended = ENDS.get(line.word)
+        name, data = (
+            ended and f"workflow.step_{ended}",
+            {"step_index": line.step, "step_id": told.step.name if told.step else None},
+        )
+    if name is None:
+        return None
+    if line.reason:
+        data["reason"] = line.reason
+    return Fields(name, id_, data, {"workflow_id": id_, "workflow_type": "dag", "workflow_name": line.workflow})
+
+
+def _of_workflow(told: Told, who: Who) -> tuple[str, dict[str, Any]] | None:
+    line = told.line
+    if line.word == ("running" if who.around is None else "pending"):
+        return "workflow.created", {} if who.around is None else {"parent_workflow_id": who.around}
+    type_ = RUN_WORDS.get(line.word)
+    return None if type_ is None else (type_, {"timed_out": True} if line.word == "timeout" else {})
+
+
+def _of_part(told: Told, known: Known) -> tuple[str, dict[str, Any]] | None:
+    line, workflow = told.line, told.workflow
+    assert workflow is not None
+    assert line.run_id is not None
+    assert line.step is not None
+    callbacks = {n: word for word, n in callbacks_of(workflow).items()}
+    place = line.run_id, line.step
+    if line.step in callbacks:
+        return _of_callback(told, callbacks[line.step], known.jobs.get(place))
+    ended = ENDS.get(line.word)
+    if ended is None:
+        return None
+    noun = "step" if workflow.primitive in (Primitive.CHAIN, Primitive.DAG) else "job"
+    inside = known.inside.get(place)
+    data, started_at = _of_job(told, known.jobs.get(place)) if inside is None else _of_inside(inside)
+    data |= {f"{noun}_index": line.step, f"{noun}_type": data.pop("type")}
+    if started_at is not None:
+        data["duration_ms"] = max(0, round((line.at - started_at).total_seconds() * 1000))
+    if noun == "step":
+        data["remaining_steps"] = len(workflow.steps) - line.step - 1
+    error = data.pop("error")
+    if ended == "failed":
+        data["error"] = error if error and line.word != "cancelled" else _plain_error(line)
+    return f"workflow.{noun}_{ended}", data
+
+
+def _of_callback(told: Told, word: str, job: ToldJob | None) -> tuple[str, dict[str, Any]] | None:
+    if told.line.word != "active":
+        return None
+    action = told.step.action if told.step is not None else None
+    kind = action.type if isinstance(action, JobAction) else ""
+    found = {"callback": word, "callback_type": kind}
+    return "workflow.callback_fired", found | ({"job_id": job.shown} if job is not None else {})
+
+
+def _of_job(told: Told, job: ToldJob | None) -> tuple[dict[str, Any], datetime | None]:
+    action = told.step.action if told.step is not None else None
+    data: dict[str, Any] = {"type": action.type if isinstance(action, JobAction) else "", "error": None}
+    if job is None:
+        return data, None
+    error = error_document(job.error) if job.error else None
+    return data | {"job_id": job.shown, "error": error}, job.started_at
+
+
+def _of_inside(inside: ToldInside) -> tuple[dict[str, Any], datetime | None]:
+    """A step that is a workflow failed because of a job inside it: that job's error tells why."""
+    error = {"job_id": inside.job, **error_document(inside.error)} if inside.error else None
+    return {"type": inside.kind, "child_workflow_id": inside.shown, "error": error}, inside.started_at
+
+
+def _plain_error(line: Line) -> dict[str, Any]:
+    code = "cancelled" if line.word == "cancelled" else "handler_error"
+    return {"code": code, "type": code, "message": line.reason or line.word}

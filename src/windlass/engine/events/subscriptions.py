@@ -1,0 +1,287 @@
+"""Subscriptions: told of events by signed requests, each event once for each of them.
+
+The trails are read as the live stream reads them. What is read, the jobs that deliver it and the place reached are one
+transaction: an event makes one job, whatever dies in between; the job is tried until the receiver took it.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from windlass.core.events.cursor import Cursor
+from windlass.core.events.ojs_event import OjsEvent
+from windlass.core.events.subscription import (
+    MAX_ATTEMPTS,
+    OVERLAP,
+    RETRY,
+    TIMEOUT,
+    TYPE,
+    Interest,
+    Target,
+    check_events,
+    secret_of,
+)
+from windlass.core.jobs.spec import JobSpec, check_name
+from windlass.core.json_value import encode
+from windlass.core.runs.step_payload import OWN_QUEUE
+from windlass.effects.http import url as http_url
+from windlass.engine import quarantine
+from windlass.engine.database import Database, new_ids
+from windlass.engine.events import ojs as ojs_events
+from windlass.engine.events import stream
+from windlass.engine.events.stream import ForeignCursor
+from windlass.engine.faults import point
+from windlass.engine.jobs import control as jobs
+from windlass.engine.quarantine import Kind
+from windlass.errors import Conflict, Invalid, NotFound, Unavailable
+from windlass.store import live as trail
+from windlass.store.ojs import subscriptions as store
+from windlass.store.ojs.subscriptions import Change, Subscription, Wanted
+from windlass.store.postgres.pool import Connection
+
+__all__ = ["Fed", "Subscription"]
+MOST = 1000  # of an org
+MOST_GIVEN_UP = 50  # deliveries in a row, then it is switched off
+MIN_SECRET = 16
+MAX_METADATA = 16_384
+_log = logging.getLogger("windlass.subscriptions")
+CHUNK = 1000  # jobs in one statement
+STRIDE = 1000  # transactions: while there is no news the place is kept only now and then, for keeping it is news too
+
+
+@dataclass(frozen=True, slots=True)
+class Fed:
+    """How many lines were read and deliveries made; whether there is more to read."""
+
+    lines: int = 0
+    deliveries: int = 0
+    more: bool = False
+
+
+async def create(db: Database, wish: Mapping[str, Any]) -> tuple[Subscription, str]:
+    """A new subscription and its secret, which is never told again."""
+    change, secret = _change(wish, whole=True), _secret(wish.get("secret"))
+    [id_] = new_ids(1)
+    async with db.begin() as conn:
+        if await store.count(conn, org=db.org) >= MOST:
+            raise Conflict(f"there are {MOST} subscriptions already: delete one that is not used")
+        await store.begin_at(conn, str(Cursor(await trail.here(conn))), but=id_)
+        made = await store.insert(conn, id_, change, org=db.org, secret=secret)
+        return made, secret or secret_of(await db.hook_key(conn), id_, made.rotation)
+
+
+async def get(db: Database, id_: UUID) -> Subscription:
+    async with db.once() as conn:
+        return _known(await store.get(conn, id_, org=db.org), id_)
+
+
+async def list_(db: Database, *, limit: int = 50, offset: int = 0) -> tuple[list[Subscription], int]:
+    """A page, and how many there are."""
+    async with db.begin() as conn:
+        return await store.list_(conn, org=db.org, limit=limit, offset=offset), await store.count(conn, org=db.org)
+
+
+async def change(db: Database, id_: UUID, wish: Mapping[str, Any]) -> Subscription:
+    """Change what is named. Switched on again it hears of what happens from then on."""
+    wanted = _change(wish)
+    async with db.begin() as conn:
+        if wanted.active:
+            await store.begin_at(conn, str(Cursor(await trail.here(conn))), but=id_)
+        return _known(await store.change(conn, id_, wanted, org=db.org), id_)
+
+
+async def rotate(db: Database, id_: UUID, *, secret: str | None = None) -> tuple[Subscription, str]:
+    """Another secret; for a day the one before signs too."""
+    given = _secret(secret)
+    async with db.begin() as conn:
+        found = _known(await store.rotate(conn, id_, org=db.org, secret=given), id_)
+        return found, given or secret_of(await db.hook_key(conn), id_, found.rotation)
+
+
+async def remove(db: Database, id_: UUID) -> None:
+    """What waits to be delivered is not delivered any more."""
+    async with db.once() as conn:
+        if not await store.remove(conn, id_, org=db.org):
+            raise NotFound("subscription", id_)
+
+
+async def target(db: Database, id_: UUID, *, job: UUID | None = None) -> Target | None:
+    """Where a delivery goes now, and what signs it; None: nobody wants it any more. A job delivers only for its org."""
+    async with db.begin() as conn:
+        found = await store.target(conn, id_, job, overlap=OVERLAP)
+        if found is None:
+            return None
+        key = await db.hook_key(conn)
+    secrets = [found.secret or secret_of(key, id_, found.rotation)]
+    if found.overlaps:
+        secrets.append(found.old_secret or secret_of(key, id_, found.rotation - 1))
+    return Target(found.url, secrets, found.now)
+
+
+async def delivered(db: Database, id_: UUID) -> None:
+    async with db.once() as conn:
+        await store.delivered(conn, id_)
+
+
+async def given_up(db: Database, id_: UUID, *, reason: str | None = None) -> None:
+    """A delivery failed for good; many in a row, or a reason to stop at once, switch the subscription off."""
+    async with db.once() as conn:
+        await store.given_up(conn, id_, most=MOST_GIVEN_UP, reason=reason)
+
+
+async def place(db: Database) -> str | None:
+    """Where the reader of the trail is; None: nobody listens."""
+    async with db.once() as conn:
+        return await store.place(conn)
+
+
+async def feed(db: Database, *, batch: int = 500) -> Fed:
+    """Read on, and make a job for each event and each subscription that wants it."""
+    begun = await place(db)
+    if begun is None:
+        return Fed()
+    at = Cursor.parse(begun)
+    try:
+        read = await stream.since(db, at, limit=batch)
+    except ForeignCursor:  # the data came from another cluster, whose transactions were counted otherwise
+        return await _begin_anew(db, begun)
+    events = [event for event, _ in await ojs_events.of_batch(db, read)]
+    moves = bool(read.told or read.more or read.upto.xmax - at.upto.xmax > STRIDE)
+    try:
+        made = await _deliver(db, events, begun, str(read.next) if moves else None)
+    except Unavailable:
+        raise
+    except Exception as error:
+        _log.warning("deliveries of %d events are made one by one: %s", len(events), error)
+        await _deliver_apart(db, events)
+        made = await _deliver(db, [], begun, str(read.next))
+    if made:
+        db.poke(OWN_QUEUE)
+    return Fed(len(read.told), made or 0, read.more) if made is not None else Fed()
+
+
+async def _deliver(db: Database, events: Sequence[OjsEvent], begun: str, place: str | None) -> int | None:
+    """Make the jobs that deliver these events and move the reader's place, in one transaction; how many jobs. None:
+    another process has read on meanwhile."""
+    async with db.begin() as conn:
+        if await store.take_place(conn) != begun:
+            return None
+        made = await _enqueue(conn, db, await _deliveries(conn, events))
+        point("feed.enqueued")
+        if place is not None:
+            await store.keep_place(conn, place)
+    return made
+
+
+async def _deliver_apart(db: Database, events: Sequence[OjsEvent]) -> None:
+    """Make the jobs event by event. An event that cannot be delivered is set aside; the keys of the jobs keep what was
+    made already from being made again."""
+    for event in events:
+        try:
+            async with db.begin() as conn:
+                await _enqueue(conn, db, await _deliveries(conn, [event]))
+        except Unavailable:
+            raise
+        except Exception as error:
+            await quarantine.set_aside(db, Kind.EVENT, event.id, error, retry=False)
+
+
+async def _deliveries(conn: Connection, events: Sequence[OjsEvent]) -> Mapping[str, Sequence[JobSpec]]:
+    wanted: dict[str, list[Wanted]] = defaultdict(list)
+    for one in await store.interests(conn) if events else ():
+        wanted[one.org].append(one)
+    specs: dict[str, list[JobSpec]] = defaultdict(list)
+    for event in events:
+        specs[event.org] += [_delivery(one, event) for one in wanted[event.org] if _hears(one, event)]
+    return specs
+
+
+async def _begin_anew(db: Database, begun: str) -> Fed:
+    """What happened between the copy and now is told to nobody, which is said aloud."""
+    async with db.begin() as conn:
+        if await store.take_place(conn) == begun:
+            await store.keep_place(conn, str(Cursor(await trail.here(conn))))
+            _log.warning(
+                "the trail is not the one that was read last: subscribers are told of what happens from now on"
+            )
+    return Fed()
+
+
+async def _enqueue(conn: Connection, db: Database, specs: Mapping[str, Sequence[JobSpec]]) -> int:
+    for org, wanted in specs.items():
+        acting = db.acting_for(org, actor="subscriptions")
+        for first in range(0, len(wanted), CHUNK):
+            await jobs.submit(acting, wanted[first : first + CHUNK], connection=conn)
+    return sum(map(len, specs.values()))
+
+
+def _hears(one: Wanted, happening: OjsEvent) -> bool:
+    return happening.at >= one.since and Interest(one.events, one.queues, one.types).covers(happening)
+
+
+def _delivery(one: Wanted, happening: OjsEvent) -> JobSpec:
+    return JobSpec(
+        type=TYPE,
+        payload={"subscription": str(one.id), "event": happening.document()},
+        queue=OWN_QUEUE,
+        max_attempts=MAX_ATTEMPTS,
+        retry=RETRY,
+        timeout=TIMEOUT,
+        idempotency_key=f"webhook/{one.id}/{happening.id}",
+        internal=True,
+    )
+
+
+def _change(wish: Mapping[str, Any], *, whole: bool = False) -> Change:
+    """What was asked for, checked; `whole`: nothing is there yet."""
+    url = wish.get("url")
+    if url is not None or whole:
+        if not isinstance(url, str) or len(url) > 2048:
+            raise Invalid("url must be an address that begins with https:// or http://", field="url")
+        http_url.read(url)
+    events = check_events(wish.get("events")) if whole or wish.get("events") is not None else None
+    active, filter_, metadata = wish.get("active"), wish.get("filter"), wish.get("metadata")
+    if active is not None and not isinstance(active, bool):
+        raise Invalid("active must be true or false", field="active")
+    if filter_ is not None and not isinstance(filter_, dict):
+        raise Invalid("filter must be an object with queues or job_types", field="filter")
+    if metadata is not None and not isinstance(metadata, dict):
+        raise Invalid("metadata must be an object", field="metadata")
+    return Change(
+        url=url,
+        events=events,
+        queues=_names(filter_, "queues"),
+        types=_names(filter_, "job_types"),
+        metadata=None if metadata is None else encode(metadata, field="metadata", limit=MAX_METADATA),
+        active=active if active is not None or not whole else True,
+    )
+
+
+def _names(filter_: Mapping[str, Any] | None, name: str) -> list[str] | None:
+    found = None if filter_ is None else filter_.get(name, [])
+    if found is None:
+        return None
+    if not isinstance(found, list) or len(found) > 100:
+        raise Invalid(f"filter.{name} must be a list of at most 100 names", field=f"filter.{name}")
+    for one in found:
+        check_name(one, f"filter.{name}", "give a name")
+    return found
+
+
+def _secret(given: object) -> str | None:
+    if given is None:
+        return None
+    check_name(given, "secret", f"leave it out, or give at least {MIN_SECRET} characters")
+    assert isinstance(given, str)
+    if len(given) < MIN_SECRET:
+        raise Invalid(f"secret is too short: give at least {MIN_SECRET} characters, or leave it out", field="secret")
+    return given
+
+
+def _known(found: Subscription | None, id_: UUID) -> Subscription:
+    if found is None:
+        raise NotFound("subscription", id_)
+    return found

@@ -1,0 +1,1 @@
+"""Jobs: submit, control, queues, dead letters, checkpoints and limits."""

@@ -1,0 +1,334 @@
+"""Jobs as their producers and operators see them: submit, look, cancel, reopen, delete."""
+
+import functools
+import logging
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from windlass.core.jobs.job import JobState
+from windlass.core.jobs.retry import Retry
+from windlass.core.jobs.spec import JobSpec, advice, check, check_pattern
+from windlass.core.json_value import PAYLOAD_LIMIT, encode
+from windlass.core.runs.step_payload import HTTP_TYPE
+from windlass.core.sensitive import masked
+from windlass.engine.database import Database, new_ids
+from windlass.errors import Conflict, Duplicate, Invalid, NotFound
+from windlass.store import events as event_store
+from windlass.store import jobs as store
+from windlass.store.events import LinePlace
+from windlass.store.jobs import Filter
+from windlass.store.postgres.pool import TAKEN, UNSTORABLE, Connection, translated
+from windlass.store.rows import FAR, Event, Job, LogLine
+
+__all__ = ["Event", "Job", "LinePlace", "LogLine", "Page", "Recorded"]
+MAX_BATCH = 10_000
+PAGE_LIMIT = 1000
+MAX_REASON = 8192
+BEGINNING: LinePlace = (-1, 0, 0)
+_log = logging.getLogger("windlass.jobs")
+_warned: set[str] = set()
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Newest first. Pass `next` as `before` to go on; None means the end."""
+
+    jobs: list[Job]
+    next: int | None
+
+
+class Recorded(NamedTuple):
+    ids: list[UUID]  # one for each job, in their order
+    born: AbstractSet[UUID]  # those that are new; the others had their key before
+
+
+async def submit(db: Database, specs: Sequence[JobSpec], *, connection: Connection | None = None) -> list[UUID]:
+    """Record jobs, all or none; a key that exists answers with the id of the job that has it.
+
+    With `connection` the jobs become part of the caller's transaction.
+    """
+    return (await record(db, specs, connection=connection)).ids
+
+
+async def record(
+    db: Database, specs: Sequence[JobSpec], *, connection: Connection | None = None, listed: bool = False
+) -> Recorded:
+    """The same, and which of them are new. `listed`: a mistake is told with the place of its job in the list."""
+    if len(specs) > MAX_BATCH:
+        raise Invalid(f"{len(specs)} jobs in one call, the limit is {MAX_BATCH}: submit in batches", field="jobs")
+    rows = new_rows(db, specs, listed=listed)
+    if not rows:
+        return Recorded([], set())
+    if connection is not None:
+        with translated():
+            return await _insert(connection, db, rows)
+    async with db.once() as conn:
+        found = await _insert(conn, db, rows)
+        # Committed by now; waking before the connection goes back saves a tenth of a millisecond. Behind a pooler the
+        # commit is still to come: there are no notifications there, and a worker of this process polls.
+        for queue in {spec.queue for spec in specs}:
+            db.poke(queue)
+    return found
+
+
+async def get(db: Database, id_: UUID) -> Job:
+    """A job as people may see it: secret headers of requests and answers are hidden."""
+    async with db.once() as conn:
+        return _shown(await _known(conn, db, id_))
+
+
+async def steps(db: Database, found: Iterable[Job]) -> dict[UUID, str]:
+    """The names of the steps that these jobs are, where they are any."""
+    places = [(job.id, job.version_id, job.step) for job in found]
+    versions = {version for _, version, _ in places if version is not None}
+    if not versions:
+        return {}
+    async with db.once() as conn:
+        known = await db.definitions.of(conn, versions)
+    return {
+        id_: known[version].steps[step].name
+        for id_, version, step in places
+        if version is not None and step is not None
+    }
+
+
+async def list_(
+    db: Database,
+    *,
+    statuses: Sequence[str] | None = None,
+    queue: str | None = None,
+    type_: str | None = None,
+    tag: str | None = None,
+    run: UUID | None = None,
+    steps: bool = True,
+    before: int | None = None,
+    limit: int = 50,
+) -> Page:
+    """Newest first; without `steps` only jobs that are no steps of runs."""
+    _check_limit(limit)
+    if run is not None and not steps:
+        raise Invalid("steps is false, and run asks for the steps of a run: leave one of them out", field="steps")
+    for status in statuses or ():
+        if status not in set(JobState):
+            raise Invalid(f"status is {status!r}: one of {', '.join(JobState)}", field="status")
+    for name, value in (("queue", queue), ("type", type_), ("tag", tag)):
+        encode(value, field=name)  # text that Postgres cannot hold matches nothing, and says why
+    check_pattern(type_, "type")
+    if before is not None and not 0 <= before < 2**63:
+        raise Invalid(f"before is {before}: pass the `next` of the page before", field="before")
+    wanted = Filter(
+        org=db.org,
+        statuses=statuses,
+        queue=queue,
+        type=type_,
+        tag=tag,
+        run=run,
+        steps=steps,
+        before=before,
+        limit=limit,
+    )
+    async with db.search("filter by type and status too, or go on from a page's `next`") as conn:
+        jobs = [_shown(job) for job in await store.list_(conn, wanted)]
+    return Page(jobs, jobs[-1].seq if len(jobs) == limit else None)
+
+
+async def cancel(db: Database, id_: UUID, *, reason: str | None = None) -> None:
+    """End a live job at once; its holder is told."""
+    encode(reason, field="reason", limit=MAX_REASON)
+    async with db.begin() as conn:
+        if not await store.cancel(conn, [id_], org=db.org, actor=db.actor, reason=reason):
+            await _refuse(conn, db, id_, "cancelled", "only pending and leased jobs can be")
+    db.poke("cancel")
+    db.poke("settle")
+
+
+async def reopen(db: Database, id_: UUID) -> None:
+    """Start a failed or cancelled job over, with its attempts counted afresh."""
+    async with db.begin() as conn:
+        queues = await store.reopen(conn, [id_], org=db.org, actor=db.actor)
+        if not queues:
+            await _refuse(conn, db, id_, "retried", "only failed and cancelled jobs can be")
+    db.poke(queues[id_])
+
+
+async def cancel_many(db: Database, ids: Sequence[UUID], *, reason: str | None = None) -> set[UUID]:
+    """End those of these jobs that are live, together; which."""
+    async with db.once() as conn:
+        ended = await store.cancel(conn, ids, org=db.org, actor=db.actor, reason=reason)
+    db.poke("cancel")
+    db.poke("settle")
+    return ended
+
+
+async def reopen_many(db: Database, ids: Sequence[UUID]) -> set[UUID]:
+    """Start those of these jobs over that failed or were cancelled, and are no steps of runs, together; which."""
+    async with db.begin() as conn:
+        queues = await store.reopen(conn, ids, org=db.org, actor=db.actor)
+    for queue in set(queues.values()):
+        db.poke(queue)
+    return set(queues)
+
+
+async def delete(db: Database, id_: UUID) -> None:
+    """Hide a job; if it still waits, nobody will claim it."""
+    async with db.once() as conn:
+        if not await store.soft_delete(conn, [id_], org=db.org):
+            raise NotFound("job", id_)
+    db.poke("settle")
+
+
+async def events(db: Database, id_: UUID, *, after: int = 0, limit: int = PAGE_LIMIT) -> list[Event]:
+    """A job's trail, oldest first, after a line of it."""
+    _check_limit(limit)
+    async with db.begin() as conn:
+        await _known(conn, db, id_)
+        return await event_store.of_job(conn, id_, after=after, limit=limit)
+
+
+async def logs(
+    db: Database, id_: UUID, *, attempt: int | None = None, after: LinePlace = BEGINNING, limit: int | None = None
+) -> list[LogLine]:
+    """What its handler logged, after a place; all of it unless there is a limit."""
+    async with db.begin() as conn:
+        await _known(conn, db, id_)
+        return await event_store.lines(conn, id_, attempt=attempt, after=after, limit=limit)
+
+
+async def depth(db: Database, *, cap: int = 100_000) -> list[tuple[str, str, int]]:
+    """(queue, type, due jobs), each counted up to `cap`."""
+    async with db.once() as conn:
+        return await store.depth(conn, cap=cap)
+
+
+async def live(db: Database) -> list[tuple[str, str]]:
+    """(queue, type) of what waits in line or is being worked on."""
+    async with db.once() as conn:
+        return await store.live(conn)
+
+
+def new_rows(db: Database, specs: Sequence[JobSpec], *, listed: bool = False) -> list[store.NewRow]:
+    """Jobs to be, checked and with their ids."""
+    rows: list[store.NewRow] = []
+    for id_, spec in zip(new_ids(len(specs)), specs, strict=True):
+        try:
+            rows.append(_row(db.org, spec.id or id_, spec))
+        except Invalid as error:
+            if not listed:
+                raise
+            raise Invalid(f"jobs[{len(rows)}]: {error}", field=f"jobs.{len(rows)}.{error.field}") from None
+    return rows
+
+
+async def insert(conn: Connection, db: Database, rows: Sequence[store.NewRow]) -> dict[UUID, datetime]:
+    """When those that are new were created."""
+    try:
+        return await store.insert(conn, rows, org=db.org, actor=db.actor)
+    except UNSTORABLE as error:
+        raise Invalid(f"Postgres cannot store this: {error}") from None
+    except TAKEN as error:
+        id_ = next((row[0] for row in rows if str(row[0]) in str(error.detail)), None)
+        raise Duplicate(f"there is a job {id_} already", existing=id_) from None
+
+
+async def _insert(conn: Connection, db: Database, rows: Sequence[store.NewRow]) -> Recorded:
+    born = await insert(conn, db, rows)
+    keys = [row[10] for row in rows if row[0] not in born]
+    known = await store.find_keys(conn, keys) if keys else {}
+    if gone := [key for key in keys if key not in known]:
+        raise Conflict(f"the job with key {gone[0]!r} was removed at this moment: submit again")
+    return Recorded([row[0] if row[0] in born else known[row[10]] for row in rows], born.keys())
+
+
+def _row(org: str, id_: UUID, spec: JobSpec) -> store.NewRow:
+    check(spec)
+    _advise(spec.type)
+    return (
+        id_,
+        spec.type,
+        encode(spec.payload, field="payload", limit=PAYLOAD_LIMIT),
+        spec.queue,
+        spec.priority,
+        FAR if spec.held else spec.run_at,
+        spec.delay,
+        spec.max_attempts,
+        spec.timeout,
+        _policy(spec.retry) if spec.retry else None,
+        f"{org}/{spec.idempotency_key}" if spec.idempotency_key is not None else None,
+        encode(list(spec.tags), field="tags") if spec.tags else None,
+        encode(spec.meta, field="meta", limit=65_536) if spec.meta else None,
+        encode(spec.envelope, field="envelope") if spec.envelope else None,
+        spec.expires_at,
+        f"{org}/{spec.unique.key}" if spec.unique else None,
+        spec.visibility,
+        f"{org}/{spec.limit.key}" if spec.limit else None,
+    )
+
+
+def timed(row: store.NewRow, spec: JobSpec) -> store.NewRow:
+    """The row, at the time that the job is to have after all."""
+    return (*row[:5], FAR if spec.held else spec.run_at, spec.delay, *row[7:])
+
+
+@functools.lru_cache(maxsize=256)
+def _policy(retry: Retry) -> str:
+    """There are many jobs and few policies."""
+    return encode(retry.to_json(), field="retry")
+
+
+def _advise(type_: str) -> None:
+    """Warn once a type and process; the set is bounded because types are."""
+    if type_ not in _warned and len(_warned) < PAGE_LIMIT:
+        _warned.add(type_)
+        if warning := advice(type_):
+            _log.warning(warning)
+
+
+def _shown(job: Job) -> Job:
+    if job.type != HTTP_TYPE:
+        return job
+    return replace(job, payload=masked(job.payload), result=masked(job.result))
+
+
+async def _known(conn: Connection, db: Database, id_: UUID) -> Job:
+    job = await store.get(conn, id_, org=db.org)
+    if job is None:
+        raise NotFound("job", id_)
+    return job
+
+
+async def _refuse(conn: Connection, db: Database, id_: UUID, word: str, rule: str) -> None:
+    job = await _known(conn, db, id_)
+    over = job.status in (JobState.FAILED, JobState.CANCELLED)
+    if word == "retried" and over and (holder := await store.unique_holder(conn, id_, org=db.org)) is not None:
+        raise Duplicate(
+            f"job {id_} cannot be retried: job {holder} is live and has the same unique key; wait for it or cancel it",
+            existing=holder,
+        )
+    if job.run_id is not None and word == "retried":
+        raise Conflict(
+            f"job {id_} is a step of run {job.run_id}: retry the run once it ended, windlass runs retry {job.run_id}"
+        )
+    raise Conflict(f"job {id_} is {job.status} and cannot be {word}: {rule}")
+
+
+def _check_limit(limit: int) -> None:
+    if not 1 <= limit <= PAGE_LIMIT:
+        raise Invalid(f"limit is {limit}: it must lie between 1 and {PAGE_LIMIT}", field="limit")
+
+
+def ids_of(texts: Iterable[str]) -> list[UUID]:
+    """Job ids that a person typed."""
+    return [_id(text) for text in texts]
+
+
+def _id(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError:
+        raise Invalid(
+            f"{text!r} is not a job id: it looks like 01890a5d-ac96-774b-bcce-b302099a8057", field="id"
+        ) from None

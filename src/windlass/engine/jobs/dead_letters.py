@@ -1,0 +1,152 @@
+"""Jobs that failed for good and that nobody reopened: by what is wrong with them, and many steered at once.
+
+Steps of runs are among them, but a step is done again by its run, and goes with it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from windlass.core.jobs.spec import check_pattern
+from windlass.core.json_value import encode
+from windlass.engine.database import Database
+from windlass.engine.runs import control as runs
+from windlass.errors import Conflict, Invalid, NotFound
+from windlass.store import jobs
+from windlass.store.ojs import dead_letters as store
+from windlass.store.ojs.dead_letters import Dead, Group, Kinds
+from windlass.store.rows import Job
+
+__all__ = ["Group", "GroupPage", "Steered", "Wanted", "drop", "groups", "list_", "matching", "retry"]
+PAGE_LIMIT = 1000
+BATCH_LIMIT = 1000
+MOST_COUNTED = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which dead letters: those that are all of this. `error` is what a group says they have in common."""
+
+    type: str | None = None  # a LIKE pattern
+    queue: str | None = None
+    error: str | None = None
+    of_runs: bool | None = None
+    before: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPage:
+    """The kind that failed last first. Pass `next` as `before` to go on; None means the end."""
+
+    groups: list[Group]
+    next: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobPage:
+    """Newest first. Pass `next` as `before` to go on; None means the end."""
+
+    jobs: list[Job]
+    next: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Steered:
+    """What was done. Pass `next` as `before` to go on; None means the end."""
+
+    jobs: list[UUID]
+    runs: list[UUID]  # that are retried for their steps
+    left: int  # counted up to MOST_COUNTED
+    next: int | None
+
+
+async def groups(db: Database, wanted: Wanted | None = None, *, limit: int = 50) -> GroupPage:
+    _check_limit(limit, PAGE_LIMIT)
+    kinds = _kinds(db, wanted or Wanted())
+    async with db.search("filter by type too") as conn:
+        found = await store.groups(conn, kinds, limit=limit, cap=MOST_COUNTED)
+    return GroupPage(found, found[-1].seq if len(found) == limit else None)
+
+
+async def list_(db: Database, wanted: Wanted, *, limit: int = 50) -> JobPage:
+    _check_limit(limit, PAGE_LIMIT)
+    async with db.search("filter by type too") as conn:
+        found = await store.list_(conn, _kinds(db, wanted), limit=limit)
+    return JobPage(found, found[-1].seq if len(found) == limit else None)
+
+
+async def matching(db: Database, wanted: Wanted) -> int:
+    """How many there are, counted up to MOST_COUNTED."""
+    return len(await _find(db, wanted, MOST_COUNTED))
+
+
+async def retry(db: Database, wanted: Wanted, *, limit: int = 100) -> Steered:
+    """Start a batch of jobs over, all or none, and retry the runs of steps, each by itself. A run that does not allow
+    it (it goes on, or came to terms with the failure) is left as it is."""
+    found = await _batch(db, wanted, limit)
+    async with db.begin() as conn:
+        ids = [dead.id for dead in found if dead.run_id is None]
+        queues = await jobs.reopen(conn, ids, org=db.org, actor=db.actor) if ids else {}
+    for queue in set(queues.values()):
+        db.poke(queue)
+    retried = []
+    for id_ in dict.fromkeys(dead.run_id for dead in found if dead.run_id is not None):
+        try:
+            await runs.retry(db, id_)
+        except (Conflict, NotFound):
+            continue
+        retried.append(id_)
+    return await _steered(db, wanted, found, [id_ for id_ in ids if id_ in queues], retried)
+
+
+async def drop(db: Database, wanted: Wanted, *, limit: int = 100) -> Steered:
+    """Hide a batch of jobs, all or none. Steps stay: they go with their runs."""
+    wanted = droppable(wanted)
+    found = await _batch(db, wanted, limit)
+    async with db.once() as conn:
+        gone = await jobs.soft_delete(conn, [dead.id for dead in found], org=db.org) if found else set()
+    return await _steered(db, wanted, found, [dead.id for dead in found if dead.id in gone], [])
+
+
+def droppable(wanted: Wanted) -> Wanted:
+    if wanted.of_runs:
+        raise Invalid("of_runs is true: steps are not dropped, they go with their runs", field="of_runs")
+    return replace(wanted, of_runs=False)
+
+
+async def _batch(db: Database, wanted: Wanted, limit: int) -> list[Dead]:
+    _check_limit(limit, BATCH_LIMIT)
+    return await _find(db, wanted, limit)
+
+
+async def _find(db: Database, wanted: Wanted, limit: int) -> list[Dead]:
+    async with db.once() as conn:
+        return await store.find(conn, _kinds(db, wanted), limit=limit)
+
+
+async def _steered(
+    db: Database, wanted: Wanted, found: Sequence[Dead], done: list[UUID], retried: list[UUID]
+) -> Steered:
+    if not found:
+        return Steered([], [], 0, None)
+    left = await matching(db, replace(wanted, before=found[-1].seq))
+    return Steered(done, retried, left, found[-1].seq if left else None)
+
+
+def _kinds(db: Database, wanted: Wanted) -> Kinds:
+    for name, value in (("type", wanted.type), ("queue", wanted.queue), ("error", wanted.error)):
+        encode(value, field=name)  # text that Postgres cannot hold matches nothing, and says why
+    check_pattern(wanted.type, "type")
+    return Kinds(
+        org=db.org,
+        type=wanted.type,
+        queue=wanted.queue,
+        error=wanted.error,
+        of_run=wanted.of_runs,
+        before=wanted.before,
+    )
+
+
+def _check_limit(limit: int, most: int) -> None:
+    if not 1 <= limit <= most:
+        raise Invalid(f"limit is {limit}: it must lie between 1 and {most}", field="limit")

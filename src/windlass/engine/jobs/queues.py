@@ -1,0 +1,80 @@
+"""Queues as operators see them: how much lies in them and how fast it goes, and a switch for each.
+
+A queue exists as soon as somebody names it: one in which nothing lies is empty, not unknown.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from windlass.core.jobs.spec import check_name
+from windlass.core.json_value import encode
+from windlass.engine.database import Database
+from windlass.errors import Invalid
+from windlass.store import queues as store
+from windlass.store.queues import QueueRow
+
+__all__ = ["Queue", "QueuePage", "QueueRow", "ends", "get", "list_", "pause", "resume"]
+PAGE_LIMIT = 1000
+MOST_COUNTED = 10_000  # of each lane: beyond it a queue is simply long
+LINES = 10_000  # of the trail, for rates
+RATE_WITHIN = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    row: QueueRow
+    rate: float  # jobs that ended, a second, over the last minute or the last lines of the trail
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePage:
+    """By name. Pass `next` as `after` to go on; None means the end."""
+
+    queues: list[Queue]
+    next: str | None
+
+
+async def list_(db: Database, *, after: str = "", limit: int = 100) -> QueuePage:
+    """Those in which something lies or of which something was said."""
+    encode(after, field="after")
+    if not 1 <= limit <= PAGE_LIMIT:
+        raise Invalid(f"limit is {limit}: it must lie between 1 and {PAGE_LIMIT}", field="limit")
+    async with db.begin() as conn:
+        rows = await store.list_(conn, after=after, limit=limit, cap=MOST_COUNTED)
+        rates = await store.rates(conn, lines=LINES, within=RATE_WITHIN)
+    found = [Queue(row, rates.get(row.name, 0.0)) for row in rows]
+    return QueuePage(found, rows[-1].name if len(rows) == limit else None)
+
+
+async def get(db: Database, name: str) -> Queue:
+    _check(name)
+    async with db.begin() as conn:
+        rows = await store.list_(conn, after="", limit=1, cap=MOST_COUNTED, name=name)
+        rates = await store.rates(conn, lines=LINES, within=RATE_WITHIN)
+    row = rows[0] if rows else QueueRow(name, 0, 0, 0, False, None, False, None, None)
+    return Queue(row, rates.get(name, 0.0))
+
+
+async def ends(db: Database) -> tuple[int, int]:
+    """Jobs that succeeded and that failed in the last minute, of all queues."""
+    async with db.once() as conn:
+        return await store.ends(conn, lines=LINES)
+
+
+async def pause(db: Database, name: str) -> None:
+    """Our workers claim nothing from it until it is resumed; what they hold they finish."""
+    _check(name)
+    async with db.once() as conn:
+        await store.pause(conn, name)
+
+
+async def resume(db: Database, name: str) -> None:
+    _check(name)
+    async with db.once() as conn:
+        await store.resume(conn, name)
+    db.poke(name)
+
+
+def _check(name: str) -> None:
+    check_name(name, "queue", "name a queue, for example default")
+    encode(name, field="queue")

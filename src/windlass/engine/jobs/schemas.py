@@ -1,0 +1,194 @@
+"""The registry of job schemas: what arguments must look like, by type and version (JSON Schema 2020-12).
+
+A version is immutable: a change is registered as another version. Nothing is ever fetched: references point into the
+document itself. Schemas are compiled and values checked in another process with a deadline (`schema_validator`).
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from windlass.core.jobs.schema import Mode, check_version, names_of, precedence
+from windlass.core.jobs.spec import JobSpec, check_name
+from windlass.core.json_value import encode
+from windlass.effects.schema_validator import SchemaValidator, TooSlow
+from windlass.engine.database import Database
+from windlass.errors import Conflict, Invalid, NotFound
+from windlass.store.ojs import job_schemas as store
+from windlass.store.ojs.job_schemas import JobSchema
+
+__all__ = ["JobSchema", "Misfit", "Schemas", "get", "list_", "register", "remove", "schemas", "versions"]
+MAX_DOCUMENT = 262_144
+MOST = 10_000
+MAX_REFERENCES = 1000
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """A job whose arguments do not fit: what is wrong, and where; `is_refused`: it may not be recorded."""
+
+    schema: str
+    problems: Sequence[tuple[str, str]]
+    is_refused: bool
+
+
+async def register(
+    db: Database, type_: str, version: str, document: Any, *, uri: str | None = None, mode: Mode = Mode.WARN
+) -> JobSchema:
+    check_name(type_, "type", "name the job type")
+    check_version(version)
+    if uri is not None:
+        check_name(uri, "uri", "leave it out or give a URI", limit=1024)
+    text = await _checked(db.schema_validator, document)
+    async with db.begin() as conn:
+        at = await store.insert(conn, org=db.org, type_=type_, version=version, uri=uri, document=text, mode=mode)
+    if at is None:
+        raise Conflict(f"there is a schema {version} of {type_} already: register another version")
+    return JobSchema(type_, version, uri, document, mode, at)
+
+
+async def versions(db: Database, type_: str) -> list[JobSchema]:
+    """The latest first."""
+    encode(type_, field="type")
+    async with db.once() as conn:
+        found = await store.of_type(conn, org=db.org, type_=type_)
+    return sorted(found, key=lambda one: precedence(one.version), reverse=True)
+
+
+async def get(db: Database, type_: str, version: str | None = None) -> JobSchema:
+    """A version, or the latest."""
+    for one in await versions(db, type_):
+        if version in (None, one.version):
+            return one
+    raise NotFound("schema of", ascii(type_[:255]) if version is None else f"{type_!a} {version[:64]!a}")
+
+
+async def list_(db: Database) -> list[JobSchema]:
+    async with db.once() as conn:
+        return await store.list_(conn, org=db.org, limit=MOST)
+
+
+async def remove(db: Database, type_: str, version: str) -> None:
+    encode([type_, version], field="version")
+    async with db.once() as conn:
+        if not await store.remove(conn, org=db.org, type_=type_, version=version):
+            raise NotFound("schema of", f"{type_!a} {version[:64]!a}")
+
+
+async def schemas(db: Database) -> "Schemas":
+    """All of an org, ready to check with."""
+    return Schemas(await list_(db), db.schema_validator)
+
+
+class Schemas:
+    """What jobs are checked against. Most databases have none, and then it costs nothing."""
+
+    def __init__(self, found: Sequence[JobSchema] = (), validator: SchemaValidator | None = None) -> None:
+        self._validator = validator
+        self._of_type: dict[str, list[JobSchema]] = {}
+        for one in sorted(found, key=lambda one: precedence(one.version)):
+            self._of_type.setdefault(one.type, []).append(one)
+        self._texts: dict[tuple[str, str], str] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._of_type)
+
+    def has(self, type_: str) -> bool:
+        return type_ in self._of_type
+
+    async def misfit(self, spec: JobSpec) -> Misfit | None:
+        """What is wrong with a job's arguments. A job names its schema, or its version, or means the latest."""
+        known = self._of_type.get(spec.type)
+        if known is None:
+            return None
+        schema, is_named = self._chosen(known, spec.envelope or {})
+        if schema.mode is Mode.OFF:
+            return None
+        problems = await self._problems(schema, spec.payload)
+        if not problems:
+            return None
+        return Misfit(f"{schema.type}@{schema.version}", problems, is_named or schema.mode is Mode.STRICT)
+
+    def _chosen(self, known: Sequence[JobSchema], envelope: Mapping[str, Any]) -> tuple[JobSchema, bool]:
+        name = envelope.get("schema")
+        version = (envelope.get("fields") or {}).get("version")
+        for one in reversed(known):
+            if name is not None and name in names_of(one.type, one.version, one.uri or _own_name(one.document)):
+                return one, True
+        for one in reversed(known):
+            if version is not None and str(version) == one.version:
+                return one, False
+        return known[-1], False
+
+    async def _problems(self, schema: JobSchema, args: Any) -> list[tuple[str, str]]:
+        assert self._validator is not None
+        text = self._texts.get((schema.type, schema.version))
+        if text is None:
+            text = self._texts[schema.type, schema.version] = json.dumps(schema.document)
+        place = "args"
+        if _is_about_object(schema.document) and isinstance(args, list) and len(args) == 1:
+            place, args = "args[0]", args[0]  # one object is how most job types take their arguments
+        try:
+            return [(_path(place, path), message) for path, message in await self._validator.problems(text, args)]
+        except TooSlow as slow:
+            return [(place, str(slow))]
+
+
+async def _checked(validator: SchemaValidator, document: Any) -> str:
+    """The text of a schema that jobs can be checked with."""
+    if not isinstance(document, dict):
+        raise Invalid("schema must be an object: a JSON Schema of the arguments", field="schema")
+    text = encode(document, field="schema", limit=MAX_DOCUMENT)
+    _check_keywords(document)
+    try:
+        mistake = await validator.mistake(text)
+    except TooSlow as slow:
+        raise Invalid(f"schema: {slow}", field="schema") from None
+    if mistake is not None:
+        field = _path("schema", mistake[0])
+        raise Invalid(f"{field}: {mistake[1]}", field=field)
+    return text
+
+
+def _check_keywords(document: Any) -> None:
+    """Refuse what would give a schema another base or dialect than the document it stands in, and too many references.
+
+    Without recursion: the depth of a document is its author's choice.
+    """
+    references = 0
+    level = [document]
+    while level:
+        part = level.pop()
+        if isinstance(part, list):
+            level.extend(part)
+        if not isinstance(part, dict):
+            continue
+        level.extend(part.values())
+        if isinstance(part.get("$id"), str):
+            raise Invalid("schema has an $id: leave it out, and name the schema with `uri` beside it", field="schema")
+        if isinstance(dialect := part.get("$schema"), str) and dialect.rstrip("#") != DIALECT:
+            raise Invalid(f"schema has another $schema than {DIALECT}: leave it out", field="schema")
+        for name in ("$ref", "$dynamicRef"):
+            if name in part:
+                references += 1
+                if isinstance(part[name], str) and not part[name].startswith("#"):
+                    told = f"schema has a {name} to somewhere else: it must point into the schema itself"
+                    raise Invalid(told, field="schema")
+    if references > MAX_REFERENCES:
+        raise Invalid(f"schema has {references} references, the limit is {MAX_REFERENCES}", field="schema")
+
+
+def _is_about_object(document: Any) -> bool:
+    return isinstance(document, dict) and document.get("type") == "object"
+
+
+def _own_name(document: Any) -> str | None:
+    """The `$id` of a schema that was registered when these were taken."""
+    name = document.get("$id") if isinstance(document, dict) else None
+    return name if isinstance(name, str) else None
+
+
+def _path(place: str, path: Sequence[str | int]) -> str:
+    return place + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)

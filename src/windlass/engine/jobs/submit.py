@@ -1,0 +1,136 @@
+"""Jobs from producers that ask for more than a row: unique ones, limited ones, ones with an id of their own.
+
+A unique key is locked for the transaction, so of any number of producers at once exactly one wins.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from uuid import UUID
+
+from windlass.core.jobs.job import JobState
+from windlass.core.jobs.spec import JobSpec
+from windlass.core.jobs.unique import OnConflict
+from windlass.engine.database import Database
+from windlass.engine.jobs import control as jobs
+from windlass.errors import Duplicate, Invalid
+from windlass.store import claims
+from windlass.store import jobs as store
+from windlass.store.claims import Kept
+from windlass.store.jobs import NewRow
+from windlass.store.postgres.pool import Connection
+from windlass.store.rows import Job
+
+REPLACING = (OnConflict.REPLACE, OnConflict.REPLACE_EXCEPT_SCHEDULE)
+REPLACED = "a job with the same unique key replaced it"
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """A job as it was recorded; `existed`: it is one that was there before."""
+
+    job: Job
+    existed: bool = False
+
+
+async def push(db: Database, specs: Sequence[JobSpec]) -> list[Pushed]:
+    """Record jobs, all or none."""
+    if len(specs) > jobs.MAX_BATCH:
+        raise Invalid(f"{len(specs)} jobs in one call, the limit is {jobs.MAX_BATCH}: push in batches", field="jobs")
+    rows = jobs.new_rows(db, specs)
+    if not rows:
+        return []
+    plain = not any(spec.unique or spec.limit for spec in specs)
+    async with db.once() if plain else db.begin() as conn:
+        pushed = await (_insert(conn, db, rows, specs) if plain else _push(conn, db, rows, specs))
+    for queue in {each.job.queue for each in pushed if not each.existed}:
+        db.poke(queue)
+    if any(spec.unique and spec.unique.on_conflict in REPLACING for spec in specs):
+        db.poke("cancel")
+        db.poke("settle")
+    return pushed
+
+
+async def include(conn: Connection, db: Database, specs: Sequence[JobSpec]) -> list[Pushed]:
+    """Record jobs in somebody's transaction; who should look is told by them."""
+    return await _push(conn, db, jobs.new_rows(db, specs), specs) if specs else []
+
+
+async def _push(conn: Connection, db: Database, rows: Sequence[NewRow], specs: Sequence[JobSpec]) -> list[Pushed]:
+    if limits := [(f"{db.org}/{spec.limit.key}", spec.limit) for spec in specs if spec.limit]:
+        await claims.keep_rates(conn, limits)
+    existing, specs = await _meet(conn, db, specs)
+    taken: dict[str, int] = {}  # unique keys that are first met in this very batch
+    new: list[int] = []
+    for n, spec in enumerate(specs):
+        if spec.unique and spec.unique.key in taken and spec.unique.on_conflict is not OnConflict.IGNORE:
+            raise Duplicate(f"job {n + 1} of this batch has the unique key of an earlier one", existing=None)
+        if n not in existing and not (spec.unique and spec.unique.key in taken):
+            new.append(n)
+        if spec.unique:
+            taken.setdefault(spec.unique.key, n)
+    rows = [jobs.timed(rows[n], specs[n]) for n in new]
+    born = await _insert(conn, db, rows, [specs[n] for n in new]) if new else []
+    made = dict(zip(new, born, strict=True))
+    found = await claims.read(conn, list(existing.values())) if existing else {}
+    pushed: list[Pushed] = []
+    for n, spec in enumerate(specs):
+        if n in made:
+            pushed.append(made[n])
+        elif n in existing:
+            pushed.append(Pushed(found[existing[n]], True))
+        else:
+            assert spec.unique is not None
+            pushed.append(replace(pushed[taken[spec.unique.key]], existed=True))
+    return pushed
+
+
+async def _meet(conn: Connection, db: Database, specs: Sequence[JobSpec]) -> tuple[dict[int, UUID], list[JobSpec]]:
+    """The jobs that stay for those of the batch that are not new, and what is left to be said for the rest."""
+    wanted = [(f"{db.org}/{spec.unique.key}", spec.unique) for spec in specs if spec.unique]
+    if not wanted:
+        return {}, list(specs)
+    await claims.lock_keys(conn, [key for key, _ in wanted])
+    there = await claims.find_unique(conn, wanted)
+    existing: dict[int, UUID] = {}
+    after = list(specs)
+    for n, spec in enumerate(specs):
+        kept = there.get(f"{db.org}/{spec.unique.key}") if spec.unique else None
+        if kept is None or spec.unique is None:
+            continue
+        if kept.id is None:  # there is no job yet to answer with, or to cancel
+            raise Duplicate(f"a step of workflow {kept.workflow} that waits has the same unique key", existing=None)
+        match spec.unique.on_conflict:
+            case OnConflict.IGNORE:
+                existing[n] = kept.id
+            case OnConflict.REJECT:
+                raise Duplicate(f"job {kept.id} has the same unique key", existing=kept.id)
+            case OnConflict.REPLACE | OnConflict.REPLACE_EXCEPT_SCHEDULE:
+                await store.cancel(conn, [kept.id], org=db.org, actor=db.actor, reason=REPLACED)
+                after[n] = _in_place_of(kept, spec)
+    return existing, after
+
+
+def _in_place_of(kept: Kept, spec: JobSpec) -> JobSpec:
+    if spec.unique and spec.unique.on_conflict is OnConflict.REPLACE_EXCEPT_SCHEDULE and kept.status == "pending":
+        return replace(spec, run_at=kept.run_at, delay=None)
+    return spec
+
+
+async def _insert(conn: Connection, db: Database, rows: Sequence[NewRow], specs: Sequence[JobSpec]) -> list[Pushed]:
+    born = await jobs.insert(conn, db, rows)
+    return [Pushed(_job(row, spec, born[row[0]])) for row, spec in zip(rows, specs, strict=True)]
+
+
+def _job(row: NewRow, spec: JobSpec, created_at: datetime) -> Job:
+    """The job as it was written, without reading it back."""
+    run_at = row[5] or (created_at + spec.delay if spec.delay else created_at)
+    meta: Mapping[str, object] = spec.meta or {}
+    return Job(
+        id=row[0], type=spec.type, status=JobState.PENDING, payload=spec.payload, result=None, queue=spec.queue,
+        priority=spec.priority, attempt=0, lost=0, max_attempts=spec.max_attempts, run_at=run_at, created_at=created_at,
+        updated_at=created_at, leased_by=None, lease_until=None, last_error=None, errors=[], idempotency_key=row[10],
+        timeout=spec.timeout, retry=spec.retry.to_json() if spec.retry else None, tags=list(spec.tags), meta=dict(meta),
+        seq=0, epoch=0, run_id=None, version_id=None, step=None, item=None, cancel_requested=False,
+        envelope=dict(spec.envelope) if spec.envelope else None, expires_at=spec.expires_at,
+    )  # fmt: skip

@@ -1,0 +1,149 @@
+"""The database as an operator sees it: where it is, what state it is in, and the programs that come with it."""
+
+import re
+import shutil
+import subprocess
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from windlass.embedded import server as embedded
+from windlass.embedded.server import EmbeddedOptions
+from windlass.engine.database import Database
+from windlass.errors import Invalid, Unavailable
+from windlass.store import doctor
+from windlass.store.postgres import migrate, server
+from windlass.store.postgres.pool import Connection, DatabaseOptions, open_connection, translated
+
+SECRET_PARAMETERS = frozenset({"password", "sslpassword"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A URL somebody gave, or the embedded server of a home."""
+
+    url: str | None
+    home: Path
+    pg_bin: Path | None = None
+
+    @property
+    def embedded(self) -> EmbeddedOptions:
+        return EmbeddedOptions(home=self.home, pg_bin=self.pg_bin)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Survey:
+    version: str
+    size: int
+    applied: list[str]
+    pending: list[str]
+
+
+async def survey(options: DatabaseOptions) -> Survey:
+    """Look at a database without changing it."""
+    conn = await open_connection(options)
+    try:
+        with translated():
+            server = await doctor.server(conn)
+            applied, pending = await _migrations(conn)
+    finally:
+        await conn.close()
+    return Survey(version=server.name, size=server.size, applied=applied, pending=pending)
+
+
+async def pending(db: Database) -> list[str]:
+    """Migrations this program has and the database lacks."""
+    async with db.begin() as conn:
+        return (await _migrations(conn))[1]
+
+
+async def check_writable(db: Database) -> None:
+    """Raise `Unavailable` if the database refuses to write, as far as is known without writing."""
+    if db.pool.outage.reason is not None:
+        raise Unavailable(db.pool.outage.reason)
+    async with db.once() as conn:
+        if await server.read_only(conn):
+            raise Unavailable("the database refuses to write: it is read-only")
+
+
+def status(place: Place) -> dict[str, Any]:
+    """The embedded server from outside, running or not; nothing is started."""
+    return asdict(embedded.status(place.embedded))
+
+
+def stop(place: Place) -> bool:
+    """Stop the embedded server; False when it was not running."""
+    if place.url is not None:
+        raise Invalid("WINDLASS_DATABASE_URL names a server of your own: stop it with its own tools")
+    return embedded.stop(place.embedded)
+
+
+def program(place: Place, name: str) -> Path:
+    """psql, pg_dump and their like: the embedded server's own; for a foreign server the newest there is.
+
+    A dump program refuses a server newer than itself, but not an older one.
+    """
+    on_path = shutil.which(name)
+    try:
+        data = embedded.status(place.embedded).data if place.url is None else place.home / "none"
+        binaries = embedded.find_binaries(place.pg_bin, data)
+    except Unavailable:
+        binaries = None
+    if binaries is not None and binaries.program(name).exists():
+        chosen = place.url is None or place.pg_bin is not None
+        if chosen or on_path is None or _major(on_path) < binaries.major:
+            return binaries.program(name)
+    if on_path is None:
+        raise Unavailable(
+            f"{name} was not found: install the Postgres client programs (for example postgresql-client), "
+            "or name a folder that has them with WINDLASS_PG_BIN"
+        )
+    return Path(on_path)
+
+
+def without_password(url: str) -> tuple[str, str | None]:
+    """Return a URL that may be shown or stand in a list of processes, and the password that was in it.
+
+    A password may stand before the host or among the parameters; that of a client key (`sslpassword`) is left out too.
+    """
+    parts = urlsplit(url)
+    login, at, address = parts.netloc.rpartition("@")
+    user, _, password = login.partition(":")
+    kept, secrets = [], {}
+    for item in filter(None, parts.query.split("&")):
+        name, _, value = item.partition("=")
+        if unquote(name).lower() in SECRET_PARAMETERS:
+            secrets[unquote(name).lower()] = value
+        else:
+            kept.append(item)
+    found = password or secrets.get("password")
+    shown = f"{parts.scheme}://{user}{at}{address}{parts.path}"  # urlunsplit would drop the // before an empty host
+    return "?".join([shown, "&".join(kept)]) if kept else shown, unquote(found) if found else None
+
+
+def check_commands(place: Place) -> None:
+    """Refuse to execute commands as root for an embedded server that another user runs: whoever is that user owns the
+    data, and with it what root would execute."""
+    user = embedded.other_user(place.embedded) if place.url is None else None
+    if user is not None:
+        raise Invalid(
+            f"root must not execute commands from the embedded server: it runs as user {user}, who could then run any "
+            "program as root; start Windlass as an ordinary user, or set WINDLASS_DATABASE_URL to a server of your own",
+            field="allow_commands",
+        )
+
+
+async def _migrations(conn: Connection) -> tuple[list[str], list[str]]:
+    """(applied, pending), by name; an applied one this program does not know came from a newer version."""
+    known = {m.version: f"{m.version:04} {m.name}" for m in migrate.migrations()}
+    applied = await migrate.applied(conn)
+    return [known.get(version, f"{version:04} (from a newer version)") for version in applied], [
+        name for version, name in known.items() if version not in applied
+    ]
+
+
+def _major(program_: str) -> int:
+    told = subprocess.run([program_, "--version"], capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 - a program we looked up
+    version = re.search(r"\(PostgreSQL\) (\d+)", told.stdout)
+    return int(version[1]) if version else 0

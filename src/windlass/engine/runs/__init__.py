@@ -1,0 +1,1 @@
+"""Runs: start, settle, sweep, control and inspect."""

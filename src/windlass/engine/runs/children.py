@@ -1,0 +1,144 @@
+"""Runs below a step: they are recorded with the step's start and begin by themselves in a moment."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from windlass.core.json_value import encode
+from windlass.core.runs.command import StartChild
+from windlass.core.runs.event import Ended, Event
+from windlass.core.runs.reason import Reason
+from windlass.core.runs.run import Letter
+from windlass.core.workflows.step import ChildAction, Foreach, Step
+from windlass.core.workflows.workflow import Workflow
+from windlass.engine.database import Database
+from windlass.store import runs, workflows
+from windlass.store.postgres.pool import Connection
+from windlass.store.runs import LockedRun, NewChildren
+from windlass.store.workflows import Live
+
+MAX_DEPTH = 10
+
+
+class Asked(NamedTuple):
+    """A step of a run, and which of its instances are to be started."""
+
+    run: LockedRun
+    step: Step
+    command: StartChild
+    input: str  # JSON
+
+    @property
+    def workflow(self) -> str:
+        assert isinstance(self.step.action, ChildAction)
+        return self.step.action.workflow
+
+
+async def start(conn: Connection, db: Database, asked: Sequence[Asked], *, actor: str) -> list[tuple[UUID, Event]]:
+    """Record the runs; return what cannot be started as the end of its step."""
+    live = await _live(conn, asked)
+    definitions = await db.definitions.of(conn, {known.version_id for known in live.values()})
+    room = await _Room.of(conn, asked, limit=db.tree_limit)
+    deadlocks = await _deadlocks(conn, asked, live, definitions)
+    rows: list[NewChildren] = []
+    refused: list[tuple[UUID, Event]] = []
+    for wish in asked:
+        known = live.get((wish.run.org, wish.workflow))
+        if why := _objection(wish, known) or deadlocks.get((wish.run.id, wish.workflow)) or room.objection(wish):
+            end = Ended(wish.command.step, Letter.FAILED, Reason("child", why), wish.command.count)
+            refused.append((wish.run.id, end))
+        elif known is not None:
+            rows.append(_row(wish, known, definitions[known.version_id]))
+    if rows:
+        await runs.insert_children(conn, rows, actor=actor)
+    return refused
+
+
+async def _deadlocks(
+    conn: Connection,
+    asked: Iterable[Asked],
+    live: Mapping[tuple[str, str], Live],
+    definitions: Mapping[int, Workflow],
+) -> dict[tuple[UUID, str], str]:
+    """Find runs that would wait for themselves: the runs above them hold every place of their workflow's limit, and do
+    not end before the run below them does."""
+    limited: dict[tuple[UUID, UUID], tuple[str, int]] = {}
+    for wish in asked:
+        known = live.get((wish.run.org, wish.workflow))
+        limit = definitions[known.version_id].concurrency if known is not None else None
+        if known is not None and limit is not None:
+            limited[wish.run.id, known.workflow_id] = wish.workflow, limit
+    if not limited:
+        return {}
+    counts = await runs.own_ancestors(conn, limited)
+    return {
+        (pair[0], name): f"workflow {name!r} has a concurrency of {limit}, and the runs above this step use it up: "
+        "a run below them would wait for itself"
+        for pair, (name, limit) in limited.items()
+        if counts[pair] >= limit
+    }
+
+
+class _Room:
+    """How many runs may still be started below the runs at the top of their trees.
+
+    The limit keeps a tree from growing without end and is not exact to the run: two processes that start runs of one
+    tree at the same moment do not see each other's.
+    """
+
+    def __init__(self, roots: Mapping[UUID, UUID], live: dict[UUID, int], limit: int) -> None:
+        self._roots, self._live, self._limit = roots, live, limit
+
+    @classmethod
+    async def of(cls, conn: Connection, asked: Iterable[Asked], *, limit: int) -> "_Room":
+        found = await runs.live_below(conn, {wish.run.id for wish in asked}, cap=limit)
+        return cls({id_: root for id_, (root, _) in found.items()}, dict(found.values()), limit)
+
+    def objection(self, wish: Asked) -> str | None:
+        root = self._roots[wish.run.id]
+        if self._live[root] + wish.command.count > self._limit:
+            return (
+                f"run {root} would have more than {self._limit} live runs below it: "
+                "start fewer at a time (concurrency), or raise WINDLASS_TREE_LIMIT"
+            )
+        self._live[root] += wish.command.count
+        return None
+
+
+async def _live(conn: Connection, asked: Iterable[Asked]) -> Mapping[tuple[str, str], Live]:
+    names: dict[str, set[str]] = defaultdict(set)
+    for wish in asked:
+        names[wish.run.org].add(wish.workflow)
+    found: dict[tuple[str, str], Live] = {}
+    for org, wanted in names.items():
+        known = await workflows.live(conn, wanted, org=org)
+        found |= {(org, name): live for name, live in known.items()}
+    return found
+
+
+def _objection(wish: Asked, known: Live | None) -> str | None:
+    if known is None:
+        return f"there is no workflow {wish.workflow!r}"
+    if not known.enabled:
+        return f"workflow {wish.workflow!r} is disabled"
+    if wish.run.depth >= MAX_DEPTH:
+        return f"runs below runs go {MAX_DEPTH} deep at most"
+    return None
+
+
+def _row(wish: Asked, known: Live, workflow: Workflow) -> NewChildren:
+    return (
+        wish.run.id,
+        wish.command.step,
+        wish.command.first,
+        wish.command.count,
+        wish.run.round,
+        known.workflow_id,
+        known.version_id,
+        Letter.WAITING * len(workflow.steps),
+        wish.input,
+        workflow.max_duration if wish.step.timeout is None else min(workflow.max_duration, wish.step.timeout),
+        isinstance(wish.step.fan_out, Foreach),
+        encode(dict(workflow.labels), field="labels") if workflow.labels else None,
+    )

@@ -1,0 +1,344 @@
+"""Runs as people steer them: look, cancel, retry, rerun."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from windlass.core import ids
+from windlass.core.events.cursor import TrailPlace
+from windlass.core.explain.attempts import Round, of_number, rounds
+from windlass.core.json_value import encode
+from windlass.core.runs.event import CancelAsked, Event, RerunAsked, RetryAsked
+from windlass.core.runs.reason import Reason
+from windlass.core.runs.run import RUN_EDGES, WORDS, Letter, RunMove, RunState
+from windlass.core.workflows.step import Step
+from windlass.core.workflows.workflow import Workflow
+from windlass.engine.database import Database
+from windlass.engine.runs import outputs
+from windlass.engine.runs.outputs import TooMany
+from windlass.engine.runs.settle import settle
+from windlass.engine.workflows.control import find_live
+from windlass.errors import Conflict, Invalid, NotFound
+from windlass.store import runs as store
+from windlass.store import steps
+from windlass.store.postgres.pool import Connection
+from windlass.store.runs import BEGINNING, OLDEST, LockedRun, RunEvent, RunFilter, RunRow
+from windlass.store.steps import Instance, StepJob
+
+__all__ = [
+    "Instance",
+    "RunEvent",
+    "RunPage",
+    "RunRow",
+    "RunView",
+    "TrailPlace",
+    "Wanted",
+    "cancel",
+    "events",
+    "find",
+    "get",
+    "instances",
+    "list_",
+    "output",
+    "rerun",
+    "retry",
+    "states",
+    "step_output",
+]
+PAGE_LIMIT = 1000
+APART = timedelta(hours=1)  # so far the clocks that ids are made with may be from the one that tells created_at
+FIRST, LAST = datetime(1970, 1, 2, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
+MAX_REASON = 8192
+FAILED_AGAIN = "what failed is done again"
+MAX_TEXT = 1024
+INDEXED = 200  # characters of a label that its index has
+
+
+@dataclass(frozen=True, slots=True)
+class RunPage:
+    """Newest first. Pass `next` as `before` to go on; None means the end."""
+
+    runs: list[RunRow]
+    next: UUID | None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which runs: those that are all of this. The range has its beginning and not its end."""
+
+    workflow: str | None = None
+    states: Sequence[str] | None = None
+    labels: Mapping[str, str] | None = None
+    before: UUID | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+    text: str | None = None  # their id, their workflow's name, or a label's key or value begins with it
+    retrying: bool = False  # a step of theirs waits for its next attempt
+    workflow_id: UUID | None = None  # instead of the name; it may be deleted
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """A run with its definition, its trail, and a job for each step that has one (the first instance)."""
+
+    row: RunRow
+    workflow: Workflow
+    events: list[RunEvent]
+    jobs: Mapping[int, StepJob]
+
+    @property
+    def states(self) -> dict[str, str]:
+        """What became of each step, in a word."""
+        return {
+            step.name: WORDS[Letter(letter)] for step, letter in zip(self.workflow.steps, self.row.letters, strict=True)
+        }
+
+
+async def get(db: Database, id_: UUID) -> RunRow:
+    async with db.once() as conn:
+        return await known(conn, db, id_)
+
+
+async def view(db: Database, id_: UUID) -> RunView:
+    async with db.begin() as conn:
+        row = await known(conn, db, id_)
+        workflow = (await db.definitions.of(conn, [row.version_id]))[row.version_id]
+        trail = await store.trail(conn, id_, workflow.plan.single_jobs, since=row.created_at)
+        return RunView(row, workflow, trail, await steps.jobs(conn, id_))
+
+
+async def events(
+    db: Database, id_: UUID, *, attempt: int | None = None, after: TrailPlace = BEGINNING, limit: int = 100
+) -> list[tuple[Step | None, RunEvent]]:
+    """(step, event): a page of a run's trail, oldest first; all of it, or that of one of its rounds.
+
+    Of a step with one job it has the job's lines, too. A fanned-out step has lines only for its start and its end.
+    """
+    _check_limit(limit)
+    async with db.begin() as conn:
+        row = await known(conn, db, id_)
+        workflow = (await db.definitions.of(conn, [row.version_id]))[row.version_id]
+        before, since, until = None, row.created_at, None
+        if attempt is not None:
+            asked = of_number(await rounds_of(conn, row), attempt)
+            after = after._replace(run_line=max(after.run_line, asked.first - 1))
+            before, since, until = asked.following, asked.began_at, asked.left_at
+        found = await store.trail(
+            conn, id_, workflow.plan.single_jobs, after=after, before=before, since=since, until=until, limit=limit
+        )
+    return [(None if event.step is None else workflow.steps[event.step], event) for event in found]
+
+
+async def output(db: Database, id_: UUID) -> Any:
+    """What a run gave: the output of its last step, or of its last steps by name."""
+    async with db.begin() as conn:
+        row = await known(conn, db, id_)
+        workflow = (await db.definitions.of(conn, [row.version_id]))[row.version_id]
+        return told(await outputs.of_run(conn, db, id_, workflow.plan, row.letters))
+
+
+async def step_output(db: Database, id_: UUID, step: str) -> Any:
+    """What a step gave; null if it gave nothing."""
+    async with db.begin() as conn:
+        row = await known(conn, db, id_)
+        workflow = (await db.definitions.of(conn, [row.version_id]))[row.version_id]
+        number = step_number(workflow, step)
+        return (await outputs.of_steps(conn, db, {id_: (workflow.plan, [number])}))[id_, number]
+
+
+def told(value: Any) -> Any:
+    """An output for people: in the place of a list that is too long stands a sentence."""
+    if isinstance(value, TooMany):
+        return value.text
+    return {name: told(part) for name, part in value.items()} if isinstance(value, dict) else value
+
+
+async def instances(db: Database, id_: UUID, step: str, *, after: int = -1, limit: int = 100) -> list[Instance]:
+    """A page of a step's instances, in order."""
+    _check_limit(limit)
+    async with db.begin() as conn:
+        number = await _number(conn, db, await known(conn, db, id_), step)
+        return await steps.instances(conn, id_, number, after=after, limit=limit)
+
+
+async def states(db: Database, ids: Sequence[UUID]) -> dict[UUID, RunState]:
+    async with db.once() as conn:
+        return {id_: RunState(state) for id_, state in (await store.states(conn, ids)).items()}
+
+
+async def list_(
+    db: Database,
+    *,
+    workflow: str | None = None,
+    states: Sequence[str] | None = None,
+    labels: Mapping[str, str] | None = None,
+    before: UUID | None = None,
+    created_after: datetime | None = None,
+    created_before: datetime | None = None,
+    text: str | None = None,
+    retrying: bool = False,
+    limit: int = 50,
+) -> RunPage:
+    wanted = Wanted(workflow, states, labels, before, created_after, created_before, text, retrying)
+    return await find(db, wanted, limit=limit)
+
+
+async def find(db: Database, wanted: Wanted, *, limit: int = 50) -> RunPage:
+    _check_limit(limit)
+    async with db.search("filter by workflow, state, a label or the time of creation too") as conn:
+        found = await store.list_(conn, await narrowed(conn, db, wanted, limit=limit))
+    return RunPage(found, found[-1].id if len(found) == limit else None)
+
+
+async def narrowed(conn: Connection, db: Database, wanted: Wanted, *, limit: int) -> RunFilter:
+    """A filter as the store has it."""
+    for state in wanted.states or ():
+        if state not in set(RunState):
+            raise Invalid(f"state is {state!r}: one of {', '.join(RunState)}", field="state")
+    encode(wanted.text, field="text", limit=MAX_TEXT)
+    asked = encode(dict(wanted.labels), field="labels") if wanted.labels else None
+    live = await find_live(conn, db, wanted.workflow) if wanted.workflow is not None else None
+    first, last = (_aware(moment) for moment in (wanted.created_after, wanted.created_before))
+    ends = [id_ for id_ in (wanted.before, ids.earliest(last + APART) if last else None) if id_ is not None]
+    return RunFilter(
+        org=db.org,
+        workflow_id=live.workflow_id if live else wanted.workflow_id,
+        states=wanted.states,
+        labels=asked,
+        before=min(ends) if ends else None,
+        since=ids.earliest(first - APART) if first else OLDEST,
+        created_after=first,
+        created_before=last,
+        about=wanted.text or None,
+        ids=ids.beginning_with(wanted.text) if wanted.text else None,
+        retrying=wanted.retrying,
+        label=next(((key[:INDEXED], value[:INDEXED]) for key, value in (wanted.labels or {}).items()), None),
+        limit=limit,
+    )
+
+
+async def cancel(db: Database, id_: UUID, *, reason: str | None = None) -> None:
+    """Stop a run: what waits ends at once, who works for it is asked to stop."""
+    encode(reason, field="reason", limit=MAX_REASON)
+    why = reason or "the run was cancelled"
+    await _steer(db, id_, RunMove.CANCEL, "cancelled", lambda _: CancelAsked(Reason("cancelled", why)), reason=why)
+
+
+async def retry(db: Database, id_: UUID) -> None:
+    """Do again what failed and what hung on it; what succeeded is kept."""
+    await _steer(db, id_, RunMove.RETRY, "retried", lambda _: RetryAsked())
+
+
+async def rerun(db: Database, id_: UUID, step: str, *, input_: Any = None, with_input: bool = False) -> None:
+    """Do a step again, and everything after it; with another input, if one is given."""
+    text = encode(input_, field="input") if with_input else None
+
+    def event(workflow: Workflow) -> Event:
+        return RerunAsked(step_number(workflow, step))
+
+    await _steer(db, id_, RunMove.RERUN, "rerun", event, input_=text)
+
+
+async def _steer(
+    db: Database,
+    id_: UUID,
+    move: RunMove,
+    word: str,
+    event: Callable[[Workflow], Event],
+    *,
+    input_: str | None = None,
+    reason: str = "",
+) -> None:
+    async with db.begin() as conn:
+        held = await _held(conn, db, id_)
+        if (RunState(held.state), move) not in RUN_EDGES:
+            allowed = [state for state, known in RUN_EDGES if known is move]
+            raise Conflict(f"run {id_} is {held.state} and cannot be {word}: only {_listed(allowed)} runs can be")
+        workflow = (await db.definitions.of(conn, [held.version_id]))[held.version_id]
+        if workflow.primitive is not None and move is not RunMove.CANCEL:
+            told = "create another one with retry_of, which brings along what went well"
+            raise Conflict(f"run {id_} is a {workflow.primitive} of jobs, and such a one stays ended: {told}")
+        asked = event(workflow)
+        if move is not RunMove.CANCEL:
+            [held] = await go_on(conn, db, [held], word, _told(asked, workflow), input_=input_)
+        wakeups = await settle(conn, db, [held], {id_: [asked]}, actor=db.actor, reason=reason)
+    wakeups.poke(db)
+
+
+async def go_on(
+    conn: Connection, db: Database, held: Sequence[LockedRun], word: str, reason: str, *, input_: str | None = None
+) -> list[LockedRun]:
+    """Runs that ended, in their next round."""
+    renewed = [run._replace(round=run.round + 1) for run in held]
+    await store.replace_input(conn, [run.id for run in held], input_)
+    await steps.keep_going(conn, {run.id: run.round for run in renewed})
+    await store.log(conn, [(run.id, None, word, word, reason) for run in held], actor=db.actor)
+    return renewed
+
+
+def _told(event: Event, workflow: Workflow) -> str:
+    if isinstance(event, RerunAsked):
+        return f"from step {workflow.steps[event.step].name}"
+    return FAILED_AGAIN
+
+
+def _listed(words: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+async def _held(conn: Connection, db: Database, id_: UUID) -> LockedRun:
+    found = await store.lock(conn, [id_])
+    if not found or found[0].org != db.org:
+        raise NotFound("run", id_)
+    return found[0]
+
+
+async def known(conn: Connection, db: Database, id_: UUID) -> RunRow:
+    row = await store.get(conn, id_, org=db.org)
+    if row is None:
+        raise NotFound("run", id_)
+    return row
+
+
+async def rounds_of(conn: Connection, row: RunRow) -> tuple[Round, ...]:
+    lines = await store.turns(conn, row.id) if row.round else []
+    return rounds(lines, state=row.state, began_at=row.created_at, ended_at=row.finished_at)
+
+
+async def _number(conn: Connection, db: Database, row: RunRow, step: str) -> int:
+    workflow = (await db.definitions.of(conn, [row.version_id]))[row.version_id]
+    return step_number(workflow, step)
+
+
+async def definition(db: Database, id_: UUID) -> Workflow:
+    """The version that a run follows, whatever became of the workflow since."""
+    async with db.once() as conn:
+        row = await known(conn, db, id_)
+        return (await db.definitions.of(conn, [row.version_id]))[row.version_id]
+
+
+def step_number(workflow: Workflow, step: str) -> int:
+    number = workflow.plan.number.get(step)
+    if number is None:
+        known = ", ".join(known.name for known in workflow.steps[:20])
+        raise Invalid(f"workflow {workflow.name!r} has no step {step!r}: it has {known}", field="step")
+    return number
+
+
+def _aware(moment: datetime | None) -> datetime | None:
+    """In UTC, and far enough from the ends of time to reckon with."""
+    if moment is None:
+        return None
+    if moment.utcoffset() is None:
+        raise Invalid(f"{moment.isoformat()} needs a time zone, for example a Z", field="created")
+    try:
+        return min(max(moment, FIRST), LAST).astimezone(UTC)
+    except OverflowError:
+        raise Invalid(f"{moment.isoformat()} lies beyond the ends of time", field="created") from None
+
+
+def _check_limit(limit: int) -> None:
+    if not 1 <= limit <= PAGE_LIMIT:
+        raise Invalid(f"limit is {limit}: it must lie between 1 and {PAGE_LIMIT}", field="limit")

@@ -1,0 +1,58 @@
+"""Compositions inside compositions go on without waiting for a loop: whoever asks next must find what is due.
+
+A run and the runs inside it are never settled together: what one has to tell the other is a notice. The loops take
+notices a moment later; here they are taken at once, generation by generation.
+"""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from windlass.core.runs.event import Begun, Event
+from windlass.core.runs.run import RunState
+from windlass.core.workflows.compositions import MAX_LEVELS
+from windlass.engine.database import Database
+from windlass.engine.runs.settle import settle
+from windlass.engine.runs.sweep import ACTOR, heard, untold
+from windlass.store import claims, runs
+from windlass.store.ojs import compositions
+
+MOST = 4 * MAX_LEVELS  # up, down and back again; what is left then is left to the loops
+
+
+async def follow(db: Database, touched: Sequence[UUID]) -> None:
+    """Begin what is inside these runs and may begin, tell those around them what they have to hear, and so on."""
+    for _ in range(MOST):
+        if not touched:
+            return
+        touched = await _once(db, touched)
+
+
+async def heed(db: Database, jobs: Sequence[UUID]) -> None:
+    """Jobs ended without a report: their runs hear of it now."""
+    async with db.begin() as conn:
+        touched = await claims.runs_of(conn, list(jobs))
+        held = await runs.lock(conn, touched) if touched else []
+        news: dict[UUID, list[Event]] = {}
+        for id_, event in await untold(conn, held) if held else ():
+            news.setdefault(id_, []).append(event)
+        if not news:
+            return
+        wakeups = await settle(conn, db, held, news, actor=ACTOR)
+    wakeups.poke(db)
+    await follow(db, list(news))
+
+
+async def _once(db: Database, touched: Sequence[UUID]) -> list[UUID]:
+    async with db.begin() as conn:
+        found = await compositions.kin(conn, touched)
+        if not found:
+            return []
+        held = await runs.lock(conn, found)
+        news: dict[UUID, list[Event]] = {run.id: [Begun()] for run in held if run.state == RunState.PENDING}
+        for id_, event in await heard(conn, held):
+            news.setdefault(id_, []).append(event)
+        if not news:
+            return []
+        wakeups = await settle(conn, db, held, news, actor=ACTOR)
+    wakeups.poke(db)
+    return list(news)

@@ -1,0 +1,241 @@
+"""Accounts of runs, loaded for people: one read-only transaction, nothing decided here but who would serve a job."""
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
+from datetime import UTC, datetime
+from uuid import UUID
+
+from windlass.core.explain.attempts import AGAIN, Round
+from windlass.core.explain.explanation import Explanation, explain
+from windlass.core.explain.snapshot import ChildSnapshot, JobSnapshot, RunSnapshot, Served, StepSnapshot
+from windlass.core.explain.source import Origin, OriginKind
+from windlass.core.jobs.job import JobState
+from windlass.core.runs.run import OPEN, WORDS, Fan, Letter, RunState
+from windlass.core.workflows.step import ChildAction, HttpAction
+from windlass.core.workflows.workflow import Workflow
+from windlass.effects.handlers import like
+from windlass.engine.database import Database
+from windlass.engine.doctor import RUNTIME
+from windlass.engine.runs.control import known, rounds_of, step_number
+from windlass.engine.workers.registry import ALIVE_WITHIN
+from windlass.errors import Invalid
+from windlass.store import accounts as store
+from windlass.store import runs, workers
+from windlass.store.accounts import Place, RunLine
+from windlass.store.postgres.pool import Connection
+from windlass.store.rows import WorkerRow
+from windlass.store.runs import RunEvent, RunRow
+
+__all__ = ["Place", "RunLine", "account", "explained", "lines", "moment"]
+LINES_LIMIT = 10_000
+BEGINNING = Place(datetime(1, 1, 1, tzinfo=UTC), UUID(int=0), 0, 0)
+
+
+async def account(db: Database, id_: UUID, *, answers: bool = False) -> RunSnapshot:
+    """All that is known about a run at this moment. `answers`: with those to HTTP steps, which cost a read of them."""
+    async with db.begin() as conn:
+        row = await known(conn, db, id_)
+        workflow = (await db.definitions.of(conn, [row.version_id]))[row.version_id]
+        steps = await _steps(conn, row, workflow)
+        if answers:
+            steps = await _answered(conn, id_, steps)
+        trail = await runs.events(conn, id_)
+        return _account(
+            row,
+            workflow,
+            steps=[_told(step, n, trail) for n, step in enumerate(steps)],
+            trail=trail,
+            now=await runs.moment(conn),
+            rounds=await rounds_of(conn, row),
+            running=await store.running_beside(conn, id_) if row.state is RunState.PENDING else 0,
+        )
+
+
+async def explained(db: Database, id_: UUID) -> tuple[RunSnapshot, Explanation]:
+    """Why everything is as it is."""
+    found = await account(db, id_)
+    return found, explain(found)
+
+
+async def lines(
+    db: Database,
+    id_: UUID,
+    *,
+    step: str | None = None,
+    index: int | None = None,
+    attempt: int | None = None,
+    after: Place = BEGINNING,
+    limit: int = LINES_LIMIT,
+) -> list[tuple[str, RunLine]]:
+    """(step, line) that handlers logged, oldest first; what comes after a place of the page before."""
+    if not 1 <= limit <= LINES_LIMIT:
+        raise Invalid(f"limit is {limit}: it must lie between 1 and {LINES_LIMIT}", field="limit")
+    async with db.begin() as conn:
+        row = await known(conn, db, id_)
+        workflow = (await db.definitions.of(conn, [row.version_id]))[row.version_id]
+        number = step_number(workflow, step) if step is not None else None
+        found = await store.lines(conn, id_, step=number, item=index, attempt=attempt, after=after, limit=limit)
+    return [(workflow.steps[line.step].name, line) for line in found]
+
+
+async def moment(db: Database) -> datetime:
+    """What time it is, by the one clock."""
+    async with db.once() as conn:
+        return await runs.moment(conn)
+
+
+def _account(
+    row: RunRow,
+    workflow: Workflow,
+    *,
+    steps: Sequence[StepSnapshot],
+    trail: Sequence[RunEvent],
+    now: datetime,
+    rounds: tuple[Round, ...],
+    running: int,
+) -> RunSnapshot:
+    why = _last(trail, None, row.state.value)
+    again = [event for event in trail if event.step is None and event.word in AGAIN]
+    return RunSnapshot(
+        id=row.id,
+        workflow=workflow,
+        workflow_id=row.workflow_id,
+        version=row.version,
+        state=row.state,
+        now=now,
+        created_at=row.created_at,
+        expires_at=row.expires_at,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        input=row.input,
+        labels=row.labels,
+        idempotency_key=row.idempotency_key,
+        parent_id=row.parent_id,
+        trigger=row.trigger or Origin(OriginKind.API),
+        round=row.round,
+        rounds=rounds,
+        steps=tuple(steps),
+        reason=why.reason if why else None,
+        actor=why.actor if why else None,
+        asked_again=f"{again[-1].word}, {again[-1].reason}" if again else None,
+        cursor=row.cursor,
+        running=running,
+    )
+
+
+async def _steps(conn: Connection, row: RunRow, workflow: Workflow) -> list[StepSnapshot]:
+    letters = [Letter(letter) for letter in row.letters]
+    fans = {int(step): Fan(*counters) for step, counters in row.fans.items()}
+    begun = [n for n, letter in enumerate(letters) if letter not in (Letter.WAITING, Letter.SKIPPED)]
+    below = [n for n in begun if isinstance(workflow.steps[n].action, ChildAction)]
+    ended = [n for n in begun if n in fans and n not in below and letters[n] is not Letter.ACTIVE]
+    active = [n for n in begun if n in fans and n not in below and letters[n] is Letter.ACTIVE]
+    jobs = await store.first_jobs(conn, row.id, begun) if begun else {}
+    tallies = await store.tally(conn, row.id, ended) if ended else {}
+    waiting = await store.waiting_jobs(conn, row.id, active) if active else {}
+    children = await store.below(conn, row.id, below) if below else {}
+    wakes = await store.wakes(conn, row.id) if Letter.ACTIVE in letters else {}
+    served = await _service(conn, [*(one.job for one in waiting.values()), *(first.job for first in jobs.values())])
+    return [
+        _step(
+            StepSnapshot(
+                step=workflow.steps[n],
+                letter=letter,
+                fan=fans.get(n),
+                wakes_at=wakes.get(n),
+                busy=n in waiting and waiting[n].busy,
+            ),
+            job=served.get(waiting[n].job.id) if n in waiting else served.get(jobs[n].job.id) if n in jobs else None,
+            first=jobs.get(n),
+            tally=tallies.get(n),
+            below=children.get(n),
+        )
+        for n, letter in enumerate(letters)
+    ]
+
+
+async def _answered(conn: Connection, id_: UUID, steps: Sequence[StepSnapshot]) -> list[StepSnapshot]:
+    asked = [
+        n
+        for n, step in enumerate(steps)
+        if isinstance(step.step.action, HttpAction) and step.job is not None and step.fan is None
+    ]
+    found = await store.answers(conn, id_, asked) if asked else {}
+    return [replace(step, answer=found[n]) if n in found else step for n, step in enumerate(steps)]
+
+
+def _step(
+    bare: StepSnapshot,
+    *,
+    job: JobSnapshot | None,
+    first: store.FirstJob | None,
+    tally: store.Tally | None,
+    below: store.Below | None,
+) -> StepSnapshot:
+    if below is not None:
+        done = sum(letter not in OPEN for letter in below.letters)
+        told = ChildSnapshot(
+            count=below.many,
+            live=below.live,
+            id=below.id,
+            state=RunState(below.state),
+            done=done,
+            total=len(below.letters),
+        )
+        return replace(bare, below=told, began_at=below.began_at, ended_at=below.ended_at)
+    if first is None:
+        return bare
+    ended = tally.updated_at if tally is not None else first.updated_at
+    return replace(bare, job=job, failed=tally.failed if tally else None, began_at=first.began_at, ended_at=ended)
+
+
+async def _service(conn: Connection, jobs: Sequence[JobSnapshot]) -> dict[UUID, JobSnapshot]:
+    """Return the jobs by id; those that are pending with who will take them."""
+    found = {job.id: job for job in jobs}
+    waiting = [job for job in jobs if job.state is JobState.PENDING]
+    if waiting:
+        alive = [worker for worker in await workers.list_(conn, alive_within=ALIVE_WITHIN) if worker.alive]
+        registry = {name: (runtime, enabled) for name, runtime, enabled in await workers.registry(conn)}
+        paused = await store.paused(conn, {job.queue for job in waiting})
+        found |= {job.id: _judged(job, alive, registry, paused) for job in waiting}
+    return found
+
+
+def _judged(
+    job: JobSnapshot, alive: Sequence[WorkerRow], registry: Mapping[str, tuple[str, bool]], paused: Set[str]
+) -> JobSnapshot:
+    runtime, enabled = registry.get(job.type, (RUNTIME, True))
+    if not enabled:
+        return replace(job, served=Served.OFF)
+    if runtime != RUNTIME:
+        return replace(job, served=Served.ELSEWHERE, runtime=runtime)
+    serves = any(
+        job.queue in worker.queues and any(like(type_).fullmatch(job.type) for type_ in worker.types)
+        for worker in alive
+    )
+    if not serves:
+        return replace(job, served=Served.NOBODY)
+    return replace(job, served=Served.PAUSED) if job.queue in paused else job
+
+
+def _told(step: StepSnapshot, n: int, trail: Sequence[RunEvent]) -> StepSnapshot:
+    """With what the trail says about it."""
+    why, held = _last(trail, n, step.word), _last(trail, n, WORDS[Letter.ACTIVE])
+    began, ended = _when(trail, n, WORDS[Letter.ACTIVE]), None if step.letter in OPEN else _when(trail, n, step.word)
+    told = replace(
+        step,
+        held=held.reason if held else None,
+        began_at=step.began_at or began,
+        ended_at=step.ended_at or ended,
+    )
+    return told if why is None else replace(told, reason=why.reason, code=why.code)
+
+
+def _when(trail: Sequence[RunEvent], step: int, word: str) -> datetime | None:
+    """When it last became this. Steps without a job have it in the trail."""
+    return next((event.created_at for event in reversed(trail) if event.step == step and event.word == word), None)
+
+
+def _last(trail: Sequence[RunEvent], step: int | None, word: str) -> RunEvent | None:
+    found = (event for event in reversed(trail) if event.step == step and event.word == word and event.reason)
+    return next(found, None)

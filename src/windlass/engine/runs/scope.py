@@ -1,0 +1,191 @@
+"""What runs know, for their `if`s and templates: loaded for a batch of runs at once, and only what is asked for."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from windlass.core.events import hook
+from windlass.core.expressions.paths import Path
+from windlass.core.json_value import decode
+from windlass.core.runs.run import Letter, Run
+from windlass.core.runs.scope import MISSING, Facts, JsonText, TaskFacts
+from windlass.core.workflows.step import ChildAction, HookAction, HttpAction, SleepAction, Step
+from windlass.engine.database import Database
+from windlass.engine.runs import outputs
+from windlass.engine.runs.outputs import MOST_INSTANCES, TooMany, by_index
+from windlass.store import hooks, steps
+from windlass.store.hooks import Callback
+from windlass.store.postgres.pool import Connection
+from windlass.store.runs import LockedRun
+from windlass.store.steps import Result
+from windlass.store.timers import StepRef
+
+STATUS = {
+    Letter.WAITING: "pending",
+    Letter.ACTIVE: "running",
+    Letter.SUCCEEDED: "success",
+    Letter.FAILED: "failed",
+    Letter.TIMED_OUT: "timeout",
+    Letter.SKIPPED: "skipped",
+    Letter.CANCELLED: "cancelled",
+}
+NEVER_BEGAN = "template_error"  # the code of that reason, and the status of such a step
+INSTANCES = "instances"  # the code of a fan-out that failed
+Codes = Mapping[StepRef, str]
+
+
+class Asked(NamedTuple):
+    """A run, and the paths somebody wants to follow in what it knows."""
+
+    held: LockedRun
+    run: Run
+    paths: Sequence[Path]
+
+    @property
+    def steps(self) -> set[int]:
+        return {self.run.plan.number[path.name] for path in self.paths if path.root == "tasks"}
+
+
+async def load(
+    conn: Connection, db: Database, asked: Iterable[Asked], *, said: Codes | None = None
+) -> dict[UUID, Facts]:
+    """The facts of each run, without what differs from step to step. `said`: reasons that are not written down yet."""
+    wanted = {ask.held.id: ask for ask in asked}
+    given = await _given(conn, wanted)
+    tasks = await _tasks(conn, db, wanted, await _codes(conn, wanted, said or {}))
+    urls = await _urls(conn, db, wanted)
+    return {
+        id_: Facts(
+            trigger_body=JsonText(given[id_].input) if id_ in given else None,
+            trigger_headers=decode(given[id_].headers) or {} if id_ in given else {},
+            tasks=tasks[id_],
+            waits=urls[id_],
+            run_id=str(id_),
+            run_attempt=ask.held.round + 1,
+        )
+        for id_, ask in wanted.items()
+    }
+
+
+async def _given(conn: Connection, wanted: Mapping[UUID, Asked]) -> dict[UUID, steps.Given]:
+    needy = [id_ for id_, ask in wanted.items() if any(path.root == "trigger" for path in ask.paths)]
+    return await steps.inputs(conn, needy) if needy else {}
+
+
+async def _urls(conn: Connection, db: Database, wanted: Mapping[UUID, Asked]) -> dict[UUID, dict[str, str]]:
+    found: dict[UUID, dict[str, str]] = defaultdict(dict)
+    places = {
+        (id_, ask.run.plan.number[path.name]): path.name
+        for id_, ask in wanted.items()
+        for path in ask.paths
+        if path.root == "wait"
+    }
+    if not places:
+        return found
+    key, base = await db.hook_key(conn), await db.public_url.get(conn)
+    later = [place for place in places if wanted[place[0]].held.round]  # in the first round no address was replaced
+    rounds = await hooks.rounds(conn, later) if later else {}
+    for (id_, step), name in places.items():
+        found[id_][name] = f"{base}/wh/{hook.token(key, id_, step, rounds.get((id_, step), 0))}"
+    return found
+
+
+async def _codes(conn: Connection, wanted: Mapping[UUID, Asked], said: Codes) -> dict[StepRef, str | None]:
+    """Why steps failed that somebody asks about: one that never began may have left something in an earlier round."""
+    failed = [(id_, n) for id_, ask in wanted.items() for n in ask.steps if ask.run.letters[n] == Letter.FAILED]
+    known: dict[StepRef, str | None] = {place: said[place] for place in failed if place in said}
+    written = [place for place in failed if place not in known]
+    return known | await steps.codes(conn, written) if written else known
+
+
+async def _tasks(
+    conn: Connection, db: Database, wanted: Mapping[UUID, Asked], codes: Mapping[StepRef, str | None]
+) -> dict[UUID, dict[str, TaskFacts]]:
+    kinds: dict[type, list[StepRef]] = defaultdict(list)
+    for id_, ask in wanted.items():
+        for number in ask.steps:
+            kinds[type(ask.run.plan.steps[number].action)].append((id_, number))
+    kinds.pop(SleepAction, None)
+    called, below = kinds.pop(HookAction, []), kinds.pop(ChildAction, [])
+    jobs = [place for some in kinds.values() for place in some]
+    rows: dict[StepRef, list[Result]] = defaultdict(list)
+    for row in await steps.results(conn, jobs, most=MOST_INSTANCES) if jobs else ():
+        rows[row.run_id, row.step].append(row)
+    calls = {(call.run_id, call.step): call for call in (await hooks.bodies(conn, called) if called else ())}
+    children = await outputs.of_steps(conn, db, _by_run(wanted, below)) if below else {}
+    found: dict[UUID, dict[str, TaskFacts]] = defaultdict(dict)
+    for id_, ask in wanted.items():
+        for n in ask.steps:
+            step, letter = ask.run.plan.steps[n], Letter(ask.run.letters[n])
+            place = id_, n
+            none_began = codes.get(place) == INSTANCES and place in jobs and place not in rows
+            if codes.get(place) == NEVER_BEGAN or none_began:
+                found[id_][step.name] = TaskFacts(status=NEVER_BEGAN)
+            else:
+                found[id_][step.name] = _fact(step, letter, rows.get(place, ()), calls.get(place), children.get(place))
+    return found
+
+
+def _by_run(wanted: Mapping[UUID, Asked], places: Sequence[StepRef]) -> dict[UUID, tuple[Any, list[int]]]:
+    return {
+        run: (wanted[run].run.plan, [n for id_, n in places if id_ == run])
+        for run in dict.fromkeys(p[0] for p in places)
+    }
+
+
+def _fact(step: Step, letter: Letter, rows: Sequence[Result], call: Callback | None, child: Any) -> TaskFacts:
+    if letter in (Letter.SKIPPED, Letter.WAITING):
+        return TaskFacts(status=STATUS[letter])
+    if step.fan_out is not None and letter is Letter.SUCCEEDED and not rows and not child:
+        return TaskFacts(status=STATUS[letter], body=[])  # over nothing
+    match step.action:
+        case HookAction():
+            return _called(letter, call)
+        case ChildAction():
+            return TaskFacts(status=STATUS[letter], body=MISSING if isinstance(child, TooMany) else child)
+        case SleepAction():
+            return TaskFacts(status=STATUS[letter])
+        case _ if not rows:
+            return TaskFacts(status=STATUS[letter])
+        case HttpAction():
+            return _answered(letter, rows)
+        case _:
+            return _returned(letter, rows)
+
+
+def _called(letter: Letter, call: Callback | None) -> TaskFacts:
+    if call is None:
+        return TaskFacts(status=STATUS[letter])
+    status = "received" if letter is Letter.SUCCEEDED else STATUS[letter]
+    return TaskFacts(status=status, body=JsonText(call.body), headers=decode(call.headers))
+
+
+def _returned(letter: Letter, rows: Sequence[Result]) -> TaskFacts:
+    first = rows[0]
+    if first.items is not None:
+        whole = first.items <= MOST_INSTANCES
+        body: Any = by_index(first.items, rows, [decode(row.result) for row in rows]) if whole else MISSING
+    else:
+        body = MISSING if first.result is None else JsonText(first.result)
+    return TaskFacts(status=STATUS[letter], body=body, error=first.error, attempt=first.attempts)
+
+
+def _answered(letter: Letter, rows: Sequence[Result]) -> TaskFacts:
+    count = rows[0].items
+    answers = [decode(row.result) or {} for row in rows]
+    if count is not None:
+        bodies = [JsonText(answer["body"]).value if "body" in answer else None for answer in answers]
+        return TaskFacts(
+            status=STATUS[letter], body=by_index(count, rows, bodies) if count <= MOST_INSTANCES else MISSING
+        )
+    answer = answers[0]
+    return TaskFacts(
+        status=STATUS[letter],
+        status_code=answer.get("status_code"),
+        body=JsonText(answer["body"]) if "body" in answer else MISSING,
+        headers=answer.get("headers"),
+        error=rows[0].error,
+        attempt=rows[0].attempts,
+        truncated=bool(answer.get("is_truncated")),
+    )

@@ -1,0 +1,210 @@
+"""Runs come into being: asked for by somebody, at once or held by their workflow's limit."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from windlass.core.cron import schedule
+from windlass.core.events.request_body import kept_headers
+from windlass.core.jobs.spec import check_name
+from windlass.core.json_value import encode
+from windlass.core.runs.event import Begun
+from windlass.core.runs.run import Letter, Run, RunState, fans_to_json
+from windlass.core.workflows.workflow import Workflow
+from windlass.engine.database import Database, new_ids
+from windlass.engine.faults import point
+from windlass.engine.runs.settle import Wakeups, settle
+from windlass.engine.workflows.control import find_live
+from windlass.errors import Conflict, Invalid
+from windlass.store import runs
+from windlass.store.postgres.pool import Connection, translated
+from windlass.store.runs import LockedRun, NewRun
+from windlass.store.workflows import Live
+
+MAX_BATCH = 10_000
+MAX_LABELS = 64
+TRIES = 3  # a key may be taken between the look and the insert
+NESTED = ("savepoint windlass_start", "rollback to savepoint windlass_start", "release savepoint windlass_start")
+ALONE = ("begin", "rollback", "commit")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSpec:
+    """What somebody asks for. Labels are added to those of the workflow."""
+
+    input: Any = field(default_factory=dict)
+    idempotency_key: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    max_duration: timedelta | None = None
+    headers: Mapping[str, str] | None = None  # of the request that asks; templates may read them, secrets are dropped
+    api_headers: Mapping[str, str] | None = None  # of a request to the API: kept only if the workflow reads them
+    id: UUID | None = None  # of the run, if it is new: who chose it can tell whether it is
+
+
+class _KeyTaken(Exception):
+    """Somebody else used a key at this moment."""
+
+
+async def start(
+    db: Database, name: str, specs: Sequence[RunSpec], *, connection: Connection | None = None
+) -> list[UUID]:
+    """Start runs of a workflow, all or none; a known key answers with the run that has it.
+
+    With `connection` the runs become part of the caller's transaction.
+    """
+    if len(specs) > MAX_BATCH:
+        raise Invalid(f"{len(specs)} runs in one call, the limit is {MAX_BATCH}: start in batches", field="runs")
+    for spec in specs:
+        check(spec)
+        if schedule.is_key(spec.idempotency_key):
+            message = (
+                f"idempotency_key is {spec.idempotency_key!r}: schedule/ is reserved for schedules, use another key"
+            )
+            raise Invalid(message, field="idempotency_key")
+    if not specs:
+        return []
+    for _ in range(TRIES):
+        try:
+            if connection is not None:
+                with translated():
+                    return await _start_within(connection, db, name, specs)
+            async with db.begin() as conn:
+                ids, wakeups = await _start(conn, db, name, specs)
+            wakeups.poke(db)
+            return ids
+        except _KeyTaken:
+            continue
+    raise Conflict("a run with one of these keys was started at this moment: start again")
+
+
+async def include(conn: Connection, db: Database, name: str, specs: Sequence[RunSpec]) -> tuple[list[UUID], Wakeups]:
+    """Start runs as a part of another use case, in its transaction; who should look is to be told after its commit."""
+    for spec in specs:
+        check(spec)
+    try:
+        return await _start(conn, db, name, specs) if specs else ([], Wakeups())
+    except _KeyTaken:
+        raise Conflict("a run with one of these keys was started at this moment: start again") from None
+
+
+def check(spec: RunSpec) -> None:
+    if spec.idempotency_key is not None:
+        check_name(spec.idempotency_key, "idempotency_key", "leave it out or give a key", limit=1024)
+    if spec.max_duration is not None and spec.max_duration <= timedelta():
+        raise Invalid("max_duration must be longer than nothing", field="max_duration")
+    if not isinstance(spec.labels, Mapping) or len(spec.labels) > MAX_LABELS:
+        raise Invalid(f"labels is not a mapping of up to {MAX_LABELS} texts", field="labels")
+    for key, value in spec.labels.items():
+        check_name(key, "labels", "a label has a name")
+        check_name(value, f"labels.{key}", "a label is a short text")
+
+
+async def _start_within(conn: Connection, db: Database, name: str, specs: Sequence[RunSpec]) -> list[UUID]:
+    """All or none, whatever the caller makes of a refusal. Without a transaction of the caller's it is one itself."""
+    begin, undo, keep = NESTED if conn.is_in_transaction() else ALONE
+    await conn.execute(begin)
+    try:
+        ids, _ = await _start(conn, db, name, specs)
+    except BaseException:
+        if not conn.is_closed():
+            await conn.execute(undo)
+        raise
+    await conn.execute(keep)
+    return ids
+
+
+async def _start(conn: Connection, db: Database, name: str, specs: Sequence[RunSpec]) -> tuple[list[UUID], Wakeups]:
+    live = await find_live(conn, db, name)
+    if not live.enabled:
+        raise Conflict(f"workflow {name!r} is disabled: windlass workflows enable {name}")
+    workflow = (await db.definitions.of(conn, [live.version_id]))[live.version_id]
+    known = await _known(conn, db, live, specs)
+    fresh = _fresh(specs, known)
+    wakeups = await _begin(conn, db, live, workflow, fresh) if fresh else Wakeups()
+    ids = {spec.idempotency_key: id_ for id_, spec in fresh if spec.idempotency_key is not None} | known
+    made = iter([id_ for id_, spec in fresh if spec.idempotency_key is None])
+    return [next(made) if spec.idempotency_key is None else ids[spec.idempotency_key] for spec in specs], wakeups
+
+
+async def _known(conn: Connection, db: Database, live: Live, specs: Sequence[RunSpec]) -> dict[str, UUID]:
+    """The runs that have these keys already. A key means one request: it cannot stand for two workflows."""
+    keys = [spec.idempotency_key for spec in specs if spec.idempotency_key is not None]
+    found = await runs.find_keys(conn, keys, org=db.org) if keys else {}
+    for key, (id_, workflow_id) in found.items():
+        if workflow_id != live.workflow_id:
+            raise Conflict(f"idempotency_key {key!r} belongs to run {id_} of another workflow: use another key")
+    return {key: id_ for key, (id_, _) in found.items()}
+
+
+def _fresh(specs: Sequence[RunSpec], known: Mapping[str, UUID]) -> list[tuple[UUID, RunSpec]]:
+    """Those to be made, each key once."""
+    seen = set(known)
+    fresh = []
+    for id_, spec in zip(sorted(new_ids(len(specs))), specs, strict=True):  # those held begin in the order of their ids
+        if spec.idempotency_key is not None:
+            if spec.idempotency_key in seen:
+                continue
+            seen.add(spec.idempotency_key)
+        fresh.append((spec.id or id_, spec))
+    return fresh
+
+
+async def _begin(
+    conn: Connection, db: Database, live: Live, workflow: Workflow, fresh: Sequence[tuple[UUID, RunSpec]]
+) -> Wakeups:
+    room, now = len(fresh), live.now
+    if workflow.concurrency is not None:
+        await runs.hold_workflow(conn, live.workflow_id)
+        waiting = await runs.first_held(conn, live.workflow_id, 1)  # nobody overtakes those who wait
+        room = 0 if waiting else max(0, workflow.concurrency - await runs.running(conn, live.workflow_id))
+    if now is None or workflow.concurrency is not None:  # it may have waited for the lock
+        now = await runs.moment(conn)
+    letters = Letter.WAITING * len(workflow.steps)
+    held = [
+        LockedRun(id_, db.org, live.workflow_id, live.version_id, state, letters, None, 0, 0, now, now)
+        for n, (id_, _) in enumerate(fresh)
+        for state in [RunState.RUNNING.value if n < room else RunState.PENDING.value]
+    ]
+
+    async def record(decided: Mapping[UUID, Run]) -> None:
+        rows = [_row(id_, spec, workflow, decided[id_]) for id_, spec in fresh]
+        longest = {spec.max_duration for _, spec in fresh}
+        for span in longest:
+            some = [row for row, (_, spec) in zip(rows, fresh, strict=True) if spec.max_duration == span]
+            born = await runs.insert(
+                conn,
+                some,
+                org=db.org,
+                workflow_id=live.workflow_id,
+                version_id=live.version_id,
+                max_duration=span or workflow.max_duration,
+                actor=db.actor,
+            )
+            if len(born) < len(some):
+                raise _KeyTaken
+        point("start.inserted")
+
+    news = {id_: [Begun()] if n < room else [] for n, (id_, _) in enumerate(fresh)}
+    return await settle(conn, db, held, news, actor=db.actor, record=record)
+
+
+def _row(id_: UUID, spec: RunSpec, workflow: Workflow, run: Run) -> NewRun:
+    labels = {**workflow.labels, **spec.labels}
+    headers = spec.headers or (spec.api_headers if workflow.reads_headers else None)
+    return (
+        id_,
+        run.state.value,
+        run.letters,
+        fans_to_json(run.fans),
+        encode(spec.input, field="input"),
+        encode(labels, field="labels") if labels else None,
+        spec.idempotency_key,
+        None,
+        None,
+        None,
+        None,
+        0,
+        encode(kept_headers(headers), field="headers") if headers else None,
+    )

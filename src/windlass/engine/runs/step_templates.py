@@ -1,0 +1,116 @@
+"""How a step is begun, worked out once for each version: the shape of its jobs, its `if`, its templates, its items.
+
+A turn that makes hundreds of jobs of the same step says once what they have in common.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from windlass.core.expressions import expression
+from windlass.core.expressions.expression import Expression
+from windlass.core.expressions.paths import Path, source_path
+from windlass.core.json_value import encode
+from windlass.core.runs.plan import Plan
+from windlass.core.runs.scope import Facts
+from windlass.core.runs.step_payload import COMMAND_TYPE, HTTP_TYPE, OWN_QUEUE, Payload, compile_payload
+from windlass.core.workflows.step import CommandAction, Foreach, HttpAction, JobAction, Parallel, Step
+from windlass.store.steps import Shape
+
+PRIORITY = 100
+ROOM = 10_000
+NO_FACTS = Facts()
+LEFT_OUT = "null"  # the payload of a shape whose jobs each have their own
+
+
+@dataclass(frozen=True, eq=False)
+class StepTemplate:
+    version_id: int
+    number: int
+    plan: Plan
+
+    @property
+    def step(self) -> Step:
+        return self.plan.steps[self.number]
+
+    @cached_property
+    def payload(self) -> Payload:
+        return compile_payload(self.step.action)
+
+    @cached_property
+    def condition(self) -> Expression | None:
+        return None if self.step.condition is None else expression.parse(self.step.condition)
+
+    @cached_property
+    def per_item(self) -> bool:
+        """Is each instance given something of its own that SQL cannot put there?"""
+        foreach = isinstance(self.step.fan_out, Foreach)
+        return self.payload.uses_item or (foreach and isinstance(self.step.action, CommandAction))
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Nothing has to be filled in."""
+        return self.payload.is_constant and not self.per_item
+
+    @cached_property
+    def source(self) -> Path | None:
+        """Where a fan-out gets its items or its number."""
+        match self.step.fan_out:
+            case Foreach(path) | Parallel(str(path)):
+                return source_path(path)
+            case _:
+                return None
+
+    @cached_property
+    def shape(self) -> Shape:
+        step = self.step
+        type_, queue, priority = _work(step)
+        return Shape(
+            version_id=self.version_id,
+            step=self.number,
+            type=type_,
+            payload=self.constant if self.is_plain else LEFT_OUT,
+            queue=queue,
+            priority=priority,
+            max_attempts=step.max_attempts,
+            timeout=step.timeout,
+            retry=encode(step.retry.to_json(), field="retry") if step.retry else None,
+            foreach=isinstance(step.fan_out, Foreach) and isinstance(step.action, JobAction),
+        )
+
+    @cached_property
+    def constant(self) -> str:
+        """The payload of a step without templates."""
+        return encode(self.payload.fill(NO_FACTS), field=f"the input of {self.step.name}")
+
+    def steps(self, references: Iterable[Path]) -> set[int]:
+        """The numbers of the steps that these paths lead into."""
+        return {self.plan.number[path.name] for path in references if path.root == "tasks"}
+
+
+class StepTemplates:
+    """Recipes of one database, by version and step."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], StepTemplate] = {}
+
+    def of(self, version_id: int, number: int, plan: Plan) -> StepTemplate:
+        known = self._known.get((version_id, number))
+        if known is None:
+            if len(self._known) >= ROOM:
+                self._known.clear()
+            known = self._known[version_id, number] = StepTemplate(version_id, number, plan)
+        return known
+
+
+def _work(step: Step) -> tuple[str, str, int]:
+    """Type, queue and priority of its jobs."""
+    match step.action:
+        case JobAction(type_, _, queue, priority):
+            return type_, queue, priority
+        case HttpAction():
+            return HTTP_TYPE, OWN_QUEUE, PRIORITY
+        case CommandAction():
+            return COMMAND_TYPE, OWN_QUEUE, PRIORITY
+        case _:
+            raise TypeError(f"step {step.name} needs no job")

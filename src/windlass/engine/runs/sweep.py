@@ -1,0 +1,211 @@
+"""Applies events that did not come through a worker's report: completions written by plain SQL, notices of other runs,
+expired timers, runs that expire, pending runs that may begin."""
+
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from datetime import timedelta
+from functools import partial
+from uuid import UUID
+
+from windlass.core.runs.event import Begun, CancelAsked, ChildStopped, Ended, Event, Expired
+from windlass.core.runs.reason import Reason
+from windlass.core.runs.run import Letter, RunState
+from windlass.core.workflows.step import HookAction
+from windlass.engine import quarantine
+from windlass.engine.database import Database
+from windlass.engine.quarantine import Kind, each_alone, split_batch
+from windlass.engine.runs.settle import Wakeups, ended_as, settle
+from windlass.errors import Unavailable
+from windlass.store import runs, steps, timers
+from windlass.store.postgres.pool import Connection
+from windlass.store.runs import LockedRun, Notice
+from windlass.store.steps import EndedJob
+
+LIVE = frozenset({RunState.PENDING, RunState.RUNNING})
+ACTOR = "engine"
+UNCALLED = Reason("timeout", "no callback arrived in time")
+EXPIRED = "the run's time was over"
+Listen = Callable[[Connection, list[LockedRun]], Awaitable[dict[UUID, list[Event]]]]
+
+
+async def sweep_runs(db: Database, *, batch: int = 500) -> int:
+    """Apply ends of jobs that plain SQL recorded, and notices; to how many runs."""
+    async with db.once() as conn:
+        found = await runs.find_unsettled(conn, batch)
+
+    async def listen(conn: Connection, held: list[LockedRun]) -> dict[UUID, list[Event]]:
+        news: dict[UUID, list[Event]] = defaultdict(list)
+        for id_, event in await untold(conn, held, batch=batch):
+            news[id_].append(event)
+        return news
+
+    return await _tell(db, found, listen)
+
+
+async def untold(conn: Connection, held: Sequence[LockedRun], *, batch: int = 500) -> list[tuple[UUID, Event]]:
+    """What these runs, which are locked, have not heard: ends that somebody else recorded, and notices."""
+    return _ends(await steps.take_ended(conn, [run.id for run in held], batch=batch * 10)) + await heard(conn, held)
+
+
+async def heard(conn: Connection, held: Sequence[LockedRun]) -> list[tuple[UUID, Event]]:
+    """What other runs left for these, which are locked."""
+    known = {run.id: run for run in held}
+    found: list[tuple[UUID, Event]] = []
+    for notice in await runs.take_notices(conn, list(known)):
+        if notice.word == "cancel" and known[notice.run_id].state in LIVE:
+            reason = Reason("cancelled", notice.reason or "the run above was cancelled")
+            found.append((notice.run_id, CancelAsked(reason)))
+        elif notice.word == "ended" and notice.step is not None:
+            found.append((notice.run_id, _child_ended(notice, notice.step, known[notice.run_id])))
+    return found
+
+
+def _child_ended(notice: Notice, step: int, run: LockedRun) -> Event:
+    """Return what the end of a run below a step is for the run that started it."""
+    letter = Letter(notice.letter or Letter.FAILED)
+    if letter is Letter.SUCCEEDED:
+        return Ended(step, letter)
+    why = Reason("child", notice.reason or "the child run failed")
+    if letter is Letter.CANCELLED and notice.round is not None and notice.round < run.round:
+        return ChildStopped(step, notice.item or 0, why)  # the earlier round expired and told it to stop
+    return Ended(step, letter, why)
+
+
+async def start_held(db: Database, *, batch: int = 500) -> int:
+    """Begin pending runs whose workflow has room; of how many workflows."""
+    async with db.once() as conn:
+        found = await runs.find_held(conn, batch)
+    return await each_alone(db, Kind.WORKFLOW, found, partial(start_held_of, db, batch=batch))
+
+
+async def wake(db: Database, *, batch: int = 1000) -> int:
+    """End the sleeps and the waits whose time has come; of how many runs."""
+    async with db.once() as conn:
+        found = await timers.find_due(conn, batch)
+    return await _tell(db, found, partial(_due_timers, db))
+
+
+async def expire(db: Database, *, batch: int = 500) -> int:
+    """End runs whose time is over; how many."""
+    async with db.once() as conn:
+        found = await runs.find_expired(conn, batch)
+    return await _tell(db, found, _expired, reason=EXPIRED)
+
+
+async def retry(db: Database, id_: UUID) -> bool:
+    """Apply everything that waits for one run that was set aside; False if another session holds its lock.
+
+    Expiry comes first and by itself: a run whose other events cannot be applied must still be able to end.
+    """
+    async with db.begin() as conn:
+        held = await runs.lock(conn, [id_], wait=False)
+        if not held:
+            return not await runs.states(conn, [id_])  # pruned meanwhile: nothing is left to do
+        pending = held[0].state == RunState.PENDING
+        if news := await _expired(conn, held):
+            wakeups = await settle(conn, db, held, news, actor=ACTOR, reason=EXPIRED)
+        else:
+            news = defaultdict(list, await _due_timers(db, conn, held))
+            for run, event in await untold(conn, held):
+                news[run].append(event)
+            wakeups = await settle(conn, db, held, news, actor=ACTOR) if news else Wakeups()
+    wakeups.poke(db)
+    if pending and not news:  # it waits to begin
+        return await _begin(db, held[0].workflow_id, only=[id_]) > 0
+    return True
+
+
+async def _due_timers(db: Database, conn: Connection, held: list[LockedRun]) -> dict[UUID, list[Event]]:
+    news: dict[UUID, list[Event]] = defaultdict(list)
+    known = await db.definitions.of(conn, {run.version_id for run in held})
+    plans = {run.id: known[run.version_id].plan for run in held}
+    for id_, step in await timers.take_due(conn, [run.id for run in held]):
+        waited = isinstance(plans[id_].steps[step].action, HookAction)
+        news[id_].append(Ended(step, Letter.TIMED_OUT, UNCALLED) if waited else Ended(step, Letter.SUCCEEDED))
+    return news
+
+
+async def _expired(_: Connection, held: list[LockedRun]) -> dict[UUID, list[Event]]:
+    return {run.id: [Expired()] for run in held if run.state in LIVE and run.expires_at <= run.now}
+
+
+async def next_due(db: Database) -> tuple[timedelta | None, timedelta | None, timedelta | None]:
+    """How long until a job comes into line, a sleep ends, a run runs out of time; None: never."""
+    async with db.once() as conn:
+        return await timers.next_due(conn)
+
+
+async def _tell(db: Database, found: Sequence[UUID], listen: Listen, *, reason: str = "the run was cancelled") -> int:
+    """Apply the events of these runs; one that cannot be settled is set aside. How many runs had any."""
+
+    async def set_aside(id_: UUID, error: Exception) -> None:
+        await quarantine.set_aside(db, Kind.RUN, id_, error)
+
+    return sum(await split_batch(found, partial(_tell_together, db, listen=listen, reason=reason), set_aside))
+
+
+async def _tell_together(db: Database, found: Sequence[UUID], *, listen: Listen, reason: str) -> int:
+    """Lock those of the runs that no other session holds, load their events, settle."""
+    async with db.begin() as conn:
+        held = await runs.lock(conn, found, wait=False)
+        news = await listen(conn, held) if held else {}
+        if not news:
+            return 0
+        wakeups = await settle(conn, db, held, news, actor=ACTOR, reason=reason)
+    wakeups.poke(db)
+    return len(news)
+
+
+async def start_held_of(db: Database, workflow: UUID, *, batch: int = 500) -> bool:
+    """Begin pending runs of one workflow; whether any began. A run that cannot begin is set aside, the others begin."""
+    try:
+        return await _begin(db, workflow, batch=batch) > 0
+    except Unavailable:
+        raise
+    except Exception:  # reported below, about the run that causes it
+        async with db.once() as conn:
+            pending = await runs.first_held(conn, workflow, batch)
+        if not pending:
+            raise
+
+    async def begin(some: Sequence[UUID]) -> int:
+        return await _begin(db, workflow, only=some)
+
+    async def set_aside(id_: UUID, error: Exception) -> None:
+        await quarantine.set_aside(db, Kind.RUN, id_, error)
+
+    return sum(await split_batch(pending, begin, set_aside)) > 0
+
+
+async def _begin(db: Database, workflow: UUID, *, only: Sequence[UUID] | None = None, batch: int = 500) -> int:
+    """Begin as many of the oldest pending runs as the workflow's limit has room for, or of those in `only`."""
+    async with db.begin() as conn:
+        version = await runs.hold_workflow(conn, workflow, wait=False)
+        if version is None:
+            return 0  # another process begins runs of it, or a session holds the row: the next round comes back
+        limit = (await db.definitions.of(conn, [version]))[version].concurrency
+        room = batch if limit is None else min(batch, limit - await runs.running(conn, workflow))
+        if room <= 0:
+            return 0
+        first = await runs.first_held(conn, workflow, room) if only is None else only[:room]
+        locked = await runs.lock(conn, first, wait=False) if first else []
+        held = [run for run in locked if run.state == RunState.PENDING]
+        if not held:
+            return 0
+        wakeups = await settle(conn, db, held, {run.id: [Begun()] for run in held}, actor=ACTOR)
+    wakeups.poke(db)
+    return len(held)
+
+
+def _ends(jobs: Iterable[EndedJob]) -> list[tuple[UUID, Event]]:
+    """Instances that ended alike are counted together."""
+    counts: Counter[tuple[UUID, int, Letter]] = Counter()
+    reasons: dict[tuple[UUID, int, Letter], Reason] = {}
+    for job in jobs:
+        key = job.run_id, job.step, ended_as(job.status, job.error_type)
+        counts[key] += 1
+        if job.deleted:
+            reasons[key] = Reason("deleted", "its job was deleted")
+        elif job.status != "succeeded":
+            reasons[key] = Reason(job.status, job.error or f"its job was {job.status}")
+    return [(key[0], Ended(key[1], key[2], reasons.get(key), count)) for key, count in counts.items()]

@@ -1,0 +1,1 @@
+"""Schedules: of workflows, of the Open Job Spec, and of plain SQL."""

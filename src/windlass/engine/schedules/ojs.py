@@ -1,0 +1,120 @@
+"""Schedules that enqueue jobs of the Open Job Spec. One tick is one job, with any number of schedulers: whoever serves
+one holds its row."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from windlass.core.cron import schedule
+from windlass.core.cron.schedule import Schedule
+from windlass.core.cron.syntax import OJS
+from windlass.core.events.cursor import Snapshot
+from windlass.core.jobs.job_template import Template
+from windlass.core.jobs.spec import JobSpec, check
+from windlass.core.workflows.workflow import Overlap
+from windlass.engine.database import Database, new_ids
+from windlass.engine.jobs import submit
+from windlass.engine.quarantine import Kind, each_alone
+from windlass.errors import Duplicate, Invalid, NotFound
+from windlass.store import claims, jobs
+from windlass.store.ojs import crons as store
+from windlass.store.ojs.crons import CronRow, HeldCron, Skipped
+
+__all__ = ["CronRow", "Skipped", "delete", "list_", "next_due", "put", "skipped", "tick"]
+ACTOR = "scheduler"
+REPLACED = "the next tick of its schedule replaced it"
+_log = logging.getLogger("windlass.crons")
+
+
+async def put(
+    db: Database,
+    name: str,
+    *,
+    expression: str,
+    timezone: str,
+    overlap: Overlap,
+    asked: Mapping[str, Any],
+    template: Template,
+) -> tuple[CronRow, bool]:
+    """Make a schedule, or say anew what the one of this name does; whether it is new is told, too."""
+    check(template.spec)
+    wanted = Schedule(cron=expression, timezone=timezone, overlap=overlap, dialect=OJS)
+    async with db.begin() as conn:
+        now = await claims.moment(conn)
+        wanted = replace(wanted, next_run_at=schedule.following(wanted, now))
+        row = CronRow(
+            id=new_ids(1)[0], org=db.org, name=name, schedule=wanted, asked=dict(asked), template=template,
+            enabled=True, last_run_at=None, last_job_id=None, run_count=0, created_at=now,
+        )  # fmt: skip
+        return await store.put(conn, row)
+
+
+async def list_(db: Database, *, limit: int, offset: int = 0) -> tuple[list[CronRow], int]:
+    async with db.once() as conn:
+        return await store.list_(conn, org=db.org, limit=limit, offset=offset)
+
+
+async def delete(db: Database, name: str) -> CronRow:
+    async with db.once() as conn:
+        row = await store.delete(conn, name, org=db.org)
+    if row is None:
+        raise NotFound("cron", repr(name))
+    return row
+
+
+async def next_due(db: Database) -> tuple[timedelta | None, bool]:
+    """How long until one is due; whether a tick need not wait any more."""
+    async with db.once() as conn:
+        return await store.next_due(conn)
+
+
+async def tick(db: Database, *, batch: int = 100) -> int:
+    """Fire those that are due, each in its own transaction; how many."""
+    async with db.once() as conn:
+        found = await store.find_due(conn, batch)
+    return await each_alone(db, Kind.CRON, found, partial(serve, db))
+
+
+async def skipped(db: Database, base: Snapshot) -> list[Skipped]:
+    """Ticks that made no job, as far as this snapshot does not see them."""
+    async with db.once() as conn:
+        return await store.skipped(conn, base, org=db.org)
+
+
+async def serve(db: Database, id_: UUID) -> bool:
+    """Fire one; False if another process holds it."""
+    async with db.begin() as conn:
+        held = await store.hold(conn, id_)
+        if held is None:
+            return False
+        acting = db.acting_for(held.row.org, actor=ACTOR)
+        firing = schedule.fire(held.row.schedule, held.now, live=held.live)
+        if firing.replaces and held.row.last_job_id is not None:
+            await jobs.cancel(conn, [held.row.last_job_id], org=acting.org, actor=ACTOR, reason=REPLACED)
+        await conn.execute("savepoint windlass_tick")
+        try:
+            job = (await submit.include(conn, acting, _specs(held, len(firing.ticks))))[-1:]
+        except Duplicate as duplicate:  # the job is to be unique, and is there
+            await conn.execute("rollback to savepoint windlass_tick")
+            job = []
+            firing = replace(firing, skipped_at=firing.ticks[-1], reason=str(duplicate))
+        except Invalid as error:
+            await conn.execute("rollback to savepoint windlass_tick")
+            _log.error("cron %s is switched off: %s", held.row.name, error)
+            await store.switch_off(conn, id_)
+            return True
+        await store.move(conn, id_, firing, job_id=job[0].job.id if job else None)
+    if firing.reason:
+        _log.info("cron %s made no job for %s: %s", held.row.name, firing.skipped_at, firing.reason)
+    for topic in ("settle", "cancel") if firing.replaces else ():
+        db.poke(topic)
+    db.poke(held.row.template.spec.queue)
+    return True
+
+
+def _specs(held: HeldCron, count: int) -> list[JobSpec]:
+    return [held.row.template.job(held.now)] * count

@@ -1,0 +1,94 @@
+"""What publishing and switching a workflow mean for its trigger: its schedule and its address stay true.
+
+Everything here is part of a transaction that holds the workflow's row.
+"""
+
+import logging
+import secrets
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from windlass.core.cron.schedule import Schedule, following
+from windlass.core.events import hook
+from windlass.core.json_value import encode
+from windlass.core.workflows.workflow import CronTrigger, WebhookTrigger, Workflow
+from windlass.engine.database import Database, new_ids
+from windlass.errors import Invalid
+from windlass.store import runs, triggers
+from windlass.store.postgres.pool import Connection
+from windlass.store.triggers import HeldSchedule, KeptSchedule
+from windlass.store.workflows import Live
+
+TOKEN_BYTES = 32
+_log = logging.getLogger("windlass.triggers")
+
+
+async def keep_triggers(
+    conn: Connection, db: Database, workflows: Sequence[Workflow], live: Mapping[str, Live]
+) -> dict[str, str]:
+    """Schedules and addresses as just published; the tokens that were made, by name. They are not seen again."""
+    timed = {live[one.name].workflow_id: one.trigger for one in workflows if isinstance(one.trigger, CronTrigger)}
+    called = {live[one.name].workflow_id: one.name for one in workflows if isinstance(one.trigger, WebhookTrigger)}
+    every = {live[one.name].workflow_id for one in workflows}
+    await triggers.remove(conn, every - timed.keys())
+    await triggers.take_tokens(conn, every - called.keys())
+    if timed:
+        on = {known.workflow_id for known in live.values() if known.enabled}
+        now = await runs.moment(conn)
+        rows = [
+            _row(id_, workflow_id, trigger, now if workflow_id in on else None)
+            for id_, (workflow_id, trigger) in zip(new_ids(len(timed)), timed.items(), strict=True)
+        ]
+        await triggers.keep(conn, rows, org=db.org)
+    return await _give_tokens(conn, called)
+
+
+async def lacking(db: Database, workflows: Sequence[Workflow], live: Mapping[str, Live]) -> list[Workflow]:
+    """Those of these published workflows that have no schedule or address, though their trigger wants one."""
+    timed = {live[one.name].workflow_id for one in workflows if isinstance(one.trigger, CronTrigger)}
+    called = {live[one.name].workflow_id for one in workflows if isinstance(one.trigger, WebhookTrigger)}
+    if not timed and not called:
+        return []
+    async with db.once() as conn:
+        found = await triggers.lacking(conn, schedules=timed, tokens=called)
+    return [one for one in workflows if live[one.name].workflow_id in found]
+
+
+async def switch(conn: Connection, db: Database, name: str, enabled: bool) -> None:
+    """Off, a schedule keeps its row and fires no more; on, it goes on with the first tick after now."""
+    held = await triggers.hold_named(conn, name, org=db.org)
+    if held is None:
+        return
+    if not enabled:
+        await triggers.silence(conn, held.workflow_id)
+    elif held.schedule.next_run_at is None and not held.paused:
+        try:
+            await triggers.set_next(conn, held.id, following(held.schedule, held.now))
+        except Invalid as error:
+            await pause_loudly(conn, held, error)
+
+
+async def pause_loudly(conn: Connection, held: HeldSchedule, error: Exception) -> None:
+    """A row that makes no sense is paused rather than tried for ever."""
+    _log.error("the schedule of workflow %s is paused: %s", held.workflow, error)
+    await triggers.pause(conn, held.id, str(error))
+
+
+def new_token() -> str:
+    return secrets.token_urlsafe(TOKEN_BYTES)
+
+
+async def _give_tokens(conn: Connection, called: Mapping[UUID, str]) -> dict[str, str]:
+    if not called:
+        return {}
+    tokens = {id_: new_token() for id_ in called}
+    taken = await triggers.give_tokens(conn, [(id_, hook.fingerprint(token)) for id_, token in tokens.items()])
+    return {called[id_]: tokens[id_] for id_ in taken}
+
+
+def _row(id_: UUID, workflow_id: UUID, trigger: CronTrigger, now: datetime | None) -> KeptSchedule:
+    schedule = Schedule(cron=trigger.cron, timezone=trigger.timezone)
+    next_run_at = None if now is None else following(schedule, now)
+    words = (trigger.overlap.value, trigger.catch_up.value)
+    return id_, workflow_id, trigger.cron, trigger.timezone, encode(trigger.input, field="input"), *words, next_run_at

@@ -1,0 +1,337 @@
+"""What starts runs without a person: schedules whose time has come, and requests to a workflow's own address.
+
+One tick is one run, with any number of schedulers: a schedule is served under its lock, and the run has the tick's key.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from uuid import UUID
+
+from windlass.core.cron import schedule
+from windlass.core.cron.schedule import Schedule
+from windlass.core.definition.names import workflow_name_mistake
+from windlass.core.events import hook, webhook
+from windlass.core.events.request_body import parse_body
+from windlass.core.explain.source import SCHEDULED_FOR
+from windlass.core.json_value import encode
+from windlass.core.runs.event import CancelAsked
+from windlass.core.runs.reason import Reason
+from windlass.core.workflows.workflow import Overlap, Trigger, WebhookTrigger
+from windlass.engine.database import Database
+from windlass.engine.quarantine import Kind, each_alone
+from windlass.engine.runs import start as run_start
+from windlass.engine.runs.settle import Wakeups, settle
+from windlass.engine.runs.start import MAX_BATCH, RunSpec
+from windlass.engine.schedules.publish import new_token, pause_loudly
+from windlass.engine.workflows.control import PAGE_LIMIT, find_live
+from windlass.errors import Conflict, Invalid, NotFound, Refused
+from windlass.store import runs
+from windlass.store import triggers as store
+from windlass.store.postgres.pool import Connection
+from windlass.store.runs import LIVE
+from windlass.store.triggers import HeldSchedule, NextDue, ScheduleRow
+
+__all__ = ["Backfill", "NextDue", "Page", "ScheduleRow"]
+ACTOR = "scheduler"
+REPLACED = "the next tick of its schedule replaced it"
+MAX_REASON = 1024
+MAX_TOKEN = 128
+MAX_KEY = 255
+_log = logging.getLogger("windlass.triggers")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """By the name of the workflow. Pass `next` as `after` to go on; None means the end."""
+
+    schedules: list[ScheduleRow]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Backfill:
+    """The run of each tick, and how many were started now. `next` is the first tick that had no room; None: the end."""
+
+    runs: list[tuple[datetime, UUID]]
+    started: int
+    next: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unfilled:
+    """How many ticks have no run, among as many as there is room for; `next` as in a backfill."""
+
+    count: int
+    next: datetime | None
+
+
+# The clock
+
+
+async def tick(db: Database, *, batch: int = 100) -> int:
+    """Fire the schedules that are due, each in its own transaction; how many."""
+    async with db.once() as conn:
+        found = await store.find_due(conn, batch)
+    return await each_alone(db, Kind.TRIGGER, found, partial(serve, db))
+
+
+async def next_due(db: Database) -> NextDue:
+    """How long until a schedule enqueues a job, until one starts a run, and whether ticks wait for runs to end."""
+    async with db.once() as conn:
+        return await store.next_due(conn)
+
+
+async def serve(db: Database, id_: UUID) -> bool:
+    """Start the runs that are due; False if another process holds the schedule, or a key was taken at this moment."""
+    try:
+        return await _serve(db, id_)
+    except Conflict as conflict:
+        _log.warning("schedule %s is tried again in a moment: %s", id_, conflict)
+        return False
+
+
+async def _serve(db: Database, id_: UUID) -> bool:
+    async with db.begin() as conn:
+        held = await store.hold_due(conn, id_)
+        if held is None:
+            return False
+        if not held.enabled:
+            await store.silence(conn, held.workflow_id)
+            return True
+        await conn.execute("savepoint windlass_tick")
+        try:
+            wakeups = await _fire(conn, db.acting_for(held.org, actor=ACTOR), held)
+        except (Invalid, NotFound) as error:
+            await conn.execute("rollback to savepoint windlass_tick")
+            await pause_loudly(conn, held, error)
+            wakeups = []
+    for each in wakeups:
+        each.poke(db)
+    return True
+
+
+async def _fire(conn: Connection, db: Database, held: HeldSchedule) -> list[Wakeups]:
+    live = await store.live_runs(conn, held.workflow_id) if held.schedule.overlap is not Overlap.ALLOW else []
+    firing = schedule.fire(held.schedule, held.now, live=bool(live))
+    cancelled = await _cancel(conn, db, live) if firing.replaces else Wakeups()
+    specs = [_spec(held, tick) for tick in firing.ticks]
+    ids, started = await run_start.include(conn, db, held.workflow, specs)
+    await store.move(conn, held.id, firing, run_id=ids[-1] if ids else None)
+    if firing.reason:
+        told = (held.workflow, firing.skipped_at, firing.reason)
+        _log.info("the schedule of workflow %s started no run for %s: %s", *told)
+    return [cancelled, started]
+
+
+async def _cancel(conn: Connection, db: Database, ids: Sequence[UUID]) -> Wakeups:
+    held = [run for run in await runs.lock(conn, ids) if run.state in LIVE]
+    news = {run.id: [CancelAsked(Reason("replaced", REPLACED))] for run in held}
+    return await settle(conn, db, held, news, actor=db.actor, reason=REPLACED) if held else Wakeups()
+
+
+def _spec(held: HeldSchedule, tick: datetime, **labels: str) -> RunSpec:
+    return RunSpec(
+        input=held.input,
+        idempotency_key=schedule.key(held.id, tick),
+        labels=labels,
+        headers={SCHEDULED_FOR: schedule.moment(tick)},
+    )
+
+
+# People
+
+
+async def list_(db: Database, *, after: str = "", limit: int = 50) -> Page:
+    encode(after, field="after")
+    if not 1 <= limit <= PAGE_LIMIT:
+        raise Invalid(f"limit is {limit}: it must lie between 1 and {PAGE_LIMIT}", field="limit")
+    async with db.once() as conn:
+        rows = await store.list_(conn, org=db.org, after=after, limit=limit)
+    return Page(rows, rows[-1].workflow if len(rows) == limit else None)
+
+
+async def get(db: Database, name: str) -> ScheduleRow:
+    async with db.begin() as conn:
+        row = None if workflow_name_mistake(name) else await store.get(conn, name, org=db.org)
+        if row is None:
+            raise await _unscheduled(conn, db, name)
+    return row
+
+
+async def pause(db: Database, name: str, *, reason: str | None = None) -> None:
+    """No tick starts a run until it is resumed; runs under way go on."""
+    encode(reason, field="reason", limit=MAX_REASON)
+    async with db.begin() as conn:
+        await store.pause(conn, (await _hold(conn, db, name)).id, reason)
+
+
+async def resume(db: Database, name: str) -> None:
+    """Go on with the first tick after now: those of the pause are not made up for."""
+    async with db.begin() as conn:
+        held = await _hold(conn, db, name)
+        following = schedule.following(held.schedule, held.now) if held.enabled else None
+        await store.resume(conn, held.id, following)
+
+
+async def run_now(db: Database, name: str) -> UUID:
+    """Start a run with the schedule's input, whatever else is under way; the ticks stay as they are."""
+    async with db.begin() as conn:
+        held = await _hold(conn, db, name)
+        [id_], wakeups = await run_start.include(conn, db, name, [RunSpec(input=held.input)])
+    wakeups.poke(db)
+    return id_
+
+
+async def preview(db: Database, name: str, *, count: int = 10) -> list[datetime]:
+    """The next ticks, in the schedule's own zone; those of a paused schedule are what it would do."""
+    if not 1 <= count <= PAGE_LIMIT:
+        raise Invalid(f"count is {count}: it must lie between 1 and {PAGE_LIMIT}", field="count")
+    row = await get(db, name)
+    asked = Schedule(cron=row.cron, timezone=row.timezone, next_run_at=row.next_run_at)
+    async with db.once() as conn:
+        return schedule.upcoming(asked, await runs.moment(conn), count)
+
+
+async def backfill(
+    db: Database, name: str, start: datetime, end: datetime | None = None, *, limit: int = 1000
+) -> Backfill:
+    """Start the runs of past ticks, from `start` on and before `end` or now; ticks that have one are left alone."""
+    async with db.begin() as conn:
+        held = await _hold(conn, db, name)
+        ticks, known, beyond = await _past(conn, db, held, (start, end), limit)
+        specs = [_spec(held, tick, backfill=schedule.moment(held.now)) for tick in ticks]
+        ids, wakeups = await run_start.include(conn, db, name, specs)
+    wakeups.poke(db)
+    return Backfill(list(zip(ticks, ids, strict=True)), len(ids) - known, beyond)
+
+
+async def unfilled(
+    db: Database, name: str, start: datetime, end: datetime | None = None, *, limit: int = 1000
+) -> Unfilled:
+    """What a backfill would start."""
+    async with db.begin() as conn:
+        ticks, known, beyond = await _past(conn, db, await _hold(conn, db, name), (start, end), limit)
+    return Unfilled(len(ticks) - known, beyond)
+
+
+async def _past(
+    conn: Connection, db: Database, held: HeldSchedule, span: tuple[datetime, datetime | None], limit: int
+) -> tuple[list[datetime], int, datetime | None]:
+    """Ticks that were, how many of them have a run, and the first one for which there is no room."""
+    start, end = span[0], held.now if span[1] is None else span[1]
+    _check_range(start, end, held.now, limit)
+    found = schedule.between(held.schedule, start, end, limit=limit + 1)
+    ticks = found[:limit]
+    known = await runs.find_keys(conn, [schedule.key(held.id, tick) for tick in ticks], org=db.org)
+    return ticks, len(known), found[limit] if len(found) > limit else None
+
+
+def _check_range(start: datetime, end: datetime, now: datetime, limit: int) -> None:
+    for field, moment in (("start", start), ("end", end)):
+        if moment.utcoffset() is None:
+            raise Invalid(f"{field} is {moment.isoformat()}: it needs a time zone, for example a Z", field=field)
+    if start >= end:
+        raise Invalid("the range is empty: it ends before it begins", field="end")
+    if end > now:
+        raise Invalid(
+            f"{schedule.moment(end)} lies in the future, where ticks start their runs by themselves", field="end"
+        )
+    if not 1 <= limit <= MAX_BATCH:
+        raise Invalid(f"limit is {limit}: it must lie between 1 and {MAX_BATCH}", field="limit")
+
+
+async def _hold(conn: Connection, db: Database, name: str) -> HeldSchedule:
+    held = None if workflow_name_mistake(name) else await store.hold_named(conn, name, org=db.org)
+    if held is None:
+        raise await _unscheduled(conn, db, name)
+    return held
+
+
+async def _unscheduled(conn: Connection, db: Database, name: str) -> NotFound:
+    await find_live(conn, db, name)
+    return NotFound("schedule of workflow", name, hint="its trigger is not a cron")
+
+
+# Requests
+
+
+async def check_token(db: Database, token: str) -> None:
+    """Raise what `receive` would raise for this token, whatever the body is: asked before a stranger's body is read."""
+    if len(token) > MAX_TOKEN:
+        raise _strange()
+    async with db.once() as conn:
+        _usable(await store.of_token(conn, hook.fingerprint(token)))
+
+
+async def receive(db: Database, token: str, body: bytes, headers: Mapping[str, str]) -> UUID:
+    """A request came to a workflow's address: its body and headers start a run."""
+    if len(token) > MAX_TOKEN:
+        raise _strange()
+    async with db.begin() as conn:
+        found = _usable(await store.of_token(conn, hook.fingerprint(token)))
+        trigger = (await db.definitions.of(conn, [found.version_id]))[found.version_id].trigger
+        given = {name.lower(): value for name, value in headers.items()}
+        _check_signature(trigger, given, body, found.now)
+        key = _key(found.name, trigger, given)
+        spec = RunSpec(input=parse_body(body, given.get("content-type")), headers=given, idempotency_key=key)
+        acting = db.acting_for(found.org, actor="webhook")
+        [id_], wakeups = await run_start.include(conn, acting, found.name, [spec])
+    wakeups.poke(db)
+    return id_
+
+
+async def rotate(db: Database, name: str) -> str:
+    """A new token for a workflow's address: shown once, and the old one stops working."""
+    token = new_token()
+    async with db.begin() as conn:
+        live = await find_live(conn, db, name)
+        workflow = (await db.definitions.of(conn, [live.version_id]))[live.version_id]
+        if not isinstance(workflow.trigger, WebhookTrigger):
+            raise Conflict(f"workflow {name!r} has no address: its trigger is not a webhook")
+        await store.rotate(conn, live.workflow_id, hook.fingerprint(token))
+    return token
+
+
+async def address(db: Database, token: str) -> str:
+    """Where requests with this token go."""
+    async with db.once() as conn:
+        return f"{await db.public_url.get(conn)}/in/{token}"
+
+
+def _check_signature(trigger: Trigger, headers: Mapping[str, str], body: bytes, now: datetime) -> None:
+    """Refuse a request that is not signed as its workflow demands, before anything of it is used."""
+    if isinstance(trigger, WebhookTrigger) and trigger.secret is not None:
+        why = webhook.objection(trigger.secret, headers, body, now, trigger.scheme)
+        if why:
+            raise Refused(f"the request is not signed as the workflow demands ({trigger.scheme}): {why}")
+
+
+def _key(workflow: str, trigger: Trigger, headers: Mapping[str, str]) -> str | None:
+    """The idempotency key of a request, so that sending it again starts nothing.
+
+    Where requests are signed, only an id that the signature covers counts: a replay could change any other header.
+    """
+    if isinstance(trigger, WebhookTrigger) and trigger.secret is not None:
+        given = webhook.signed_id(headers, trigger.scheme)
+    else:
+        given = headers.get("idempotency-key") or headers.get("webhook-id")
+    if not given:
+        return None
+    if len(given) > MAX_KEY:
+        raise Invalid(f"idempotency-key has {len(given)} characters, the limit is {MAX_KEY}", field="idempotency-key")
+    return f"webhook/{workflow}/{given}"
+
+
+def _usable(found: store.Address | None) -> store.Address:
+    if found is None:
+        raise _strange()
+    if not found.enabled:
+        raise Conflict("the workflow of this address is disabled")
+    return found
+
+
+def _strange() -> NotFound:
+    return NotFound("workflow", "has this address")

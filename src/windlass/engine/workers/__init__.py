@@ -1,0 +1,1 @@
+"""Workers: turns of our own, the protocol for remote ones, and the registry."""

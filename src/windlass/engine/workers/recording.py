@@ -1,0 +1,195 @@
+"""Records the reports of workers and advances their runs.
+
+`record` writes a whole batch in the caller's transaction. `record_apart` is the way out when that failed: the batch is
+split until each culprit is alone. A culprit's outcome is still recorded if it can be stored, without advancing its run;
+the run is set aside and settled later. Only an outcome that cannot be stored at all is recorded as a failure.
+"""
+
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import partial
+from uuid import UUID
+
+from windlass.core.jobs.job import JobMove, Report, Setback, Success
+from windlass.core.json_value import plain
+from windlass.core.runs.event import Ended
+from windlass.core.runs.reason import Reason
+from windlass.core.runs.run import Letter
+from windlass.engine import quarantine
+from windlass.engine.database import Database
+from windlass.engine.faults import point
+from windlass.engine.quarantine import Kind, split_batch
+from windlass.engine.runs.settle import Wakeups, ended_as, settle
+from windlass.errors import Locked, Unavailable
+from windlass.store import events, jobs, runs, steps
+from windlass.store.events import Line
+from windlass.store.jobs import Lane
+from windlass.store.postgres.pool import Connection
+from windlass.store.runs import LockedRun
+
+_log = logging.getLogger("windlass.work")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """Reports and log lines to record, and lanes to claim from."""
+
+    worker: str
+    lease: timedelta
+    reports: Sequence[Report] = ()
+    lines: Sequence[Line] = ()
+    lanes: Sequence[tuple[Lane, int]] = ()
+    count: int = 0
+    holders: Mapping[UUID, str] | None = None  # of the jobs reported on, where they are not all `worker`'s
+    claim_failed: Callable[[], None] | None = None  # called if jobs may have been claimed that `turn` does not return
+    locked: Callable[[Report], None] | None = None  # called with reports that need a row another session keeps locked
+
+    @property
+    def runs(self) -> list[UUID]:
+        """The runs that the reports may advance."""
+        return sorted({report.job.run_id for report in self.reports if report.job.run_id is not None})
+
+    @property
+    def is_single(self) -> bool:
+        """A single statement does it all."""
+        kinds = {type(report) for report in self.reports}
+        return len(kinds) + bool(self.lines) + bool(self.lanes and self.count) <= 1
+
+
+async def lock_and_record(conn: Connection, db: Database, wish: Turn) -> tuple[set[UUID], Wakeups]:
+    """Lock order: runs first, then jobs."""
+    touched = wish.runs
+    held_runs = await runs.lock(conn, touched) if touched else []
+    point("settle.locked")
+    return await record(conn, db, wish, held_runs)
+
+
+async def record(
+    conn: Connection, db: Database, wish: Turn, held_runs: Sequence[LockedRun]
+) -> tuple[set[UUID], Wakeups]:
+    """Write reports and advance their runs, which are locked; returns the jobs recorded and whom to wake."""
+    if wish.lines:
+        await events.insert_lines(conn, wish.lines)
+    states = await _finish(conn, wish)
+    point("settle.recorded")
+    if held_runs:
+        news = _news(wish.reports, states, {run.id for run in held_runs})
+        return set(states), await settle(conn, db, held_runs, news, actor=wish.worker)
+    return set(states), Wakeups()
+
+
+async def _finish(conn: Connection, wish: Turn) -> dict[UUID, str]:
+    """Write the reports; returns the state of each job whose report was accepted."""
+    successes = [report for report in wish.reports if isinstance(report, Success)]
+    setbacks = [report for report in wish.reports if isinstance(report, Setback)]
+    states: dict[UUID, str] = {}
+    if successes and setbacks:
+        await jobs.lock(conn, (report.job.id for report in wish.reports))
+    if successes:
+        states |= dict.fromkeys(
+            await jobs.succeed(conn, successes, worker=wish.worker, holders=wish.holders), "succeeded"
+        )
+    if setbacks:
+        states |= await jobs.set_back(conn, setbacks, worker=wish.worker, holders=wish.holders)
+    return states
+
+
+def _news(reports: Sequence[Report], states: Mapping[UUID, str], known: Container[UUID]) -> dict[UUID, list[Ended]]:
+    """Return the events of each run: the steps that ended, instances that ended alike counted together."""
+    counts: Counter[tuple[UUID, int, Letter]] = Counter()
+    reasons: dict[tuple[UUID, int, Letter], Reason] = {}
+    latest = {report.job.id: report for report in sorted(reports, key=lambda report: report.job.claim_no)}
+    for report in latest.values():  # of two claims of a job the fence knows the last
+        job, state = report.job, states.get(report.job.id, "pending")
+        if job.run_id is None or job.step is None or state == "pending" or job.run_id not in known:
+            continue
+        error = report.error if isinstance(report, Setback) else None
+        key = job.run_id, job.step, ended_as(state, error.get("type") if error else None)
+        counts[key] += 1
+        if error:
+            reasons[key] = Reason("failed", str(error.get("message")))
+    news: dict[UUID, list[Ended]] = defaultdict(list)
+    for key, count in counts.items():
+        run, step, letter = key
+        news[run].append(Ended(step, letter, reasons.get(key), count))
+    return news
+
+
+async def record_apart(db: Database, wish: Turn) -> set[UUID]:
+    """Record what can be recorded of a batch that failed as a whole; the ids of the jobs recorded."""
+
+    async def together(items: Sequence[Report | Line]) -> set[UUID]:
+        return await _record(db, _part(wish, items))
+
+    async def alone(item: Report | Line, error: Exception) -> set[UUID]:
+        if isinstance(error, Locked):
+            return _keep(wish, item, error)
+        if isinstance(item, Success | Setback):
+            return await _record_culprit(db, _part(wish, [item]), item, error)
+        _log.error("a log line was dropped: %s", plain(str(error)))
+        return set()
+
+    items: list[Report | Line] = [*wish.reports, *wish.lines]
+    return {id_ for recorded in await split_batch(items, together, alone) for id_ in recorded}
+
+
+def _keep(wish: Turn, item: Report | Line, error: Locked) -> set[UUID]:
+    """Another session keeps a row locked that this report needs: the worker tries again later."""
+    if wish.locked is None:
+        raise error
+    if isinstance(item, Success | Setback):
+        wish.locked(item)
+    return set()
+
+
+def _part(wish: Turn, items: Sequence[Report | Line]) -> Turn:
+    """The same turn with only these reports and lines, and no claim."""
+    reports = [item for item in items if isinstance(item, Success | Setback)]
+    lines = [item for item in items if not isinstance(item, Success | Setback)]
+    return replace(wish, reports=reports, lines=lines, lanes=(), count=0)
+
+
+async def _record(db: Database, wish: Turn) -> set[UUID]:
+    async with db.begin() as conn:
+        recorded, wakeups = await lock_and_record(conn, db, wish)
+    wakeups.poke(db)
+    return recorded
+
+
+async def _record_culprit(db: Database, wish: Turn, report: Report, error: Exception) -> set[UUID]:
+    """Record one report that failed even with nothing else in its batch.
+
+    Mostly its run is to blame: the next step cannot be evaluated or written. Then the outcome is recorded and the run
+    set aside: the job did its work and must not be charged for what comes after it. If the outcome itself cannot be
+    stored, the job fails with that as the reason.
+    """
+    text = {"type": type(error).__name__, "message": f"the outcome could not be stored: {str(error)!a}"}
+    failed = replace(wish, reports=[Setback(report.job, JobMove.FAIL, text, timedelta())])
+    ways = [partial(_record, db, failed), partial(_record_unsettled, db, failed, error)]
+    if report.job.run_id is not None:
+        ways.insert(0, partial(_record_unsettled, db, wish, error))
+    for record_ in ways:
+        try:
+            return await record_()
+        except Unavailable:
+            raise
+        except Exception as another:
+            last = another
+    # Not even the failure can be recorded: the lease will run out, and the job is tried again or fails as lost.
+    await quarantine.set_aside(db, Kind.JOB, report.job.id, last)
+    return set()
+
+
+async def _record_unsettled(db: Database, wish: Turn, error: Exception) -> set[UUID]:
+    """Record a step's report without advancing its run, which is set aside: its retry applies the step's end."""
+    [report] = wish.reports
+    async with db.begin() as conn:
+        states = await _finish(conn, wish)
+        ended = [id_ for id_, state in states.items() if state != "pending"]
+        await steps.unsettle(conn, ended)
+    if ended and report.job.run_id is not None:
+        await quarantine.set_aside(db, Kind.RUN, report.job.run_id, error)
+    return set(states)

@@ -1,0 +1,48 @@
+"""Workers as operators see them."""
+
+from datetime import timedelta
+
+from windlass.core.json_value import encode
+from windlass.engine.database import Database
+from windlass.errors import Conflict, NotFound
+from windlass.store import jobs, workers
+from windlass.store.rows import Job, WorkerRow
+
+__all__ = ["ALIVE_WITHIN", "WorkerRow", "direct", "forget", "get", "list_"]
+ALIVE_WITHIN = timedelta(seconds=30)  # a worker says it lives at a third of its lease, 10 s by default
+MOST_HELD = 1000
+
+
+async def list_(db: Database, *, alive_within: timedelta = ALIVE_WITHIN) -> list[WorkerRow]:
+    """Who works here, the latest sign of life first."""
+    async with db.begin() as conn:
+        return await workers.list_(conn, alive_within=alive_within)
+
+
+async def get(db: Database, id_: str, *, alive_within: timedelta = ALIVE_WITHIN) -> tuple[WorkerRow, list[Job]]:
+    """One of them, and what it holds, the first MOST_HELD of it."""
+    encode(id_, field="id")
+    async with db.begin() as conn:
+        found = await workers.list_(conn, alive_within=alive_within, id_=id_)
+        if not found:
+            raise NotFound("worker", ascii(id_[:100]))
+        return found[0], await jobs.list_held(conn, id_, org=db.org, limit=MOST_HELD)
+
+
+async def direct(db: Database, id_: str, directive: str | None) -> None:
+    """What a worker is told with its next sign of life: `quiet`, `terminate`, or nothing any more."""
+    encode(id_, field="id")
+    async with db.once() as conn:
+        if not await workers.direct(conn, id_, directive):
+            raise NotFound("worker", ascii(id_[:100]))
+
+
+async def forget(db: Database, id_: str) -> None:
+    """Take a silent worker off the list; what it held comes back when its leases run out."""
+    found, _ = await get(db, id_)
+    if found.alive:
+        raise Conflict(
+            f"worker {id_} was seen {found.silence.total_seconds():.0f} s ago: only silent workers are forgotten"
+        )
+    async with db.once() as conn:
+        await workers.remove(conn, id_)

@@ -1,0 +1,191 @@
+"""Jobs for workers that speak HTTP: handed out by queue in strict order, kept by heartbeats. See also `reports`."""
+
+import logging
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from itertools import chain
+from uuid import UUID
+
+from windlass.core.jobs.spec import MAX_LEASE, check_length
+from windlass.engine.database import Database
+from windlass.engine.upkeep import isolate_rows
+from windlass.engine.workers import first_claims
+from windlass.errors import Conflict, NotFound
+from windlass.store import claims as store
+from windlass.store import jobs
+from windlass.store.claims import ToldJob
+from windlass.store.postgres.pool import Connection
+from windlass.store.rows import Job
+
+LEASE = timedelta(seconds=1800)  # where neither the worker nor the job names one
+SET_ASIDE = timedelta(minutes=1)  # until a job that could not be handed out is tried again
+UNREADABLE = "the version of its workflow cannot be read by this process"
+PROMOTE = 1000
+ACTOR = "http"
+MOST_COUNTED = 10_000
+__all__ = ["LEASE", "Beat", "Job", "ToldJob", "Wish"]
+_log = logging.getLogger("windlass.claims")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What a worker asks for."""
+
+    queues: Sequence[str]
+    count: int
+    worker: str
+    lease: timedelta | None = None
+    tenant: str | None = None  # only of this one
+
+    def __post_init__(self) -> None:
+        check_length(self.lease, "visibility_timeout_ms", most=MAX_LEASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """What a worker hears when it shows a sign of life."""
+
+    state: str
+    directive: str | None
+    extended: list[UUID]
+    stop: list[UUID]  # of these: what it is asked to end
+    test_directive: str | None
+    now: datetime
+
+
+async def fetch(db: Database, wishes: Sequence[Wish]) -> list[list[Job]]:
+    """Return what each of them gets, in one transaction. Jobs that cannot be handed out are set aside."""
+    async with db.begin() as conn:
+        found = [await _fetch(conn, db, wish) for wish in wishes]
+        if versions := {job.version_id for jobs_ in found for job in jobs_ if job.version_id is not None}:
+            known = await db.definitions.readable(conn, versions)
+            if len(known) < len(versions):
+                found = [await _readable(conn, known, *each) for each in zip(wishes, found, strict=True)]
+            await first_claims.tell(conn, chain.from_iterable(found), known, actor=ACTOR)
+    return found
+
+
+async def _readable(conn: Connection, known: Container[int], wish: Wish, found: list[Job]) -> list[Job]:
+    """Return those of these jobs whose version this process can read; the others are set aside."""
+    bad = {job.id: UNREADABLE for job in found if job.version_id is not None and job.version_id not in known}
+    await _set_aside(conn, wish, bad)
+    return [job for job in found if job.id not in bad]
+
+
+async def _set_aside(conn: Connection, wish: Wish, reasons: Mapping[UUID, str]) -> None:
+    for id_, why in reasons.items():
+        _log.error("job %s is set aside for %d s: %s", id_, SET_ASIDE.total_seconds(), why)
+    await store.set_aside(conn, reasons, worker=wish.worker, delay=SET_ASIDE, actor=ACTOR)
+
+
+async def _fetch(conn: Connection, db: Database, wish: Wish) -> list[Job]:
+    found, limited = await _take(conn, wish, wish.count)
+    if len(found) < wish.count and (queues := await jobs.become_due(conn, PROMOTE)):
+        # Whose time came a moment ago is not left to the timer loop: a second of patience is not everybody's.
+        for queue in set(queues):
+            db.poke(queue)
+        limited = True
+    if len(found) < wish.count and limited:
+        more, limited = await _take(conn, wish, wish.count - len(found))
+        found += more
+        if more and limited and len(found) < wish.count:  # what they called into line
+            found += (await _take(conn, wish, wish.count - len(found)))[0]
+    return found
+
+
+async def _take(conn: Connection, wish: Wish, count: int) -> tuple[list[Job], bool]:
+    """Return jobs, and whether a limit of theirs may have called others into line."""
+    found = await store.fetch(
+        conn,
+        wish.queues,
+        count=count,
+        worker=wish.worker,
+        lease=wish.lease,
+        default=LEASE,
+        tenant=wish.tenant,
+    )
+    await _set_aside(conn, wish, found.unreadable)
+    return found.jobs, found.limited
+
+
+async def beat(
+    db: Database,
+    worker: str,
+    ids: Sequence[UUID],
+    *,
+    lease: timedelta | None = None,
+    state: str | None = None,
+    host: str = "",
+) -> Beat:
+    """A sign of life: leases are extended, and the worker is told what it is to know."""
+    check_length(lease, "visibility_timeout_ms", most=MAX_LEASE)
+    async with db.begin() as conn:
+        held = await store.beat(conn, sorted(ids), worker=worker, lease=lease, default=LEASE) if ids else []
+        standing, directive, now = await store.seen(
+            conn,
+            worker=worker,
+            host=host,
+            queues=(),
+            state=state or "running",
+            active=len(held),
+            is_said=state is not None,
+        )
+    tested = next((wanted for _, _, wanted in held if wanted), None)
+    return Beat(standing, directive, [id_ for id_, _, _ in held], [id_ for id_, asked, _ in held if asked], tested, now)
+
+
+async def told(db: Database, id_: UUID) -> ToldJob:
+    """One job with the times of its attempts."""
+    async with db.once() as conn:
+        found = await store.told(conn, id_, org=db.org)
+    if found is None:
+        raise NotFound("job", id_)
+    return found
+
+
+async def activate(db: Database, id_: UUID) -> None:
+    """Let a job that was held back go."""
+    async with db.begin() as conn:
+        queue = await store.activate(conn, id_, org=db.org)
+        if queue is None:
+            found = await store.told(conn, id_, org=db.org)
+            if found is None:
+                raise NotFound("job", id_)
+            raise Conflict(f"job {id_} is not held back: only such jobs can be activated")
+    db.poke(queue)
+
+
+async def moment(db: Database) -> datetime:
+    """What time it is: Postgres knows."""
+    async with db.once() as conn:
+        return await store.moment(conn)
+
+
+async def expire(db: Database, *, batch: int = 500) -> int:
+    """End jobs that were not begun in time; how many."""
+    ended = await isolate_rows(
+        db, partial(store.find_late, limit=batch), partial(store.expire, batch=batch, actor="upkeep")
+    )
+    if ended:
+        db.poke("settle")
+    return len(ended)
+
+
+async def dead_letters(db: Database, *, queue: str | None, limit: int, offset: int) -> tuple[list[Job], int]:
+    """Jobs that somebody is to look at, the latest first, and how many there are."""
+    async with db.once() as conn:
+        return await store.dead_letters(conn, org=db.org, queue=queue, limit=limit, offset=offset)
+
+
+async def standing(db: Database, queue: str) -> dict[str, int]:
+    """How many jobs of a queue stand where: available, scheduled and so on, and what became of the latest."""
+    async with db.once() as conn:
+        return await store.standing(conn, queue, cap=MOST_COUNTED)
+
+
+async def check_dead_letter(db: Database, id_: UUID) -> None:
+    async with db.once() as conn:
+        if not await store.is_dead_letter(conn, id_, org=db.org):
+            raise NotFound("dead letter", id_)

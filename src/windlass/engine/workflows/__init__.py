@@ -1,0 +1,1 @@
+"""Workflows: publish, enable, list; the cache of their stored versions."""

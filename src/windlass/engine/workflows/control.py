@@ -1,0 +1,338 @@
+"""Workflows as their authors see them: publish, look, switch on and off, delete."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from windlass.core.definition.names import workflow_name_mistake
+from windlass.core.definition.parser import checked, parse
+from windlass.core.definition.publish import check
+from windlass.core.definition.secret import has_hidden, hidden, revealed, secrets
+from windlass.core.json_value import encode
+from windlass.core.jsonb import as_stored
+from windlass.core.workflows.diff import difference
+from windlass.core.workflows.step import ChildAction
+from windlass.core.workflows.workflow import Workflow
+from windlass.engine.database import Database, new_ids
+from windlass.engine.schedules.publish import keep_triggers, lacking, switch
+from windlass.errors import Invalid, InvalidWorkflow, NotFound
+from windlass.store import workflows as store
+from windlass.store.postgres.pool import Connection
+from windlass.store.workflows import Live, VersionRow, WorkflowLine, WorkflowRow
+
+__all__ = [
+    "Change",
+    "Given",
+    "Live",
+    "Page",
+    "Preview",
+    "Published",
+    "VersionPage",
+    "VersionRow",
+    "WorkflowLine",
+    "WorkflowRow",
+    "compare",
+    "delete",
+    "enable",
+    "find_live",
+    "get",
+    "list_",
+    "missing_children",
+    "name_of",
+    "preview",
+    "preview_many",
+    "publish",
+    "publish_many",
+    "versions",
+]
+PAGE_LIMIT = 1000
+MAX_SUGGESTED = 10_000  # names that are looked through for a similar one
+MAX_NUMBER = 2**31 - 1
+Given = Workflow | Mapping[str, Any]  # a workflow, or the document of one
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The live version of a name, and what publishing did to get there."""
+
+    name: str
+    workflow_id: UUID
+    version_id: int
+    number: int
+    created: bool  # the name is new
+    changed: bool  # a version was made
+    token: str | None = None  # of the workflow's address, if one was made now: it is not seen again
+
+
+class Change(StrEnum):
+    NEW = "new"
+    CHANGED = "changed"
+    UNCHANGED = "unchanged"
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What publishing would do; `number` is the version that would be live, `diff` what it changes."""
+
+    name: str
+    change: Change
+    number: int
+    diff: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """By name. Pass `next` as `after` to go on; None means the end."""
+
+    workflows: list[WorkflowLine]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class VersionPage:
+    """Newest first. Pass `next` as `before` to go on; None means the end."""
+
+    versions: list[VersionRow]
+    next: int | None
+
+
+async def publish(db: Database, workflow: Workflow) -> Published:
+    """Make this the live version of its name; what is live already is left as it is."""
+    return (await publish_many(db, [workflow]))[0]
+
+
+async def publish_many(db: Database, workflows: Sequence[Given]) -> list[Published]:
+    """All or none, in one transaction; an `InvalidWorkflow` has the mistakes of all of them."""
+    wanted = _ready(workflows)
+    before = await _live(db, wanted)
+    wanted = await _revealed(db, wanted, before)
+    fresh = [workflow for workflow in wanted if not _equal(before.get(workflow.name), workflow)]
+    same = [workflow for workflow in wanted if _equal(before.get(workflow.name), workflow)]
+    fresh += await lacking(db, same, before)
+    made, after, tokens = await _record(db, fresh) if fresh else (set(), {}, {})
+    return [_published((before | after)[workflow.name], made, tokens.get(workflow.name)) for workflow in wanted]
+
+
+async def preview(db: Database, workflow: Workflow) -> Preview:
+    """What publishing would do; nothing is changed."""
+    return (await preview_many(db, [workflow]))[0]
+
+
+async def preview_many(db: Database, workflows: Sequence[Given]) -> list[Preview]:
+    wanted = _ready(workflows)
+    live = await _live(db, wanted)
+    wanted = await _revealed(db, wanted, live)
+    changed = [live[workflow.name].version_id for workflow in wanted if workflow.name in live]
+    async with db.once() as conn:
+        documents = await store.documents(conn, changed) if changed else {}
+    return [_preview(workflow, live.get(workflow.name), documents) for workflow in wanted]
+
+
+async def missing_children(db: Database, workflows: Sequence[Workflow]) -> list[tuple[str, str, str]]:
+    """(workflow, step, child) where the child is neither deployed nor among these: a run would fail at that step."""
+    given = {workflow.name for workflow in workflows}
+    asked = [
+        (workflow.name, step.name, step.action.workflow)
+        for workflow in workflows
+        for step in workflow.steps
+        if isinstance(step.action, ChildAction) and step.action.workflow not in given
+    ]
+    async with db.once() as conn:
+        known = await store.live(conn, {child for _, _, child in asked}, org=db.org) if asked else {}
+    return [each for each in asked if each[2] not in known]
+
+
+async def get(db: Database, name: str, *, number: int | None = None) -> WorkflowRow:
+    """A workflow with its live version, or with the version of this number; secrets are not shown."""
+    row = await _get(db, name, number=number)
+    return replace(row, document=hidden(row.document))
+
+
+async def _get(db: Database, name: str, *, number: int | None = None) -> WorkflowRow:
+    _check(name)
+    async with db.once() as conn:
+        row = await store.get(conn, name, org=db.org, number=_checked_number(number))
+        if row is None:
+            await find_live(conn, db, name)
+            raise NotFound(f"version {number} of workflow", name)
+    return row
+
+
+async def list_(db: Database, *, after: str = "", limit: int = 50) -> Page:
+    encode(after, field="after")
+    async with db.once() as conn:
+        rows = await store.list_(conn, org=db.org, after=after, limit=_checked_limit(limit))
+    return Page(rows, rows[-1].name if len(rows) == limit else None)
+
+
+async def versions(db: Database, name: str, *, before: int | None = None, limit: int = 50) -> VersionPage:
+    _check(name)
+    below = MAX_NUMBER if before is None else _checked_number(before, "before") or 0
+    async with db.once() as conn:
+        rows = await store.versions(conn, name, org=db.org, before=below, limit=_checked_limit(limit))
+        if not rows:
+            await find_live(conn, db, name)
+    return VersionPage(rows, rows[-1].number if len(rows) == limit else None)
+
+
+async def name_of(db: Database, id_: UUID) -> str:
+    """The name of the workflow that has this id, unless it is deleted."""
+    async with db.once() as conn:
+        name = await store.name_of(conn, id_, org=db.org)
+    if name is None:
+        raise NotFound("workflow", id_)
+    return name
+
+
+async def id_of(db: Database, name: str) -> UUID | None:
+    """The id of the workflow that has this name now, if there is one."""
+    _check(name)
+    async with db.once() as conn:
+        live = (await store.live(conn, [name], org=db.org)).get(name)
+    return None if live is None else live.workflow_id
+
+
+async def check_id(db: Database, id_: UUID) -> None:
+    """Refuse the id of a workflow that never existed; one that was deleted will do."""
+    async with db.once() as conn:
+        if not await store.exists(conn, id_, org=db.org):
+            raise NotFound("workflow", id_)
+
+
+async def compare(db: Database, name: str, old: int, new: int) -> list[str]:
+    """What differs between two versions, line by line."""
+    before, after = await _get(db, name, number=old), await _get(db, name, number=new)
+    return difference(before.document, after.document)
+
+
+async def enable(db: Database, name: str, enabled: bool = True) -> None:
+    """Switch a workflow on or off; off, new runs are refused and live ones go on."""
+    _check(name)
+    async with db.begin() as conn:
+        if not await store.enable(conn, name, enabled, org=db.org):
+            raise await _not_found(conn, db, name)
+        await switch(conn, db, name, enabled)
+
+
+async def delete(db: Database, name: str) -> None:
+    """Free the name; live runs finish on their version."""
+    _check(name)
+    async with db.once() as conn:
+        if not await store.soft_delete(conn, name, org=db.org):
+            raise await _not_found(conn, db, name)
+
+
+async def find_live(conn: Connection, db: Database, name: str) -> Live:
+    """What a new run of this name starts on."""
+    _check(name)
+    live = (await store.live(conn, [name], org=db.org)).get(name)
+    if live is None:
+        raise await _not_found(conn, db, name)
+    return live
+
+
+def _ready(workflows: Sequence[Given]) -> list[Workflow]:
+    """Held to the rules, and with numbers as the store will give them back."""
+    found: dict[str, Workflow] = {}
+    mistakes: list[tuple[str, str]] = []
+    for n, given in enumerate(workflows):
+        try:
+            workflow = check(checked(given) if isinstance(given, Workflow) else parse(given))
+            ready = parse(as_stored(workflow.to_document()))
+        except InvalidWorkflow as refusal:
+            mistakes += refusal.errors if len(workflows) == 1 else _of(_called(given, n), refusal)
+            continue
+        if found.setdefault(ready.name, ready) is not ready:
+            mistakes.append(("name", f"there are two workflows {ready.name!r}: publish one at a time"))
+    if mistakes:
+        raise InvalidWorkflow(mistakes)
+    return list(found.values())
+
+
+def _called(given: Given, n: int) -> str:
+    name = given.name if isinstance(given, Workflow) else given.get("name") if isinstance(given, Mapping) else None
+    return name if isinstance(name, str) and name and name.isprintable() else f"document {n + 1}"
+
+
+def _of(name: str, refusal: InvalidWorkflow) -> Iterable[tuple[str, str]]:
+    return [(f"{name}: {path}" if path else name, message) for path, message in refusal.errors]
+
+
+async def _revealed(db: Database, workflows: Sequence[Workflow], live: Mapping[str, Live]) -> list[Workflow]:
+    """With the live versions' secrets where somebody sends back what was shown instead."""
+    shy = [live[one.name].version_id for one in workflows if one.name in live and has_hidden(one)]
+    async with db.once() as conn:
+        documents = await store.documents(conn, shy) if shy else {}
+    known = {document["name"]: secrets(document) for document in documents.values()}
+    return [revealed(one, known.get(one.name, {})) if has_hidden(one) else one for one in workflows]
+
+
+async def _live(db: Database, workflows: Sequence[Workflow]) -> dict[str, Live]:
+    async with db.once() as conn:
+        return await store.live(conn, [workflow.name for workflow in workflows], org=db.org)
+
+
+async def _record(db: Database, workflows: Sequence[Workflow]) -> tuple[set[int], dict[str, Live], dict[str, str]]:
+    """The ids of the versions made, what is live now (another publisher may have been quicker), and tokens made."""
+    names = [workflow.name for workflow in workflows]
+    rows = [
+        (workflow.name, encode(workflow.to_document(), field=workflow.name), workflow.fingerprint)
+        for workflow in workflows
+    ]
+    async with db.begin() as conn:
+        await store.hold(conn, new_ids(len(names)), names, org=db.org)
+        made = await store.publish(conn, rows, org=db.org)
+        live = await store.live(conn, names, org=db.org)
+        return made, live, await keep_triggers(conn, db, workflows, live)
+
+
+def _equal(live: Live | None, workflow: Workflow) -> bool:
+    return live is not None and live.fingerprint == workflow.fingerprint
+
+
+def _published(live: Live, made: set[int], token: str | None) -> Published:
+    changed = live.version_id in made
+    return Published(
+        name=live.name,
+        workflow_id=live.workflow_id,
+        version_id=live.version_id,
+        number=live.number,
+        created=changed and live.number == 1,
+        changed=changed,
+        token=token,
+    )
+
+
+def _preview(workflow: Workflow, live: Live | None, documents: dict[int, dict[str, Any]]) -> Preview:
+    if live is None:
+        return Preview(workflow.name, Change.NEW, 1, [])
+    if _equal(live, workflow):
+        return Preview(workflow.name, Change.UNCHANGED, live.number, [])
+    diff = difference(documents[live.version_id], workflow.to_document())
+    return Preview(workflow.name, Change.CHANGED, live.number + 1, diff)
+
+
+def _check(name: str) -> None:
+    """What can be no name is the name of nothing, and need not trouble the database."""
+    if workflow_name_mistake(name):
+        raise NotFound("workflow", ascii(name))
+
+
+async def _not_found(conn: Connection, db: Database, name: str) -> NotFound:
+    near = get_close_matches(name, await store.names(conn, org=db.org, limit=MAX_SUGGESTED), n=1)
+    return NotFound("workflow", name, hint=f"did you mean {near[0]}?" if near else None)
+
+
+def _checked_limit(limit: int) -> int:
+    if not 1 <= limit <= PAGE_LIMIT:
+        raise Invalid(f"limit is {limit}: it must lie between 1 and {PAGE_LIMIT}", field="limit")
+    return limit
+
+
+def _checked_number(number: int | None, field: str = "number") -> int | None:
+    if number is not None and not 0 < number <= MAX_NUMBER:
+        raise Invalid(f"{field} is {number}: versions are counted from 1", field=field)
+    return number

@@ -1,0 +1,1 @@
+"""Background loops: timers, schedules, the sweep of runs, upkeep and webhook deliveries."""

@@ -1,0 +1,125 @@
+"""Tells subscribers: a loop that makes jobs of events, and the handler that carries them out."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+from windlass.core.events.ojs_event import OjsEvent
+from windlass.core.events.subscription import MAX_ATTEMPTS, TEST, TIMEOUT, TYPE, Target, headers
+from windlass.core.jobs.outcome import Cancelled, Failed, Outcome, Succeeded
+from windlass.core.json_value import RESULT_LIMIT, decode, encode
+from windlass.core.runs.step_payload import OWN_QUEUE
+from windlass.effects.context import Context
+from windlass.effects.handlers import Handler
+from windlass.effects.http.step import Http, HttpRequest
+from windlass.effects.tracing import traceparent
+from windlass.engine.database import Database
+from windlass.engine.events import subscriptions
+from windlass.engine.events.subscriptions import Fed
+from windlass.errors import NotFound, Unavailable
+from windlass.runtime.loops.leader import LeaderTerm
+from windlass.runtime.loops.loop import run_periodically
+
+GONE = 410  # the receiver's word for: never again
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeliveryOptions:
+    every: timedelta = timedelta(milliseconds=500)
+    term: timedelta = timedelta(seconds=10)
+    batch: int = 500
+
+
+class Deliveries:
+    """One process at a time reads the trail; if two do, the lock on the place lets one of them."""
+
+    def __init__(self, db: Database, holder: str, options: DeliveryOptions | None = None) -> None:
+        self.options = options or DeliveryOptions()
+        self._db = db
+        self._term = LeaderTerm(db, "subscriptions", holder, length=self.options.term)
+
+    async def tick(self) -> Fed:
+        """One round; nothing if nobody listens, or if another process holds the term."""
+        if await subscriptions.place(self._db) is None or not await self._term.held():
+            return Fed()
+        return await subscriptions.feed(self._db, batch=self.options.batch)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        async def round_() -> timedelta | None:
+            return timedelta() if (await self.tick()).more else None
+
+        await run_periodically(round_, every=self.options.every, stop=stop)
+        with contextlib.suppress(Unavailable):
+            await self._term.resign()
+
+
+def delivery_handler(http: Http, open_: Callable[[], Awaitable[Database]]) -> Handler:
+    """Where it goes and what signs it is looked up when it is sent: both may have changed since the event."""
+
+    async def deliver(ctx: Context, payload: Any) -> Outcome:
+        db, id_ = await open_(), UUID(payload["subscription"])
+        target = await subscriptions.target(db, id_, job=ctx.id) if ctx.queue == OWN_QUEUE else None
+        if target is None:
+            return Cancelled()
+        outcome = await _send(http, target, payload, ctx.id, ctx.fence, ctx.attempt)
+        if isinstance(outcome, Succeeded):
+            await subscriptions.delivered(db, id_)
+        elif isinstance(outcome, Failed) and (not outcome.retryable or ctx.attempt >= MAX_ATTEMPTS):
+            gone = _status(outcome.result) == GONE
+            await subscriptions.given_up(db, id_, reason="the receiver answered 410 Gone" if gone else None)
+        return outcome
+
+    return Handler.of(TYPE, deliver, queue=OWN_QUEUE, keeps_time=True, wants_upstream=False)
+
+
+async def ping(http: Http, db: Database, id_: UUID) -> dict[str, Any]:
+    """Send a subscriber a test event now, and tell what came back."""
+    await subscriptions.get(db, id_)
+    target = await subscriptions.target(db, id_)
+    if target is None:
+        raise NotFound("active subscription", id_)
+    began = datetime.now(UTC)
+    event = OjsEvent(f"test-{uuid4().hex}", TEST, str(id_), began, db.org, {"message": "a test of Windlass"})
+    payload = {"subscription": str(id_), "event": event.document()}
+    outcome = await _send(http, target, payload, id_, fence=1, attempt=1)
+    answer = decode(outcome.result) if isinstance(outcome, Succeeded | Failed) and outcome.result else {}
+    took = (datetime.now(UTC) - began) / timedelta(milliseconds=1)
+    told = {"success": isinstance(outcome, Succeeded), "response_time_ms": answer.get("duration_ms", round(took))}
+    if answer:
+        told |= {"status_code": answer["status_code"], "response_body": answer["body"]}
+    if isinstance(outcome, Failed):
+        told["error"] = outcome.error["message"]
+    return told
+
+
+async def _send(http: Http, target: Target, payload: Any, job: UUID, fence: int, attempt: int) -> Outcome:
+    event, subscription = payload["event"], payload["subscription"]
+    body = encode(event, field="event", limit=RESULT_LIMIT)  # as text: what is signed is what is sent, to the byte
+    signed = headers(
+        target,
+        id_=event["id"],
+        event=event["type"],
+        subscription=subscription,
+        body=body.encode(),
+    )
+    wanted = HttpRequest(
+        url=target.url,
+        headers=signed,
+        body=body,
+        idempotency_key=event["id"],
+        fence=fence,
+        attempt=attempt,
+        run_id=job,
+        timeout=TIMEOUT,
+        traceparent=traceparent(),
+    )
+    return await http.perform(wanted)
+
+
+def _status(result: str | None) -> int | None:
+    status: int | None = decode(result).get("status_code") if result else None
+    return status

@@ -1,0 +1,71 @@
+"""What all loops have in common: do the work, then wait for a wake-up, the next due time or the end.
+
+While the database is not available a loop waits for the moment when it is again, and logs nothing: the outage is logged
+once for the whole process (store/postgres/outage.py). Anything else that a tick raises is logged at each try.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+from windlass.errors import Unavailable
+
+_log = logging.getLogger("windlass.runtime")
+FIRST_PAUSE = 0.2  # seconds
+LONGEST_PAUSE = 1.0  # between two tries while the database is busy or away: it may be back at any moment
+DEFECT_PAUSE = 10.0  # between two tries of what raises something unforeseen
+RECOVERY_PAUSE = 10.0  # where the end of the outage is signalled
+
+
+async def run_periodically(
+    tick: Callable[[], Awaitable[timedelta | None]],
+    *,
+    every: timedelta,
+    stop: asyncio.Event,
+    wake: asyncio.Event | None = None,
+) -> None:
+    """Call `tick` every so often, or when it said to, until `stop`. An error is no reason to end: it is tried again."""
+    pause = 0.0
+    while not stop.is_set():
+        try:
+            wait, recovered = await tick(), None
+            pause = 0.0
+        except Exception as error:  # a loop that died would be missed by nobody until it is too late
+            _say(error, first=not pause)
+            recovered = error.recovered if isinstance(error, Unavailable) else None
+            pause = min(_longest(error), max(FIRST_PAUSE, pause * 2))
+            wait = timedelta(seconds=pause * random.uniform(0.8, 1.2))
+        await until(stop, every if wait is None else min(wait, every), wake=wake, recovered=recovered)
+
+
+def _longest(error: Exception) -> float:
+    if not isinstance(error, Unavailable):
+        return DEFECT_PAUSE
+    return LONGEST_PAUSE if error.recovered is None else RECOVERY_PAUSE
+
+
+def _say(error: Exception, *, first: bool) -> None:
+    if not isinstance(error, Unavailable):
+        _log.error("%s; trying again", error, exc_info=error)
+    elif error.recovered is None and first:
+        _log.warning("%s; trying again", error)
+
+
+async def until(
+    stop: asyncio.Event,
+    wait: timedelta,
+    *,
+    wake: asyncio.Event | None = None,
+    recovered: asyncio.Event | None = None,
+) -> None:
+    """Wait for `stop`, `wake`, `recovered` or the time to pass, whichever is first."""
+    waiters = [asyncio.ensure_future(event.wait()) for event in (stop, wake, recovered) if event is not None]
+    try:
+        await asyncio.wait(waiters, timeout=max(0.0, wait.total_seconds()), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for waiter in waiters:
+            waiter.cancel()
+    if wake is not None:
+        wake.clear()

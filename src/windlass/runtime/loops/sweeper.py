@@ -1,0 +1,75 @@
+"""Looks for runs with unapplied events: ends of jobs written by plain SQL, notices of other runs, runs that wait for
+their workflow's limit. Also tries again what was set aside."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from uuid import UUID
+
+from windlass.engine import quarantine
+from windlass.engine.database import Database
+from windlass.engine.quarantine import Kind, Retry
+from windlass.engine.runs import sweep
+from windlass.engine.schedules import ojs as ojs_schedules
+from windlass.engine.schedules import sql as sql_schedules
+from windlass.engine.schedules import workflow as workflow_schedules
+from windlass.runtime.loops.duties import Duties
+from windlass.runtime.loops.loop import run_periodically
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweeperOptions:
+    every: timedelta = timedelta(milliseconds=500)
+    batch: int = 500
+
+
+class Sweeper:
+    def __init__(self, db: Database, options: SweeperOptions | None = None) -> None:
+        self.options = options or SweeperOptions()
+        self._db = db
+        self._duties = Duties(db, "settler")
+        self._wake = asyncio.Event()
+
+    async def tick(self) -> int:
+        """One round; how many runs moved."""
+        batch = self.options.batch
+        begun = await self._duties.run("begin", lambda: sweep.start_held(self._db, batch=batch), 0)
+        told = await self._duties.run("settle", lambda: sweep.sweep_runs(self._db, batch=batch), 0)
+        again = await self._duties.run("retry", lambda: quarantine.retry_due(self._db, retries(self._db)), 0)
+        return begun + told + again
+
+    async def run(self, stop: asyncio.Event) -> None:
+        async def round_() -> timedelta | None:
+            return timedelta() if await self.tick() else None
+
+        with self._db.subscribe(self._woken):
+            await run_periodically(round_, every=self.options.every, stop=stop, wake=self._wake)
+
+    def _woken(self, topic: str) -> None:
+        if topic in ("settle", ""):
+            self._wake.set()
+
+
+def retries(db: Database) -> dict[Kind, Retry]:
+    """How each kind of thing that was set aside is tried again."""
+
+    async def schedule(id_: UUID) -> bool:
+        await sql_schedules.fire(db, [id_])
+        return True
+
+    return {
+        Kind.RUN: _by_id(partial(sweep.retry, db)),
+        Kind.WORKFLOW: _by_id(partial(sweep.start_held_of, db)),
+        Kind.TRIGGER: _by_id(partial(workflow_schedules.serve, db)),
+        Kind.CRON: _by_id(partial(ojs_schedules.serve, db)),
+        Kind.SCHEDULE: _by_id(schedule),
+    }
+
+
+def _by_id(process: Callable[[UUID], Awaitable[bool]]) -> Retry:
+    async def retry(key: str) -> bool:
+        return await process(UUID(key))
+
+    return retry

@@ -1,0 +1,52 @@
+"""The timer loop: jobs become due, sleeps end, runs expire. Waits exactly until the next due time."""
+
+import asyncio
+from dataclasses import dataclass
+from datetime import timedelta
+
+from windlass.engine import upkeep
+from windlass.engine.database import Database
+from windlass.engine.runs import sweep
+from windlass.runtime.loops.duties import Duties
+from windlass.runtime.loops.loop import run_periodically
+
+UNKNOWN: tuple[timedelta | None, timedelta | None, timedelta | None] = (timedelta(), timedelta(), timedelta())
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimerOptions:
+    every: timedelta = timedelta(seconds=1)  # plain SQL inserts send no notification
+    again: timedelta = timedelta(milliseconds=50)  # when another session holds what is due
+    batch: int = 1000
+
+
+class Timers:
+    def __init__(self, db: Database, options: TimerOptions | None = None) -> None:
+        self.options = options or TimerOptions()
+        self._db = db
+        self._duties = Duties(db, "timers")
+        self._wake = asyncio.Event()
+
+    async def tick(self) -> timedelta:
+        """Do what is due; returns how long until the next. One query a round while nothing is due."""
+        # A look that fails says nothing about what is due: then all duties are tried.
+        job, sleep, expiry = await self._duties.run("look", lambda: sweep.next_due(self._db), UNKNOWN)
+        waits = [wait for wait in (job, sleep, expiry) if wait is not None]
+        if not waits or min(waits) > timedelta():
+            return min(waits, default=self.options.every)
+        moved, batch = 0, self.options.batch
+        if job is not None and job <= timedelta():
+            moved += await self._duties.run("due", lambda: upkeep.become_due(self._db, batch=batch), 0)
+        if sleep is not None and sleep <= timedelta():
+            moved += await self._duties.run("sleeps", lambda: sweep.wake(self._db, batch=batch), 0)
+        if expiry is not None and expiry <= timedelta():
+            moved += await self._duties.run("expiry", lambda: sweep.expire(self._db, batch=batch), 0)
+        return timedelta() if moved else self.options.again
+
+    async def run(self, stop: asyncio.Event) -> None:
+        with self._db.subscribe(self._woken):
+            await run_periodically(self.tick, every=self.options.every, stop=stop, wake=self._wake)
+
+    def _woken(self, topic: str) -> None:
+        if topic == "timer":
+            self._wake.set()

@@ -1,0 +1,114 @@
+"""Recovers expired leases, ends what is too late, and removes old rows and old events.
+
+Recovery has a loop of its own: what the other duties cost (removing many rows may take seconds) or raise must not
+delay it, and its rounds tell whether the database answers (see `core.jobs.lease_gaps`).
+"""
+
+import asyncio
+import contextlib
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+
+from windlass.core.jobs.lease_gaps import Continuity
+from windlass.engine import quarantine, upkeep
+from windlass.engine.database import Database
+from windlass.engine.jobs import rate_limits
+from windlass.engine.upkeep import Swept
+from windlass.engine.workers import remote, remote_reports
+from windlass.errors import Unavailable
+from windlass.runtime.loops.duties import Duties
+from windlass.runtime.loops.leader import LeaderTerm
+from windlass.runtime.loops.loop import run_periodically
+
+SOON = timedelta(milliseconds=20)  # when there is more to do than one batch
+REST, LONGEST_REST = 10, 30.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpkeepOptions:
+    every: timedelta = timedelta(milliseconds=500)
+    prune_every: timedelta = timedelta(seconds=30)
+    tend_every: timedelta = timedelta(minutes=10)
+    term: timedelta = timedelta(seconds=10)  # how long recovery may stop when its process dies; no longer than a lease
+    keep: timedelta | None = timedelta(days=30)  # how long finished jobs and their events are kept; None: for ever
+    batch: int = 500
+
+
+class Upkeep:
+    def __init__(self, db: Database, holder: str, options: UpkeepOptions | None = None) -> None:
+        self.options = options or UpkeepOptions()
+        self._db = db
+        self._term = LeaderTerm(db, "upkeep", holder, length=self.options.term)
+        self._duties = Duties(db, "upkeep")
+        self._continuity = Continuity()
+        self._mine = False
+        self._release_at = self._prune_at = self._tend_at = float("-inf")
+
+    async def recover(self) -> Swept:
+        """Release expired leases; nothing if another process holds the term."""
+        answer = await self._term.renew()
+        self._mine = answer.held
+        self._continuity.answered(answer.now, before=answer.renewed_before)
+        return await self._duties.run("leases", self._release, Swept()) if answer.held else Swept()
+
+    async def clear(self) -> Swept:
+        """Do what else is due. A duty that fails does not keep the others from being done."""
+        if not self._mine:
+            return Swept()
+        db, batch, run = self._db, self.options.batch, self._duties.run
+        await run("rates", lambda: rate_limits.call_waiting(db), 0)
+        late = await run("expired", lambda: remote.expire(db, batch=batch), 0)
+        overdue = await run("overdue", lambda: remote_reports.end_overdue(db, batch=batch), 0)
+        logged = await run("created events", lambda: upkeep.log_created(db, batch=batch), 0)
+        pruned = await run("prune", self._prune, 0)
+        await run("tend", self._tend, None)
+        return Swept(failed=late + overdue, logged=logged, pruned=pruned)
+
+    async def _release(self) -> Swept:
+        """Look for lost leases.
+
+        While an old snapshot keeps dead index entries alive a look can take long. One that found nothing is followed by
+        a rest of ten times its length, so that looks do not cost more than a tenth of the time.
+        """
+        now = time.monotonic()
+        if now < self._release_at:
+            return Swept()
+        swept = await upkeep.release_expired(self._db, batch=self.options.batch, continuity=self._continuity)
+        took = time.monotonic() - now
+        self._release_at = now + (min(LONGEST_REST, REST * took) if swept == Swept() else 0.0)
+        return swept
+
+    async def _prune(self) -> int:
+        now, keep, pruned = time.monotonic(), self.options.keep, 0
+        if now < self._prune_at:
+            return 0
+        await upkeep.date_open_leases(self._db)
+        await quarantine.forget(self._db)
+        if keep is not None:
+            pruned = await upkeep.prune(self._db, age=keep, batch=self.options.batch)
+        if pruned < self.options.batch:
+            self._prune_at = now + self.options.prune_every.total_seconds()
+        return pruned
+
+    async def _tend(self) -> None:
+        now, keep = time.monotonic(), self.options.keep
+        if now >= self._tend_at:
+            self._tend_at = now + self.options.tend_every.total_seconds()  # also if it fails: it takes heavy locks
+            await upkeep.tend(self._db, age=keep if keep is not None else timedelta(days=36500))
+
+    async def run(self, stop: asyncio.Event) -> None:
+        async def recover() -> timedelta | None:
+            swept = await self.recover()
+            return SOON if swept.released + swept.failed == self.options.batch else None
+
+        async def clear() -> timedelta | None:
+            swept = await self.clear()
+            return SOON if max(swept.failed, swept.logged, swept.pruned) >= self.options.batch else None
+
+        await asyncio.gather(
+            run_periodically(recover, every=self.options.every, stop=stop),
+            run_periodically(clear, every=self.options.every, stop=stop),
+        )
+        with contextlib.suppress(Unavailable):
+            await self._term.resign()

@@ -1,0 +1,54 @@
+"""A door for plain scripts: an event loop in a thread of its own, and somebody who lives there."""
+
+import asyncio
+import atexit
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, Generic, Protocol, TypeVar
+
+
+class Closable(Protocol):
+    async def close(self) -> None: ...
+
+
+T = TypeVar("T")
+A = TypeVar("A", bound=Closable)
+
+
+class Door(Generic[A]):
+    """Opened by its first use. Connections belong to one loop, so who works over there is a twin made for it."""
+
+    def __init__(self, make: Callable[[], A]) -> None:
+        self._make = make
+        self._open: tuple[SyncBridge, A] | None = None
+
+    def run(self, work: Callable[[A], Coroutine[Any, Any, T]]) -> T:
+        if self._open is None:
+            self._open = SyncBridge(), self._make()
+            atexit.register(self.close)
+        portal, twin = self._open
+        return portal.run(work(twin))
+
+    def close(self) -> None:
+        """Happens by itself when the program ends."""
+        if self._open is not None:
+            portal, twin = self._open
+            self._open = None
+            portal.run(twin.close())
+            portal.close()
+
+
+class SyncBridge:
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="windlass-portal", daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run to the end over there; its result or its exception comes back here."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()

@@ -1,0 +1,1 @@
+"""The worker: claims jobs, runs their handlers, keeps their leases and reports their outcomes."""

@@ -1,0 +1,171 @@
+"""Extends a worker's leases from a thread with an event loop and a connection of its own.
+
+A handler that blocks the worker's loop, or a pool without a free connection, must not cost other jobs their leases.
+What the thread learns (leases lost, jobs asked to stop, an operator's directive) it passes on to the worker's loop.
+
+Failure policy: a round that fails or takes too long ends its connection, and the next round opens a new one. Rounds
+come at least every third of a lease, and more often while rows could not be extended because somebody else had locked
+them.
+"""
+
+import asyncio
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+from windlass.core.jobs.job import Fence
+from windlass.engine.database import Database
+from windlass.engine.workers import turn
+from windlass.errors import Unavailable
+from windlass.runtime.loops.loop import run_periodically
+from windlass.runtime.worker.leases import Leases
+from windlass.runtime.worker.registration import Registration
+from windlass.runtime.worker.watchdog import EVERY, Watchdog
+
+_log = logging.getLogger("windlass.worker")
+SIGN_OF_LIFE = 10.0  # seconds; a worker that was silent for three of these counts as dead
+SETTLING = 0.5  # seconds; younger claims are not checked, most of them end before
+AGAIN = timedelta(milliseconds=200)  # after rows were locked, or the database was away
+
+Learn = Callable[[Sequence[Fence], Sequence[Fence]], None]  # leases lost; jobs asked to stop
+
+
+class Heartbeat:
+    """`learn` and `obey` are called in the loop that called `start`."""
+
+    def __init__(
+        self,
+        db: Database,
+        leases: Leases,
+        registration: Registration,
+        *,
+        lease: timedelta,
+        learn: Learn,
+        obey: Callable[[str | None], None],
+    ) -> None:
+        self._origin = db
+        self._leases = leases
+        self._registration = registration
+        self._lease = lease
+        self._learn = learn
+        self._obey = obey
+        self._db: Database | None = None
+        self._extend_at = float("-inf")
+        self._locked: Sequence[Fence] = ()
+        self._away = False
+        self._home = asyncio.get_running_loop()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop, self._wake, self._ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    def start(self, watchdog: Watchdog) -> None:
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._main, args=(self._loop, watchdog), name="windlass-heartbeat", daemon=True).start()
+
+    def look_soon(self) -> None:
+        """Something was cancelled somewhere: check now whether it was one of these jobs."""
+        self._signal(self._wake)
+
+    async def close(self, *, within: float = 5.0) -> None:
+        """Stop the thread. A daemon: one that hangs in the network does not keep the process alive."""
+        if self._loop is not None:
+            self._signal(self._stop)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._ended.wait(), within)
+
+    async def tick(self) -> timedelta | None:
+        """Extend the leases if that is due, else check which are still held; return when to come again."""
+        round_ = asyncio.ensure_future(self._round())
+        done, _ = await asyncio.wait({round_}, timeout=max(1.0, self._interval))
+        try:
+            if not done:
+                raise Unavailable("the database did not answer in time")
+            wait, self._away = round_.result(), False
+            return wait
+        except Unavailable as error:
+            if not self._away and error.recovered is None:
+                _log.warning("heartbeats cannot be sent: %s; trying again, leases last %s", error, self._lease)
+            self._away = True
+            await self._disconnect()
+            if not round_.done():
+                round_.add_done_callback(lambda late: late.cancelled() or late.exception())
+                round_.cancel()
+            return AGAIN
+
+    @property
+    def _interval(self) -> float:
+        return min(SIGN_OF_LIFE, self._lease.total_seconds() / 3)
+
+    async def _round(self) -> timedelta | None:
+        if self._db is None:
+            self._db = await self._origin.open_apart()
+        started = time.monotonic()
+        if started >= self._extend_at:
+            await self._extend(self._db, self._leases.fences())
+            self._extend_at = started + self._interval
+            await self._say_alive(self._db)
+        elif self._locked:
+            await self._extend(self._db, self._locked)
+        else:
+            await self._check(self._db)
+        return AGAIN if self._locked else None
+
+    async def _extend(self, db: Database, fences: Sequence[Fence]) -> None:
+        """Send heartbeats, and note which rows somebody else had locked."""
+        self._locked = []
+        if fences:
+            held = await turn.heartbeat(db, fences, worker=self._registration.worker, lease=self._lease)
+            self._locked = [lease.fence for lease in held if not lease.extended]
+            self._tell(fences, held)
+
+    async def _check(self, db: Database) -> None:
+        if fences := self._leases.fences(older_than=SETTLING):
+            self._tell(fences, await turn.held(db, fences, worker=self._registration.worker))
+
+    async def _say_alive(self, db: Database) -> None:
+        if self._registration.done:
+            directive = await self._registration.say_alive(db, active=len(self._leases))
+            self._call_home(self._obey, directive)
+
+    def _tell(self, fences: Sequence[Fence], held: Sequence[turn.HeldLease]) -> None:
+        kept = {lease.fence for lease in held}
+        lost = [fence for fence in fences if fence not in kept]
+        asked = [lease.fence for lease in held if lease.cancel_requested]
+        if lost or asked:
+            self._call_home(self._learn, lost, asked)
+
+    def _call_home(self, function: Callable[..., None], *arguments: object) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop was closed
+            self._home.call_soon_threadsafe(function, *arguments)
+
+    def _signal(self, event: asyncio.Event) -> None:
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the thread has ended
+                self._loop.call_soon_threadsafe(event.set)
+
+    async def _disconnect(self) -> None:
+        if self._db is not None:
+            db, self._db = self._db, None
+            db.pool.terminate()
+            await db.pool.outage.close()  # the pool of the worker's loop logs the outage
+
+    def _main(self, loop: asyncio.AbstractEventLoop, watchdog: Watchdog) -> None:
+        try:
+            with asyncio.Runner(loop_factory=lambda: loop) as runner:
+                runner.run(self._run(watchdog))
+        finally:
+            self._call_home(self._ended.set)
+
+    async def _run(self, watchdog: Watchdog) -> None:
+        async def watch() -> None:
+            watchdog.tick()
+
+        every = timedelta(seconds=min(1.0, self._interval))
+        await asyncio.gather(
+            run_periodically(self.tick, every=every, stop=self._stop, wake=self._wake),
+            run_periodically(watch, every=timedelta(seconds=EVERY), stop=self._stop),
+        )
+        if self._db is not None:
+            await self._db.close()

@@ -1,0 +1,81 @@
+"""Tells a step's handler where it stands and what the steps before gave. Who asks at the same moment shares a query."""
+
+import asyncio
+from collections.abc import Sequence
+
+from windlass.core.jobs.job import Claimed
+from windlass.effects.context import Context, Upstream
+from windlass.engine.compositions import parent_results
+from windlass.engine.compositions.parent_results import Standing
+from windlass.engine.database import Database
+from windlass.engine.runs import outputs
+from windlass.engine.runs.outputs import TooMany
+from windlass.errors import Unavailable
+from windlass.runtime.gathering import Gathering
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 1.0  # seconds
+
+
+class Upstreams:
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._waiting: list[tuple[Claimed, asyncio.Future[Upstream]]] = []
+        self._task: asyncio.Task[None] | None = None
+        self._standings = Gathering[Claimed, Standing](self._stand, most=200)
+
+    async def prepare(self, job: Claimed, context: Context, *, upstream: bool) -> None:
+        """Fill in the context of a step's job. An absent database is no failure of the step: it is waited for."""
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                return await self._fill(job, context, upstream=upstream)
+            except Unavailable:
+                await asyncio.sleep(pause)
+                pause = min(LONGEST_PAUSE, pause * 2)
+
+    async def _fill(self, job: Claimed, context: Context, *, upstream: bool) -> None:
+        assert job.version_id is not None
+        assert job.step is not None
+        workflow = self._db.definitions.get(job.version_id) or await outputs.definition(self._db, job.version_id)
+        context.run_id, context.workflow = job.run_id, workflow.name
+        context.step_name, context._action = workflow.steps[job.step].name, workflow.steps[job.step].action
+        context.index = 0 if job.item is None else job.item
+        context.count = 1 if job.items is None else job.items
+        context.workflow_id = str(job.run_id)
+        if upstream and workflow.primitive is not None:
+            standing = await self._standings.ask(job)
+            context.workflow_id, context.parent_results = standing.workflow_id, standing.results
+        elif upstream and workflow.plan.before(job.step):
+            context.upstream = await self._ask(job)
+
+    async def _stand(self, jobs: Sequence[Claimed]) -> Sequence[Standing]:
+        """Where jobs of compositions stand."""
+        found = await parent_results.of_jobs(self._db, jobs)
+        return [found[job.run_id, job.step] for job in jobs if job.run_id is not None and job.step is not None]
+
+    async def _ask(self, job: Claimed) -> Upstream:
+        answer: asyncio.Future[Upstream] = asyncio.get_running_loop().create_future()
+        self._waiting.append((job, answer))
+        if self._task is None:
+            self._task = asyncio.create_task(self._answer())
+        return await answer
+
+    async def _answer(self) -> None:
+        """Everything that was asked before the query goes out is in it."""
+        await asyncio.sleep(0)
+        asked, self._waiting, self._task = self._waiting, [], None
+        try:
+            found = await outputs.of_needs(self._db, [job for job, _ in asked])
+        except Exception as error:  # whatever it is: who waits would wait for ever
+            for _, answer in asked:
+                if not answer.done():
+                    answer.set_exception(error)
+            return
+        for job, answer in asked:
+            if not answer.done():
+                answer.set_result(_upstream(found[job.id]))
+
+
+def _upstream(found: dict[str, object]) -> Upstream:
+    large = {name: value.text for name, value in found.items() if isinstance(value, TooMany)}
+    return Upstream({name: value for name, value in found.items() if name not in large}, large)

@@ -1,0 +1,264 @@
+"""Compositions of jobs: who they are, what is inside them, how their jobs stand. Their runs are in `store.runs`."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from windlass.core.json_value import decode, decode_object
+from windlass.store.postgres.pool import Connection
+from windlass.store.postgres.queries import load
+from windlass.store.timers import StepRef
+
+_SQL = {name: query.sql for name, query in load("compositions").items()}
+
+# id, name, document, fingerprint
+NewShape = tuple[UUID, str, str, str]
+
+
+class NewComposition(NamedTuple):
+    run_id: UUID
+    parent_id: UUID | None
+    parent_step: int | None
+    kind: str
+    name: str
+    alias: str | None
+    version_id: int
+    jobs: int
+    labels: str | None  # JSON
+    steps: str | None
+    retry_of: UUID | None
+
+
+class ReservedKey(NamedTuple):
+    """The unique key of the job of a step, with the org in front of it."""
+
+    key: str
+    run_id: UUID
+    step: int
+
+
+class NewPart(NamedTuple):
+    """Instances `first` to `first + many - 1` of a step of a composition."""
+
+    run_id: UUID
+    org: str
+    version_id: int
+    step: int
+    round: int
+    first: int
+    many: int
+    type: str
+    queue: str
+    items: int | None
+
+
+class Node(NamedTuple):
+    """A composition of a tree, and its run if that has begun."""
+
+    run_id: UUID
+    parent_id: UUID | None
+    parent_step: int | None
+    kind: str
+    name: str
+    alias: str | None
+    version_id: int
+    jobs: int
+    labels: list[str | None] | None
+    retry_of: str | None  # as its client knows that one
+    created_at: datetime
+    started_at: datetime | None
+    state: str | None
+    letters: str | None
+    fans: dict[str, list[int]]
+    finished_at: datetime | None
+    brought: str | None
+
+
+class PartJob(NamedTuple):
+    id: UUID
+    run_id: UUID
+    step: int
+    item: int
+    status: str
+    result: str | None
+    last_error: str | None
+    error: dict[str, Any] | None
+    attempts: int
+    created_at: datetime
+    updated_at: datetime
+    shown: str  # the id its client knows it by
+    started_at: datetime | None
+    is_cut: bool  # it has a result, which was too large to be read with the others
+
+    @property
+    def value(self) -> Any:
+        return decode(self.result)
+
+
+class Listed(NamedTuple):
+    """An outermost composition, in a list."""
+
+    run_id: UUID
+    kind: str
+    name: str
+    alias: str | None
+    jobs: int
+    retry_of: str | None
+    created_at: datetime
+    started_at: datetime | None
+    state: str
+    finished_at: datetime | None
+
+
+class Around(NamedTuple):
+    run_id: UUID
+    parent_id: UUID | None
+    parent_step: int | None
+    kind: str
+    alias: str | None
+    version_id: int
+
+
+class Below(NamedTuple):
+    parent_id: UUID
+    step: int
+    run_id: UUID
+    version_id: int
+    letters: str
+
+
+class PartResult(NamedTuple):
+    run_id: UUID
+    step: int
+    item: int
+    items: int | None
+    status: str
+    result: str | None
+    error: dict[str, Any] | None
+    last_error: str | None
+    attempts: int
+    omitted: bool  # the result is not here: together they would be too large
+
+
+class Who(NamedTuple):
+    """A composition; `shown` and `around` are ids as clients know them."""
+
+    run_id: UUID
+    kind: str
+    name: str
+    shown: str
+    around: str | None  # the one it is inside of
+
+
+class ToldJob(NamedTuple):
+    shown: str
+    error: dict[str, Any] | None
+    started_at: datetime | None
+
+
+class ToldInside(NamedTuple):
+    """A composition that is a step of another one; `job` is the first of its jobs that failed."""
+
+    shown: str
+    kind: str
+    started_at: datetime | None
+    job: str | None
+    error: dict[str, Any] | None
+
+
+async def publish(conn: Connection, shapes: Sequence[NewShape], *, org: str) -> None:
+    await conn.execute(_SQL["publish"], *map(list, zip(*shapes, strict=True)), org)
+
+
+async def insert(conn: Connection, root: UUID, rows: Sequence[NewComposition], *, org: str) -> int:
+    return len(await conn.fetch(_SQL["insert"], root, org, *map(list, zip(*rows, strict=True))))
+
+
+async def reserve(conn: Connection, rows: Sequence[tuple[UUID, UUID]]) -> set[UUID]:
+    """(id, run); the answer has those that were free."""
+    return {row[0] for row in await conn.fetch(_SQL["reserve"], *map(list, zip(*rows, strict=True)))}
+
+
+async def reserve_keys(conn: Connection, rows: Sequence[ReservedKey]) -> None:
+    await conn.execute(_SQL["reserve_keys"], *map(list, zip(*rows, strict=True)))
+
+
+async def keys(conn: Connection, steps: Sequence[tuple[UUID, UUID, int]]) -> list[ReservedKey]:
+    """(old run, new run, step)"""
+    return list(map(ReservedKey._make, await conn.fetch(_SQL["keys"], *map(list, zip(*steps, strict=True)))))
+
+
+async def enqueue(conn: Connection, rows: Sequence[NewPart], ids: Sequence[UUID], *, actor: str) -> None:
+    await conn.execute(_SQL["enqueue"], list(ids), *map(list, zip(*rows, strict=True)), actor)
+
+
+async def find(conn: Connection, id_: UUID | None, alias: str, *, org: str) -> tuple[UUID, UUID] | None:
+    """The composition and the outermost one around it."""
+    row = await conn.fetchrow(_SQL["find"], org, id_, alias)
+    return (row[0], row[1]) if row else None
+
+
+async def tree(conn: Connection, root: UUID) -> dict[UUID, Node]:
+    rows = await conn.fetch(_SQL["tree"], root)
+    return {
+        row["run_id"]: Node._make(row)._replace(labels=decode(row["labels"]), fans=decode(row["fans"]) or {})
+        for row in rows
+    }
+
+
+async def jobs(conn: Connection, run: UUID, inside: Sequence[UUID], *, most: int, bytes_: int) -> list[PartJob]:
+    """The jobs of a run; of those inside it up to `most`, with results of up to `bytes_` together."""
+    rows = await conn.fetch(_SQL["jobs"], run, list(inside), most, bytes_)
+    return [PartJob._make(row)._replace(error=decode_object(row["error"])) for row in rows]
+
+
+async def list_(conn: Connection, *, org: str, name: str | None, limit: int, offset: int) -> tuple[list[Listed], int]:
+    rows = await conn.fetch(_SQL["list"], org, name, limit, offset)
+    return [Listed._make(row[1:]) for row in rows if row["run_id"] is not None], rows[0]["total"]
+
+
+async def start(conn: Connection, runs: Sequence[UUID], *, actor: str) -> None:
+    await conn.execute(_SQL["start"], list(runs), actor)
+
+
+async def above(conn: Connection, runs: Sequence[UUID]) -> dict[UUID, Around]:
+    return {row[0]: Around._make(row) for row in await conn.fetch(_SQL["above"], list(runs))}
+
+
+async def below(conn: Connection, places: Sequence[StepRef]) -> list[Below]:
+    return list(map(Below._make, await conn.fetch(_SQL["below"], *map(list, zip(*places, strict=True)))))
+
+
+async def results(conn: Connection, places: Sequence[StepRef], *, each: int, most: int) -> list[PartResult]:
+    """Return results of up to `each` bytes a run, the last steps first, and `most` in all."""
+    rows = await conn.fetch(_SQL["results"], *map(list, zip(*places, strict=True)), each, most)
+    return [PartResult._make(row)._replace(error=decode_object(row["error"])) for row in rows]
+
+
+async def kin(conn: Connection, runs: Sequence[UUID]) -> list[UUID]:
+    return [row[0] for row in await conn.fetch(_SQL["kin"], list(runs))]
+
+
+async def copy_runs(conn: Connection, rows: Sequence[tuple[UUID, UUID, UUID]]) -> None:
+    """(old, new, new parent)"""
+    await conn.execute(_SQL["copy_runs"], *map(list, zip(*rows, strict=True)))
+
+
+async def copy_jobs(conn: Connection, rows: Sequence[tuple[UUID, UUID, int]]) -> None:
+    """(old run, new run, step)"""
+    await conn.execute(_SQL["copy_jobs"], *map(list, zip(*rows, strict=True)))
+
+
+async def told(conn: Connection, runs: Sequence[UUID]) -> dict[UUID, Who]:
+    return {row[0]: Who._make(row) for row in await conn.fetch(_SQL["told"], list(runs))}
+
+
+async def told_jobs(conn: Connection, places: Sequence[StepRef]) -> dict[StepRef, ToldJob]:
+    rows = await conn.fetch(_SQL["told_jobs"], *map(list, zip(*places, strict=True)))
+    return {(row[0], row[1]): ToldJob(row[2], decode_object(row[3]), row[4]) for row in rows}
+
+
+async def told_inside(conn: Connection, places: Sequence[StepRef]) -> dict[StepRef, ToldInside]:
+    rows = await conn.fetch(_SQL["told_inside"], *map(list, zip(*places, strict=True)))
+    return {(row[0], row[1]): ToldInside._make([*row[2:6], decode_object(row[6])]) for row in rows}

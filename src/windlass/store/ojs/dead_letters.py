@@ -1,0 +1,64 @@
+"""Jobs that failed for good, by what is wrong with them."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from windlass.store.postgres.pool import Connection
+from windlass.store.postgres.queries import load
+from windlass.store.rows import Job, job
+
+_SQL = {name: query.sql for name, query in load("dead_letters").items()}
+LATEST = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Dead letters of one kind. `error` is what they have in common, `example` the error of the latest."""
+
+    type: str
+    queue: str
+    error: str
+    of_run: bool  # they are steps of runs
+    count: int
+    first_at: datetime
+    last_at: datetime
+    example_id: UUID
+    example: str | None
+    seq: int  # the place of the latest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kinds:
+    """Which kinds: those that are all of this."""
+
+    org: str
+    type: str | None = None  # a LIKE pattern
+    queue: str | None = None
+    error: str | None = None
+    of_run: bool | None = None
+    before: int | None = None
+
+    @property
+    def arguments(self) -> tuple[object, ...]:
+        before = LATEST if self.before is None else self.before
+        return (self.org, self.type, self.queue, self.error, self.of_run, before)
+
+
+class Dead(NamedTuple):
+    id: UUID
+    run_id: UUID | None
+    seq: int
+
+
+async def groups(conn: Connection, kinds: Kinds, *, limit: int, cap: int) -> list[Group]:
+    return [Group(*row) for row in await conn.fetch(_SQL["groups"], *kinds.arguments, limit, cap)]
+
+
+async def find(conn: Connection, kinds: Kinds, *, limit: int) -> list[Dead]:
+    return list(map(Dead._make, await conn.fetch(_SQL["find"], *kinds.arguments, limit)))
+
+
+async def list_(conn: Connection, kinds: Kinds, *, limit: int) -> list[Job]:
+    return [job(row) for row in await conn.fetch(_SQL["list"], *kinds.arguments, limit)]

@@ -1,0 +1,54 @@
+"""What the arguments of job types must look like."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import asyncpg
+
+from windlass.core.jobs.schema import Mode
+from windlass.core.json_value import decode
+from windlass.store.postgres.pool import Connection
+from windlass.store.postgres.queries import load
+
+_SQL = {name: query.sql for name, query in load("job_schemas").items()}
+
+
+@dataclass(frozen=True, slots=True)
+class JobSchema:
+    type: str
+    version: str
+    uri: str | None
+    document: Any
+    mode: Mode
+    created_at: datetime
+
+
+async def insert(
+    conn: Connection, *, org: str, type_: str, version: str, uri: str | None, document: str, mode: Mode
+) -> datetime | None:
+    """None: there is this version already."""
+    at: datetime | None = await conn.fetchval(_SQL["insert"], org, type_, version, uri, document, mode.value)
+    return at
+
+
+async def of_type(conn: Connection, *, org: str, type_: str) -> list[JobSchema]:
+    return _read(await conn.fetch(_SQL["of_type"], org, type_))
+
+
+async def list_(conn: Connection, *, org: str, limit: int) -> list[JobSchema]:
+    return _read(await conn.fetch(_SQL["list"], org, limit))
+
+
+async def remove(conn: Connection, *, org: str, type_: str, version: str) -> bool:
+    return await conn.fetchval(_SQL["remove"], org, type_, version) is True
+
+
+def _read(rows: Sequence[asyncpg.Record]) -> list[JobSchema]:
+    return [
+        JobSchema(
+            row["type"], row["version"], row["uri"], decode(row["document"]), Mode(row["mode"]), row["created_at"]
+        )
+        for row in rows
+    ]

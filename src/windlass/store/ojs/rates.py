@@ -1,0 +1,43 @@
+"""Limits under which jobs are handed out: how they stand, and who waits for them.
+
+They are set in claims.sql and used by `windlass.rate_admit`.
+"""
+
+from datetime import timedelta
+from typing import NamedTuple
+
+from windlass.store.postgres.pool import Connection
+from windlass.store.postgres.queries import load
+
+_SQL = {name: query.sql for name, query in load("rates").items()}
+
+
+class Rate(NamedTuple):
+    key: str  # begins with the org
+    per_period: float | None
+    period: timedelta
+    concurrency: int | None
+    left: float | None  # what may be handed out at once
+    active: int
+
+
+async def get(conn: Connection, key: str) -> Rate | None:
+    row = await conn.fetchrow(_SQL["get"], key)
+    return Rate._make(row) if row else None
+
+
+async def list_(conn: Connection, prefix: str, *, limit: int, offset: int) -> list[Rate]:
+    return list(map(Rate._make, await conn.fetch(_SQL["list"], prefix, limit, offset)))
+
+
+async def call_waiting(conn: Connection) -> list[str]:
+    """Return the queues of the jobs that came back into line, one entry a job."""
+    return [row[0] for row in await conn.fetch(_SQL["call_waiting"])]
+
+
+async def forget_waiting(conn: Connection) -> None:
+    await conn.execute(_SQL["forget_waiting"])
+
+
+async def prune(conn: Connection, *, age: timedelta) -> None:
+    await conn.execute(_SQL["prune"], age)

@@ -1,0 +1,138 @@
+"""Who is told of events, and up to where they were told."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import asyncpg
+
+from windlass.core.json_value import decode
+from windlass.store.postgres.pool import Connection
+from windlass.store.postgres.queries import load
+
+_SQL = {name: query.sql for name, query in load("subscriptions").items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """As people read it: never with its secret."""
+
+    id: UUID
+    url: str
+    events: list[str]
+    queues: list[str]
+    types: list[str]
+    metadata: dict[str, Any] | None
+    active: bool
+    rotation: int
+    rotated_at: datetime | None
+    delivered_at: datetime | None
+    off_reason: str | None
+    created_at: datetime
+    updated_at: datetime
+
+
+class Change(NamedTuple):
+    """What is None stays; `metadata` is JSON."""
+
+    url: str | None = None
+    events: Sequence[str] | None = None
+    queues: Sequence[str] | None = None
+    types: Sequence[str] | None = None
+    metadata: str | None = None
+    active: bool | None = None
+
+
+class Secrets(NamedTuple):
+    url: str
+    secret: str | None
+    old_secret: str | None
+    rotation: int
+    overlaps: bool
+    now: datetime
+
+
+class Wanted(NamedTuple):
+    id: UUID
+    org: str
+    events: list[str]
+    queues: list[str]
+    types: list[str]
+    since: datetime
+
+
+async def insert(conn: Connection, id_: UUID, wish: Change, *, org: str, secret: str | None) -> Subscription:
+    row = await conn.fetchrow(_SQL["insert"], id_, org, *wish, secret)
+    assert row is not None
+    return _subscription(row)
+
+
+async def list_(conn: Connection, *, org: str, limit: int, offset: int) -> list[Subscription]:
+    return [_subscription(row) for row in await conn.fetch(_SQL["list"], org, limit, offset)]
+
+
+async def count(conn: Connection, *, org: str) -> int:
+    found: int = await conn.fetchval(_SQL["count"], org)
+    return found
+
+
+async def get(conn: Connection, id_: UUID, *, org: str) -> Subscription | None:
+    row = await conn.fetchrow(_SQL["get"], id_, org)
+    return _subscription(row) if row else None
+
+
+async def change(conn: Connection, id_: UUID, wish: Change, *, org: str) -> Subscription | None:
+    row = await conn.fetchrow(_SQL["change"], id_, org, *wish)
+    return _subscription(row) if row else None
+
+
+async def rotate(conn: Connection, id_: UUID, *, org: str, secret: str | None) -> Subscription | None:
+    row = await conn.fetchrow(_SQL["rotate"], id_, org, secret)
+    return _subscription(row) if row else None
+
+
+async def remove(conn: Connection, id_: UUID, *, org: str) -> bool:
+    return await conn.fetchval(_SQL["remove"], id_, org) is True
+
+
+async def target(conn: Connection, id_: UUID, job: UUID | None, *, overlap: timedelta) -> Secrets | None:
+    row = await conn.fetchrow(_SQL["target"], id_, overlap, job)
+    return Secrets._make(row) if row else None
+
+
+async def delivered(conn: Connection, id_: UUID) -> None:
+    await conn.execute(_SQL["delivered"], id_)
+
+
+async def given_up(conn: Connection, id_: UUID, *, most: int, reason: str | None) -> None:
+    await conn.execute(_SQL["given_up"], id_, most, reason)
+
+
+async def place(conn: Connection) -> str | None:
+    """None: nobody listens."""
+    found: str | None = await conn.fetchval(_SQL["place"])
+    return found
+
+
+async def interests(conn: Connection) -> list[Wanted]:
+    return [Wanted._make(row) for row in await conn.fetch(_SQL["interests"])]
+
+
+async def begin_at(conn: Connection, at: str, *, but: UUID) -> None:
+    await conn.execute(_SQL["begin_at"], at, but)
+
+
+async def take_place(conn: Connection) -> str | None:
+    """None: another process is at it."""
+    found: str | None = await conn.fetchval(_SQL["take_place"])
+    return found
+
+
+async def keep_place(conn: Connection, at: str) -> None:
+    await conn.execute(_SQL["keep_place"], at)
+
+
+def _subscription(row: asyncpg.Record) -> Subscription:
+    return Subscription(**{**dict(row.items()), "metadata": decode(row["metadata"])})

@@ -1,0 +1,1 @@
+"""Connections: the pool, LISTEN/NOTIFY, outages, and checks of the server."""

@@ -1,0 +1,236 @@
+"""Connections: how they are opened, what a transaction starts with, and what a driver error means to the caller.
+
+A connection that timed out or answered that it is read-only is closed, and so are all that are idle: after a failover
+the address leads to another server, and the old connections to the old one.
+"""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import asyncpg
+from asyncpg.pool import PoolConnectionProxy
+
+from windlass.errors import Invalid, Locked, Unavailable
+from windlass.store.postgres.availability import UNAVAILABLE, Trouble, refusal, sentence, trouble
+from windlass.store.postgres.outage import Outage
+from windlass.store.postgres.queries import sql
+
+if TYPE_CHECKING:  # generic in the stubs only
+    Connection: TypeAlias = asyncpg.Connection[asyncpg.Record] | PoolConnectionProxy[asyncpg.Record]
+    AsyncpgPool: TypeAlias = asyncpg.Pool[asyncpg.Record]
+else:
+    Connection = asyncpg.Connection | PoolConnectionProxy
+    AsyncpgPool = asyncpg.Pool
+
+# Plans must not depend on how fresh the statistics are: a plan made while the inbox was empty would scan it when full.
+# Nested loops also lock rows in the order in which they are named, which is how batches avoid each other.
+PLANNER = {
+    **{f"enable_{way}": "off" for way in ("seqscan", "bitmapscan", "hashjoin", "mergejoin")},
+    "plan_cache_mode": "force_generic_plan",
+    "jit": "off",
+    "idle_in_transaction_session_timeout": "5000",
+    # A row that somebody else keeps locked (an open psql) must not hold up what does not need it: see `errors.Locked`.
+    "lock_timeout": "2000",
+    "windlass.writes_events": "on",  # every statement of ours writes its events itself: see workflow_run_50_created
+}
+# Every statement is written for it; the default of a database or a role may be another.
+ISOLATION = "read committed"
+BEGIN = "begin"
+BEGIN_POOLED = "; ".join(
+    [f"begin isolation level {ISOLATION}", *(f"set local {name} = {value}" for name, value in PLANNER.items())]
+)
+CONNECT_SECONDS = 10.0
+# A machine that vanished sends no farewell. The kernel asks an idle peer after 10 s and gives up 15 s later; what was
+# sent and not acknowledged for 20 s ends the connection too.
+KEEPALIVE = {"SO_KEEPALIVE": 1, "TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 20_000}
+# After these a connection is of no more use, though it may still be open.
+USELESS = frozenset({Trouble.SILENT, Trouble.READ_ONLY})
+
+TAKEN = asyncpg.UniqueViolationError  # somebody has the id that was given
+# Postgres or the driver cannot store what we said; saying it again will not help.
+UNSTORABLE = (asyncpg.DataError, asyncpg.exceptions.ProgramLimitExceededError, UnicodeEncodeError)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatabaseOptions:
+    url: str
+    size: int = 10
+    notify: bool = True  # LISTEN / NOTIFY shorten waits; polling is the truth
+    pooler: bool = False  # a transaction pooler (PgBouncer) sits in between: no prepared statements, no LISTEN
+    command_timeout: float = 60.0  # seconds that one statement may take before its connection counts as lost
+    search_timeout: float = 5.0  # seconds that a list or a search may take
+    clock: Callable[[], datetime | None] | None = None  # tests move windlass.now() with it
+    revive: Callable[[], Awaitable[bool]] | None = None  # starts an embedded server again that died
+
+
+class Pool(AsyncpgPool):
+    """asyncpg's pool, and whether its database is available."""
+
+    __slots__ = ("outage",)
+    outage: Outage
+
+
+async def leave_as_is(_conn: Connection) -> None:
+    """We leave no session state behind, so giving a connection back costs no round trip."""
+
+
+async def open_pool(options: DatabaseOptions) -> Pool:
+    async def move_clock(conn: Connection) -> None:
+        moment = options.clock() if options.clock else None
+        await conn.execute("select set_config('windlass.now', $1, false)", moment.isoformat() if moment else "")
+
+    settings = PLANNER | {"default_transaction_isolation": ISOLATION}
+    with translated(), admitted():
+        pool = Pool(
+            options.url,
+            connect=_connect,
+            init_size=1,
+            min_size=0,  # with a floor the pool restores it by itself, and logs each failure with a traceback
+            max_size=options.size,
+            max_queries=50_000,
+            max_inactive_connection_lifetime=300.0,
+            init=None,
+            setup=move_clock if options.clock else None,
+            reset=leave_as_is,
+            loop=None,
+            connection_class=asyncpg.Connection,
+            record_class=asyncpg.Record,
+            statement_cache_size=0 if options.pooler else 1024,
+            command_timeout=options.command_timeout,
+            timeout=CONNECT_SECONDS,
+            server_settings={} if options.pooler else settings,  # a pooler's sessions are not ours to set
+        )
+        await pool
+    pool.outage = Outage(options.url, lambda: probe(options), revive=options.revive)
+    return pool
+
+
+async def open_connection(
+    options: DatabaseOptions, *, command_timeout: float | None = None
+) -> "asyncpg.Connection[asyncpg.Record]":
+    """A connection of its own; without a time limit a statement may take for ever, as a migration does."""
+    with translated(), admitted():
+        return await _connect(
+            options.url,
+            statement_cache_size=0 if options.pooler else 100,
+            command_timeout=command_timeout,
+            timeout=CONNECT_SECONDS,
+        )
+
+
+async def probe(options: DatabaseOptions) -> None:
+    """Raise what a new connection runs into, or because it cannot write."""
+    conn = await asyncpg.connect(options.url, statement_cache_size=0, timeout=5, command_timeout=5)
+    try:
+        if await conn.fetchval(sql("server", "read_only")):
+            raise asyncpg.ReadOnlySQLTransactionError("the server is read-only")
+    finally:
+        with suppress(*UNAVAILABLE):
+            await conn.close(timeout=1)
+
+
+async def _connect(*arguments: Any, **options: Any) -> "asyncpg.Connection[asyncpg.Record]":
+    conn: asyncpg.Connection[asyncpg.Record] = await asyncpg.connect(*arguments, **options)
+    transport = conn._transport  # type: ignore[attr-defined]  # asyncpg has no option for it
+    found = transport.get_extra_info("socket")
+    if found is not None and found.family in (socket.AF_INET, socket.AF_INET6):
+        for name, value in KEEPALIVE.items():
+            if (option := getattr(socket, name, None)) is not None:  # not every system has all of them
+                level = socket.SOL_SOCKET if name.startswith("SO_") else socket.IPPROTO_TCP
+                found.setsockopt(level, option, value)
+    return conn
+
+
+@asynccontextmanager
+async def statement(pool: Pool) -> AsyncIterator[Connection]:
+    """For a use case of one statement, which is a transaction by itself."""
+    with translated(pool):
+        async with pool.acquire() as conn:
+            try:
+                yield conn
+            except UNAVAILABLE as error:
+                await _discard(pool, conn, error)
+                raise
+
+
+@asynccontextmanager
+async def transaction(pool: Pool, *, pooler: bool = False) -> AsyncIterator[Connection]:
+    """One use case: all of it or nothing."""
+    with translated(pool):
+        async with pool.acquire() as conn:
+            try:
+                await conn.execute(BEGIN_POOLED if pooler else BEGIN)
+                yield conn
+                await conn.execute("commit")
+            except BaseException as error:
+                if not await _discard(pool, conn, error):
+                    await _roll_back(conn)
+                raise
+
+
+@asynccontextmanager
+async def search(pool: Pool, *, seconds: float, advice: str, pooler: bool = False) -> AsyncIterator[Connection]:
+    """For statements that may read a long history to find little: stopped after `seconds`, here and on the server.
+
+    That is the caller's to mend, unlike an outage: the same search would take as long again.
+    """
+    begun = False
+    try:
+        async with asyncio.timeout(seconds), transaction(pool, pooler=True) if pooler else statement(pool) as conn:
+            begun = True
+            yield conn
+    except TimeoutError:
+        if not begun or pool.outage.reason is not None:
+            raise Unavailable(f"{Trouble.SILENT.value}: no connection was free for {seconds:g} s") from None
+        raise Invalid(f"the search took longer than {seconds:g} s and was stopped: {advice}") from None
+
+
+async def _discard(pool: Pool, conn: Connection, error: BaseException) -> bool:
+    """Close a connection that an error showed to be of no more use, and replace the others when they are next used."""
+    useless = trouble(error) in USELESS
+    if useless:
+        with suppress(asyncpg.InterfaceError):  # it was lost, and is back in the pool already
+            conn.terminate()
+        await pool.expire_connections()
+    return useless
+
+
+async def _roll_back(conn: Connection) -> None:
+    """What went wrong before is what the caller must hear, not that a lost connection cannot roll back."""
+    with suppress(*UNAVAILABLE):
+        if not conn.is_closed():
+            await conn.execute("rollback")
+
+
+@contextmanager
+def admitted() -> Iterator[None]:
+    """A server that answers with a refusal (password, database, rights) is as good as none."""
+    try:
+        yield
+    except asyncpg.PostgresError as error:
+        if isinstance(error, UNAVAILABLE):
+            raise
+        raise Unavailable(refusal(error)) from error
+
+
+class translated:  # noqa: N801 - used as a context manager, reads as a verb
+    """Driver errors that mean "not available" become `Unavailable`; everything else passes. With a pool, its outage is
+    told, and the error carries the event that ends the wait."""
+
+    def __init__(self, pool: Pool | None = None) -> None:
+        self._pool = pool
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None or (found := trouble(error)) is None:
+            return
+        recovered = self._pool.outage.report(found, error) if self._pool is not None else None
+        kind = Locked if isinstance(error, asyncpg.exceptions.LockNotAvailableError) else Unavailable
+        raise kind(sentence(found, error), recovered=recovered) from error

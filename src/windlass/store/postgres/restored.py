@@ -1,0 +1,50 @@
+"""Data that was restored from a dump into another cluster.
+
+The trails know their lines by the transactions that wrote them. A dump takes those numbers along, and the counter of
+the new cluster begins anew: the lines would come "after" all that happens there, until it has caught up, and then be
+taken for new. So they are renumbered when a process starts on such a database: what subscribers had been told becomes
+old, what they had not becomes new. One transaction, under the lock of the migrations; it writes every line.
+"""
+
+import logging
+
+from windlass.core.events.cursor import LAST, Cursor, Snapshot
+from windlass.errors import Invalid
+from windlass.store import live
+from windlass.store.postgres.migrate import LOCK
+from windlass.store.postgres.pool import Connection
+from windlass.store.postgres.queries import load
+
+_SQL = {name: query.sql for name, query in load("restored").items()}
+_NOTHING = Cursor(Snapshot(LAST))  # nobody reads: there is nothing that has not been had
+_log = logging.getLogger("windlass.database")
+
+
+async def renumber(conn: Connection) -> bool:
+    """Renumber the trails if they come from another cluster; whether they did."""
+    if not await conn.fetchval(_SQL["foreign"]):
+        return False
+    async with conn.transaction():
+        await conn.execute("select pg_advisory_xact_lock($1)", LOCK)
+        if not await conn.fetchval(_SQL["foreign"]):
+            return False  # another process was first
+        here = await live.here(conn)  # before this transaction has a number: what it writes comes after
+        place = await conn.fetchval(_SQL["bookmark"])
+        had = _cursor(place).base
+        seen = str(had.xmax), [str(xid) for xid in sorted(had.under_way)]
+        await conn.execute(_SQL["renumber_checkpoints"])
+        for trail in ("events", "job_events", "cron_events"):
+            await conn.execute(_SQL[f"renumber_{trail}"], *seen)
+        await conn.execute(_SQL["renumber_lines"])
+        await conn.execute(_SQL["forget_takers"])
+        if place is not None:
+            await conn.execute(_SQL["move_bookmark"], str(Cursor(here)))
+    _log.warning("the data was restored from another cluster: the lines of its trails were renumbered")
+    return True
+
+
+def _cursor(place: str | None) -> Cursor:
+    try:
+        return _NOTHING if place is None else Cursor.parse(place)
+    except Invalid:
+        return _NOTHING

@@ -1,9 +1,0 @@
-"""Questions about the server itself."""
-
-from windlass.store.pool import Connection
-from windlass.store.queries import sql
-
-
-async def read_only(conn: Connection) -> bool:
-    """Whether a write would be refused."""
-    return bool(await conn.fetchval(sql("server", "read_only")))

@@ -1,0 +1,1 @@
+"""What requests of /api/v1 have in common: dependencies, bodies, paging."""

@@ -1,0 +1,1 @@
+"""ASGI middleware: the guard, rate limits, slots, CORS, request ids, the access log."""

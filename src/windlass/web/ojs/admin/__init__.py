@@ -1,0 +1,1 @@
+"""/ojs/v1/admin: queues and jobs for operators."""

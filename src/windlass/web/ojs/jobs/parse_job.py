@@ -1,0 +1,206 @@
+"""A job as it is asked for: the envelope is held to the spec before anything is written. What is wrong is `Invalid`."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from windlass.core.jobs.job import DEFAULT_QUEUE
+from windlass.core.jobs.job_template import Template
+from windlass.core.jobs.spec import OWN_PREFIX, OWN_QUEUE, JobSpec
+from windlass.errors import Invalid
+from windlass.web.ojs import times
+from windlass.web.ojs.jobs import retry_policy
+from windlass.web.ojs.jobs.envelope import URGENT
+from windlass.web.ojs.jobs.parse_limits import limit, unique
+from windlass.web.ojs.responses import instant
+
+MAX_TYPE, MAX_QUEUE, MAX_TAGS = 255, 128, 100
+_type = re.compile(r"[a-z][a-z0-9_-]*(?:\.[a-z][a-z0-9_-]*)*").fullmatch
+_queue = re.compile(r"[a-z0-9][a-z0-9\-.]*").fullmatch
+_uuid7 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}").fullmatch
+PRIORITIES: Mapping[str, int] = {"critical": 100, "high": 10, "normal": 0, "low": -10}
+# What the server sets: a client may send it back, it is not looked at.
+SYSTEM = frozenset({
+    "specversion", "state", "attempt", "max_attempts", "created_at", "enqueued_at", "started_at", "completed_at",
+    "cancelled_at", "discarded_at", "next_attempt_at", "retry_delay_ms", "visibility_deadline", "result", "error",
+    "errors", "workflow_id", "parent_results", "context", "checkpoint", "previous_state", "activated_at",
+})  # fmt: skip
+KNOWN = SYSTEM | {"id", "type", "args", "meta", "schema", "options", "queue", "priority", "scheduled_at", "expires_at",
+                  "timeout_ms", "tags", "retry", "unique"}  # fmt: skip
+# Top-level spellings of options, which some clients use.
+SAME = (("scheduled_at", "delay_until"), ("retry", "retry_policy"))
+ALSO_OPTIONS = ("queue", "priority", "scheduled_at", "expires_at", "timeout_ms", "tags", "retry", "unique")
+
+
+def needs_clock(body: Mapping[str, Any]) -> bool:
+    """Does it name a time from now? Only then somebody has to ask what time it is."""
+    given = body.get("options")
+    options = {**body, **given} if isinstance(given, Mapping) else body
+    return times.is_relative(*(options.get(name) for name in ("scheduled_at", "delay_until", "expires_at")))
+
+
+def read_job(body: Any, now: datetime) -> JobSpec:
+    """The job to be. Fields that nobody knows are kept."""
+    if not isinstance(body, dict):
+        raise Invalid("a job must be an object", field="job")
+    options = _options(body)
+    type_, queue = job_type(body.get("type")), queue_name(options.get("queue", DEFAULT_QUEUE))
+    args, meta = _args(body), _meta(body.get("meta"))
+    retry, attempts = retry_policy.read(options.get("retry", options.get("retry_policy")))
+    run_at, expires_at = _instants(options, now)
+    kept = _kept(body, options, run_at, expires_at)
+    return JobSpec(
+        id=_id(body),
+        type=type_,
+        payload=args,
+        queue=queue,
+        priority=URGENT - _priority(options.get("priority", 0)),
+        run_at=run_at,
+        held=_switch(options, "pending"),
+        max_attempts=attempts,
+        retry=retry,
+        timeout=_milliseconds(options, "timeout_ms"),
+        visibility=_milliseconds(options, "visibility_timeout_ms"),
+        expires_at=expires_at,
+        tags=_tags(options.get("tags")),
+        meta=meta,
+        unique=unique(options.get("unique"), type_=type_, queue=queue, args=args, meta=meta),
+        limit=limit(options.get("rate_limit"), queue),
+        envelope=kept or None,
+    )
+
+
+def read_later(body: Any) -> Template:
+    """Read a job that is enqueued later (by a tick, or when its turn in a workflow comes): relative times count from
+    then."""
+    now = datetime.now(UTC)  # it cancels out of what is relative
+    spec = read_job(body, now)
+    options = _options(body)
+    delay = spec.run_at - now if spec.run_at and times.is_relative(options.get(_when(options) or "")) else None
+    lifetime = spec.expires_at - now if spec.expires_at and times.is_relative(options["expires_at"]) else None
+    dropped = {name for name, span in (("scheduled_at", delay), ("expires_at", lifetime)) if span is not None}
+    kept = {name: value for name, value in (spec.envelope or {}).items() if name not in dropped}
+    spec = replace(
+        spec,
+        run_at=spec.run_at if delay is None else None,
+        delay=delay,
+        expires_at=spec.expires_at if lifetime is None else None,
+        envelope=kept or None,
+    )
+    return Template(spec, lifetime)
+
+
+def job_type(value: Any, *, field: str = "type") -> str:
+    if not isinstance(value, str) or len(value) > MAX_TYPE or not _type(value):
+        raise Invalid(f"{field} must be lower-case words with dots, for example email.send", field=field)
+    if value.startswith(OWN_PREFIX):
+        raise Invalid(f"{field}: types that begin with {OWN_PREFIX!r} are reserved for the engine", field=field)
+    return value
+
+
+def queue_name(value: Any, *, field: str = "options.queue") -> str:
+    if not isinstance(value, str) or len(value) > MAX_QUEUE or not _queue(value):
+        raise Invalid(f"{field} must be of a-z, 0-9, '-' and '.', and begin with a letter or digit", field=field)
+    if value == OWN_QUEUE:
+        raise Invalid(f"{field}: the queue {OWN_QUEUE!r} is for the server's own steps", field=field)
+    return value
+
+
+def _options(body: Mapping[str, Any]) -> dict[str, Any]:
+    given = body.get("options")
+    if given is None:
+        given = {}
+    if not isinstance(given, dict):
+        raise Invalid("options must be an object", field="options")
+    outside = {name: body[name] for name in ALSO_OPTIONS if body.get(name) is not None}
+    found = {name: value for name, value in {**outside, **given}.items() if value is not None}
+    for name, value in outside.items():
+        if found[name] != value:
+            raise Invalid(f"{name} and options.{name} differ: send one of them", field=name)
+    for name, other in SAME:
+        if name in found and other in found and found[name] != found[other]:
+            told = f"options.{name} and options.{other} mean the same and differ: send one of them"
+            raise Invalid(told, field=f"options.{other}")
+    return found
+
+
+def _id(body: Mapping[str, Any]) -> UUID | None:
+    value = body.get("id")
+    if value is None:
+        return None
+    if not isinstance(value, str) or not _uuid7(value):
+        raise Invalid("id must be a UUIDv7 in lower case; leave it out to get one", field="id")
+    return UUID(value)
+
+
+def _args(body: Mapping[str, Any]) -> list[Any]:
+    value = body.get("args")
+    if not isinstance(value, list):
+        raise Invalid("args must be a JSON array", field="args")
+    return value
+
+
+def _meta(value: Any) -> dict[str, Any] | None:
+    if value is not None and not isinstance(value, dict):
+        raise Invalid("meta must be an object", field="meta")
+    return value
+
+
+def _priority(value: Any) -> int:
+    if isinstance(value, str) and value.lower() in PRIORITIES:
+        return PRIORITIES[value.lower()]
+    if isinstance(value, bool) or not isinstance(value, int) or not -100 <= value <= 100:
+        raise Invalid("options.priority must be a whole number from -100 to 100", field="options.priority")
+    return value
+
+
+def _instants(options: Mapping[str, Any], now: datetime) -> tuple[datetime | None, datetime | None]:
+    when = _when(options)
+    run_at = times.instant(options[when], field=f"options.{when}", now=now) if when else None
+    until = options.get("expires_at")
+    expires_at = times.instant(until, field="options.expires_at", now=now) if until is not None else None
+    return run_at, expires_at
+
+
+def _when(options: Mapping[str, Any]) -> str | None:
+    return next((name for name in ("scheduled_at", "delay_until") if options.get(name) is not None), None)
+
+
+def _milliseconds(options: Mapping[str, Any], name: str) -> timedelta | None:
+    value = options.get(name)
+    return None if value is None else times.milliseconds(value, field=f"options.{name}")
+
+
+def _switch(options: Mapping[str, Any], name: str) -> bool:
+    value = options.get(name, False)
+    if not isinstance(value, bool):
+        raise Invalid(f"options.{name} must be true or false", field=f"options.{name}")
+    return value
+
+
+def _tags(value: Any) -> list[str]:
+    if value is None:
+        return []
+    if not isinstance(value, list) or len(value) > MAX_TAGS or not all(isinstance(tag, str) and tag for tag in value):
+        raise Invalid(f"options.tags must be a list of at most {MAX_TAGS} texts", field="options.tags")
+    return value
+
+
+def _kept(
+    body: Mapping[str, Any], options: Mapping[str, Any], run_at: datetime | None, expires_at: datetime | None
+) -> dict[str, Any]:
+    """What only this face needs back: nothing, for most jobs."""
+    schema = body.get("schema")
+    if schema is not None and not isinstance(schema, str):
+        raise Invalid("schema must be a text", field="schema")
+    kept = {
+        "fields": {name: value for name, value in body.items() if name not in KNOWN},
+        "schema": schema,
+        "options": {name: value for name, value in options.items() if name not in ("queue", "priority", "tags")},
+        "scheduled_at": instant(run_at) if run_at else None,
+        "expires_at": instant(expires_at) if expires_at else None,
+    }
+    return {name: value for name, value in kept.items() if value}

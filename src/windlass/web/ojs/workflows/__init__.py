@@ -1,0 +1,1 @@
+"""Workflows of the Open Job Spec over HTTP: chain, group and batch."""

@@ -1,0 +1,269 @@
+"""Reads requests for workflows: every dialect becomes a composition. All mistakes are told, each with its path."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from windlass.core.definition.names import step_name_mistake
+from windlass.core.definition.parser import checked
+from windlass.core.json_value import PAYLOAD_LIMIT, encode
+from windlass.core.workflows.compositions import CALLBACKS, MAX_LEVELS, MAX_PARTS, Composition, Part
+from windlass.core.workflows.workflow import Primitive
+from windlass.engine.compositions import control as compositions
+from windlass.errors import InvalidWorkflow
+from windlass.web.ojs.workflows.parse_items import OUR_WORDS, Items
+
+CONTAINERS: Mapping[str, str] = {"chain": "steps", "group": "jobs", "batch": "jobs", "dag": "steps"}
+# Keys of an answer that a client may send back: the server sets them, and they are not looked at.
+SYSTEM = frozenset({"specversion", "state", "metadata", "created_at", "started_at", "completed_at", "cancelled_at"})
+KEYS = SYSTEM | {"type", "id", "name", "steps", "jobs", "callbacks"}
+TOP_KEYS = KEYS | {"timeout_ms"}
+LISTED_KEYS = SYSTEM | {"id", "name", "steps", "options", "timeout_ms"}
+CALLBACK_LABELS = {word.replace("_", "-"): word for word in CALLBACKS} | {word: word for word in CALLBACKS}
+
+
+class Reader(Items):
+    """Reads one request."""
+
+    def read(self, body: Mapping[str, Any]) -> Composition:
+        if "type" in body:
+            self._check_keys(body, TOP_KEYS, "$")
+            found = self._typed(body, "$")
+        else:
+            self._check_keys(body, LISTED_KEYS, "$")
+            found = self._listed(body)
+        found = replace(found, timeout=self._timeout(body))
+        if self.mistakes:
+            raise InvalidWorkflow(self.mistakes)
+        if found.levels > MAX_LEVELS:
+            raise InvalidWorkflow([("$", f"it is nested {found.levels} levels deep, the limit is {MAX_LEVELS}")])
+        self._check(found, "$")
+        if self.mistakes:
+            raise InvalidWorkflow(self.mistakes)
+        return found
+
+    # The dialect with a type
+
+    def _typed(self, body: Mapping[str, Any], path: str) -> Composition:
+        kind = body.get("type")
+        if not isinstance(kind, str) or kind not in CONTAINERS:
+            self._wrong(f"{path}.type", "type must be one of chain, group, batch")
+            return Composition(kind=Primitive.GROUP, parts=())
+        container = CONTAINERS[kind]
+        items = self._items(body, kind, path)
+        if kind != "batch":
+            self._none_of(body, ["callbacks"], path, f"a {kind} has no callbacks: a batch has")
+        parts = tuple(self._item(item, f"{path}.{container}[{n}]", kind) for n, item in enumerate(items))
+        return Composition(
+            kind=Primitive(kind),
+            parts=self._named(dict(enumerate(parts)), f"{path}.{container}") if kind == "dag" else parts,
+            callbacks=self._callbacks(body, path) if kind == "batch" else {},
+            name=self._name(body, path),
+            id=self._id(body, path),
+        )
+
+    def _items(self, body: Mapping[str, Any], kind: str, path: str) -> Sequence[Any]:
+        container = CONTAINERS[kind]
+        other = "jobs" if container == "steps" else "steps"
+        items = body.get(container)
+        if items is None and other in body:
+            self._wrong(f"{path}.{container}", f"a {kind} has `{container}`, not `{other}`")
+            return ()
+        self._none_of(body, [other], path, f"a {kind} has `{container}`, not `{other}`")
+        if not isinstance(items, list):
+            self._wrong(f"{path}.{container}", f"{container} must be an array of jobs")
+        elif not items:
+            self._wrong(f"{path}.{container}", f"{container} array must contain at least one element")
+        elif len(items) > MAX_PARTS:
+            self._wrong(f"{path}.{container}", f"there are {len(items)} of them, the limit is {MAX_PARTS}")
+        else:
+            return items
+        return ()
+
+    def _item(self, item: Any, path: str, kind: str) -> Part | Composition:
+        if not isinstance(item, dict):
+            self._wrong(path, "it must be an object: a job, or a workflow inside this one")
+            return Part(type="?")
+        if kind != "dag":
+            told = f"a {kind} has no dependencies: leave `type` out of the workflow, or make it a dag"
+            self._none_of(item, ["depends_on"], path, told)
+        for word in ("if", "map") if kind in ("group", "batch") else ():
+            if word in item:
+                self._wrong(f"{path}.{word}", f"`{word}` asks for what came before: in a {kind} nothing does")
+        if _is_workflow(item):
+            self._none_of(item, ["map"], path, "only a job can be made for each item of a list")
+            self._check_keys(item, KEYS | {"depends_on", "if", "map"}, path)
+            inner = self._typed(item, path)
+            needs, condition = self._needs(item, path), self._condition(item, path)
+            return replace(inner, label=inner.id, needs=needs, condition=condition)
+        if kind == "dag":  # there an id is what others depend on
+            return replace(self._job({**item, "id": None}, path), label=self._label(item, path))
+        label = self._id(item, path)
+        if label is None or _is_own(label):
+            return replace(self._job({**item, "id": label}, path), label=label)
+        return replace(self._job({**item, "id": None}, path, alias=label), label=label)
+
+    def _callbacks(self, body: Mapping[str, Any], path: str) -> dict[str, Part]:
+        given = body.get("callbacks")
+        if not isinstance(given, dict) or not any(given.get(word) is not None for word in CALLBACKS):
+            self._wrong(f"{path}.callbacks", f"callbacks must contain at least one of {', '.join(CALLBACKS)}")
+            return {}
+        for word in given:
+            if word not in CALLBACKS:
+                self._wrong(f"{path}.callbacks.{word}", f"it is none of {', '.join(CALLBACKS)}")
+        found: dict[str, Part] = {}
+        for word in CALLBACKS:
+            if (item := given.get(word)) is not None:
+                where = f"{path}.callbacks.{word}"
+                if not isinstance(item, dict) or _is_workflow(item):
+                    self._wrong(where, "a callback must be a job")
+                else:
+                    self._none_of(item, OUR_WORDS, where, "a callback is called when all jobs have ended")
+                    body = {name: value for name, value in item.items() if name != "id" or _is_own(value)}
+                    found[word] = self._job(body, where)
+        return found
+
+    # The dialect without: steps with ids that depend on each other
+
+    def _listed(self, body: Mapping[str, Any]) -> Composition:
+        if not isinstance(body.get("steps"), list):
+            self._wrong("$.type", "type must be one of chain, group, batch")
+            return Composition(kind=Primitive.GROUP, parts=())
+        items = self._items(body, "chain", "$")
+        usual = body.get("options")
+        if usual is not None and not isinstance(usual, dict):
+            self._wrong("$.options", "options must be an object: what holds for every step that does not say otherwise")
+            usual = None
+        parts: dict[int, Part | Composition] = {}
+        callbacks: dict[str, Part] = {}
+        for n, item in enumerate(items):
+            path = f"$.steps[{n}]"
+            if not isinstance(item, dict):
+                self._wrong(path, "it must be an object")
+                continue
+            whole, word = _merged(item, usual or {})
+            if word is None:
+                parts[n] = self._item(whole, path, "dag")
+            else:
+                self._callback_step(whole, word, path, callbacks)
+        found = self._named(parts, "$.steps")
+        kind = Primitive.BATCH if callbacks else _kind(found)
+        if kind is Primitive.BATCH:
+            for n, part in parts.items():
+                told = "it has callbacks, so all its other steps begin at once: they cannot wait for each other"
+                self._none_of({"depends_on": part.needs or None}, ["depends_on"], f"$.steps[{n}]", told)
+        if kind is not Primitive.DAG:
+            found = tuple(replace(part, needs=()) for part in found)
+        return Composition(
+            kind=kind, parts=found, callbacks=callbacks, name=self._name(body, "$"), id=self._id(body, "$")
+        )
+
+    def _callback_step(self, item: Mapping[str, Any], word: str, path: str, callbacks: dict[str, Part]) -> None:
+        """A callback among the steps; what it depends on is known: all jobs."""
+        if word not in CALLBACKS:
+            self._wrong(f"{path}.options.callback_type", f"it is none of {', '.join(CALLBACKS)}")
+        elif word in callbacks:
+            self._wrong(path, f"there is another callback {word}")
+        else:
+            self._none_of(item, ("if", "map"), path, "a callback is called when all jobs have ended")
+            callbacks[word] = self._job({**item, "id": None}, path)
+
+    def _named(self, parts: Mapping[int, Part | Composition], path: str) -> tuple[Part | Composition, ...]:
+        """Give every step of a graph a name of its own, those without one their number; `parts` are by their places."""
+        named = {
+            place: part if part.label else replace(part, label=f"step-{n}")
+            for n, (place, part) in enumerate(parts.items())
+        }
+        seen: set[str] = set()
+        for place, part in named.items():
+            if part.label in seen:
+                self._wrong(f"{path}[{place}].id", f"there is another step {part.label!r}")
+            seen.add(str(part.label))
+        for place, part in named.items():
+            for need in part.needs:
+                if need not in seen:
+                    self._wrong(f"{path}[{place}].depends_on", f"there is no step {need!r}")
+        return tuple(named.values())
+
+    # What only the whole can tell
+
+    def _check_keys(self, body: Mapping[str, Any], known: Collection[str], path: str) -> None:
+        for name in body:
+            if name not in known:
+                self._wrong(f"{path}.{name}", _unknown(name))
+
+    def _check(self, found: Composition, path: str) -> None:
+        """What only the whole can tell: circles, expressions, where a list comes from, and whether it fits."""
+        container = CONTAINERS[found.kind]
+        for n, part in enumerate(found.parts):
+            where = f"{path}.{container}[{n}]"
+            if isinstance(part, Part) and part.items is not None:
+                before = 1 if found.kind is Primitive.CHAIN and n else len(part.needs)
+                if before != 1:
+                    self._wrong(f"{where}.map", "map needs exactly one step before it, whose list it goes over")
+            if isinstance(part, Composition):
+                self._check(part, where)
+                if len(encode(part.input, field=where, limit=2**40)) > PAYLOAD_LIMIT:
+                    self._wrong(where, f"a workflow inside another may have {PAYLOAD_LIMIT} bytes at most")
+        if not self.mistakes and _needs_a_look(found):
+            self._look(found, f"{path}.{container}")
+
+    def _look(self, found: Composition, path: str) -> None:
+        for n, part in enumerate(found.parts):
+            if found.kind is Primitive.DAG and (mistake := step_name_mistake(part.label)):
+                self._wrong(f"{path}[{n}].id", mistake)
+        if self.mistakes:
+            return
+        places = {f"tasks.{step.name}": n for n, step in enumerate(found.workflow.steps)}
+        try:
+            checked(found.workflow)
+        except InvalidWorkflow as refusal:
+            for place, message in refusal.errors:
+                task, _, rest = place.rpartition(".")
+                word = {"needs": "depends_on", "foreach": "map"}.get(rest, rest)
+                self._wrong(f"{path}[{places[task]}].{word}" if task in places else path, message)
+
+
+def _unknown(name: str) -> str:
+    match name:
+        case "timeout_ms":
+            return "only the outermost workflow has a timeout"
+        case "jobs" | "callbacks":
+            return "a workflow without `type` has `steps` only; a callback is a step with options.callback_type"
+        case "options":
+            return "a workflow with `type` has no options: give them to its jobs"
+        case _:
+            return "a workflow has no such key"
+
+
+def _is_workflow(item: Mapping[str, Any]) -> bool:
+    return item.get("type") in ("chain", "group", "batch") and ("steps" in item or "jobs" in item)
+
+
+def _is_own(value: object) -> bool:
+    """An id that a job can have as it stands; any other is kept beside the job's own."""
+    return isinstance(value, str) and compositions.own_id(value) is not None and value[14] == "7"
+
+
+def _merged(item: Mapping[str, Any], usual: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
+    """A step with what holds for all, and which callback it is, if it is one."""
+    own = item.get("options")
+    if own is not None and not isinstance(own, dict):
+        return dict(item), None
+    options = {**usual, **(own or {})}
+    word = options.pop("callback_type", None) or CALLBACK_LABELS.get(str(item.get("id")))
+    whole = {**item, "options": options} if options else {key: value for key, value in item.items() if key != "options"}
+    return whole, None if word is None else str(word)
+
+
+def _kind(parts: Sequence[Part | Composition]) -> Primitive:
+    if not any(part.needs for part in parts):
+        return Primitive.GROUP
+    before = [(), *((str(part.label),) for part in parts[:-1])]
+    return Primitive.CHAIN if [part.needs for part in parts] == before else Primitive.DAG
+
+
+def _needs_a_look(found: Composition) -> bool:
+    if found.kind is Primitive.DAG:
+        return True
+    return any(part.condition or (isinstance(part, Part) and part.items is not None) for part in found.parts)

@@ -1,0 +1,71 @@
+"""How the tests command: a request with an identity, lines that can be waited for, outcomes taken apart."""
+
+import asyncio
+import json
+import os
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from windlass.core.jobs.outcome import Failed, Outcome, Succeeded
+from windlass.effects.command.step import CommandOptions, CommandRequest, Commands
+
+FOR_EVER = "sleep 100000"
+
+
+@dataclass
+class Heard:
+    """What was said, and who waits to hear it."""
+
+    lines: list[tuple[str, str]] = field(default_factory=list)
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def keep(self, level: str, line: str) -> None:
+        self.lines.append((level, line))
+        self._news.set()
+
+    async def one(self, start: str) -> str:
+        """The rest of the first line that begins so."""
+        while True:
+            for _, line in self.lines:
+                if line.startswith(start):
+                    return line.removeprefix(start)
+            self._news.clear()
+            await self._news.wait()
+
+
+def request(run: str, **fields: Any) -> CommandRequest:
+    identity: dict[str, Any] = {"run_id": "run-1", "workflow": "nightly", "step": "clean", "attempt": 2, "fence": 7}
+    return CommandRequest(run=run, **identity | fields)
+
+
+async def perform(run: str, heard: Heard | None = None, *, grace: float = 60, **fields: Any) -> Outcome:
+    options = CommandOptions(grace=timedelta(seconds=grace))
+    return await Commands(options).perform(request(run, **fields), (heard or Heard()).keep)
+
+
+async def said(run: str, **fields: Any) -> list[tuple[str, str]]:
+    heard = Heard()
+    succeeded(await perform(run, heard, **fields))
+    return heard.lines
+
+
+def succeeded(outcome: Outcome) -> Any:
+    assert isinstance(outcome, Succeeded), outcome
+    return json.loads(outcome.result)
+
+
+def failed(outcome: Outcome, *, retryable: bool) -> dict[str, Any]:
+    assert isinstance(outcome, Failed), outcome
+    assert (outcome.retryable, outcome.retry_after, outcome.result) == (retryable, None, None)
+    return dict(outcome.error)
+
+
+def is_gone(pid: str) -> bool:
+    """Dead counts, even if process 1 has not noticed yet."""
+    try:
+        os.kill(int(pid), 0)
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] in (b"Z", b"X")
+    except (ProcessLookupError, FileNotFoundError):
+        return not Path(f"/proc/{pid}").exists()

@@ -1,0 +1,96 @@
+"""The outside world, played by the test: a worker that answers HTTP steps as told, and somebody who calls back."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+from tests.engine.harness import LEASE, QUEUES, Player, begin
+from windlass.core.definition.parser import parse
+from windlass.core.jobs.job import Claimed
+from windlass.core.jobs.outcome import Failed, Outcome, Succeeded
+from windlass.core.json_value import encode
+from windlass.core.runs.step_payload import OWN_QUEUE
+from windlass.engine import hooks
+from windlass.engine.database import Database
+from windlass.engine.hooks import Received
+from windlass.engine.workers import turn
+from windlass.engine.workers.turn import Turn
+from windlass.engine.workflows import control as workflows
+
+RETRIED = frozenset({408, 425, 429, *range(500, 600)})
+
+
+class Stage(Player):
+    """A worker that serves our own step types, too."""
+
+    def __init__(self, db: Database, name: str = "w1") -> None:
+        super().__init__(db, name)
+        self.payloads: dict[str, list[Any]] = {}  # what each step was given, in the order of its jobs
+
+    async def take(self, count: int = 1000) -> list[Claimed]:
+        lanes = [(replace(lane, seq=0), count) for lane in await turn.look(self.db, (*QUEUES, OWN_QUEUE))]
+        if not lanes:
+            return []
+        wish = Turn(worker=self.name, lease=LEASE, lanes=lanes, count=count)
+        claimed = (await turn.turn(self.db, wish))[0]
+        for job in claimed:
+            self.seen.append(self.step(job))
+            self.payloads.setdefault(self.step(job), []).append(json.loads(job.payload))
+        return claimed
+
+
+def answer(
+    status: int = 200, body: Any = "", *, truncated: bool = False, headers: Mapping[str, str] | None = None
+) -> Outcome:
+    """What the performer makes of an answer with this status. A body that is no text is JSON."""
+    text = body if isinstance(body, str) else json.dumps(body)
+    kept = {
+        "status_code": status,
+        "headers": dict(headers or {}),
+        "body": text,
+        "is_truncated": truncated,
+        "duration_ms": 1,
+    }
+    document = encode(kept, field="result")
+    if status < 400:
+        return Succeeded(document)
+    told = {"type": "HttpStatus", "message": f"POST http://test answered {status}"}
+    return Failed(told, retryable=status in RETRIED, result=document)
+
+
+async def deploy(db: Database, name: str = "w", **tasks: Any) -> None:
+    """Publish a document; steps with a hyphen are written with two underscores."""
+    named = {key.replace("__", "-"): value for key, value in tasks.items()}
+    await workflows.publish(db, parse({"name": name, "tasks": named}))
+
+
+async def run_of(db: Database, *, input: Any = None, headers: Mapping[str, str] | None = None, **tasks: Any) -> UUID:  # noqa: A002
+    """Publish these tasks and start a run of them."""
+    await deploy(db, **tasks)
+    return await begin(db, input=input, headers=headers)
+
+
+async def play(db: Database, **endings: Any) -> Stage:
+    """Play until there is nothing to do; steps with a hyphen are written with two underscores."""
+    stage = await Stage.hello(db)
+    assert isinstance(stage, Stage)
+    await stage.play({key.replace("__", "-"): value for key, value in endings.items()})
+    return stage
+
+
+async def played(db: Database, tasks: Mapping[str, Any], *, input: Any = None, **endings: Any) -> tuple[UUID, Stage]:  # noqa: A002
+    """A run of these tasks, played to its end."""
+    run = await run_of(db, input=input, **tasks)
+    return run, await play(db, **endings)
+
+
+async def token_of(db: Database, run: UUID, step: str = "paid") -> str:
+    return (await hooks.address(db, run, step)).rpartition("/")[2]
+
+
+async def call(db: Database, run: UUID, body: bytes = b"{}", *, step: str = "paid", **headers: str) -> Received:
+    """Call back."""
+    given = {name.replace("_", "-"): value for name, value in headers.items()}
+    return await hooks.receive(db, await token_of(db, run, step), body, given)

@@ -1,0 +1,1 @@
+"""Scripts that print what is generated from the code: the schema, the OpenAPI document, reference pages."""

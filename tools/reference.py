@@ -1,0 +1,156 @@
+"""Prints the reference of the HTTP API from its OpenAPI document: `make docs` keeps it in docs/reference.
+
+`docs` shows the same document as a page of the server; this one is for reading where there is no server.
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from windlass import Windlass
+from windlass.settings import Settings
+from windlass.web.api.routes import PREFIX
+from windlass.web.middleware import asgi
+
+TWINS = f"{PREFIX}/workflows/{{ref}}/runs/{{run_id}}"  # second addresses of runs
+METHODS = ("get", "post", "put", "patch", "delete")
+HEAD = """# HTTP operations
+
+Every operation with its parameters, its body and its answers. `make docs` makes this page of `/openapi.json`; what they
+have in common (envelopes, pages, words, errors) is told in [HTTP API](http-api.md). Paths begin with `/api/v1`. What is
+below `/runs/{run_id}` is below `/workflows/{ref}/runs/{run_id}`, too. All may also answer 401, 403, 421, 429, 500, 503.
+"""
+COMMON = frozenset({"401", "403", "408", "415", "421", "429", "500", "503"})
+ENVELOPES = frozenset({"Data", "Listing"})
+PLAIN = {"Any": "anything"}
+
+Document = Mapping[str, Any]
+
+
+def main() -> None:
+    sys.stdout.write(page(document()))
+
+
+def document() -> Document:
+    found: Document = asgi.faces(Windlass(settings=Settings()), asyncio.Event()).openapi()
+    return found
+
+
+def page(found: Document) -> str:
+    groups: dict[str, list[str]] = {}
+    used: dict[str, None] = {}
+    for path, operations in found["paths"].items():
+        for method in METHODS:
+            if method in operations and path.startswith(PREFIX) and not path.startswith(TWINS):
+                tag = (operations[method].get("tags") or ["other"])[0]
+                groups.setdefault(tag, []).append("\n".join(_operation(path, method, operations[method], used)))
+    parts = [HEAD, *(f"## {tag.capitalize()}\n\n" + "\n".join(shown) for tag, shown in groups.items())]
+    return "\n".join([*parts, "## Shapes\n", *_shapes(found["components"]["schemas"], used)])
+
+
+def _operation(path: str, method: str, operation: Document, used: dict[str, None]) -> Iterator[str]:
+    yield f"### `{method.upper()} {path.removeprefix(PREFIX)}`\n"
+    yield _sentences(operation.get("summary", ""), operation.get("description", "")) + "\n"
+    rows = [_parameter(one) for one in operation.get("parameters", ()) if one["in"] != "path"]
+    for media, content in operation.get("requestBody", {}).get("content", {}).items():
+        schema = content["schema"]
+        rows += [_field(name, part, schema, used) for name, part in schema.get("properties", {}).items()]
+        if "$ref" in schema:
+            used.setdefault(_name(schema), None)
+            rows.append(f"| body | `{_name(schema)}` | |")
+        elif not schema.get("properties"):
+            rows.append(f"| body | anything, {media} | |")
+    if rows:
+        yield "\n".join(["| | | |", "|---|---|---|", *rows, ""])
+    for content in operation.get("requestBody", {}).get("content", {}).values():
+        yield f"```json\n{json.dumps(content['example'], ensure_ascii=False)}\n```\n"
+    yield "Answers: " + ", ".join(_answers(operation["responses"], used)) + ".\n"
+
+
+def _sentences(summary: str, description: str) -> str:
+    """One paragraph, however its lines were broken."""
+    return f"{summary}. {' '.join(description.split())}".rstrip()
+
+
+def _parameter(one: Document) -> str:
+    place = " (header)" if one["in"] == "header" else ""
+    return f"| `{one['name']}`{place} | {_kind(one['schema'], {})} | {_told(one | one['schema'])} |"
+
+
+def _field(name: str, part: Document, schema: Document, used: dict[str, None]) -> str:
+    needed = " (needed)" if name in schema.get("required", ()) else ""
+    return f"| `{name}`{needed} | {_kind(part, used)} | {_told(part)} |"
+
+
+def _told(part: Document) -> str:
+    """What is said about it, and its bounds."""
+    bounds = [f"{word} {part[key]}" for key, word in (("minimum", "from"), ("maximum", "to")) if key in part]
+    default = part.get("default")
+    if default not in (None, "", [], {}, False):
+        bounds.append(f"default {json.dumps(default)}")
+    text = " ".join(part.get("description", "").split())
+    return " ".join(filter(None, [text, ", ".join(bounds)])).replace("|", "\\|")
+
+
+def _answers(responses: Document, used: dict[str, None]) -> Iterator[str]:
+    for status, answer in sorted(responses.items()):
+        kinds = [_kind(content["schema"], used) for content in answer.get("content", {}).values()]
+        if status < "300":
+            yield " ".join(filter(None, [f"**{status}**", " or ".join(kinds)]))
+        elif status not in COMMON:
+            yield status
+
+
+def _kind(schema: Document, used: dict[str, None]) -> str:
+    """A schema in a few words."""
+    if "$ref" in schema:
+        return _reference(_name(schema), used)
+    if choices := schema.get("anyOf"):
+        return " or ".join(dict.fromkeys(_kind(one, used) for one in choices))
+    if schema.get("type") == "array":
+        return f"list of {_kind(schema['items'], used)}"
+    if isinstance(schema.get("additionalProperties"), dict):
+        return f"{_kind(schema['additionalProperties'], used)} by name"
+    if "enum" in schema:
+        return ", ".join(f"`{word}`" for word in schema["enum"])
+    return {"date-time": "time", "uuid": "id"}.get(schema.get("format", ""), str(schema.get("type", "anything")))
+
+
+def _reference(name: str, used: dict[str, None]) -> str:
+    """Envelopes are told by what is in them."""
+    envelope, _, inner = name.partition("_")
+    name = inner.removesuffix("_") if envelope in ENVELOPES and inner else name
+    if name not in PLAIN:
+        used.setdefault(name, None)
+    shown = PLAIN.get(name, f"`{name}`")
+    return f"page of {shown}" if envelope == "Listing" and inner else shown
+
+
+def _shapes(schemas: Document, used: dict[str, None]) -> Iterator[str]:
+    """Those that are used, and those that they use."""
+    shown: set[str] = set()
+    while waiting := [name for name in used if name not in shown]:
+        for name in waiting:
+            shown.add(name)
+            yield "\n".join(_shape(name, schemas[name], used))
+
+
+def _shape(name: str, schema: Document, used: dict[str, None]) -> Iterator[str]:
+    yield f"### `{name}`\n"
+    if description := schema.get("description"):
+        yield " ".join(description.split()) + "\n"
+    if "enum" in schema:
+        yield ", ".join(f"`{word}`" for word in schema["enum"]) + "\n"
+    rows = [f"| `{key}` | {_kind(part, used)} | {_told(part)} |" for key, part in schema.get("properties", {}).items()]
+    if rows:
+        yield "\n".join(["| | | |", "|---|---|---|", *rows, ""])
+
+
+def _name(schema: Document) -> str:
+    return str(schema["$ref"]).rpartition("/")[2]
+
+
+if __name__ == "__main__":
+    main()
