@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from typing import Any
@@ -16,6 +17,10 @@ from windlass.engine.database import Database
 from windlass.settings import Settings
 from windlass.store.postgres.pool import DatabaseOptions
 from windlass.testing import Clock, Databases, embedded_server
+
+# A shell that starts the tests in the background (`nohup make test &`) ignores SIGINT, and so would every process that
+# the tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How fast the machine is today says nothing about the code.
 settings.register_profile("windlass", deadline=None, suppress_health_check=[HealthCheck.too_slow])
