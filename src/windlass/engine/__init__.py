@@ -1,1 +1,1 @@
-"""The use cases: one function = one transaction = load, decide, save. Rules live in core, SQL in store."""
+"""The use cases: one function = one transaction = load, decide, save. Rules are in core, SQL in store."""

@@ -1,4 +1,4 @@
-"""The ground a use case stands on: a pool, the wake-ups, and whose work it is."""
+"""The open database that every use case takes: the pool, the notifier, the caches, and the org it acts for."""
 
 import asyncio
 import contextlib
@@ -31,11 +31,11 @@ from windlass.store.postgres.pool import (
 from windlass.store.workflows import Live
 
 DEFAULT_ORG = "default"
-TREE_LIMIT = 10_000  # live runs below a run that no other run started
+TREE_LIMIT = 10_000  # live runs below a root run
 
 
 class Shapes:
-    """The shapes of compositions that were used here, by org and name. They never change; only room is short."""
+    """A cache of the workflows of compositions, by org and name. They never change; a full cache is cleared."""
 
     def __init__(self, room: int = 10_000) -> None:
         self._room = room
@@ -94,7 +94,7 @@ class Database:
         return cls(pool, notifier, options, org=org, actor=actor, public_url=public_url, tree_limit=tree_limit)
 
     async def open_apart(self) -> "Database":
-        """Open the same database with one connection more, for an event loop in another thread."""
+        """Open the same database with one more connection, for an event loop in another thread."""
         options = replace(self._options, size=1, notify=False, revive=None)
         return await Database.open(options, org=self.org, actor=self.actor)
 
@@ -107,36 +107,36 @@ class Database:
         self.pool.terminate()
 
     def acting_for(self, org: str, *, actor: str) -> "Database":
-        """The same open database on behalf of an org, in whose name the trail will have it."""
+        """Return the same open database acting for an org; `actor` is the name in the event trail."""
         twin = copy.copy(self)
         twin.org, twin.actor = org, actor
         return twin
 
     def begin(self) -> AbstractAsyncContextManager[Connection]:
-        """A transaction: all or nothing."""
+        """Begin a transaction: all or nothing."""
         return transaction(self.pool, pooler=self._pooler)
 
     def once(self) -> AbstractAsyncContextManager[Connection]:
-        """For a single statement, which is a transaction by itself and saves two round trips."""
+        """Return a connection for a single statement, which is its own transaction and saves two round trips."""
         return self.begin() if self._pooler else statement(self.pool)
 
     def search(self, advice: str) -> AbstractAsyncContextManager[Connection]:
-        """For lists whose filters few rows may meet: stopped after the search timeout; `advice` says what to add."""
+        """Return a connection for a list query with a selective filter: it has a timeout, whose error has `advice`."""
         return search(self.pool, seconds=self._options.search_timeout, advice=advice, pooler=self._pooler)
 
     async def hook_key(self, conn: Connection) -> bytes:
-        """The key that callback tokens are made with; it never changes."""
+        """Return the key that signs callback tokens; it never changes."""
         if self._hook_key is None:
             self._hook_key = await hooks.key(conn)
         return self._hook_key
 
     def poke(self, topic: str) -> None:
-        """Wake whoever waits for this; only after the commit."""
+        """Wake the listeners of a topic; call it only after the commit."""
         self._notifier.poke(topic)
 
     @contextlib.contextmanager
     def subscribe(self, listener: Listener) -> Iterator[None]:
-        """Be told of every topic for as long as the block lasts."""
+        """Call the listener with every topic until the block ends."""
         stop = self._notifier.subscribe(listener)
         try:
             yield
@@ -145,7 +145,7 @@ class Database:
 
 
 async def prepare(options: DatabaseOptions) -> list[str]:
-    """Bring the schema, and data that a dump of another cluster brought, up to date; returns the migrations applied."""
+    """Apply migrations and renumber data restored from another cluster's dump; return the migrations applied."""
     conn = await open_connection(options)
     try:
         applied = [f"{m.version:04} {m.name}" for m in await migrate.migrate(conn)]
@@ -156,6 +156,6 @@ async def prepare(options: DatabaseOptions) -> list[str]:
 
 
 def new_ids(count: int) -> list[UUID]:
-    """Many at once: the dice are thrown in one call."""
+    """Return new ids; one call gets the random bytes of all."""
     moment, dice = time.time_ns() // 1_000_000, os.urandom(RANDOM_BYTES * count)
     return [uuid7(moment, dice[n * RANDOM_BYTES : (n + 1) * RANDOM_BYTES]) for n in range(count)]

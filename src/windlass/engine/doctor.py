@@ -1,4 +1,4 @@
-"""What is wrong, and what to do about it. One function gathers facts; the others are pure and judge them."""
+"""Diagnoses a database: one function loads facts, the others are pure and turn them into findings with a fix."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from windlass.store.rows import WorkerRow
 OLDEST_VERSION = 15
 PATIENCE = timedelta(minutes=1)
 RUNTIME = "python"
-MOST_ENTRIES = 10  # of the quarantine that are shown one by one
+MOST_ENTRIES = 10  # of the quarantine that are listed one by one
 
 
 class Level(StrEnum):
@@ -43,7 +43,7 @@ class Finding:
 
 
 async def examine(db: Database) -> list[Finding]:
-    """All findings about a database that answers. Changes nothing; a schema not yet current ends it early."""
+    """Return all findings about a reachable database; change nothing. Pending migrations end the checks early."""
     async with db.begin() as conn:
         server = await store.server(conn)
     missing = await maintenance.pending(db)
@@ -112,7 +112,7 @@ def judge_workers(alive: Sequence[WorkerRow], lines: Sequence[Waiting]) -> Findi
 def judge_lines(
     lines: Sequence[Waiting], alive: Sequence[WorkerRow], registry: Mapping[str, tuple[str, bool]]
 ) -> Iterator[Finding]:
-    """Jobs that wait for longer than a minute because nobody will take them."""
+    """Yield the jobs that have waited for longer than a minute because no worker will claim them."""
     for line in lines:
         runtime, enabled = registry.get(line.type, (RUNTIME, True))
         told = f"{line.type} in queue {line.queue} has waited {duration.rough(line.waits)}"
@@ -145,7 +145,7 @@ def judge_queues(lines: Sequence[Waiting]) -> Iterator[Finding]:
 
 
 def judge_public_url(urls: Sequence[RecordedUrl], own: str | None, *, called: bool) -> Finding:
-    """Callbacks go to one address, whichever process made it; is it one that senders can reach?"""
+    """Judge whether senders can reach the public URL, which all processes must agree on."""
     configured = {url.url for url in urls if url.configured and url.live} | ({own} if own else set())
     if len(configured) > 1:
         told = f"processes disagree about the public URL: {', '.join(sorted(configured))}"

@@ -1,6 +1,6 @@
-"""Fault points: places where a test may have the process die, to prove that nothing is lost there.
+"""Fault points: places where a test can kill the process, to prove that nothing is lost there.
 
-`WINDLASS_FAULT=settle.saved` dies when that point is first reached, `settle.saved:3` at the third time. Unset, a point
+`WINDLASS_FAULT=settle.saved` kills it when that point is first reached, `settle.saved:3` the third time. Unset, a point
 costs one comparison.
 """
 

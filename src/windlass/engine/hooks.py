@@ -1,4 +1,4 @@
-"""Callbacks from outside: kept whenever they come, heard when their step waits."""
+"""Callbacks to hook steps: stored whenever they arrive, applied when their step waits."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,13 +25,13 @@ ACTOR = "hook"
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """`again`: there was a callback before, and this one changed nothing."""
+    """The result of a callback. `again`: there was one before, and this one changed nothing."""
 
     again: bool
 
 
 async def check_token(db: Database, token: str) -> None:
-    """Raise what `receive` would raise for this token, whatever the body is: asked before a stranger's body is read."""
+    """Raise the error that `receive` would raise for this token, before an untrusted body is read."""
     async with db.once() as conn:
         standing = await hooks.standing(conn, hook.fingerprint(token))
     if standing is None:
@@ -41,13 +41,13 @@ async def check_token(db: Database, token: str) -> None:
 
 
 async def receive(db: Database, token: str, body: bytes, headers: Mapping[str, str]) -> Received:
-    """Take a callback. The names of `headers` are in lower case."""
+    """Store a callback and end its step if that waits. The names of `headers` are in lower case."""
     if len(body) > BODY_LIMIT:
         raise Invalid(f"the body is {len(body)} bytes, the limit is {BODY_LIMIT}", field="body")
     async with db.begin() as conn:
         place = await hooks.find(conn, hook.fingerprint(token))
         locked = await runs.lock(conn, [place[0]]) if place is not None else []
-        if place is None or not locked:  # its run may have been pruned at this moment
+        if place is None or not locked:  # its run may just have been pruned
             raise _unknown()
         (id_, step), held = place, locked[0]
         workflow = (await db.definitions.of(conn, [held.version_id]))[held.version_id]
@@ -78,7 +78,7 @@ def _over() -> Gone:
 
 
 async def address(db: Database, id_: UUID, step: str) -> str:
-    """Where a step of a run waits to be called."""
+    """Return the callback URL of a step of a run."""
     async with db.once() as conn:
         row = await known(conn, db, id_)
         workflow = (await db.definitions.of(conn, [row.version_id]))[row.version_id]

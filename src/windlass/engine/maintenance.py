@@ -1,4 +1,4 @@
-"""The database as an operator sees it: where it is, what state it is in, and the programs that come with it."""
+"""Database administration: its location and state, the embedded server, and the Postgres client programs."""
 
 import re
 import shutil
@@ -21,7 +21,7 @@ SECRET_PARAMETERS = frozenset({"password", "sslpassword"})
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """A URL somebody gave, or the embedded server of a home."""
+    """The location of the database: a configured URL, or the embedded server of a home."""
 
     url: str | None
     home: Path
@@ -41,7 +41,7 @@ class Survey:
 
 
 async def survey(options: DatabaseOptions) -> Survey:
-    """Look at a database without changing it."""
+    """Return the state of a database without changing it."""
     conn = await open_connection(options)
     try:
         with translated():
@@ -53,13 +53,13 @@ async def survey(options: DatabaseOptions) -> Survey:
 
 
 async def pending(db: Database) -> list[str]:
-    """Migrations this program has and the database lacks."""
+    """Return the migrations that this program has and the database lacks."""
     async with db.begin() as conn:
         return (await _migrations(conn))[1]
 
 
 async def check_writable(db: Database) -> None:
-    """Raise `Unavailable` if the database refuses to write, as far as is known without writing."""
+    """Raise `Unavailable` if the database is known to refuse writes; nothing is written to find out."""
     if db.pool.outage.reason is not None:
         raise Unavailable(db.pool.outage.reason)
     async with db.once() as conn:
@@ -68,21 +68,21 @@ async def check_writable(db: Database) -> None:
 
 
 def status(place: Place) -> dict[str, Any]:
-    """The embedded server from outside, running or not; nothing is started."""
+    """Return the status of the embedded server, running or not; nothing is started."""
     return asdict(embedded.status(place.embedded))
 
 
 def stop(place: Place) -> bool:
-    """Stop the embedded server; False when it was not running."""
+    """Stop the embedded server; return False if it was not running."""
     if place.url is not None:
         raise Invalid("WINDLASS_DATABASE_URL names a server of your own: stop it with its own tools")
     return embedded.stop(place.embedded)
 
 
 def program(place: Place, name: str) -> Path:
-    """psql, pg_dump and their like: the embedded server's own; for a foreign server the newest there is.
+    """Return the path of psql, pg_dump or the like: the embedded server's own; for another server the newest.
 
-    A dump program refuses a server newer than itself, but not an older one.
+    pg_dump refuses a server newer than itself, but not an older one.
     """
     on_path = shutil.which(name)
     try:
@@ -103,9 +103,9 @@ def program(place: Place, name: str) -> Path:
 
 
 def without_password(url: str) -> tuple[str, str | None]:
-    """Return a URL that may be shown or stand in a list of processes, and the password that was in it.
+    """Return a URL that is safe to show or pass on a command line, and the password that was in it.
 
-    A password may stand before the host or among the parameters; that of a client key (`sslpassword`) is left out too.
+    A password can be before the host or among the parameters; that of a client key (`sslpassword`) is removed, too.
     """
     parts = urlsplit(url)
     login, at, address = parts.netloc.rpartition("@")
@@ -123,8 +123,10 @@ def without_password(url: str) -> tuple[str, str | None]:
 
 
 def check_commands(place: Place) -> None:
-    """Refuse to execute commands as root for an embedded server that another user runs: whoever is that user owns the
-    data, and with it what root would execute."""
+    """Refuse to execute commands as root for an embedded server that runs as another user.
+
+    That user owns the data, and so decides what root would execute.
+    """
     user = embedded.other_user(place.embedded) if place.url is None else None
     if user is not None:
         raise Invalid(
@@ -135,7 +137,7 @@ def check_commands(place: Place) -> None:
 
 
 async def _migrations(conn: Connection) -> tuple[list[str], list[str]]:
-    """(applied, pending), by name; an applied one this program does not know came from a newer version."""
+    """Return (applied, pending), by name; an applied migration unknown to this program came from a newer version."""
     known = {m.version: f"{m.version:04} {m.name}" for m in migrate.migrations()}
     applied = await migrate.applied(conn)
     return [known.get(version, f"{version:04} (from a newer version)") for version in applied], [

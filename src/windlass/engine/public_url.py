@@ -1,7 +1,7 @@
 """The URL that callbacks and webhooks are sent to. Any process may put it into a request, and few of them serve it.
 
-A process uses its own WINDLASS_PUBLIC_URL if it has one. Otherwise it uses what a server recorded in the database: a
-configured URL before the address that a server merely listens at, because that is rarely reachable from elsewhere.
+A process uses its own WINDLASS_PUBLIC_URL if it has one. Otherwise it uses what a server recorded in the database:
+preferably a configured URL, because the address that a server listens at is rarely reachable from elsewhere.
 """
 
 import time
@@ -11,7 +11,7 @@ from windlass.store import public_urls as store
 from windlass.store.postgres.pool import Connection
 from windlass.store.public_urls import RecordedUrl
 
-DEFAULT = "http://127.0.0.1:8080"  # where `windlass up` listens unless told otherwise
+DEFAULT = "http://127.0.0.1:8080"  # where `windlass up` listens by default
 REPEAT = timedelta(minutes=1)  # how often a server records its URL again
 LIVE_WITHIN = timedelta(minutes=10)
 CACHED = 10.0  # seconds
@@ -22,7 +22,7 @@ class PublicUrl:
 
     def __init__(self, configured: str | None) -> None:
         self.configured = configured
-        self.listening: str | None = None  # where this process serves itself
+        self.listening: str | None = None  # where this process itself serves
         self._recorded: RecordedUrl | None = None
         self._read_at = float("-inf")
 
@@ -37,7 +37,7 @@ class PublicUrl:
         return self.listening or DEFAULT
 
     async def record(self, conn: Connection) -> None:
-        """Tell the other processes where this one is reached."""
+        """Record the URL of this process for the other processes."""
         if (url := self.configured or self.listening) is not None:
             await store.record(conn, url, configured=self.configured is not None)
             self._read_at = float("-inf")

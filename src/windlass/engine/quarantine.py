@@ -1,11 +1,10 @@
-"""Keeps one bad thing from harming the others it is processed with.
+"""Keeps one item that cannot be processed from blocking the others in its batch.
 
 Work is done in batches: a hundred reports, runs or schedules in one transaction. `split_batch` processes a batch and,
-when that fails, halves it until each culprit stands alone; everything else goes through. The culprit is set aside in
-`windlass.quarantine` with the reason. Loops skip what is set aside, and `retry_due` tries it again by itself, with
-growing pauses.
+if that fails, halves it until each culprit is alone; everything else is processed. The culprit is set aside in
+`windlass.quarantine` with the reason. Loops skip what is set aside, and `retry_due` retries it with growing pauses.
 
-Only `Unavailable` is not handled like this: with the database away there is no culprit, and the whole batch waits.
+`Unavailable` is not handled like this: without a database there is no culprit, and the whole batch waits.
 """
 
 import logging
@@ -39,12 +38,12 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 Retry = Callable[[str], Awaitable[bool]]
 MAX_REASON = 2000
-KEPT_FOR = timedelta(days=7)  # entries that only inform
+KEPT_FOR = timedelta(days=7)  # entries that are not retried
 _log = logging.getLogger("windlass.quarantine")
 
 
 class Kind(StrEnum):
-    """What can be set aside. The key is its id, or the name of a duty."""
+    """The kinds of items that can be set aside. The key is the item's id, or the name of a duty."""
 
     RUN = "run"  # its events cannot be applied
     WORKFLOW = "workflow"  # its pending runs cannot begin
@@ -61,10 +60,10 @@ async def split_batch(
     attempt: Callable[[Sequence[Item]], Awaitable[Result]],
     isolate: Callable[[Item, Exception], Awaitable[Result | None]],
 ) -> list[Result]:
-    """Process a batch, halving it on failure until each culprit is alone; what `isolate` makes of those is included.
+    """Process a batch, halving it on failure until each culprit is alone; return all results, with those of `isolate`.
 
-    `attempt` must be all or nothing (one transaction), because its items are attempted again after a failure. What
-    needs a row that another session keeps locked (`Locked`) is a culprit too: the others do not wait for it.
+    `attempt` must be all or nothing (one transaction), because its items are attempted again after a failure. An item
+    that needs a row locked by another session (`Locked`) is a culprit, too: the others do not wait for it.
     """
     results: list[Result] = []
     pending = [items] if items else []
@@ -77,20 +76,20 @@ async def split_batch(
                 raise
             if len(batch) > 1:
                 middle = len(batch) // 2
-                pending += [batch[middle:], batch[:middle]]  # the first half comes next: order is kept
+                pending += [batch[middle:], batch[:middle]]  # the first half is popped next, which keeps the order
             elif (result := await isolate(batch[0], error)) is not None:
                 results.append(result)
     return results
 
 
 async def each_alone(db: Database, kind: Kind, ids: Sequence[UUID], process: Callable[[UUID], Awaitable[bool]]) -> int:
-    """Process things that cannot share a transaction; how many. One that fails is set aside, the others go on."""
+    """Process items that cannot share a transaction; set aside those that fail. Return the number processed."""
     done = 0
     for id_ in ids:
         try:
             done += await process(id_)
         except Locked:
-            continue  # it is looked at again in the next round
+            continue  # the next round tries it again
         except Unavailable:
             raise
         except Exception as error:
@@ -99,8 +98,8 @@ async def each_alone(db: Database, kind: Kind, ids: Sequence[UUID], process: Cal
 
 
 async def set_aside(db: Database, kind: Kind, key: object, error: Exception, *, retry: bool = True) -> None:
-    """Store why this thing could not be processed. Only its first failure is logged with the traceback."""
-    told = str(error).partition("\nDETAIL:")[0]  # there Postgres quotes whole rows
+    """Store why an item could not be processed. Only its first failure is logged with the traceback."""
+    told = str(error).partition("\nDETAIL:")[0]  # the detail quotes whole rows
     reason = plain(told or type(error).__name__)[:MAX_REASON]
     async with db.once() as conn:
         failures = await store.put(conn, kind, str(key), error_type=type(error).__name__, reason=reason, retry=retry)
@@ -114,7 +113,7 @@ async def release(db: Database, kind: Kind, key: object) -> None:
 
 
 async def retry_due(db: Database, handlers: Mapping[Kind, Retry], *, limit: int = 20) -> int:
-    """Try again, one at a time, what is due; how many were processed. A handler says False if it found it locked."""
+    """Retry the due items one at a time; return the number processed. A handler returns False if the item is locked."""
     async with db.once() as conn:
         due = await store.take_due(conn, list(handlers), limit)
     done = 0
@@ -132,13 +131,13 @@ async def retry_due(db: Database, handlers: Mapping[Kind, Retry], *, limit: int 
 
 
 async def list_(db: Database, *, limit: int = 100) -> list[QuarantineEntry]:
-    """What is set aside, the latest first."""
+    """Return the entries, latest first."""
     async with db.once() as conn:
         return await store.list_(conn, limit=limit)
 
 
 async def retry_now(db: Database, kind: Kind, key: str) -> QuarantineEntry:
-    """Have something tried again in a moment, whatever its pause was."""
+    """Make an item due for a retry now, regardless of its pause."""
     encode(key, field="key")
     async with db.begin() as conn:
         found = await store.retry_now(conn, kind, key)

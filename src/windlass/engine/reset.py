@@ -1,4 +1,4 @@
-"""Forget everything that was done here, so that a suite of conformance cases can start each of them from nothing."""
+"""Deletes all data, so that each case of a conformance suite starts with an empty database."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ TRIES = 5
 
 
 async def reset(db: Database) -> None:
-    """The loops of other processes may be in the way for a moment."""
+    """Empty the database; retry, because the loops of other processes may hold locks for a moment."""
     for left in reversed(range(TRIES)):
         try:
             async with db.begin() as conn:

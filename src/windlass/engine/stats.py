@@ -1,4 +1,4 @@
-"""How things stand, in numbers: an overview of everything, and of the last runs of workflows."""
+"""Statistics: an overview of everything, and of the last runs of workflows."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ __all__ = ["Hour", "Overview", "QueueRow", "RunRow", "Tick", "WorkerRow", "Workf
 MOST_COUNTED = 10_000
 FAILING = 10  # of the latest
 TICKS = 10
-LAST_RUNS = 100  # what the numbers of a workflow are of
-LATEST_RUNS = 20  # and those that are shown one by one
+LAST_RUNS = 100  # that the numbers of a workflow cover
+LATEST_RUNS = 20  # that are listed one by one
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """Everything at one moment. Counts that reach MOST_COUNTED are no more exact."""
+    """The state of everything at one moment. Counts that reach MOST_COUNTED are not exact."""
 
     live_runs: dict[str, int]  # by state
     ended_jobs: dict[str, int]  # by state
@@ -32,7 +32,7 @@ class Overview:
     failing: list[RunRow]  # the latest runs that failed or timed out
     queues: list[QueueRow]
     workers: list[WorkerRow]
-    ticks: list[Tick]  # what the clock does next
+    ticks: list[Tick]  # the next ticks of schedules
 
 
 async def overview(db: Database) -> Overview:

@@ -9,13 +9,13 @@ MOST_COUNTED = 10_000
 
 
 async def list_(db: Database) -> list[str]:
-    """Those that have jobs, by name."""
+    """Return the tenants that have jobs, by name."""
     async with db.once() as conn:
         return await store.list_(conn, org=db.org, limit=MOST)
 
 
 async def counts(db: Database, tenant: str) -> dict[str, int]:
-    """How many jobs of a tenant there are, by state; MOST_COUNTED of them are looked at."""
+    """Return the number of a tenant's jobs by state; at most MOST_COUNTED jobs are examined."""
     encode(tenant, field="tenant")
     async with db.once() as conn:
         return await store.counts(conn, tenant, org=db.org, cap=MOST_COUNTED)

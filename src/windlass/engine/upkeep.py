@@ -1,4 +1,4 @@
-"""Duties of the inbox that nobody asks for: jobs become due, expired leases are released, old rows are removed."""
+"""Background maintenance: makes jobs due, releases expired leases, removes old rows, manages partitions."""
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,8 +20,8 @@ from windlass.store.terms import TermAnswer
 
 __all__ = ["Swept", "TermAnswer", "become_due", "prune", "release_expired", "resign_term", "take_term", "tend"]
 WEEKS_AHEAD = 2
-LOCK_MILLISECONDS = 50  # that writers of the trail may have to wait for an upkeep that waits for a lock itself
-OPEN_LEASE = timedelta(hours=1)  # for clients of plain SQL that claim without `lease_until`
+LOCK_MILLISECONDS = 50  # how long writers of the event trail may wait behind an upkeep that waits for a lock
+OPEN_LEASE = timedelta(hours=1)  # for plain SQL clients that claim without `lease_until`
 Row = TypeVar("Row")
 _log = logging.getLogger("windlass.upkeep")
 
@@ -35,7 +35,7 @@ class Swept:
 
 
 async def become_due(db: Database, *, batch: int = 1000) -> int:
-    """Put rows whose time has come into line and wake their queues."""
+    """Make rows claimable whose time has come, and wake their queues; return their number."""
     queues = await isolate_rows(db, partial(jobs.find_ripe, limit=batch), partial(jobs.become_due, batch=batch))
     for queue in set(queues):
         db.poke(queue)
@@ -43,7 +43,7 @@ async def become_due(db: Database, *, batch: int = 1000) -> int:
 
 
 async def log_created(db: Database, *, batch: int = 1000) -> int:
-    """Write the `created` events of jobs that plain SQL inserted in bulk; returns how many jobs were looked at."""
+    """Write the `created` events of jobs that plain SQL inserted in bulk; return the number of jobs examined."""
     logged = await isolate_rows(db, partial(jobs.find_unlogged, limit=batch), partial(jobs.log_created, batch=batch))
     return len(logged)
 
@@ -53,8 +53,10 @@ async def isolate_rows(
     find: Callable[[Connection], Awaitable[list[UUID]]],
     act: Callable[..., Awaitable[list[Row]]],
 ) -> list[Row]:
-    """Change a batch of jobs with one statement. If a row makes it fail, the rows are done in ever smaller groups, and
-    the culprit is set aside: statements that look for such rows skip it for a while."""
+    """Change a batch of jobs with one statement. If a row makes it fail, split the batch and set the culprit aside.
+
+    Statements that look for such rows skip it for a while.
+    """
     try:
         async with db.once() as conn:
             return await act(conn)
@@ -86,7 +88,7 @@ async def resign_term(db: Database, *, duty: str, holder: str) -> None:
 
 
 async def release_expired(db: Database, *, batch: int = 500, continuity: Continuity | None = None) -> Swept:
-    """Release jobs whose holder fell silent, but those that had no chance to be heard in a gap of `continuity`."""
+    """Release jobs with expired leases, except those whose heartbeats could not arrive during a gap of `continuity`."""
     gaps = continuity.gaps if continuity is not None else ()
     answered_at = continuity.answered_at if continuity is not None else None
     release = partial(jobs.release_expired, batch=batch, actor="upkeep", gaps=gaps, answered_at=answered_at)
@@ -99,7 +101,7 @@ async def release_expired(db: Database, *, batch: int = 500, continuity: Continu
 
 
 async def prune(db: Database, *, age: timedelta, batch: int = 500) -> int:
-    """Remove a batch of jobs, and one of runs, that ended longer than `age` ago; the larger number."""
+    """Remove a batch of jobs, and one of runs, that ended longer than `age` ago; return the larger number."""
     async with db.once() as conn:
         old_jobs = await jobs.prune(conn, age=age, batch=batch)
     async with db.once() as conn:
@@ -110,16 +112,16 @@ async def prune(db: Database, *, age: timedelta, batch: int = 500) -> int:
 
 
 async def date_open_leases(db: Database) -> None:
-    """Give an end to leases that plain SQL took without one."""
+    """Set an end for leases that plain SQL took without one."""
     async with db.once() as conn:
         await jobs.date_open_leases(conn, OPEN_LEASE)
 
 
 async def tend(db: Database, *, age: timedelta) -> None:
-    """Make partitions of the trail ahead, drop old ones; forget workers that are long gone and limits nobody uses.
+    """Create upcoming partitions of the event trail and drop old ones; delete silent workers and unused rate limits.
 
-    Whoever waits for a lock on the trail has every writer wait behind it, so nobody does for long: what a reader (a
-    dump, an open psql) is in the way of is left for the next time.
+    A session that waits for a lock on the event trail's table blocks every writer behind it, so the wait is short: if a
+    reader (a dump, an open psql) is in the way, the change is left for the next time.
     """
     for week in range(WEEKS_AHEAD + 1):
         await _briefly(db, partial(events.make_partition, week=week))
@@ -136,12 +138,12 @@ async def tend(db: Database, *, age: timedelta) -> None:
 
 
 async def _briefly(db: Database, change: Callable[[Connection], Awaitable[object]]) -> None:
-    """Change the trail's partitions in a transaction of its own, unless somebody is in the way."""
+    """Change the event trail's partitions in a transaction of its own; give up if the lock is not free soon."""
     try:
         async with db.begin() as conn:
             await conn.execute(f"set local lock_timeout = {LOCK_MILLISECONDS}")
             await change(conn)
     except Unavailable as error:
-        if error.recovered is not None:  # an outage, and no lock
+        if error.recovered is not None:  # an outage, not a lock
             raise
         _log.info("a partition of the trail is in use: it is made or dropped the next time")

@@ -30,11 +30,11 @@ from windlass.store.workflows import Live
 __all__ = ["MAX_ID", "Node", "cancel", "create", "find", "given", "own_id"]
 INPUT_LIMIT = 16 * 1_048_576
 MAX_ID = 255
-ATTEMPTS = 3  # where a part does not say: see compositions.sql
+ATTEMPTS = 3  # where a part gives no number: see compositions.sql
 
 
 async def create(db: Database, composition: Composition) -> UUID:
-    """Record a composition and begin it, in one transaction; what begins inside it begins before this returns."""
+    """Record and begin a composition in one transaction, then begin what is due inside it before returning."""
     if composition.levels > MAX_LEVELS:
         raise Invalid(f"there are {composition.levels} levels, the limit is {MAX_LEVELS}", field="$")
     text = encode(composition.input, field="$", limit=INPUT_LIMIT)
@@ -75,7 +75,7 @@ async def begin(
     fans: str | None = None,
     timeout: timedelta | None = None,
 ) -> Wakeups:
-    """Create the run of a composition, in the caller's transaction. What its client calls it are labels of the run."""
+    """Create the run of a composition in the caller's transaction. Its name and the client's id become labels."""
     now = await run_store.moment(conn)
     state = RunState.RUNNING.value
     held = LockedRun(root, db.org, shape.workflow_id, shape.version_id, state, letters, fans, 0, 0, now, now)
@@ -114,7 +114,7 @@ async def begin(
 
 
 def given(db: Database, template: Template) -> dict[str, Any]:
-    """Return what the job's row will have, as its part of the run's input: those columns that are not plain."""
+    """Return the columns of a job's row that differ from the defaults, as its part of the run's input."""
     spec, lifetime = template.spec, template.lifetime
     check(spec)
     found = {
@@ -139,7 +139,7 @@ def given(db: Database, template: Template) -> dict[str, Any]:
 
 
 async def cancel(db: Database, id_: str) -> None:
-    """Stop a composition and all inside it: what waits ends at once, who works for it may finish."""
+    """Stop a composition and everything inside it: what waits ends at once, running jobs may finish."""
     async with db.once() as conn:
         run, root = await find(conn, db, id_)
     if run != root:
@@ -152,14 +152,14 @@ async def cancel(db: Database, id_: str) -> None:
 
 
 async def run_of(db: Database, id_: str) -> UUID:
-    """Return the run of a composition, of which its client's id is known."""
+    """Return the run of a composition, given the id that its client uses."""
     async with db.once() as conn:
         return (await find(conn, db, id_))[0]
 
 
 async def find(conn: Connection, db: Database, id_: str) -> tuple[UUID, UUID]:
-    """Return its run, and that of the outermost one around it."""
-    # No id has such characters, and Postgres cannot compare with some of them.
+    """Return the run of a composition and that of the outermost composition around it."""
+    # No id has unprintable characters, and Postgres cannot compare with some of them.
     found = await store.find(conn, own_id(id_), id_, org=db.org) if id_.isprintable() else None
     if found is None:
         raise NotFound("workflow", id_[:MAX_ID])
@@ -167,7 +167,7 @@ async def find(conn: Connection, db: Database, id_: str) -> tuple[UUID, UUID]:
 
 
 def own_id(text: str) -> UUID | None:
-    """An id as we write them. Any other text is a client's, and kept as it is."""
+    """Return the id if it is in our format. Any other text is a client's id and is kept as it is."""
     try:
         return UUID(text) if len(text) == 36 and str(UUID(text)) == text else None
     except ValueError:
@@ -212,7 +212,7 @@ async def _reserve(conn: Connection, db: Database, composition: Composition, row
         for n, part in enumerate(part_of.numbered)
         if isinstance(part, Part)
     ]
-    # Before any row: whoever waits for a key must not hold what its owner needs.
+    # Unique keys before any row: a session that waits for a key must not hold locks that the key's owner needs.
     replaces = await composition_keys.take(conn, db, [(run, n, part.unique) for run, n, part in members if part.unique])
     if await store.insert(conn, rows[0].run_id, rows, org=db.org) < len(rows):
         told = composition.id if len(rows) == 1 else "with one of these ids"
@@ -224,7 +224,7 @@ async def _reserve(conn: Connection, db: Database, composition: Composition, row
 
 
 async def _reserve_ids(conn: Connection, members: Sequence[tuple[UUID, Part]]) -> None:
-    """Take the ids that clients gave to jobs, or raise with the one that is taken, as its client wrote it."""
+    """Take the ids that clients gave to jobs, or raise with the one that is taken, in the client's spelling."""
     ids = {UUID(part.given["id"]): run for run, part in members}
     free = await store.reserve(conn, list(ids.items())) if ids else set()
     seen: set[UUID] = set()
@@ -237,7 +237,7 @@ async def _reserve_ids(conn: Connection, members: Sequence[tuple[UUID, Part]]) -
 
 
 def _compositions(composition: Composition) -> Iterator[Composition]:
-    """In the order of `_rows`."""
+    """Yield the compositions of the tree in the order of `_rows`."""
     yield composition
     for _, part in composition.below():
         yield from _compositions(part)

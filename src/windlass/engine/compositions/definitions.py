@@ -1,4 +1,4 @@
-"""The shapes of compositions: hidden workflows, made when first seen and remembered by the process."""
+"""The hidden workflows of compositions: published on first use and cached by the process."""
 
 from collections.abc import Iterable
 from uuid import UUID
@@ -15,7 +15,7 @@ DOCUMENT_LIMIT = 16 * 1_048_576
 
 
 async def known(db: Database, composition: Composition) -> dict[str, Live]:
-    """The workflow of a composition and those of all inside it, by name. They are the same for ever."""
+    """Return the workflow of a composition and those of everything inside it, by name. They never change."""
     wanted = dict(_all(composition))
     found = {name: live for name in wanted if (live := db.shapes.get((db.org, name))) is not None}
     missing = [workflow for name, workflow in wanted.items() if name not in found]
@@ -31,7 +31,7 @@ def _all(composition: Composition) -> Iterable[tuple[str, Workflow]]:
 
 
 async def _publish(db: Database, missing: list[Workflow]) -> dict[str, Live]:
-    """A transaction of its own: what others wait for is there at once, whatever becomes of the composition."""
+    """Publish in a transaction of its own: concurrent creators of the same shape need not wait for the composition."""
     names = [workflow.name for workflow in missing]
     async with db.begin() as conn:
         found = await workflows.live(conn, names, org=db.org)

@@ -1,4 +1,4 @@
-"""Loads what the lines of the trails say about compositions: who they are, and which jobs their lines are about."""
+"""Loads what events about compositions need: the compositions themselves, and the jobs that the lines are about."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -42,7 +42,7 @@ async def known(db: Database, told: Sequence[Told]) -> Known:
 
 
 def _is_inside(told: Told) -> bool:
-    """Whether a line is about a composition inside another; a step that its workflow has not costs only its line."""
+    """Return whether a line is about a nested composition; a step unknown to the workflow costs only its own line."""
     steps = told.workflow.steps if told.workflow is not None else ()
     step = told.line.step
     return step is not None and step < len(steps) and isinstance(steps[step].action, ChildAction)

@@ -1,5 +1,8 @@
-"""Unique keys of the jobs of compositions. They are taken when a composition is created, for all its jobs: one whose
-turn comes later must find its key free, and has no row that could hold it until then."""
+"""Unique keys of the jobs of compositions.
+
+They are reserved for all jobs when a composition is created: a job that begins later must find its key free, and has
+no row that could hold the key until then.
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -19,7 +22,7 @@ from windlass.store.postgres.pool import Connection
 async def take(conn: Connection, db: Database, members: Sequence[tuple[UUID, int, Unique]]) -> bool:
     """Reserve the keys of these steps, or raise; return whether other jobs were cancelled for them.
 
-    `ignore` is answered like `reject`: a workflow cannot have a job that is not its own.
+    `ignore` is treated like `reject`: a workflow cannot have a job that is not its own.
     """
     if not members:
         return False
@@ -41,7 +44,7 @@ async def take(conn: Connection, db: Database, members: Sequence[tuple[UUID, int
 
 
 async def take_again(conn: Connection, steps: Sequence[tuple[UUID, UUID, int]]) -> None:
-    """Reserve the keys of steps that are done again (old run, new run, step) by another composition, or raise."""
+    """Reserve the keys of steps (old run, new run, step) that another composition repeats, or raise."""
     rows = await compositions.keys(conn, steps)
     if not rows:
         return
@@ -52,7 +55,7 @@ async def take_again(conn: Connection, steps: Sequence[tuple[UUID, UUID, int]]) 
 
 
 def poke(db: Database) -> None:
-    """Jobs were cancelled: whoever works on them stops, and their runs go on."""
+    """Poke after jobs were cancelled: their workers stop them, and their runs go on."""
     db.poke("cancel")
     db.poke("settle")
 

@@ -1,9 +1,9 @@
-"""What jobs of compositions are given by those before them, by index: loaded for many jobs at once.
+"""Loads the results that jobs of compositions receive from the jobs before them, by index, for many jobs at once.
 
-A job of a chain gets the results of all steps before it, a callback those of all jobs of its batch. What begins with a
-composition inside another one gets what that one as a whole would be given. Of a chain the result is that of its last
-step; of a group, a batch or a graph those of its parts, by index. Results are given up to a number of bytes, what is
-beyond it is replaced by OMITTED. The last steps go first: the spec demands the result of the step right before.
+A job of a chain receives the results of all steps before it, a callback those of all jobs of its batch. The first jobs
+of a nested composition receive what that composition as a whole would receive. The result of a chain is that of its
+last step; that of a group, a batch or a graph are those of its parts, by index. Results beyond a number of bytes are
+replaced by OMITTED, those of the last steps last: the spec requires the result of the step right before.
 """
 
 from collections import defaultdict
@@ -26,8 +26,8 @@ from windlass.store.timers import StepRef
 
 __all__ = ["StepRef", "Standing", "of_jobs"]
 Results = dict[str, Any]
-EACH = 16 * 1_048_576  # bytes of results that a job is given from one composition, the last steps first
-MOST = 8 * EACH  # and all jobs of one fetch together
+EACH = 16 * 1_048_576  # bytes of results that a job receives from one composition, the last steps first
+MOST = 8 * EACH  # for all jobs of one fetch together
 OMITTED = {
     "omitted": True,
     "reason": f"the results together are larger than {EACH // 1_048_576} MiB: read the job's own",
@@ -36,9 +36,9 @@ OMITTED = {
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a job stands in its composition, and what it is given. Keys are indexes, as text."""
+    """The position of a job in its composition, and the results it receives. Keys are indexes, as strings."""
 
-    workflow_id: str  # as its client knows it
+    workflow_id: str  # the client's id
     kind: Primitive
     step: int
     callback: str | None
@@ -46,13 +46,13 @@ class Standing:
 
     @property
     def listed(self) -> list[Any]:
-        """The same as a list: null for what gave nothing."""
+        """Return the results as a list, with null where there is none."""
         count = max((int(key) for key in self.results), default=-1) + 1
         return [self.results.get(str(n)) for n in range(count)]
 
 
 async def of_jobs(db: Database, jobs: Sequence[Taken]) -> dict[StepRef, Standing]:
-    """By run and step, for those of the jobs that belong to compositions."""
+    """Return positions by run and step, for those of the jobs that belong to compositions."""
     wanted = {job.version_id for job in jobs if job.version_id is not None}
     if not wanted:
         return {}
@@ -85,7 +85,7 @@ async def _standings(conn: Connection, db: Database, places: Iterable[StepRef]) 
 
 
 def _giver(place: StepRef, around: Mapping[UUID, Around], known: Mapping[int, Workflow]) -> StepRef:
-    """The step whose parents' results count: the job's own, or that of the composition it begins."""
+    """Return the step whose parents' results count: the job's own, or that of the composition it begins."""
     run, step = place
     while not sources(known[around[run].version_id], step):
         one = around[run]
@@ -98,7 +98,7 @@ def _giver(place: StepRef, around: Mapping[UUID, Around], known: Mapping[int, Wo
 async def _values(
     conn: Connection, db: Database, places: Sequence[StepRef], workflows: Mapping[UUID, Workflow]
 ) -> dict[StepRef, Any]:
-    """What is at these places, generation by generation: those inside are asked for together."""
+    """Return the results of these steps, level by level: nested compositions of a level are loaded together."""
     if not places:
         return {}
     rows: dict[StepRef, list[PartResult]] = defaultdict(list)
@@ -112,7 +112,7 @@ async def _values(
 
 
 async def _inner(conn: Connection, db: Database, places: Sequence[StepRef]) -> dict[StepRef, Any]:
-    """What the compositions at these places gave."""
+    """Return the results of the compositions at these steps."""
     below = await store.below(conn, places)
     known = await db.definitions.of(conn, {one.version_id for one in below})
     inner = {one.run_id: known[one.version_id] for one in below}
@@ -127,14 +127,14 @@ async def _inner(conn: Connection, db: Database, places: Sequence[StepRef]) -> d
 
 
 def _given(workflow: Workflow, letters: str) -> list[int]:
-    """Whose results make that of a composition; of a chain only that of the last step that ran is asked for."""
+    """Return the steps that make the result of a composition; of a chain only the last step that ran."""
     if workflow.primitive is Primitive.CHAIN:
         return [n for n, letter in enumerate(letters) if letter == Letter.SUCCEEDED or letter in BAD][-1:]
     return list(range(len(workflow.steps) - len(callbacks_of(workflow))))
 
 
 def _value(rows: Sequence[PartResult]) -> Any:
-    """A result; of a job that failed what went wrong; of a step with many jobs the list by index."""
+    """Return a result; for a failed job its error; for a step with many jobs the list by index."""
     if rows[0].items is None:
         return _one(rows[0])
     known = {row.item: _one(row) for row in rows}

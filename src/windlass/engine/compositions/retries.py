@@ -1,4 +1,4 @@
-"""A composition never goes on once it ended: its retry is another one, which brings along what went well."""
+"""Retries compositions. An ended composition stays ended: its retry is a new one that copies what succeeded."""
 
 import json
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ LIVE = frozenset({"pending", "running"})
 
 
 async def retry(db: Database, id_: str, *, as_: str | None = None) -> UUID:
-    """Another try at a composition that ended: its run, which may be given an id."""
+    """Retry a composition that ended; return the run of the new one, which `as_` may give an id."""
     async with db.begin() as conn:
         run, root = await compositions.find(conn, db, id_)
         if run != root:
@@ -53,7 +53,7 @@ async def retry(db: Database, id_: str, *, as_: str | None = None) -> UUID:
             alias=alias,
             fans=json.dumps(fans) if fans else None,
         )
-        await store.start(conn, [new], actor=db.actor)  # it goes on in the middle: no first job will tell
+        await store.start(conn, [new], actor=db.actor)  # it resumes midway: no first claim marks it as started
     wakeups.poke(db)
     if wakeups.strays:
         await family.follow(db, [new])
@@ -62,7 +62,7 @@ async def retry(db: Database, id_: str, *, as_: str | None = None) -> UUID:
 
 @dataclass
 class _Plan:
-    """What becomes of each composition of a tree: brought along whole, begun again with what it had, or afresh."""
+    """What happens to each composition of a tree: copied whole, begun again with what succeeded, or begun afresh."""
 
     tree: Mapping[UUID, Node]
     known: Mapping[int, Workflow]
@@ -72,7 +72,7 @@ class _Plan:
     again: list[tuple[UUID, UUID, int]] = field(default_factory=list)
 
     def take(self, node: Node, new: UUID, parent: UUID | None = None, *, whole: bool = False) -> str:
-        """The letters it begins with."""
+        """Plan a composition and everything inside it; return the letters it begins with."""
         workflow = self.known[node.version_id]
         before = letters_of(node, workflow)
         letters = before if whole else kept(workflow, before)

@@ -1,7 +1,7 @@
 """Reads compositions for their clients: one with everything inside it, and the list of the outermost ones.
 
-A composition inside another has no run before its turn. If its turn never comes (the chain around it failed, the one
-around it was cancelled) it has ended as `cancelled`: that follows from the runs around it and is not written anywhere.
+A nested composition has no run before its turn. If its turn never comes (the chain around it failed, the composition
+around it was cancelled) it has ended as `cancelled`: that is derived from the runs around it and stored nowhere.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,13 +21,13 @@ from windlass.store.ojs.compositions import Listed, PartJob
 __all__ = ["Counts", "Listed", "PartJob", "View", "list_", "view"]
 LIVE = frozenset({RunState.PENDING, RunState.RUNNING})
 STOPPED = frozenset({RunState.CANCELLED, RunState.TIMEOUT})
-MOST_JOBS_INSIDE = 1_000  # jobs of compositions inside the one that is asked for
-MOST_RESULTS_INSIDE = 4 * 1_048_576  # bytes of their results, together
+MOST_JOBS_INSIDE = 1_000  # jobs of compositions inside the requested one
+MOST_RESULTS_INSIDE = 4 * 1_048_576  # total bytes of their results
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Jobs, those of compositions inside included; callbacks are not counted."""
+    """Numbers of jobs, including those of nested compositions; callbacks are not counted."""
 
     jobs: int
     completed: int
@@ -36,7 +36,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class View:
-    """A composition as it stands. `jobs` and `inside` are by the number of the step."""
+    """The current state of a composition. `jobs` and `inside` are keyed by the step's number."""
 
     node: Node
     workflow: Workflow
@@ -69,12 +69,12 @@ class View:
 
     @property
     def is_stopped(self) -> bool:
-        """It was cancelled or ran out of time: jobs cancelled with it did not fail."""
+        """Return whether it was cancelled or ran out of time: jobs cancelled with it did not fail."""
         return self.node.state in STOPPED
 
     @property
     def bad(self) -> list[PartJob]:
-        """The jobs that failed, of it and of all inside it, in the order of steps."""
+        """Return the failed jobs of it and of everything inside it, in the order of steps."""
         own = [job for job in self.failed if not (job.status == "cancelled" and self.is_stopped)]
         found = [(job.step, job.item, [job]) for job in own] + [(n, 0, view.bad) for n, view in self.inside.items()]
         return [job for _, _, jobs in sorted(found, key=lambda one: one[:2]) for job in jobs]
@@ -93,15 +93,14 @@ async def view(db: Database, id_: str) -> View:
 
 
 async def list_(db: Database, *, name: str | None, limit: int, offset: int) -> tuple[list[Listed], int]:
-    """Return the outermost compositions, the latest first, and how many there are (counted up to 10,000)."""
-    encode(name, field="name")  # Postgres cannot compare with a text that it cannot hold
+    """Return the outermost compositions, latest first, and their number (counted up to 10,000)."""
+    encode(name, field="name")  # Postgres cannot compare with a string that it cannot store
     async with db.once() as conn:
         return await store.list_(conn, org=db.org, name=name, limit=limit, offset=offset)
 
 
 class _Reading:
-    """Makes views of what was read, from the outermost composition inwards: whether one has ended is told by those
-    around it."""
+    """Builds views from the outermost composition inwards: whether one has ended depends on those around it."""
 
     def __init__(
         self, known: Mapping[int, Workflow], below: Mapping[UUID, Sequence[Node]], jobs: Sequence[PartJob]
@@ -131,7 +130,7 @@ class _Reading:
 
 
 def _resolved(inner: Node, around: Node, letters: str) -> Node:
-    """Return a composition as it stands: one without a run whose turn can no longer come was cancelled."""
+    """Return a composition in its current state: one without a run whose turn can no longer come is cancelled."""
     assert inner.parent_step is not None
     if inner.state is not None or (around.state in LIVE and letters[inner.parent_step] in OPEN):
         return inner

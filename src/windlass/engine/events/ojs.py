@@ -1,4 +1,4 @@
-"""Makes events of the Open Job Spec of the trail: of jobs, of workflows, and of ticks of crons that made no job."""
+"""Makes Open Job Spec events from the event trail: of jobs, of workflows, and of schedule ticks without a job."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from windlass.engine.schedules.ojs import Skipped
 
 
 async def of_batch(db: Database, batch: Batch) -> list[tuple[OjsEvent, Cursor]]:
-    """Return the events of a batch, each with the place behind its line; the server's own steps have none."""
+    """Return the events of a batch, each with the cursor after its line; the server's own steps have none."""
     told = [one for one in batch.told if not (one.line.of_job and one.line.queue == OWN_QUEUE)]
     lines = [one.line for one in told]
     projection = _Projection(
@@ -31,14 +31,14 @@ async def of_batch(db: Database, batch: Batch) -> list[tuple[OjsEvent, Cursor]]:
         await ojs_jobs.named(db, lines),
     )
     found = [(event, one.cursor) for one in told for event in await _events_of(db, one, projection)]
-    if batch.next.before is None:  # ticks have no place within a batch: they come at its end
+    if batch.next.before is None:  # ticks have no position within a batch: they come at its end
         missed = [one for one in await ojs_schedules.skipped(db, batch.at.base) if batch.upto.sees(one.xid)]
         found += [(_tick(db, one), batch.next) for one in missed if not batch.at.upto.sees(one.xid)]
     return found
 
 
 async def _events_of(db: Database, told: Told, projection: "_Projection") -> list[OjsEvent]:
-    """Return the events of a line. A line that cannot be made into one is set aside: readers go on behind it."""
+    """Return the events of a line. A line that cannot be converted is set aside: readers go on after it."""
     try:
         return list(projection.events(told))
     except Exception as error:
@@ -48,7 +48,7 @@ async def _events_of(db: Database, told: Told, projection: "_Projection") -> lis
 
 @dataclass(frozen=True, slots=True)
 class _Projection:
-    """Makes events of lines; what it needs beside them was read for the whole batch."""
+    """Converts lines to events, with data that was loaded for the whole batch."""
 
     known: Known
     began: Began
@@ -85,7 +85,7 @@ class _Projection:
 
 
 def _error(line: Line, job: NamedJob | None) -> dict[str, Any]:
-    """Return what went wrong with an attempt. A job remembers its latest errors: of older ones there is a message."""
+    """Return an attempt's error. A job keeps its latest errors; for older ones there is only a message."""
     entries = [entry for entry in job.errors if entry.get("attempt") == line.attempt] if job is not None else []
     return error_document(entries[-1]) if entries else {"message": line.data["error"]}
 

@@ -1,4 +1,4 @@
-"""What a reader of job events needs beside the lines: where to begin, and when attempts began."""
+"""What job events need beside their lines: a start position, the clients' ids, and when attempts began."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -12,20 +12,20 @@ from windlass.store.events import NamedJob
 
 __all__ = ["Began", "NamedJob", "began", "named", "recent"]
 
-RECENT = 2000  # lines that somebody without a place is shown
+RECENT = 2000  # lines that a reader without a cursor is shown
 FAILURES = frozenset({"failed", "retried"})
 ENDS = frozenset({"succeeded", "failed", "retried", "cancelled"})
-Began = dict[tuple[UUID, int | None], datetime]  # by job and number of the attempt
+Began = dict[tuple[UUID, int | None], datetime]  # by job and attempt number
 
 
 async def recent(db: Database) -> Cursor:
-    """A place a while ago: what happened lately is still to come."""
+    """Return a cursor before the most recent events."""
     async with db.once() as conn:
         return Cursor(Snapshot(await events.recent(conn, RECENT)))
 
 
 async def named(db: Database, lines: Sequence[Line]) -> Mapping[UUID, NamedJob]:
-    """What clients call the jobs of these lines, and their errors: of jobs of workflows, and of those that failed."""
+    """Return the clients' ids and the errors of the lines' jobs, where they are steps of runs or failed."""
     wanted = {
         line.job_id
         for line in lines

@@ -1,4 +1,4 @@
-"""The ten events of workflows (Appendix B of the Open Job Spec): a projection of the trail of runs."""
+"""The ten workflow events of the Open Job Spec (Appendix B), derived from the event trail of runs."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -22,16 +22,16 @@ ENDS: Mapping[str, str] = {"succeeded": "completed", "failed": "failed", "timed 
 
 
 class Fields(NamedTuple):
-    """An event of a workflow: `beside` stands beside the data, too."""
+    """An event of a workflow; `beside` is repeated beside the data."""
 
     type: str
-    workflow_id: str  # as its client knows it
+    workflow_id: str  # the client's id
     data: dict[str, Any]
     beside: dict[str, Any]
 
 
 def fields(told: Told, known: Known) -> Fields | None:
-    """Return the event of a line of a composition; None: the spec has none for it."""
+    """Return the event for a line of a composition; None: the spec has none for it."""
     who = known.runs.get(told.line.run_id) if told.line.run_id is not None and not told.line.of_job else None
     if who is None:
         return None
@@ -43,7 +43,7 @@ def fields(told: Told, known: Known) -> Fields | None:
 
 
 def plain_fields(told: Told) -> Fields | None:
-    """The same for runs of workflows that are none of the spec's three: what it has a name for."""
+    """Return the event for a line of any other run, where the spec has one."""
     line, id_ = told.line, str(told.line.run_id)
     if line.step is None:
         name = "workflow.started" if line.word == "running" else RUN_WORDS.get(line.word)
@@ -114,7 +114,7 @@ def _of_job(told: Told, job: ToldJob | None) -> tuple[dict[str, Any], datetime |
 
 
 def _of_inside(inside: ToldInside) -> tuple[dict[str, Any], datetime | None]:
-    """A step that is a workflow failed because of a job inside it: that job's error tells why."""
+    """Return the data of a step that is a workflow; its error is that of the failed job inside it."""
     error = {"job_id": inside.job, **error_document(inside.error)} if inside.error else None
     return {"type": inside.kind, "child_workflow_id": inside.shown, "error": error}, inside.started_at
 

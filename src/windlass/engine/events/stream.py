@@ -1,4 +1,4 @@
-"""What happens, as it happens: the lines of the trails that a reader has not had, and where it is after each."""
+"""The live stream: reads the lines of the event trails that a reader has not seen, with the cursor after each."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -18,9 +18,9 @@ BATCH = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A line of the trail. `cursor` is where its reader is now.
+    """A line of the event trail. `cursor` is the reader's position after it.
 
-    All readers of a process get the same object, and `rendered` keeps what was made of it for the first of them.
+    All readers of a process share the object, and `rendered` caches what the first of them made of it.
     """
 
     line: Line
@@ -41,18 +41,18 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What a reader that was at `at` had not had; `next` is where it is after it."""
+    """The lines that a reader at `at` has not seen; `next` is its position after them."""
 
     told: Sequence[Told]
     at: Cursor
     upto: Snapshot
     next: Cursor
     more: bool = False
-    state: str | None = None  # of the run that was asked for
+    state: str | None = None  # of the run that was requested
     letters: str = ""  # of its steps
 
     def after(self, had: Snapshot) -> "Batch":
-        """The same for a reader that had more than `at` by the time it was read."""
+        """Return the batch for a reader that has seen more than `at` since it was read."""
         if self.at.upto.covers(had):
             return self
         if not self.upto.covers(had):
@@ -63,20 +63,20 @@ class Batch:
 
 
 class ForeignCursor(Invalid):
-    """A reader's place in the trail of another cluster: the data came from a dump, or the reader from elsewhere."""
+    """A cursor of another cluster: the data was restored from a dump, or the reader comes from elsewhere."""
 
     def __init__(self) -> None:
         super().__init__("after is a place in the stream of another database: begin anew", field="after")
 
 
 async def here(db: Database) -> Cursor:
-    """This moment: what follows is new."""
+    """Return the current position: only later events follow it."""
     async with db.once() as conn:
         return Cursor(await store.here(conn))
 
 
 async def since(db: Database, at: Cursor, *, run: UUID | None = None, limit: int = BATCH) -> Batch:
-    """What came after a place, of all or of one run: a bounded batch, in the order of commits."""
+    """Return the lines after a cursor, of all runs or of one: a bounded batch, in the order of commits."""
     async with db.once() as conn:
         if run is None:
             read = await store.since(conn, at, limit=limit)
@@ -88,7 +88,7 @@ async def since(db: Database, at: Cursor, *, run: UUID | None = None, limit: int
             raise ForeignCursor
         lines = [line for line in read.lines if read.upto.sees(line.xid) and not at.has(line)]
         versions = {line.version_id for line in lines if line.version_id is not None}
-        workflows = await db.definitions.readable(conn, versions)  # a line of another version is shown without names
+        workflows = await db.definitions.readable(conn, versions)  # lines of unreadable versions have no names
     cursors = places(lines, at, read.upto, more=read.next.before is not None)
     told = [
         Told(line, None if line.version_id is None else workflows.get(line.version_id), cursor)

@@ -1,7 +1,7 @@
-"""Subscriptions: told of events by signed requests, each event once for each of them.
+"""Webhook subscriptions: delivers each event once to each subscription, by signed requests.
 
-The trails are read as the live stream reads them. What is read, the jobs that deliver it and the place reached are one
-transaction: an event makes one job, whatever dies in between; the job is tried until the receiver took it.
+Events are read as the live stream reads them. The cursor and the delivery jobs are written in one transaction, so an
+event makes exactly one job even after a crash; the job is retried until the receiver accepts it.
 """
 
 import logging
@@ -43,18 +43,18 @@ from windlass.store.ojs.subscriptions import Change, Subscription, Wanted
 from windlass.store.postgres.pool import Connection
 
 __all__ = ["Fed", "Subscription"]
-MOST = 1000  # of an org
-MOST_GIVEN_UP = 50  # deliveries in a row, then it is switched off
+MOST = 1000  # per org
+MOST_GIVEN_UP = 50  # consecutive failed deliveries that deactivate a subscription
 MIN_SECRET = 16
 MAX_METADATA = 16_384
 _log = logging.getLogger("windlass.subscriptions")
 CHUNK = 1000  # jobs in one statement
-STRIDE = 1000  # transactions: while there is no news the place is kept only now and then, for keeping it is news too
+STRIDE = 1000  # transactions: without events the cursor is saved only this often, since saving it is a transaction, too
 
 
 @dataclass(frozen=True, slots=True)
 class Fed:
-    """How many lines were read and deliveries made; whether there is more to read."""
+    """The number of lines read and deliveries made, and whether there is more to read."""
 
     lines: int = 0
     deliveries: int = 0
@@ -62,7 +62,7 @@ class Fed:
 
 
 async def create(db: Database, wish: Mapping[str, Any]) -> tuple[Subscription, str]:
-    """A new subscription and its secret, which is never told again."""
+    """Create a subscription; return it with its secret, which is not shown again."""
     change, secret = _change(wish, whole=True), _secret(wish.get("secret"))
     [id_] = new_ids(1)
     async with db.begin() as conn:
@@ -79,13 +79,13 @@ async def get(db: Database, id_: UUID) -> Subscription:
 
 
 async def list_(db: Database, *, limit: int = 50, offset: int = 0) -> tuple[list[Subscription], int]:
-    """A page, and how many there are."""
+    """Return a page and the total count."""
     async with db.begin() as conn:
         return await store.list_(conn, org=db.org, limit=limit, offset=offset), await store.count(conn, org=db.org)
 
 
 async def change(db: Database, id_: UUID, wish: Mapping[str, Any]) -> Subscription:
-    """Change what is named. Switched on again it hears of what happens from then on."""
+    """Change the given fields. A reactivated subscription receives only events from then on."""
     wanted = _change(wish)
     async with db.begin() as conn:
         if wanted.active:
@@ -94,7 +94,7 @@ async def change(db: Database, id_: UUID, wish: Mapping[str, Any]) -> Subscripti
 
 
 async def rotate(db: Database, id_: UUID, *, secret: str | None = None) -> tuple[Subscription, str]:
-    """Another secret; for a day the one before signs too."""
+    """Replace the secret; for a day requests are signed with the previous one, too."""
     given = _secret(secret)
     async with db.begin() as conn:
         found = _known(await store.rotate(conn, id_, org=db.org, secret=given), id_)
@@ -102,14 +102,14 @@ async def rotate(db: Database, id_: UUID, *, secret: str | None = None) -> tuple
 
 
 async def remove(db: Database, id_: UUID) -> None:
-    """What waits to be delivered is not delivered any more."""
+    """Delete a subscription; pending deliveries are dropped."""
     async with db.once() as conn:
         if not await store.remove(conn, id_, org=db.org):
             raise NotFound("subscription", id_)
 
 
 async def target(db: Database, id_: UUID, *, job: UUID | None = None) -> Target | None:
-    """Where a delivery goes now, and what signs it; None: nobody wants it any more. A job delivers only for its org."""
+    """Return a delivery's URL and secrets; None: it is not wanted any more. A job delivers only for its own org."""
     async with db.begin() as conn:
         found = await store.target(conn, id_, job, overlap=OVERLAP)
         if found is None:
@@ -127,26 +127,26 @@ async def delivered(db: Database, id_: UUID) -> None:
 
 
 async def given_up(db: Database, id_: UUID, *, reason: str | None = None) -> None:
-    """A delivery failed for good; many in a row, or a reason to stop at once, switch the subscription off."""
+    """Count a delivery that failed for good; many in a row, or a `reason` to stop, deactivate the subscription."""
     async with db.once() as conn:
         await store.given_up(conn, id_, most=MOST_GIVEN_UP, reason=reason)
 
 
 async def place(db: Database) -> str | None:
-    """Where the reader of the trail is; None: nobody listens."""
+    """Return the position of the event reader; None: no subscription is active."""
     async with db.once() as conn:
         return await store.place(conn)
 
 
 async def feed(db: Database, *, batch: int = 500) -> Fed:
-    """Read on, and make a job for each event and each subscription that wants it."""
+    """Read the next events and enqueue a delivery job for each event and each subscription that matches it."""
     begun = await place(db)
     if begun is None:
         return Fed()
     at = Cursor.parse(begun)
     try:
         read = await stream.since(db, at, limit=batch)
-    except ForeignCursor:  # the data came from another cluster, whose transactions were counted otherwise
+    except ForeignCursor:  # the data came from another cluster, which has other transaction ids
         return await _begin_anew(db, begun)
     events = [event for event, _ in await ojs_events.of_batch(db, read)]
     moves = bool(read.told or read.more or read.upto.xmax - at.upto.xmax > STRIDE)
@@ -164,10 +164,12 @@ async def feed(db: Database, *, batch: int = 500) -> Fed:
 
 
 async def _deliver(db: Database, events: Sequence[OjsEvent], begun: str, place: str | None) -> int | None:
-    """Make the jobs that deliver these events and move the reader's place, in one transaction; how many jobs. None:
-    another process has read on meanwhile."""
+    """Enqueue the delivery jobs of these events and move the cursor, in one transaction; return the number of jobs.
+
+    None: another process holds the cursor or has moved it.
+    """
     async with db.begin() as conn:
-        if await store.take_place(conn) != begun:
+        if await store.take_place(conn) != begun:  # locks the cursor; None if another process has it locked
             return None
         made = await _enqueue(conn, db, await _deliveries(conn, events))
         point("feed.enqueued")
@@ -177,8 +179,10 @@ async def _deliver(db: Database, events: Sequence[OjsEvent], begun: str, place: 
 
 
 async def _deliver_apart(db: Database, events: Sequence[OjsEvent]) -> None:
-    """Make the jobs event by event. An event that cannot be delivered is set aside; the keys of the jobs keep what was
-    made already from being made again."""
+    """Enqueue the delivery jobs event by event; set aside an event that cannot be delivered.
+
+    The idempotency keys prevent a second job for a delivery that was enqueued before.
+    """
     for event in events:
         try:
             async with db.begin() as conn:
@@ -200,7 +204,7 @@ async def _deliveries(conn: Connection, events: Sequence[OjsEvent]) -> Mapping[s
 
 
 async def _begin_anew(db: Database, begun: str) -> Fed:
-    """What happened between the copy and now is told to nobody, which is said aloud."""
+    """Restart at the end of the event trail and log it: events between the copy and now are not delivered."""
     async with db.begin() as conn:
         if await store.take_place(conn) == begun:
             await store.keep_place(conn, str(Cursor(await trail.here(conn))))
@@ -236,7 +240,7 @@ def _delivery(one: Wanted, happening: OjsEvent) -> JobSpec:
 
 
 def _change(wish: Mapping[str, Any], *, whole: bool = False) -> Change:
-    """What was asked for, checked; `whole`: nothing is there yet."""
+    """Return the requested change, validated; `whole`: for a new subscription."""
     url = wish.get("url")
     if url is not None or whole:
         if not isinstance(url, str) or len(url) > 2048:

@@ -1,7 +1,7 @@
-"""What must outlive an attempt: the state that a worker saves, and the results of a handler's finished steps.
+"""Data that outlives an attempt: a worker's saved state, and the results of a handler's finished steps.
 
-Saved is saved for all attempts, also for those after a person started the job over. A job that succeeded and is done
-again (its run is retried from an earlier step), or one that got another payload, starts from nothing.
+It is kept for all attempts, also after a reopen. A job that succeeded and is repeated (its run is retried from an
+earlier step), or one that got another payload, starts without it.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ __all__ = ["Checkpoint", "get", "of_jobs", "remove", "save", "save_step", "steps
 
 
 async def save(db: Database, job: UUID, state: Any, *, worker: str | None = None) -> Checkpoint:
-    """Keep the state of a live job in place of what was kept before. Who says which worker it is must hold the job."""
+    """Replace the saved state of a live job. If `worker` is given, it must hold the job."""
     text = encode(state, field="state", limit=PAYLOAD_LIMIT)
     async with db.begin() as conn:
         try:
@@ -37,7 +37,7 @@ async def save(db: Database, job: UUID, state: Any, *, worker: str | None = None
 
 
 async def get(db: Database, job: UUID) -> Checkpoint:
-    """The latest; also of a job that ended."""
+    """Return the latest checkpoint, also of a job that ended."""
     await jobs.get(db, job)
     async with db.once() as conn:
         found = await store.get(conn, job)
@@ -47,26 +47,26 @@ async def get(db: Database, job: UUID) -> Checkpoint:
 
 
 async def of_jobs(db: Database, wanted: Sequence[UUID]) -> dict[UUID, Checkpoint]:
-    """For workers: what was saved of the jobs they were given."""
+    """Return the checkpoints of the jobs that a worker claimed."""
     async with db.once() as conn:
         return await store.of_jobs(conn, wanted)
 
 
 async def remove(db: Database, job: UUID) -> None:
-    """Forget it, steps too: the next attempt starts from nothing. Nothing to forget is as good."""
+    """Delete checkpoint and steps, if any: the next attempt starts without them."""
     await jobs.get(db, job)
     async with db.once() as conn:
         await store.remove(conn, job)
 
 
 async def steps(db: Database, job: UUID) -> dict[str, Any]:
-    """The results of the steps that earlier attempts finished."""
+    """Return the results of the steps that earlier attempts finished."""
     async with db.once() as conn:
         return await store.steps(conn, job)
 
 
 async def save_step(db: Database, job: UUID, *, fence: int, name: str, result: Any) -> None:
-    """Record a finished step; refused once the job is in other hands."""
+    """Record a finished step; raise `LeaseLost` if the job is no longer held under this fence."""
     text = encode(result, field="result", limit=RESULT_LIMIT)
     async with db.once() as conn:
         if not await store.save_step(conn, job, fence, name, text):

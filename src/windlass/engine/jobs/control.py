@@ -1,4 +1,4 @@
-"""Jobs as their producers and operators see them: submit, look, cancel, reopen, delete."""
+"""Operations on jobs for producers and operators: submit, inspect, list, cancel, reopen, delete."""
 
 import functools
 import logging
@@ -35,19 +35,19 @@ _warned: set[str] = set()
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Newest first. Pass `next` as `before` to go on; None means the end."""
+    """A page of jobs, newest first. Pass `next` as `before` for the next page; None means the end."""
 
     jobs: list[Job]
     next: int | None
 
 
 class Recorded(NamedTuple):
-    ids: list[UUID]  # one for each job, in their order
-    born: AbstractSet[UUID]  # those that are new; the others had their key before
+    ids: list[UUID]  # one for each job, in the same order
+    born: AbstractSet[UUID]  # the new ones; the keys of the others existed already
 
 
 async def submit(db: Database, specs: Sequence[JobSpec], *, connection: Connection | None = None) -> list[UUID]:
-    """Record jobs, all or none; a key that exists answers with the id of the job that has it.
+    """Record jobs, all or none; for a key that exists, return the id of the job that has it.
 
     With `connection` the jobs become part of the caller's transaction.
     """
@@ -57,7 +57,7 @@ async def submit(db: Database, specs: Sequence[JobSpec], *, connection: Connecti
 async def record(
     db: Database, specs: Sequence[JobSpec], *, connection: Connection | None = None, listed: bool = False
 ) -> Recorded:
-    """The same, and which of them are new. `listed`: a mistake is told with the place of its job in the list."""
+    """Record jobs and return which of them are new. `listed`: errors name the job's index in the list."""
     if len(specs) > MAX_BATCH:
         raise Invalid(f"{len(specs)} jobs in one call, the limit is {MAX_BATCH}: submit in batches", field="jobs")
     rows = new_rows(db, specs, listed=listed)
@@ -68,21 +68,21 @@ async def record(
             return await _insert(connection, db, rows)
     async with db.once() as conn:
         found = await _insert(conn, db, rows)
-        # Committed by now; waking before the connection goes back saves a tenth of a millisecond. Behind a pooler the
-        # commit is still to come: there are no notifications there, and a worker of this process polls.
+        # Already committed: poking before the connection is released saves a tenth of a millisecond. Behind a pooler
+        # the commit is still to come: there are no notifications there, and a worker of this process polls.
         for queue in {spec.queue for spec in specs}:
             db.poke(queue)
     return found
 
 
 async def get(db: Database, id_: UUID) -> Job:
-    """A job as people may see it: secret headers of requests and answers are hidden."""
+    """Return a job for display: secret headers of requests and responses are masked."""
     async with db.once() as conn:
         return _shown(await _known(conn, db, id_))
 
 
 async def steps(db: Database, found: Iterable[Job]) -> dict[UUID, str]:
-    """The names of the steps that these jobs are, where they are any."""
+    """Return the step names of those jobs that are steps of runs."""
     places = [(job.id, job.version_id, job.step) for job in found]
     versions = {version for _, version, _ in places if version is not None}
     if not versions:
@@ -108,7 +108,7 @@ async def list_(
     before: int | None = None,
     limit: int = 50,
 ) -> Page:
-    """Newest first; without `steps` only jobs that are no steps of runs."""
+    """Return a page, newest first; without `steps` only jobs that are not steps of runs."""
     _check_limit(limit)
     if run is not None and not steps:
         raise Invalid("steps is false, and run asks for the steps of a run: leave one of them out", field="steps")
@@ -116,7 +116,7 @@ async def list_(
         if status not in set(JobState):
             raise Invalid(f"status is {status!r}: one of {', '.join(JobState)}", field="status")
     for name, value in (("queue", queue), ("type", type_), ("tag", tag)):
-        encode(value, field=name)  # text that Postgres cannot hold matches nothing, and says why
+        encode(value, field=name)  # raise for text that Postgres cannot store, which would match nothing
     check_pattern(type_, "type")
     if before is not None and not 0 <= before < 2**63:
         raise Invalid(f"before is {before}: pass the `next` of the page before", field="before")
@@ -137,7 +137,7 @@ async def list_(
 
 
 async def cancel(db: Database, id_: UUID, *, reason: str | None = None) -> None:
-    """End a live job at once; its holder is told."""
+    """End a live job at once and notify its holder."""
     encode(reason, field="reason", limit=MAX_REASON)
     async with db.begin() as conn:
         if not await store.cancel(conn, [id_], org=db.org, actor=db.actor, reason=reason):
@@ -147,7 +147,7 @@ async def cancel(db: Database, id_: UUID, *, reason: str | None = None) -> None:
 
 
 async def reopen(db: Database, id_: UUID) -> None:
-    """Start a failed or cancelled job over, with its attempts counted afresh."""
+    """Return a failed or cancelled job to its queue, with its attempts counted from zero."""
     async with db.begin() as conn:
         queues = await store.reopen(conn, [id_], org=db.org, actor=db.actor)
         if not queues:
@@ -156,7 +156,7 @@ async def reopen(db: Database, id_: UUID) -> None:
 
 
 async def cancel_many(db: Database, ids: Sequence[UUID], *, reason: str | None = None) -> set[UUID]:
-    """End those of these jobs that are live, together; which."""
+    """End those of these jobs that are live, in one statement; return their ids."""
     async with db.once() as conn:
         ended = await store.cancel(conn, ids, org=db.org, actor=db.actor, reason=reason)
     db.poke("cancel")
@@ -165,7 +165,7 @@ async def cancel_many(db: Database, ids: Sequence[UUID], *, reason: str | None =
 
 
 async def reopen_many(db: Database, ids: Sequence[UUID]) -> set[UUID]:
-    """Start those of these jobs over that failed or were cancelled, and are no steps of runs, together; which."""
+    """Reopen those of these jobs that failed or were cancelled and are not steps of runs; return their ids."""
     async with db.begin() as conn:
         queues = await store.reopen(conn, ids, org=db.org, actor=db.actor)
     for queue in set(queues.values()):
@@ -174,7 +174,7 @@ async def reopen_many(db: Database, ids: Sequence[UUID]) -> set[UUID]:
 
 
 async def delete(db: Database, id_: UUID) -> None:
-    """Hide a job; if it still waits, nobody will claim it."""
+    """Hide a job; one that is still pending is never claimed."""
     async with db.once() as conn:
         if not await store.soft_delete(conn, [id_], org=db.org):
             raise NotFound("job", id_)
@@ -182,7 +182,7 @@ async def delete(db: Database, id_: UUID) -> None:
 
 
 async def events(db: Database, id_: UUID, *, after: int = 0, limit: int = PAGE_LIMIT) -> list[Event]:
-    """A job's trail, oldest first, after a line of it."""
+    """Return a job's event trail after an event, oldest first."""
     _check_limit(limit)
     async with db.begin() as conn:
         await _known(conn, db, id_)
@@ -192,26 +192,26 @@ async def events(db: Database, id_: UUID, *, after: int = 0, limit: int = PAGE_L
 async def logs(
     db: Database, id_: UUID, *, attempt: int | None = None, after: LinePlace = BEGINNING, limit: int | None = None
 ) -> list[LogLine]:
-    """What its handler logged, after a place; all of it unless there is a limit."""
+    """Return the lines that the handler logged after a position; all of them unless there is a limit."""
     async with db.begin() as conn:
         await _known(conn, db, id_)
         return await event_store.lines(conn, id_, attempt=attempt, after=after, limit=limit)
 
 
 async def depth(db: Database, *, cap: int = 100_000) -> list[tuple[str, str, int]]:
-    """(queue, type, due jobs), each counted up to `cap`."""
+    """Return (queue, type, due jobs), each counted up to `cap`."""
     async with db.once() as conn:
         return await store.depth(conn, cap=cap)
 
 
 async def live(db: Database) -> list[tuple[str, str]]:
-    """(queue, type) of what waits in line or is being worked on."""
+    """Return (queue, type) of all jobs that are due or running."""
     async with db.once() as conn:
         return await store.live(conn)
 
 
 def new_rows(db: Database, specs: Sequence[JobSpec], *, listed: bool = False) -> list[store.NewRow]:
-    """Jobs to be, checked and with their ids."""
+    """Return rows for new jobs, validated and with ids."""
     rows: list[store.NewRow] = []
     for id_, spec in zip(new_ids(len(specs)), specs, strict=True):
         try:
@@ -224,7 +224,7 @@ def new_rows(db: Database, specs: Sequence[JobSpec], *, listed: bool = False) ->
 
 
 async def insert(conn: Connection, db: Database, rows: Sequence[store.NewRow]) -> dict[UUID, datetime]:
-    """When those that are new were created."""
+    """Insert jobs; return when each new one was created."""
     try:
         return await store.insert(conn, rows, org=db.org, actor=db.actor)
     except UNSTORABLE as error:
@@ -238,6 +238,7 @@ async def _insert(conn: Connection, db: Database, rows: Sequence[store.NewRow]) 
     born = await insert(conn, db, rows)
     keys = [row[10] for row in rows if row[0] not in born]
     known = await store.find_keys(conn, keys) if keys else {}
+    # A job that the insert conflicted with may be removed before the lookup.
     if gone := [key for key in keys if key not in known]:
         raise Conflict(f"the job with key {gone[0]!r} was removed at this moment: submit again")
     return Recorded([row[0] if row[0] in born else known[row[10]] for row in rows], born.keys())
@@ -269,18 +270,18 @@ def _row(org: str, id_: UUID, spec: JobSpec) -> store.NewRow:
 
 
 def timed(row: store.NewRow, spec: JobSpec) -> store.NewRow:
-    """The row, at the time that the job is to have after all."""
+    """Return the row with the spec's current start time."""
     return (*row[:5], FAR if spec.held else spec.run_at, spec.delay, *row[7:])
 
 
 @functools.lru_cache(maxsize=256)
 def _policy(retry: Retry) -> str:
-    """There are many jobs and few policies."""
+    """Return the policy as JSON. Cached: there are many jobs and few policies."""
     return encode(retry.to_json(), field="retry")
 
 
 def _advise(type_: str) -> None:
-    """Warn once a type and process; the set is bounded because types are."""
+    """Warn once per type and process, for at most `PAGE_LIMIT` types."""
     if type_ not in _warned and len(_warned) < PAGE_LIMIT:
         _warned.add(type_)
         if warning := advice(type_):
@@ -321,7 +322,7 @@ def _check_limit(limit: int) -> None:
 
 
 def ids_of(texts: Iterable[str]) -> list[UUID]:
-    """Job ids that a person typed."""
+    """Return the job ids in user input."""
     return [_id(text) for text in texts]
 
 

@@ -1,6 +1,6 @@
-"""Jobs that failed for good and that nobody reopened: by what is wrong with them, and many steered at once.
+"""Dead letters: jobs that failed for good and were not reopened. Lists them by error; retries or drops many at once.
 
-Steps of runs are among them, but a step is done again by its run, and goes with it.
+Steps of runs are included, but a step is repeated by retrying its run, and is removed with it.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ MOST_COUNTED = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which dead letters: those that are all of this. `error` is what a group says they have in common."""
+    """A filter for dead letters: all conditions must hold. `error` is the common error of a group."""
 
     type: str | None = None  # a LIKE pattern
     queue: str | None = None
@@ -36,7 +36,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class GroupPage:
-    """The kind that failed last first. Pass `next` as `before` to go on; None means the end."""
+    """A page of groups, latest failure first. Pass `next` as `before` for the next page; None means the end."""
 
     groups: list[Group]
     next: int | None
@@ -44,7 +44,7 @@ class GroupPage:
 
 @dataclass(frozen=True, slots=True)
 class JobPage:
-    """Newest first. Pass `next` as `before` to go on; None means the end."""
+    """A page of jobs, newest first. Pass `next` as `before` for the next page; None means the end."""
 
     jobs: list[Job]
     next: int | None
@@ -52,10 +52,10 @@ class JobPage:
 
 @dataclass(frozen=True, slots=True)
 class Steered:
-    """What was done. Pass `next` as `before` to go on; None means the end."""
+    """The jobs and runs that were changed. Pass `next` as `before` for the next batch; None means the end."""
 
     jobs: list[UUID]
-    runs: list[UUID]  # that are retried for their steps
+    runs: list[UUID]  # retried because of their steps
     left: int  # counted up to MOST_COUNTED
     next: int | None
 
@@ -76,13 +76,15 @@ async def list_(db: Database, wanted: Wanted, *, limit: int = 50) -> JobPage:
 
 
 async def matching(db: Database, wanted: Wanted) -> int:
-    """How many there are, counted up to MOST_COUNTED."""
+    """Return the number of matching jobs, counted up to MOST_COUNTED."""
     return len(await _find(db, wanted, MOST_COUNTED))
 
 
 async def retry(db: Database, wanted: Wanted, *, limit: int = 100) -> Steered:
-    """Start a batch of jobs over, all or none, and retry the runs of steps, each by itself. A run that does not allow
-    it (it goes on, or came to terms with the failure) is left as it is."""
+    """Reopen a batch of jobs, all or none, and retry the runs of steps, each in its own transaction.
+
+    A run that cannot be retried (it is still live, or succeeded in spite of the failure) is left unchanged.
+    """
     found = await _batch(db, wanted, limit)
     async with db.begin() as conn:
         ids = [dead.id for dead in found if dead.run_id is None]
@@ -100,7 +102,7 @@ async def retry(db: Database, wanted: Wanted, *, limit: int = 100) -> Steered:
 
 
 async def drop(db: Database, wanted: Wanted, *, limit: int = 100) -> Steered:
-    """Hide a batch of jobs, all or none. Steps stay: they go with their runs."""
+    """Hide a batch of jobs, all or none. Steps stay: they are removed with their runs."""
     wanted = droppable(wanted)
     found = await _batch(db, wanted, limit)
     async with db.once() as conn:
@@ -135,7 +137,7 @@ async def _steered(
 
 def _kinds(db: Database, wanted: Wanted) -> Kinds:
     for name, value in (("type", wanted.type), ("queue", wanted.queue), ("error", wanted.error)):
-        encode(value, field=name)  # text that Postgres cannot hold matches nothing, and says why
+        encode(value, field=name)  # raise for text that Postgres cannot store, which would match nothing
     check_pattern(wanted.type, "type")
     return Kinds(
         org=db.org,

@@ -1,4 +1,4 @@
-"""How far jobs are, by their own words: the latest word counts, and stays when the job ends."""
+"""The progress that jobs report: only the latest report is kept, also after the job ends."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,13 +16,13 @@ __all__ = ["Progress", "Said", "find", "report", "say"]
 
 
 async def report(db: Database, said: Sequence[Said]) -> None:
-    """What attempts of our own workers say, one word a job; who lost the job to another is not heard."""
+    """Record the progress of our own workers' attempts, one report per job; stale claims are ignored."""
     async with db.once() as conn:
         await store.report(conn, said)
 
 
 async def say(db: Database, job: UUID, fraction: float, message: str | None = None, data: Any = None) -> Progress:
-    """A worker of any language says how far a live job is."""
+    """Record the progress of a live job, reported by a worker in any language."""
     text = None if message is None else plain(message[:MAX_MESSAGE])
     kept = None if data is None else encode(data, field="data", limit=MAX_DATA)
     async with db.begin() as conn:
@@ -34,7 +34,7 @@ async def say(db: Database, job: UUID, fraction: float, message: str | None = No
 
 
 async def find(db: Database, job: UUID) -> Progress | None:
-    """None: it has said nothing yet."""
+    """Return a job's progress; None: it has reported none."""
     await jobs.get(db, job)
     async with db.once() as conn:
         return await store.get(conn, job)

@@ -1,4 +1,4 @@
-"""How long queues may get. Faces that know backpressure refuse what would make one longer; nobody else is bound."""
+"""Depth limits of queues. Only interfaces with backpressure enforce them, by refusing new jobs."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ MAX_CONFIG = 65_536
 
 
 async def configure(db: Database, name: str, *, max_depth: int | None, config: dict[str, Any]) -> Bound:
-    """`max_depth` jobs may wait, None: any number; `config` is kept as it is."""
+    """Set how many jobs may wait (None: any number); `config` is stored unchanged."""
     check_name(name, "queue", "name a queue, for example default")
     if max_depth is not None and not 1 <= max_depth <= LARGEST:
         raise Invalid(f"max_depth is {max_depth}: it must lie between 1 and {LARGEST}", field="max_depth")
@@ -32,12 +32,12 @@ async def get(db: Database, name: str) -> Bound:
 
 
 async def all_(db: Database) -> dict[str, Bound]:
-    """The queues that have a bound."""
+    """Return the queues that have a limit."""
     async with db.once() as conn:
         return await store.bounds(conn)
 
 
 async def depth(db: Database, name: str, *, cap: int) -> int:
-    """How many jobs wait there, counted up to `cap`."""
+    """Return how many jobs wait in a queue, counted up to `cap`."""
     async with db.once() as conn:
         return await store.depth(conn, name, cap=cap)

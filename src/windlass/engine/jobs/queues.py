@@ -1,6 +1,6 @@
-"""Queues as operators see them: how much lies in them and how fast it goes, and a switch for each.
+"""Queues for operators: depth, throughput, pause and resume.
 
-A queue exists as soon as somebody names it: one in which nothing lies is empty, not unknown.
+A queue needs no declaration: one without jobs is empty, not unknown.
 """
 
 from dataclasses import dataclass
@@ -15,27 +15,27 @@ from windlass.store.queues import QueueRow
 
 __all__ = ["Queue", "QueuePage", "QueueRow", "ends", "get", "list_", "pause", "resume"]
 PAGE_LIMIT = 1000
-MOST_COUNTED = 10_000  # of each lane: beyond it a queue is simply long
-LINES = 10_000  # of the trail, for rates
+MOST_COUNTED = 10_000  # per lane: beyond it the exact length does not matter
+LINES = 10_000  # of the event trail, for rates
 RATE_WITHIN = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
     row: QueueRow
-    rate: float  # jobs that ended, a second, over the last minute or the last lines of the trail
+    rate: float  # ended jobs per second, over the last minute or the last lines of the event trail
 
 
 @dataclass(frozen=True, slots=True)
 class QueuePage:
-    """By name. Pass `next` as `after` to go on; None means the end."""
+    """A page of queues by name. Pass `next` as `after` for the next page; None means the end."""
 
     queues: list[Queue]
     next: str | None
 
 
 async def list_(db: Database, *, after: str = "", limit: int = 100) -> QueuePage:
-    """Those in which something lies or of which something was said."""
+    """Return the queues that have jobs or settings."""
     encode(after, field="after")
     if not 1 <= limit <= PAGE_LIMIT:
         raise Invalid(f"limit is {limit}: it must lie between 1 and {PAGE_LIMIT}", field="limit")
@@ -56,13 +56,13 @@ async def get(db: Database, name: str) -> Queue:
 
 
 async def ends(db: Database) -> tuple[int, int]:
-    """Jobs that succeeded and that failed in the last minute, of all queues."""
+    """Return how many jobs of all queues succeeded and failed in the last minute."""
     async with db.once() as conn:
         return await store.ends(conn, lines=LINES)
 
 
 async def pause(db: Database, name: str) -> None:
-    """Our workers claim nothing from it until it is resumed; what they hold they finish."""
+    """Pause a queue: our workers claim nothing from it until it is resumed; they finish the jobs they hold."""
     _check(name)
     async with db.once() as conn:
         await store.pause(conn, name)

@@ -1,4 +1,4 @@
-"""Limits under which jobs are handed out, as they stand now."""
+"""The current state of rate limits."""
 
 from windlass.core.json_value import encode
 from windlass.engine.database import Database
@@ -26,7 +26,7 @@ async def list_(db: Database, *, limit: int, offset: int) -> list[Rate]:
 
 
 async def call_waiting(db: Database) -> int:
-    """Put jobs that wait for a limit back into line where there is room for them; how many."""
+    """Make jobs that wait for a rate limit due where there is room for them; return their number."""
     async with db.once() as conn:
         queues = await store.call_waiting(conn)
     for queue in set(queues):

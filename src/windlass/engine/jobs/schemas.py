@@ -1,4 +1,4 @@
-"""The registry of job schemas: what arguments must look like, by type and version (JSON Schema 2020-12).
+"""The registry of JSON Schemas (2020-12) for job arguments, by type and version.
 
 A version is immutable: a change is registered as another version. Nothing is ever fetched: references point into the
 document itself. Schemas are compiled and values checked in another process with a deadline (`schema_validator`).
@@ -27,7 +27,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """A job whose arguments do not fit: what is wrong, and where; `is_refused`: it may not be recorded."""
+    """A job whose arguments do not match: the problems and their paths; `is_refused`: it may not be recorded."""
 
     schema: str
     problems: Sequence[tuple[str, str]]
@@ -50,7 +50,7 @@ async def register(
 
 
 async def versions(db: Database, type_: str) -> list[JobSchema]:
-    """The latest first."""
+    """Return the versions of a type, latest first."""
     encode(type_, field="type")
     async with db.once() as conn:
         found = await store.of_type(conn, org=db.org, type_=type_)
@@ -58,7 +58,7 @@ async def versions(db: Database, type_: str) -> list[JobSchema]:
 
 
 async def get(db: Database, type_: str, version: str | None = None) -> JobSchema:
-    """A version, or the latest."""
+    """Return a version, or the latest."""
     for one in await versions(db, type_):
         if version in (None, one.version):
             return one
@@ -78,12 +78,12 @@ async def remove(db: Database, type_: str, version: str) -> None:
 
 
 async def schemas(db: Database) -> "Schemas":
-    """All of an org, ready to check with."""
+    """Return all schemas of an org, ready for validation."""
     return Schemas(await list_(db), db.schema_validator)
 
 
 class Schemas:
-    """What jobs are checked against. Most databases have none, and then it costs nothing."""
+    """The schemas that jobs are validated against. With none, as in most databases, validation costs nothing."""
 
     def __init__(self, found: Sequence[JobSchema] = (), validator: SchemaValidator | None = None) -> None:
         self._validator = validator
@@ -99,7 +99,7 @@ class Schemas:
         return type_ in self._of_type
 
     async def misfit(self, spec: JobSpec) -> Misfit | None:
-        """What is wrong with a job's arguments. A job names its schema, or its version, or means the latest."""
+        """Return what is wrong with a job's arguments. A job names its schema, or a version, or uses the latest."""
         known = self._of_type.get(spec.type)
         if known is None:
             return None
@@ -129,7 +129,7 @@ class Schemas:
             text = self._texts[schema.type, schema.version] = json.dumps(schema.document)
         place = "args"
         if _is_about_object(schema.document) and isinstance(args, list) and len(args) == 1:
-            place, args = "args[0]", args[0]  # one object is how most job types take their arguments
+            place, args = "args[0]", args[0]  # most job types take a single object as their arguments
         try:
             return [(_path(place, path), message) for path, message in await self._validator.problems(text, args)]
         except TooSlow as slow:
@@ -137,7 +137,7 @@ class Schemas:
 
 
 async def _checked(validator: SchemaValidator, document: Any) -> str:
-    """The text of a schema that jobs can be checked with."""
+    """Return the text of a schema that is usable for validation, or raise."""
     if not isinstance(document, dict):
         raise Invalid("schema must be an object: a JSON Schema of the arguments", field="schema")
     text = encode(document, field="schema", limit=MAX_DOCUMENT)
@@ -153,9 +153,9 @@ async def _checked(validator: SchemaValidator, document: Any) -> str:
 
 
 def _check_keywords(document: Any) -> None:
-    """Refuse what would give a schema another base or dialect than the document it stands in, and too many references.
+    """Refuse keywords that give a part of the schema another base URI or dialect, and too many references.
 
-    Without recursion: the depth of a document is its author's choice.
+    Iterative, not recursive: the author of a document chooses its depth.
     """
     references = 0
     level = [document]
@@ -185,7 +185,7 @@ def _is_about_object(document: Any) -> bool:
 
 
 def _own_name(document: Any) -> str | None:
-    """The `$id` of a schema that was registered when these were taken."""
+    """Return the `$id` of a schema that was registered when an `$id` was still accepted."""
     name = document.get("$id") if isinstance(document, dict) else None
     return name if isinstance(name, str) else None
 

@@ -1,4 +1,4 @@
-"""Jobs to be, as programs ask for them: what is left out comes from the handler of the type."""
+"""Builds job specs from the arguments of the Python API; defaults come from the handler of the type."""
 
 import contextlib
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ def job_spec(
     tags: Sequence[str] = (),
     meta: Mapping[str, Any] | None = None,
 ) -> JobSpec:
-    """A job with the defaults its handler declares."""
+    """Return a job with the defaults that its handler declares."""
     handler = handlers.find(type) if isinstance(type, str) else None
     if queue is None:
         queue = handler.queue if handler else "default"
@@ -50,7 +50,7 @@ def job_spec(
 
 
 def span(value: timedelta | float | None, field: str = "timeout") -> timedelta | None:
-    """A time that a program gave, as a timedelta or in seconds."""
+    """Return a duration given as a timedelta or in seconds."""
     if value is None or isinstance(value, timedelta):
         return value
     with contextlib.suppress(TypeError, OverflowError, ValueError):

@@ -1,6 +1,6 @@
-"""Jobs from producers that ask for more than a row: unique ones, limited ones, ones with an id of their own.
+"""Submits jobs with a unique key, a rate limit or an id chosen by the client.
 
-A unique key is locked for the transaction, so of any number of producers at once exactly one wins.
+Unique keys are locked until the end of the transaction, so exactly one of any number of concurrent producers wins.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ REPLACED = "a job with the same unique key replaced it"
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """A job as it was recorded; `existed`: it is one that was there before."""
+    """A job as recorded; `existed`: it is an earlier one with the same unique key."""
 
     job: Job
     existed: bool = False
@@ -52,7 +52,7 @@ async def push(db: Database, specs: Sequence[JobSpec]) -> list[Pushed]:
 
 
 async def include(conn: Connection, db: Database, specs: Sequence[JobSpec]) -> list[Pushed]:
-    """Record jobs in somebody's transaction; who should look is told by them."""
+    """Record jobs in the caller's transaction; the caller pokes their queues after the commit."""
     return await _push(conn, db, jobs.new_rows(db, specs), specs) if specs else []
 
 
@@ -60,7 +60,7 @@ async def _push(conn: Connection, db: Database, rows: Sequence[NewRow], specs: S
     if limits := [(f"{db.org}/{spec.limit.key}", spec.limit) for spec in specs if spec.limit]:
         await claims.keep_rates(conn, limits)
     existing, specs = await _meet(conn, db, specs)
-    taken: dict[str, int] = {}  # unique keys that are first met in this very batch
+    taken: dict[str, int] = {}  # unique keys that first occur in this batch
     new: list[int] = []
     for n, spec in enumerate(specs):
         if spec.unique and spec.unique.key in taken and spec.unique.on_conflict is not OnConflict.IGNORE:
@@ -86,7 +86,7 @@ async def _push(conn: Connection, db: Database, rows: Sequence[NewRow], specs: S
 
 
 async def _meet(conn: Connection, db: Database, specs: Sequence[JobSpec]) -> tuple[dict[int, UUID], list[JobSpec]]:
-    """The jobs that stay for those of the batch that are not new, and what is left to be said for the rest."""
+    """Lock the unique keys and resolve conflicts: return the existing jobs by index, and the specs for the rest."""
     wanted = [(f"{db.org}/{spec.unique.key}", spec.unique) for spec in specs if spec.unique]
     if not wanted:
         return {}, list(specs)
@@ -98,7 +98,7 @@ async def _meet(conn: Connection, db: Database, specs: Sequence[JobSpec]) -> tup
         kept = there.get(f"{db.org}/{spec.unique.key}") if spec.unique else None
         if kept is None or spec.unique is None:
             continue
-        if kept.id is None:  # there is no job yet to answer with, or to cancel
+        if kept.id is None:  # there is no job yet to return or to cancel
             raise Duplicate(f"a step of workflow {kept.workflow} that waits has the same unique key", existing=None)
         match spec.unique.on_conflict:
             case OnConflict.IGNORE:
@@ -123,7 +123,7 @@ async def _insert(conn: Connection, db: Database, rows: Sequence[NewRow], specs:
 
 
 def _job(row: NewRow, spec: JobSpec, created_at: datetime) -> Job:
-    """The job as it was written, without reading it back."""
+    """Return the job as it was written, without reading it back."""
     run_at = row[5] or (created_at + spec.delay if spec.delay else created_at)
     meta: Mapping[str, object] = spec.meta or {}
     return Job(

@@ -1,4 +1,4 @@
-"""Many runs steered at once, a bounded batch at a time, newest first: those that a filter names."""
+"""Cancels and retries many runs that match a filter, in bounded batches, newest first."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ MOST_COUNTED = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Steered:
-    """What was done, and how many runs below them are left. Pass `next` as `before` to go on; None means the end."""
+    """The runs changed, and how many older ones are left. Pass `next` as `before` for the next batch; None: the end."""
 
     runs: list[UUID]
     left: int  # counted up to MOST_COUNTED
@@ -29,12 +29,12 @@ class Steered:
 
 
 async def matching(db: Database, wanted: Wanted, move: RunMove) -> int:
-    """How many runs a batch after the other would reach, counted up to MOST_COUNTED."""
+    """Return how many runs all batches together would reach, counted up to MOST_COUNTED."""
     return len(await _find(db, wanted, move, MOST_COUNTED))
 
 
 async def cancel(db: Database, wanted: Wanted, *, limit: int = 100, reason: str | None = None) -> Steered:
-    """Stop runs, all of the batch or none. One that ended meanwhile is left as it is."""
+    """Stop runs, all of the batch or none. A run that ended meanwhile is left unchanged."""
     encode(reason, field="reason", limit=MAX_REASON)
     why = reason or "the run was cancelled"
     found = await _batch(db, wanted, RunMove.CANCEL, limit)
@@ -49,12 +49,12 @@ async def cancel(db: Database, wanted: Wanted, *, limit: int = 100, reason: str 
 
 
 async def retry(db: Database, wanted: Wanted, *, limit: int = 100) -> Steered:
-    """Do again what failed, all of the batch or none. Runs below others are left to those, which start them anew."""
+    """Retry runs, all of the batch or none. Child runs are left to their parents, which start them anew."""
     found = await _batch(db, wanted, RunMove.RETRY, limit)
     wakeups = Wakeups()
     async with db.begin() as conn:
         held = [run for run in await store.lock(conn, found) if (RunState(run.state), RunMove.RETRY) in RUN_EDGES]
-        if held:  # who was quicker has them
+        if held:  # another session may have retried them first
             held = await runs.go_on(conn, db, held, "retried", runs.FAILED_AGAIN)
             news = {run.id: [RetryAsked()] for run in held}
             wakeups = await settle(conn, db, held, news, actor=db.actor)

@@ -1,4 +1,4 @@
-"""Runs below a step: they are recorded with the step's start and begin by themselves in a moment."""
+"""Starts child runs: they are inserted as pending together with the step's start; the sweep begins them."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ MAX_DEPTH = 10
 
 
 class Asked(NamedTuple):
-    """A step of a run, and which of its instances are to be started."""
+    """A step of a run, and the instances to start."""
 
     run: LockedRun
     step: Step
@@ -36,7 +36,7 @@ class Asked(NamedTuple):
 
 
 async def start(conn: Connection, db: Database, asked: Sequence[Asked], *, actor: str) -> list[tuple[UUID, Event]]:
-    """Record the runs; return what cannot be started as the end of its step."""
+    """Insert the child runs; return the end of the step for each that cannot be started."""
     live = await _live(conn, asked)
     definitions = await db.definitions.of(conn, {known.version_id for known in live.values()})
     room = await _Room.of(conn, asked, limit=db.tree_limit)
@@ -61,8 +61,10 @@ async def _deadlocks(
     live: Mapping[tuple[str, str], Live],
     definitions: Mapping[int, Workflow],
 ) -> dict[tuple[UUID, str], str]:
-    """Find runs that would wait for themselves: the runs above them hold every place of their workflow's limit, and do
-    not end before the run below them does."""
+    """Return the children that would wait for themselves.
+
+    Their ancestors use up their workflow's concurrency limit, and do not end before the child does.
+    """
     limited: dict[tuple[UUID, UUID], tuple[str, int]] = {}
     for wish in asked:
         known = live.get((wish.run.org, wish.workflow))
@@ -81,10 +83,10 @@ async def _deadlocks(
 
 
 class _Room:
-    """How many runs may still be started below the runs at the top of their trees.
+    """How many runs may still be started below each root run.
 
-    The limit keeps a tree from growing without end and is not exact to the run: two processes that start runs of one
-    tree at the same moment do not see each other's.
+    The limit keeps a tree from growing without bound and is not exact: two processes that start runs of one tree at the
+    same time do not see each other's.
     """
 
     def __init__(self, roots: Mapping[UUID, UUID], live: dict[UUID, int], limit: int) -> None:

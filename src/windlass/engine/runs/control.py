@@ -1,4 +1,4 @@
-"""Runs as people steer them: look, cancel, retry, rerun."""
+"""Operations on runs for users: inspect, list, cancel, retry, rerun."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -48,17 +48,17 @@ __all__ = [
     "step_output",
 ]
 PAGE_LIMIT = 1000
-APART = timedelta(hours=1)  # so far the clocks that ids are made with may be from the one that tells created_at
+APART = timedelta(hours=1)  # tolerated difference between the clocks that make ids and the clock that sets created_at
 FIRST, LAST = datetime(1970, 1, 2, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
 MAX_REASON = 8192
 FAILED_AGAIN = "what failed is done again"
 MAX_TEXT = 1024
-INDEXED = 200  # characters of a label that its index has
+INDEXED = 200  # characters of a label that are indexed
 
 
 @dataclass(frozen=True, slots=True)
 class RunPage:
-    """Newest first. Pass `next` as `before` to go on; None means the end."""
+    """A page of runs, newest first. Pass `next` as `before` for the next page; None means the end."""
 
     runs: list[RunRow]
     next: UUID | None
@@ -66,7 +66,7 @@ class RunPage:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which runs: those that are all of this. The range has its beginning and not its end."""
+    """A filter for runs: all conditions must hold. The range of creation times includes its start, not its end."""
 
     workflow: str | None = None
     states: Sequence[str] | None = None
@@ -74,14 +74,14 @@ class Wanted:
     before: UUID | None = None
     created_after: datetime | None = None
     created_before: datetime | None = None
-    text: str | None = None  # their id, their workflow's name, or a label's key or value begins with it
-    retrying: bool = False  # a step of theirs waits for its next attempt
-    workflow_id: UUID | None = None  # instead of the name; it may be deleted
+    text: str | None = None  # a prefix of the id, of the workflow's name, or of a label's key or value
+    retrying: bool = False  # has a step that waits for its next attempt
+    workflow_id: UUID | None = None  # instead of the name; the workflow may be deleted
 
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """A run with its definition, its trail, and a job for each step that has one (the first instance)."""
+    """A run with its definition, its event trail, and a job for each step that has one (the first instance)."""
 
     row: RunRow
     workflow: Workflow
@@ -90,7 +90,7 @@ class RunView:
 
     @property
     def states(self) -> dict[str, str]:
-        """What became of each step, in a word."""
+        """Return the state of each step by the step's name."""
         return {
             step.name: WORDS[Letter(letter)] for step, letter in zip(self.workflow.steps, self.row.letters, strict=True)
         }
@@ -112,9 +112,9 @@ async def view(db: Database, id_: UUID) -> RunView:
 async def events(
     db: Database, id_: UUID, *, attempt: int | None = None, after: TrailPlace = BEGINNING, limit: int = 100
 ) -> list[tuple[Step | None, RunEvent]]:
-    """(step, event): a page of a run's trail, oldest first; all of it, or that of one of its rounds.
+    """Return a page of (step, event) of a run's event trail, oldest first: of all rounds or of one.
 
-    Of a step with one job it has the job's lines, too. A fanned-out step has lines only for its start and its end.
+    A step with one job includes the job's events. A fanned-out step has events only for its start and its end.
     """
     _check_limit(limit)
     async with db.begin() as conn:
@@ -132,7 +132,7 @@ async def events(
 
 
 async def output(db: Database, id_: UUID) -> Any:
-    """What a run gave: the output of its last step, or of its last steps by name."""
+    """Return a run's output: the output of its last step, or of its last steps by name."""
     async with db.begin() as conn:
         row = await known(conn, db, id_)
         workflow = (await db.definitions.of(conn, [row.version_id]))[row.version_id]
@@ -140,7 +140,7 @@ async def output(db: Database, id_: UUID) -> Any:
 
 
 async def step_output(db: Database, id_: UUID, step: str) -> Any:
-    """What a step gave; null if it gave nothing."""
+    """Return a step's output; null if it has none."""
     async with db.begin() as conn:
         row = await known(conn, db, id_)
         workflow = (await db.definitions.of(conn, [row.version_id]))[row.version_id]
@@ -149,14 +149,14 @@ async def step_output(db: Database, id_: UUID, step: str) -> Any:
 
 
 def told(value: Any) -> Any:
-    """An output for people: in the place of a list that is too long stands a sentence."""
+    """Return an output for display: a list that is too long is replaced by a sentence."""
     if isinstance(value, TooMany):
         return value.text
     return {name: told(part) for name, part in value.items()} if isinstance(value, dict) else value
 
 
 async def instances(db: Database, id_: UUID, step: str, *, after: int = -1, limit: int = 100) -> list[Instance]:
-    """A page of a step's instances, in order."""
+    """Return a page of a step's instances, in order."""
     _check_limit(limit)
     async with db.begin() as conn:
         number = await _number(conn, db, await known(conn, db, id_), step)
@@ -193,7 +193,7 @@ async def find(db: Database, wanted: Wanted, *, limit: int = 50) -> RunPage:
 
 
 async def narrowed(conn: Connection, db: Database, wanted: Wanted, *, limit: int) -> RunFilter:
-    """A filter as the store has it."""
+    """Return the filter in the form that the store takes."""
     for state in wanted.states or ():
         if state not in set(RunState):
             raise Invalid(f"state is {state!r}: one of {', '.join(RunState)}", field="state")
@@ -220,19 +220,19 @@ async def narrowed(conn: Connection, db: Database, wanted: Wanted, *, limit: int
 
 
 async def cancel(db: Database, id_: UUID, *, reason: str | None = None) -> None:
-    """Stop a run: what waits ends at once, who works for it is asked to stop."""
+    """Stop a run: what waits ends at once, running jobs are asked to stop."""
     encode(reason, field="reason", limit=MAX_REASON)
     why = reason or "the run was cancelled"
     await _steer(db, id_, RunMove.CANCEL, "cancelled", lambda _: CancelAsked(Reason("cancelled", why)), reason=why)
 
 
 async def retry(db: Database, id_: UUID) -> None:
-    """Do again what failed and what hung on it; what succeeded is kept."""
+    """Repeat the failed steps and those that depend on them; successful steps are kept."""
     await _steer(db, id_, RunMove.RETRY, "retried", lambda _: RetryAsked())
 
 
 async def rerun(db: Database, id_: UUID, step: str, *, input_: Any = None, with_input: bool = False) -> None:
-    """Do a step again, and everything after it; with another input, if one is given."""
+    """Repeat a step and everything after it, with another input if one is given."""
     text = encode(input_, field="input") if with_input else None
 
     def event(workflow: Workflow) -> Event:
@@ -270,7 +270,7 @@ async def _steer(
 async def go_on(
     conn: Connection, db: Database, held: Sequence[LockedRun], word: str, reason: str, *, input_: str | None = None
 ) -> list[LockedRun]:
-    """Runs that ended, in their next round."""
+    """Move runs that ended to their next round; return them with its number."""
     renewed = [run._replace(round=run.round + 1) for run in held]
     await store.replace_input(conn, [run.id for run in held], input_)
     await steps.keep_going(conn, {run.id: run.round for run in renewed})
@@ -313,7 +313,7 @@ async def _number(conn: Connection, db: Database, row: RunRow, step: str) -> int
 
 
 async def definition(db: Database, id_: UUID) -> Workflow:
-    """The version that a run follows, whatever became of the workflow since."""
+    """Return the version that a run follows, even if the workflow was changed or deleted since."""
     async with db.once() as conn:
         row = await known(conn, db, id_)
         return (await db.definitions.of(conn, [row.version_id]))[row.version_id]
@@ -328,7 +328,7 @@ def step_number(workflow: Workflow, step: str) -> int:
 
 
 def _aware(moment: datetime | None) -> datetime | None:
-    """In UTC, and far enough from the ends of time to reckon with."""
+    """Return the time in UTC, clamped so that adding or subtracting `APART` cannot overflow."""
     if moment is None:
         return None
     if moment.utcoffset() is None:

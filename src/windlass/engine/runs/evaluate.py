@@ -1,5 +1,7 @@
-"""What a decision asks, answered from what the run knows: does an `if` hold, how many instances are there, what are the
-templates filled in with. What cannot be answered is an end of the step, with the reason."""
+"""Answers the questions of a decision: evaluates `if`s and fills in templates.
+
+If a question cannot be answered, the step ends with the reason.
+"""
 
 import asyncio
 import logging
@@ -27,17 +29,17 @@ from windlass.store.postgres.pool import Connection
 from windlass.store.runs import LockedRun
 
 CHUNK = 2_000  # instances whose items are read with one query: decoding them takes about ten milliseconds
-SLICE = 200  # instances that are filled in before other tasks get a turn: a few milliseconds
+SLICE = 200  # instances that are filled in before the event loop runs other tasks: a few milliseconds
 _log = logging.getLogger("windlass.evaluate")
 
 
 class Question(NamedTuple):
-    """Something about a step of a run that needs its facts."""
+    """A question about a step of a run whose answer needs the run's facts."""
 
     held: LockedRun
     run: Run
     recipe: StepTemplate
-    command: Enqueue | StartChild | None = None  # None: its `if`
+    command: Enqueue | StartChild | None = None  # None: evaluate its `if`
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -56,7 +58,7 @@ class Filled:
 
 
 async def load(conn: Connection, db: Database, questions: list[Question], *, said: Codes) -> dict[UUID, Facts]:
-    """Everything the questions need, for all runs at once."""
+    """Return the facts that the questions need, loaded for all runs at once."""
     asked: dict[UUID, Asked] = {}
     for question in questions:
         known = asked.get(question.held.id)
@@ -66,7 +68,7 @@ async def load(conn: Connection, db: Database, questions: list[Question], *, sai
 
 
 def judge(question: Question, facts: Facts) -> Event:
-    """Does the `if` hold? One that cannot be evaluated fails its step: nothing else may suffer for it."""
+    """Evaluate the `if` of a step. An error fails only this step, not the whole settlement."""
     try:
         return _judge(question, facts)
     except Exception as error:
@@ -86,10 +88,10 @@ def _judge(question: Question, facts: Facts) -> Event:
 
 
 async def fill(conn: Connection, question: Question, facts: Facts) -> AsyncIterator[tuple[list[Filled], list[Event]]]:
-    """The payloads of a step's instances; those whose templates cannot be filled in have ended.
+    """Yield the payloads of a step's instances, and ends for those whose templates cannot be filled in.
 
-    Comes in chunks, with the event loop free in between and the session never idle for long: there may be a million
-    instances. The caller writes each chunk before it asks for the next.
+    Yields chunks, because there may be a million instances: other tasks run in between, and the session is never idle
+    for long. The caller writes each chunk before it requests the next.
     """
     command, recipe = question.command, question.recipe
     assert command is not None
@@ -107,7 +109,7 @@ async def fill(conn: Connection, question: Question, facts: Facts) -> AsyncItera
 def _filled(
     recipe: StepTemplate, facts: Facts, values: Sequence[tuple[int, Any]], count: int
 ) -> tuple[list[Filled], list[Event]]:
-    """Instances that failed are counted together: the first reason is the one that is kept."""
+    """Return payloads and ends. Failed instances are counted together, with the first reason."""
     filled: list[Filled] = []
     first: Ended | None = None
     for index, item in values:
@@ -137,6 +139,6 @@ def _text(recipe: StepTemplate, facts: Facts) -> str:
 
 
 def _defect(recipe: StepTemplate, message: str, error: Exception) -> Ended:
-    """An error that nobody foresaw fails the step that caused it, with the reason, and is logged with its traceback."""
+    """Return the end of a step that failed with an unexpected error, and log the traceback."""
     _log.error("step %s of version %d: %s", recipe.step.name, recipe.version_id, message, exc_info=error)
     return Ended(recipe.number, Letter.FAILED, Reason(NEVER_BEGAN, message))

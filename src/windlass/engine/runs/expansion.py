@@ -1,4 +1,4 @@
-"""How many instances a fanned-out step has: the answer to `Expand`. Items are made in SQL: they may be many."""
+"""Expands fan-outs: answers `Expand` with the number of instances. SQL creates the items: there may be many."""
 
 from windlass.core.expressions.paths import Path
 from windlass.core.json_value import encode
@@ -23,7 +23,7 @@ KINDS = {"string": "a text", "number": "a number", "boolean": "true or false", "
 
 
 async def expand(conn: Connection, db: Database, question: Question) -> Event:
-    """Create the items of a fan-out and return how many there are, or the end of the step with the reason."""
+    """Create the items of a fan-out; return their number, or the end of the step with the reason."""
     recipe = question.recipe
     path = recipe.source
     assert path is not None
@@ -44,7 +44,7 @@ async def expand(conn: Connection, db: Database, question: Question) -> Event:
 
 
 async def _find(conn: Connection, db: Database, question: Question, path: Path, *, make: bool) -> Expansion:
-    """In the row where it lies, if it lies in one; else from the facts of the run."""
+    """Expand a value inside SQL if it is stored in one row; otherwise load it from the facts of the run."""
     run, number = question.held.id, question.recipe.number
     if not _lies_in_a_row(question.recipe, path):
         facts = await knowledge.load(conn, db, [Asked(question.held, question.run, [path])])

@@ -1,7 +1,7 @@
-"""Compositions inside compositions go on without waiting for a loop: whoever asks next must find what is due.
+"""Advances nested compositions at once, so that a worker's next fetch finds what is due without waiting for a loop.
 
-A run and the runs inside it are never settled together: what one has to tell the other is a notice. The loops take
-notices a moment later; here they are taken at once, generation by generation.
+A composition and those inside it communicate by notices. The loops apply notices a moment later; `follow` applies them
+at once, one generation per transaction.
 """
 
 from collections.abc import Sequence
@@ -16,11 +16,11 @@ from windlass.engine.runs.sweep import ACTOR, heard, untold
 from windlass.store import claims, runs
 from windlass.store.ojs import compositions
 
-MOST = 4 * MAX_LEVELS  # up, down and back again; what is left then is left to the loops
+MOST = 4 * MAX_LEVELS  # up, down and back again; the rest is left to the loops
 
 
 async def follow(db: Database, touched: Sequence[UUID]) -> None:
-    """Begin what is inside these runs and may begin, tell those around them what they have to hear, and so on."""
+    """Begin pending runs inside these, apply notices to runs around and inside them, and repeat for those changed."""
     for _ in range(MOST):
         if not touched:
             return
@@ -28,7 +28,7 @@ async def follow(db: Database, touched: Sequence[UUID]) -> None:
 
 
 async def heed(db: Database, jobs: Sequence[UUID]) -> None:
-    """Jobs ended without a report: their runs hear of it now."""
+    """Apply the ends of jobs that ended without a report to their runs."""
     async with db.begin() as conn:
         touched = await claims.runs_of(conn, list(jobs))
         held = await runs.lock(conn, touched) if touched else []

@@ -1,4 +1,4 @@
-"""Accounts of runs, loaded for people: one read-only transaction, nothing decided here but who would serve a job."""
+"""Loads snapshots of runs for display, each in one read-only transaction; decides only who serves a pending job."""
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
@@ -32,7 +32,7 @@ BEGINNING = Place(datetime(1, 1, 1, tzinfo=UTC), UUID(int=0), 0, 0)
 
 
 async def account(db: Database, id_: UUID, *, answers: bool = False) -> RunSnapshot:
-    """All that is known about a run at this moment. `answers`: with those to HTTP steps, which cost a read of them."""
+    """Return everything known about a run now. `answers`: with the responses to HTTP steps, which cost another read."""
     async with db.begin() as conn:
         row = await known(conn, db, id_)
         workflow = (await db.definitions.of(conn, [row.version_id]))[row.version_id]
@@ -52,7 +52,7 @@ async def account(db: Database, id_: UUID, *, answers: bool = False) -> RunSnaps
 
 
 async def explained(db: Database, id_: UUID) -> tuple[RunSnapshot, Explanation]:
-    """Why everything is as it is."""
+    """Return a run's snapshot and the explanation of its state."""
     found = await account(db, id_)
     return found, explain(found)
 
@@ -67,7 +67,7 @@ async def lines(
     after: Place = BEGINNING,
     limit: int = LINES_LIMIT,
 ) -> list[tuple[str, RunLine]]:
-    """(step, line) that handlers logged, oldest first; what comes after a place of the page before."""
+    """Return (step, line) that handlers logged, oldest first, after a position of the previous page."""
     if not 1 <= limit <= LINES_LIMIT:
         raise Invalid(f"limit is {limit}: it must lie between 1 and {LINES_LIMIT}", field="limit")
     async with db.begin() as conn:
@@ -79,7 +79,7 @@ async def lines(
 
 
 async def moment(db: Database) -> datetime:
-    """What time it is, by the one clock."""
+    """Return the database's time."""
     async with db.once() as conn:
         return await runs.moment(conn)
 
@@ -190,7 +190,7 @@ def _step(
 
 
 async def _service(conn: Connection, jobs: Sequence[JobSnapshot]) -> dict[UUID, JobSnapshot]:
-    """Return the jobs by id; those that are pending with who will take them."""
+    """Return the jobs by id; for pending ones, set who will serve them."""
     found = {job.id: job for job in jobs}
     waiting = [job for job in jobs if job.state is JobState.PENDING]
     if waiting:
@@ -219,7 +219,7 @@ def _judged(
 
 
 def _told(step: StepSnapshot, n: int, trail: Sequence[RunEvent]) -> StepSnapshot:
-    """With what the trail says about it."""
+    """Return the step with the reasons and times in the run's event trail."""
     why, held = _last(trail, n, step.word), _last(trail, n, WORDS[Letter.ACTIVE])
     began, ended = _when(trail, n, WORDS[Letter.ACTIVE]), None if step.letter in OPEN else _when(trail, n, step.word)
     told = replace(
@@ -232,7 +232,7 @@ def _told(step: StepSnapshot, n: int, trail: Sequence[RunEvent]) -> StepSnapshot
 
 
 def _when(trail: Sequence[RunEvent], step: int, word: str) -> datetime | None:
-    """When it last became this. Steps without a job have it in the trail."""
+    """Return when a step last entered this state. Steps without a job have this only in the event trail."""
     return next((event.created_at for event in reversed(trail) if event.step == step and event.word == word), None)
 
 

@@ -1,4 +1,4 @@
-"""Log lines of a run for those who want more than a page: the end of them, the whole, and what is new."""
+"""Log lines of a run beyond a page: the tail, the whole log, and new lines."""
 
 from collections.abc import AsyncGenerator, Collection
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ PAGE = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Lines somebody asked for, the names of the steps, and how the step or the run stood."""
+    """A selection of log lines, with the names of the workflow and its steps."""
 
     which: Which
     workflow: str
@@ -40,7 +40,7 @@ async def chosen(
 
 
 async def tail(db: Database, asked: Chosen, count: int, *, seen_by: Snapshot | None = None) -> list[RunLine]:
-    """The last lines, in the order of time; of those that a snapshot sees, if one is given."""
+    """Return the last lines, in the order of time; if a snapshot is given, only those it sees."""
     if not 1 <= count <= MOST_TAIL:
         raise Invalid(f"tail is {count}: it must lie between 1 and {MOST_TAIL}", field="tail")
     async with db.once() as conn:
@@ -49,7 +49,7 @@ async def tail(db: Database, asked: Chosen, count: int, *, seen_by: Snapshot | N
 
 
 async def whole(db: Database, asked: Chosen) -> AsyncGenerator[list[RunLine], None]:
-    """All lines, a page at a time: step by step, instance by instance, each in the order of time."""
+    """Yield all lines, a page at a time: step by step, instance by instance, each in the order of time."""
     mark: Mark | None = Mark()
     while mark is not None:
         async with db.once() as conn:
@@ -61,13 +61,13 @@ async def whole(db: Database, asked: Chosen) -> AsyncGenerator[list[RunLine], No
 async def new(
     db: Database, asked: Chosen, base: Snapshot, upto: Snapshot, *, jobs: Collection[UUID] | None = None
 ) -> list[RunLine]:
-    """What `upto` sees and `base` does not, in the order of time."""
+    """Return the lines that `upto` sees and `base` does not, in the order of time."""
     async with db.once() as conn:
         found = await store.since(conn, asked.which, base, jobs=jobs)
     return [line for xid, line in found if upto.sees(xid)]
 
 
 async def held(db: Database, asked: Chosen) -> set[UUID]:
-    """Jobs that somebody works on, who may log more."""
+    """Return the jobs that are leased and may log more."""
     async with db.once() as conn:
         return await store.held(conn, asked.which.run, asked.which.step)

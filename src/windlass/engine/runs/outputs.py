@@ -1,6 +1,9 @@
-"""What steps and runs gave. A step's output is its job's result, the body of an HTTP answer or of a callback; of a
-fanned-out step the list by index; of a step that ran another workflow that run's output. A run's output is that of its
-last step, or of its last steps by name."""
+"""Loads the outputs of steps and runs.
+
+A step's output is its job's result, the body of an HTTP response or of a callback; for a fanned-out step the list by
+index; for a step that ran another workflow that run's output. A run's output is that of its last step, or of its last
+steps by name.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +27,7 @@ MOST_INSTANCES = 10_000  # of a fanned-out step, in one list; more are read page
 
 
 class TooMany:
-    """Stands for the output of a step with more instances than fit into one list."""
+    """The output of a step with more instances than fit into one list."""
 
     def __init__(self, name: str, count: int) -> None:
         self.text = f"{name} has {count} instances, a list holds {MOST_INSTANCES} at most: read them page by page"
@@ -33,7 +36,7 @@ class TooMany:
 async def of_steps(
     conn: Connection, db: Database, wanted: Mapping[UUID, tuple[Plan, Iterable[int]]]
 ) -> dict[StepRef, Any]:
-    """The outputs of these steps; null for those that gave none."""
+    """Return the outputs of these steps; null for those without one."""
     places = [(run, step) for run, (_, numbers) in wanted.items() for step in numbers]
     kinds: dict[type, list[StepRef]] = defaultdict(list)
     for place in places:
@@ -55,7 +58,7 @@ async def definition(db: Database, version_id: int) -> Workflow:
 
 
 async def of_needs(db: Database, jobs: Sequence[Claimed]) -> dict[UUID, dict[str, Any]]:
-    """For each of these jobs of steps, by its id: what the steps that it needs gave, by name."""
+    """Return, by job id, the outputs of the steps that each job's step depends on, by step name."""
     plans: dict[UUID, Plan] = {}
     needed: dict[UUID, set[int]] = defaultdict(set)
     async with db.begin() as conn:
@@ -84,7 +87,7 @@ async def of_run(conn: Connection, db: Database, run: UUID, plan: Plan, letters:
 
 
 def last_steps(plan: Plan) -> list[int]:
-    """Steps that nothing comes after; the final step does not count unless there is no other."""
+    """Return the steps that nothing follows; the final step does not count unless it is the only one."""
     sinks = [n for n, children in enumerate(plan.children) if not children and n != plan.final]
     return sinks or [n for n in (plan.final,) if n is not None]
 
@@ -111,7 +114,7 @@ def _output(step: Step, rows: Sequence[Result]) -> Any:
 
 
 def by_index(count: int, rows: Sequence[Result], values: Sequence[Any]) -> list[Any]:
-    """The list of a fanned-out step; null for an instance that has no job, because its templates had no value."""
+    """Return the list of a fanned-out step; null for an instance without a job, whose templates had no value."""
     if len(rows) == count:
         return list(values)
     known = {row.item: value for row, value in zip(rows, values, strict=True)}

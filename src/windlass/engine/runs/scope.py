@@ -1,4 +1,4 @@
-"""What runs know, for their `if`s and templates: loaded for a batch of runs at once, and only what is asked for."""
+"""Loads what `if`s and templates refer to, for a batch of runs at once and only where it is referenced."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,12 +31,12 @@ STATUS = {
     Letter.CANCELLED: "cancelled",
 }
 NEVER_BEGAN = "template_error"  # the code of that reason, and the status of such a step
-INSTANCES = "instances"  # the code of a fan-out that failed
+INSTANCES = "instances"  # the code of a failed fan-out
 Codes = Mapping[StepRef, str]
 
 
 class Asked(NamedTuple):
-    """A run, and the paths somebody wants to follow in what it knows."""
+    """A run and the paths that are referenced."""
 
     held: LockedRun
     run: Run
@@ -50,7 +50,7 @@ class Asked(NamedTuple):
 async def load(
     conn: Connection, db: Database, asked: Iterable[Asked], *, said: Codes | None = None
 ) -> dict[UUID, Facts]:
-    """The facts of each run, without what differs from step to step. `said`: reasons that are not written down yet."""
+    """Return the facts of each run, without those that differ by step. `said`: reason codes not written yet."""
     wanted = {ask.held.id: ask for ask in asked}
     given = await _given(conn, wanted)
     tasks = await _tasks(conn, db, wanted, await _codes(conn, wanted, said or {}))
@@ -84,7 +84,7 @@ async def _urls(conn: Connection, db: Database, wanted: Mapping[UUID, Asked]) ->
     if not places:
         return found
     key, base = await db.hook_key(conn), await db.public_url.get(conn)
-    later = [place for place in places if wanted[place[0]].held.round]  # in the first round no address was replaced
+    later = [place for place in places if wanted[place[0]].held.round]  # in the first round no token was replaced
     rounds = await hooks.rounds(conn, later) if later else {}
     for (id_, step), name in places.items():
         found[id_][name] = f"{base}/wh/{hook.token(key, id_, step, rounds.get((id_, step), 0))}"
@@ -92,7 +92,7 @@ async def _urls(conn: Connection, db: Database, wanted: Mapping[UUID, Asked]) ->
 
 
 async def _codes(conn: Connection, wanted: Mapping[UUID, Asked], said: Codes) -> dict[StepRef, str | None]:
-    """Why steps failed that somebody asks about: one that never began may have left something in an earlier round."""
+    """Return why the referenced steps failed: a step that never began may have results of an earlier round."""
     failed = [(id_, n) for id_, ask in wanted.items() for n in ask.steps if ask.run.letters[n] == Letter.FAILED]
     known: dict[StepRef, str | None] = {place: said[place] for place in failed if place in said}
     written = [place for place in failed if place not in known]
@@ -138,7 +138,7 @@ def _fact(step: Step, letter: Letter, rows: Sequence[Result], call: Callback | N
     if letter in (Letter.SKIPPED, Letter.WAITING):
         return TaskFacts(status=STATUS[letter])
     if step.fan_out is not None and letter is Letter.SUCCEEDED and not rows and not child:
-        return TaskFacts(status=STATUS[letter], body=[])  # over nothing
+        return TaskFacts(status=STATUS[letter], body=[])  # a fan-out over an empty list
     match step.action:
         case HookAction():
             return _called(letter, call)

@@ -1,8 +1,8 @@
-"""Settlement: what happened to a batch of runs under lock -> runs advanced, and everything that follows, in batches.
+"""Applies events to a batch of locked runs: advances each run and writes everything that follows from it.
 
-Load, decide, save: the rules are in `core.runs.decide`. A decision may ask (`Judge`, `Expand`, templates) or take back
-(`Withdraw`); the answers are events of the next round, in the same transaction. What is to be done is gathered over all
-runs and rounds and said in one statement of each kind.
+Load, decide, save: the rules are in `core.runs.decide`. A decision can return questions (`Judge`, `Expand`, templates)
+or withdrawals (`Withdraw`); their answers are the events of the next round, in the same transaction. Writes are
+collected over all runs and rounds and executed with one statement of each kind.
 """
 
 from collections import defaultdict
@@ -46,11 +46,11 @@ __all__ = ["Wakeups", "ended_as", "settle"]
 News = Mapping[UUID, Sequence[Event]]
 Answers = dict[UUID, list[Event]]
 Record = Callable[[Mapping[UUID, Run]], Awaitable[None]]
-# Failures of a job that are something else for its step.
+# Job error types that map to a letter other than FAILED.
 MEANT = {"Timeout": Letter.TIMED_OUT, "Skipped": Letter.SKIPPED}
-WRITE_AT = 500  # new rows: to encode them takes about ten milliseconds, during which the loop stands still
+WRITE_AT = 500  # new rows per write: encoding them takes about ten milliseconds, which block the event loop
 STOPPED = frozenset({RunState.CANCELLED, RunState.TIMEOUT})
-STATES = {state.value: state for state in RunState}  # calling an enum costs more than all the rest of reading a run
+STATES = {state.value: state for state in RunState}  # an enum call costs more than all the rest of reading a run
 
 
 async def settle(
@@ -63,7 +63,7 @@ async def settle(
     record: Record | None = None,
     reason: str = "the run was cancelled",
 ) -> Wakeups:
-    """Advance these runs, which are locked (or new), by what happened to them."""
+    """Advance these runs, which are locked (or new), by their events."""
     workflows = await db.definitions.of(conn, {run.version_id for run in held})
     settlement = Settlement(conn, db, held, workflows, actor=actor, record=record, reason=reason)
     await settlement.advance(news)
@@ -72,7 +72,7 @@ async def settle(
 
 
 class Settlement:
-    """Runs under lock on their way through rounds of decisions. New ones are recorded after the first, by `record`."""
+    """Locked runs going through rounds of decisions. New runs are inserted after the first round, by `record`."""
 
     def __init__(
         self,
@@ -95,30 +95,31 @@ class Settlement:
         self._decided: dict[UUID, None] = {}
         self._concluded: dict[
             UUID, Reason | None
-        ] = {}  # runs that end here, and why; also one that is retried and ends at once
+        ] = {}  # runs that end in this settlement, and why; includes a retried run that ends again at once
         self._notes: list[Reasoned] = []
-        self._ends: list[Reasoned] = []  # of parts of compositions: their trail has every end, before that of the whole
-        self._said: dict[StepRef, str] = {}  # the codes of the latest of them
+        self._ends: list[Reasoned] = []  # ends of parts of compositions: every end is logged, before that of the run
+        self._said: dict[StepRef, str] = {}  # the code of the latest note of each step
         self._asked: dict[type, list[StepRef]] = defaultdict(list)
         self._unfilled: list[tuple[UUID, Enqueue | StartChild]] = []
         self._reopen: list[tuple[UUID, Reopen]] = []
         self._listen: list[tuple[UUID, ListenUntil]] = []
-        self._hooks: list[StepRef] = []  # of runs that begin
+        self._hooks: list[StepRef] = []  # steps of runs that begin or are retried
         self._forget: list[StepRef] = []  # hooks that are waited for again
 
     async def advance(self, news: News) -> None:
-        """Decide, answer what was asked, and decide again until nothing is asked any more."""
+        """Decide, answer the questions, and decide again until there are none left."""
         while news:
             for id_, events in news.items():
                 self._decide(id_, events)
             if self._record is not None:
                 await self._record({id_: self._started(id_) for id_ in self.runs})
+                # `record` inserted the runs as decided; only those that ended differ and must be saved.
                 self._record, self._decided = None, dict.fromkeys(self._concluded)
             news = await self._answers() if self._has_questions else {}
         point("settle.decided")
 
     async def carry_out(self) -> None:
-        """Write everything. The trail has the ends of a run's steps before the end of the run."""
+        """Write everything. In the event trail the ends of a run's steps precede the end of the run."""
         ends = self._ends + [note for note in self._notes if note[0] in self._concluded]
         notes = [note for note in self._notes if note[0] not in self._concluded]
         if ends:
@@ -147,15 +148,15 @@ class Settlement:
                 self._tell_move(id_, number, before.letters[number], commands)
         for number in before.plan.hooks:
             if any(isinstance(event, Begun | RetryAsked | RerunAsked) for event in events):
-                self._hooks.append((id_, number))  # one that ran out of time before it began has none yet
+                self._hooks.append((id_, number))  # retries too: a run that expired before it began has no hooks yet
             if before.letters[number] == Letter.SUCCEEDED and self.runs[id_].letters[number] in OPEN:
-                self._forget.append((id_, number))  # it was heard; what came early and was not is kept
+                self._forget.append((id_, number))  # its callback was used; one that came early is kept until used
 
     def _tell_move(self, id_: UUID, step: int, before: str, commands: Sequence[Command]) -> None:
-        """Record that a step without a job of its own began or ended, unless a line with the reason says so."""
+        """Log that a step without a job of its own began or ended, unless a note with the reason does."""
         letter = Letter(self.runs[id_].letters[step])
         if letter in (before, Letter.WAITING) or (letter is Letter.ACTIVE and (id_, step) in self._said):
-            return  # the line about its `if` is written before its instances are known
+            return  # already logged: the note about its `if` precedes its instances
         if not any(isinstance(said, Note) and (said.step, said.letter) == (step, letter) for said in commands):
             self._notes.append((id_, step, WORDS[letter], None, None))
 
@@ -184,14 +185,14 @@ class Settlement:
                 assert_never(command)
 
     def _note(self, id_: UUID, note: Note) -> None:
-        """Record a reason; not for each cancelled part of a composition that was stopped."""
+        """Log a reason, except for the cancelled parts of a composition that was stopped."""
         part = self._workflow(id_).primitive is not None
         if not (part and note.letter is Letter.CANCELLED and self.runs[id_].state in STOPPED):
             notes = self._ends if part else self._notes
             notes.append((id_, note.step, WORDS[note.letter], note.reason.code, note.reason.text))
 
     def _tell_parts(self, id_: UUID, before: Run, commands: Sequence[Command]) -> None:
-        """What became of the parts of a composition, where no reason tells it; also which callbacks are called."""
+        """Log how the parts of a composition ended, where no note does, and which callbacks are called."""
         run = self.runs[id_]
         told = {(command.step, command.letter) for command in commands if isinstance(command, Note)}
         stopped = run.state in STOPPED
@@ -242,12 +243,12 @@ class Settlement:
             answers[id_].append(await expansion.expand(self.conn, self.db, self._question(id_, step)))
         await self._fill(asked.get(Judge, ()), answers)
         if taken_back := asked.get(Withdraw):
-            await self.begin.write()  # what was begun in this very decision is taken back with the rest
+            await self.begin.write()  # rows that this very decision begins must be written before they can be withdrawn
             await self._take_back(taken_back, answers)
         return answers
 
     async def _fill(self, judged: Sequence[StepRef], answers: Answers) -> None:
-        """Ask the `if`s and fill in the templates, from facts that are loaded for all of them at once."""
+        """Evaluate the `if`s and fill in the templates, with scopes that are loaded for all of them at once."""
         ifs = [self._question(id_, step) for id_, step in judged]
         unfilled = [self._question(id_, command.step, command) for id_, command in self._unfilled]
         self._unfilled = []
@@ -268,7 +269,7 @@ class Settlement:
                         below.append(children.Asked(question.held, recipe.step, wish, part.payload))
                     else:
                         self._jobs(id_, recipe, part.first, part.count, part.payload)
-                if self.begin.size >= WRITE_AT:  # a large fan-out is written as it is made, not kept in memory
+                if self.begin.size >= WRITE_AT:  # write a large fan-out in parts instead of keeping it in memory
                     await self.begin.write()
         if below:
             for id_, event in await children.start(self.conn, self.db, below, actor=self.actor):
@@ -276,7 +277,7 @@ class Settlement:
             self.wakeups.strays = True
 
     def _tell_first(self, id_: UUID, step: int, failed: Sequence[Event], *, before: Sequence[Event]) -> None:
-        """Instances that cannot begin are counted by `decide`; why the first of them cannot is written down here."""
+        """Log why the first instance of a fan-out cannot begin; `decide` only counts such instances."""
         fan = self.runs[id_].fans.get(step)
         if fan is None or fan.failed or any(isinstance(event, Ended) and event.step == step for event in before):
             return
@@ -285,7 +286,7 @@ class Settlement:
             self._notes.append((id_, step, WORDS[Letter.ACTIVE], reason.code, reason.text))
 
     async def _reopen_instances(self) -> None:
-        """Do instances again. One whose templates could not be filled in has no job yet: it gets one."""
+        """Reopen instances. An instance whose templates could not be filled in has no job yet and gets one."""
         wanted, self._reopen = self._reopen, []
         for id_, (step, count) in [(id_, (again.step, again.count)) for id_, again in wanted]:
             round_, created = self.held[id_].round, self.runs[id_].fans[step].created
@@ -313,7 +314,7 @@ class Settlement:
         self._hooks, self._forget = [], []
 
     async def _hear(self, answers: Answers) -> None:
-        """Steps wait for callbacks now; what came early counts."""
+        """Make steps wait for their callbacks; a callback that came early ends its step."""
         wanted, self._listen = self._listen, []
         if not wanted:
             return
@@ -353,13 +354,13 @@ class Settlement:
         return held.id, run.state.value, run.letters, fans, held.round, word, code, text
 
     def _started(self, id_: UUID) -> Run:
-        """A new run as it is inserted: one that has ended already is saved as ended in a moment, like any other."""
+        """Return a new run as it is inserted: one that has ended already is inserted as running and saved as ended."""
         run = self.runs[id_]
         return run._replace(state=RunState.RUNNING) if id_ in self._concluded else run
 
 
 def ended_as(status: str, error_type: str | None) -> Letter:
-    """The letter of a step whose job ended like this."""
+    """Return the letter of a step whose job ended with this status and error type."""
     if status == "succeeded":
         return Letter.SUCCEEDED
     if status == "cancelled":
@@ -368,6 +369,6 @@ def ended_as(status: str, error_type: str | None) -> Letter:
 
 
 def stored(held: LockedRun, workflow: Workflow) -> Run:
-    """The run as `decide` wants it."""
+    """Return the locked row as the `Run` that `decide` takes."""
     fans = fans_from_json(held.fans) if held.fans else {}
     return Run(workflow.plan, STATES[held.state], held.steps, fans)

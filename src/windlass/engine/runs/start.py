@@ -1,4 +1,4 @@
-"""Runs come into being: asked for by somebody, at once or held by their workflow's limit."""
+"""Starts runs, or creates them pending if their workflow's concurrency limit is reached."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,32 +25,32 @@ from windlass.store.workflows import Live
 
 MAX_BATCH = 10_000
 MAX_LABELS = 64
-TRIES = 3  # a key may be taken between the look and the insert
+TRIES = 3  # a key may be taken between the lookup and the insert
 NESTED = ("savepoint windlass_start", "rollback to savepoint windlass_start", "release savepoint windlass_start")
 ALONE = ("begin", "rollback", "commit")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSpec:
-    """What somebody asks for. Labels are added to those of the workflow."""
+    """The parameters of a new run. Labels are added to those of the workflow."""
 
     input: Any = field(default_factory=dict)
     idempotency_key: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     max_duration: timedelta | None = None
-    headers: Mapping[str, str] | None = None  # of the request that asks; templates may read them, secrets are dropped
+    headers: Mapping[str, str] | None = None  # of the starting request; templates may read them, secrets are dropped
     api_headers: Mapping[str, str] | None = None  # of a request to the API: kept only if the workflow reads them
-    id: UUID | None = None  # of the run, if it is new: who chose it can tell whether it is
+    id: UUID | None = None  # of the run, if it is new: comparing it with the result shows whether it is
 
 
 class _KeyTaken(Exception):
-    """Somebody else used a key at this moment."""
+    """Another session inserted a run with one of the keys after they were looked up."""
 
 
 async def start(
     db: Database, name: str, specs: Sequence[RunSpec], *, connection: Connection | None = None
 ) -> list[UUID]:
-    """Start runs of a workflow, all or none; a known key answers with the run that has it.
+    """Start runs of a workflow, all or none; a known key returns the run that has it.
 
     With `connection` the runs become part of the caller's transaction.
     """
@@ -80,7 +80,7 @@ async def start(
 
 
 async def include(conn: Connection, db: Database, name: str, specs: Sequence[RunSpec]) -> tuple[list[UUID], Wakeups]:
-    """Start runs as a part of another use case, in its transaction; who should look is to be told after its commit."""
+    """Start runs within the transaction of another use case; it must poke the wakeups after its commit."""
     for spec in specs:
         check(spec)
     try:
@@ -102,7 +102,10 @@ def check(spec: RunSpec) -> None:
 
 
 async def _start_within(conn: Connection, db: Database, name: str, specs: Sequence[RunSpec]) -> list[UUID]:
-    """All or none, whatever the caller makes of a refusal. Without a transaction of the caller's it is one itself."""
+    """Start all runs or none, even if the caller catches the error and commits.
+
+    Uses a savepoint inside the caller's transaction; without one, a transaction of its own.
+    """
     begin, undo, keep = NESTED if conn.is_in_transaction() else ALONE
     await conn.execute(begin)
     try:
@@ -129,7 +132,7 @@ async def _start(conn: Connection, db: Database, name: str, specs: Sequence[RunS
 
 
 async def _known(conn: Connection, db: Database, live: Live, specs: Sequence[RunSpec]) -> dict[str, UUID]:
-    """The runs that have these keys already. A key means one request: it cannot stand for two workflows."""
+    """Return the runs that have these keys already. A key identifies one request and cannot serve two workflows."""
     keys = [spec.idempotency_key for spec in specs if spec.idempotency_key is not None]
     found = await runs.find_keys(conn, keys, org=db.org) if keys else {}
     for key, (id_, workflow_id) in found.items():
@@ -139,10 +142,10 @@ async def _known(conn: Connection, db: Database, live: Live, specs: Sequence[Run
 
 
 def _fresh(specs: Sequence[RunSpec], known: Mapping[str, UUID]) -> list[tuple[UUID, RunSpec]]:
-    """Those to be made, each key once."""
+    """Return the runs to create, one for each key."""
     seen = set(known)
     fresh = []
-    for id_, spec in zip(sorted(new_ids(len(specs))), specs, strict=True):  # those held begin in the order of their ids
+    for id_, spec in zip(sorted(new_ids(len(specs))), specs, strict=True):  # pending runs begin in id order
         if spec.idempotency_key is not None:
             if spec.idempotency_key in seen:
                 continue
@@ -156,10 +159,11 @@ async def _begin(
 ) -> Wakeups:
     room, now = len(fresh), live.now
     if workflow.concurrency is not None:
+        # Lock the workflow: otherwise two transactions could both count the last free place as theirs.
         await runs.hold_workflow(conn, live.workflow_id)
-        waiting = await runs.first_held(conn, live.workflow_id, 1)  # nobody overtakes those who wait
+        waiting = await runs.first_held(conn, live.workflow_id, 1)  # a new run must not overtake pending ones
         room = 0 if waiting else max(0, workflow.concurrency - await runs.running(conn, live.workflow_id))
-    if now is None or workflow.concurrency is not None:  # it may have waited for the lock
+    if now is None or workflow.concurrency is not None:  # time may have passed while waiting for the lock
         now = await runs.moment(conn)
     letters = Letter.WAITING * len(workflow.steps)
     held = [

@@ -1,6 +1,6 @@
-"""How a step is begun, worked out once for each version: the shape of its jobs, its `if`, its templates, its items.
+"""What starting a step needs, computed once per version: the common columns of its jobs, its `if`, templates and items.
 
-A turn that makes hundreds of jobs of the same step says once what they have in common.
+A turn that creates hundreds of jobs of one step writes their common columns once.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ from windlass.store.steps import Shape
 PRIORITY = 100
 ROOM = 10_000
 NO_FACTS = Facts()
-LEFT_OUT = "null"  # the payload of a shape whose jobs each have their own
+LEFT_OUT = "null"  # placeholder payload of a shape whose jobs each have their own
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,18 +43,18 @@ class StepTemplate:
 
     @cached_property
     def per_item(self) -> bool:
-        """Is each instance given something of its own that SQL cannot put there?"""
+        """Return whether each instance has a payload of its own that SQL cannot build."""
         foreach = isinstance(self.step.fan_out, Foreach)
         return self.payload.uses_item or (foreach and isinstance(self.step.action, CommandAction))
 
     @cached_property
     def is_plain(self) -> bool:
-        """Nothing has to be filled in."""
+        """Return whether there is nothing to fill in."""
         return self.payload.is_constant and not self.per_item
 
     @cached_property
     def source(self) -> Path | None:
-        """Where a fan-out gets its items or its number."""
+        """Return the path that a fan-out takes its items or its count from."""
         match self.step.fan_out:
             case Foreach(path) | Parallel(str(path)):
                 return source_path(path)
@@ -80,16 +80,16 @@ class StepTemplate:
 
     @cached_property
     def constant(self) -> str:
-        """The payload of a step without templates."""
+        """Return the payload of a step without templates."""
         return encode(self.payload.fill(NO_FACTS), field=f"the input of {self.step.name}")
 
     def steps(self, references: Iterable[Path]) -> set[int]:
-        """The numbers of the steps that these paths lead into."""
+        """Return the numbers of the steps that these paths refer to."""
         return {self.plan.number[path.name] for path in references if path.root == "tasks"}
 
 
 class StepTemplates:
-    """Recipes of one database, by version and step."""
+    """A cache of step templates, by version and step; cleared when full."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, int], StepTemplate] = {}
@@ -104,7 +104,7 @@ class StepTemplates:
 
 
 def _work(step: Step) -> tuple[str, str, int]:
-    """Type, queue and priority of its jobs."""
+    """Return the type, queue and priority of the step's jobs."""
     match step.action:
         case JobAction(type_, _, queue, priority):
             return type_, queue, priority

@@ -29,7 +29,7 @@ Listen = Callable[[Connection, list[LockedRun]], Awaitable[dict[UUID, list[Event
 
 
 async def sweep_runs(db: Database, *, batch: int = 500) -> int:
-    """Apply ends of jobs that plain SQL recorded, and notices; to how many runs."""
+    """Apply ends of jobs that plain SQL recorded, and notices; return the number of runs."""
     async with db.once() as conn:
         found = await runs.find_unsettled(conn, batch)
 
@@ -43,12 +43,12 @@ async def sweep_runs(db: Database, *, batch: int = 500) -> int:
 
 
 async def untold(conn: Connection, held: Sequence[LockedRun], *, batch: int = 500) -> list[tuple[UUID, Event]]:
-    """What these runs, which are locked, have not heard: ends that somebody else recorded, and notices."""
+    """Return the events not applied yet to these locked runs: ends of jobs recorded elsewhere, and notices."""
     return _ends(await steps.take_ended(conn, [run.id for run in held], batch=batch * 10)) + await heard(conn, held)
 
 
 async def heard(conn: Connection, held: Sequence[LockedRun]) -> list[tuple[UUID, Event]]:
-    """What other runs left for these, which are locked."""
+    """Return the events in the notices that other runs left for these locked runs."""
     known = {run.id: run for run in held}
     found: list[tuple[UUID, Event]] = []
     for notice in await runs.take_notices(conn, list(known)):
@@ -61,32 +61,32 @@ async def heard(conn: Connection, held: Sequence[LockedRun]) -> list[tuple[UUID,
 
 
 def _child_ended(notice: Notice, step: int, run: LockedRun) -> Event:
-    """Return what the end of a run below a step is for the run that started it."""
+    """Return the event that the end of a child run is for its parent."""
     letter = Letter(notice.letter or Letter.FAILED)
     if letter is Letter.SUCCEEDED:
         return Ended(step, letter)
     why = Reason("child", notice.reason or "the child run failed")
     if letter is Letter.CANCELLED and notice.round is not None and notice.round < run.round:
-        return ChildStopped(step, notice.item or 0, why)  # the earlier round expired and told it to stop
+        return ChildStopped(step, notice.item or 0, why)  # an earlier round expired and stopped the child
     return Ended(step, letter, why)
 
 
 async def start_held(db: Database, *, batch: int = 500) -> int:
-    """Begin pending runs whose workflow has room; of how many workflows."""
+    """Begin pending runs whose workflow has room; return the number of workflows."""
     async with db.once() as conn:
         found = await runs.find_held(conn, batch)
     return await each_alone(db, Kind.WORKFLOW, found, partial(start_held_of, db, batch=batch))
 
 
 async def wake(db: Database, *, batch: int = 1000) -> int:
-    """End the sleeps and the waits whose time has come; of how many runs."""
+    """End the sleeps and the waits whose time has come; return the number of runs."""
     async with db.once() as conn:
         found = await timers.find_due(conn, batch)
     return await _tell(db, found, partial(_due_timers, db))
 
 
 async def expire(db: Database, *, batch: int = 500) -> int:
-    """End runs whose time is over; how many."""
+    """End runs whose time is over; return their number."""
     async with db.once() as conn:
         found = await runs.find_expired(conn, batch)
     return await _tell(db, found, _expired, reason=EXPIRED)
@@ -130,13 +130,13 @@ async def _expired(_: Connection, held: list[LockedRun]) -> dict[UUID, list[Even
 
 
 async def next_due(db: Database) -> tuple[timedelta | None, timedelta | None, timedelta | None]:
-    """How long until a job comes into line, a sleep ends, a run runs out of time; None: never."""
+    """Return how long until a job becomes due, a sleep ends and a run expires; None: never."""
     async with db.once() as conn:
         return await timers.next_due(conn)
 
 
 async def _tell(db: Database, found: Sequence[UUID], listen: Listen, *, reason: str = "the run was cancelled") -> int:
-    """Apply the events of these runs; one that cannot be settled is set aside. How many runs had any."""
+    """Apply the events of these runs; set aside a run that cannot be settled. Return the number of runs with events."""
 
     async def set_aside(id_: UUID, error: Exception) -> None:
         await quarantine.set_aside(db, Kind.RUN, id_, error)
@@ -157,7 +157,7 @@ async def _tell_together(db: Database, found: Sequence[UUID], *, listen: Listen,
 
 
 async def start_held_of(db: Database, workflow: UUID, *, batch: int = 500) -> bool:
-    """Begin pending runs of one workflow; whether any began. A run that cannot begin is set aside, the others begin."""
+    """Begin pending runs of one workflow; return whether any began. A run that cannot begin is set aside."""
     try:
         return await _begin(db, workflow, batch=batch) > 0
     except Unavailable:
@@ -182,7 +182,7 @@ async def _begin(db: Database, workflow: UUID, *, only: Sequence[UUID] | None = 
     async with db.begin() as conn:
         version = await runs.hold_workflow(conn, workflow, wait=False)
         if version is None:
-            return 0  # another process begins runs of it, or a session holds the row: the next round comes back
+            return 0  # another session holds the workflow's row: the next sweep tries again
         limit = (await db.definitions.of(conn, [version]))[version].concurrency
         room = batch if limit is None else min(batch, limit - await runs.running(conn, workflow))
         if room <= 0:
@@ -198,7 +198,7 @@ async def _begin(db: Database, workflow: UUID, *, only: Sequence[UUID] | None = 
 
 
 def _ends(jobs: Iterable[EndedJob]) -> list[tuple[UUID, Event]]:
-    """Instances that ended alike are counted together."""
+    """Return the ends as events; instances of a step that ended alike are counted together."""
     counts: Counter[tuple[UUID, int, Letter]] = Counter()
     reasons: dict[tuple[UUID, int, Letter], Reason] = {}
     for job in jobs:

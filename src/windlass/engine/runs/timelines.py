@@ -1,4 +1,4 @@
-"""When the steps of a run did what, loaded for people."""
+"""Loads the timeline of a run: what its steps did when."""
 
 from uuid import UUID
 
@@ -9,11 +9,11 @@ from windlass.engine.database import Database
 from windlass.engine.runs import inspect
 from windlass.store import timelines as store
 
-MOST_MOVES = 20_000  # of the jobs of one run; what came after is not drawn
+MOST_MOVES = 20_000  # of the jobs of one run; later ones are not drawn
 
 
 async def of_run(db: Database, id_: UUID, *, attempt: int | None = None) -> tuple[RunSnapshot, list[Span]]:
-    """Of all its rounds, or of one of them."""
+    """Return the timeline of all rounds of a run, or of one."""
     account = await inspect.account(db, id_)
     asked = None if attempt is None else of_number(account.rounds, attempt)
     several = [n for n, step in enumerate(account.steps) if is_several(step.step)]

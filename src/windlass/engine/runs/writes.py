@@ -18,17 +18,17 @@ from windlass.store.timers import StepRef
 
 @dataclass(slots=True)
 class Wakeups:
-    """Who should look, once this is committed."""
+    """The topics to poke after the commit."""
 
     queues: set[str] = field(default_factory=set)
     made: dict[UUID, str] = field(default_factory=dict)  # single jobs and their queues: they may be claimed at once
-    ended: bool = False  # a run ended: somebody may wait for that
-    strays: bool = False  # a run has something to hear, or waits to begin
+    ended: bool = False  # a run ended: clients may be waiting for it
+    strays: bool = False  # a run has a notice to apply, or waits to begin
     asleep: bool = False  # a timer was set
-    stopped: bool = False  # somebody is asked to stop
+    stopped: bool = False  # running jobs are asked to stop
 
     def poke(self, db: Database, *, claimed: Iterable[UUID] = ()) -> None:
-        """Nobody needs to look for what was `claimed` in the same transaction."""
+        """Poke the topics, except for jobs that were `claimed` in the same transaction."""
         for id_ in claimed:
             self.made.pop(id_, None)
         for queue in self.queues.union(self.made.values()):
@@ -43,13 +43,13 @@ class Wakeups:
                 db.poke(topic)
 
 
-MANY = 1000  # of so many new jobs not all are claimed by who made them
+MANY = 1000  # from this many new jobs on, the worker that created them cannot claim them all itself
 
 
 class RunWrites:
     def __init__(self, conn: Connection, wakeups: Wakeups, *, actor: str) -> None:
         self._conn, self._stirred, self._actor = conn, wakeups, actor
-        self._shapes: dict[tuple[int, int], int] = {}  # the place of each in the list below, from 1
+        self._shapes: dict[tuple[int, int], int] = {}  # the position of each in the list below, from 1
         self._list: list[Shape] = []
         self._jobs: list[NewJobs] = []
         self._parts: list[NewPart] = []
@@ -57,7 +57,7 @@ class RunWrites:
 
     @property
     def size(self) -> int:
-        """How many rows wait to be written."""
+        """Return how many rows are not written yet."""
         return len(self._jobs) + len(self._parts)
 
     def jobs(
@@ -70,7 +70,7 @@ class RunWrites:
         items: int | None,
         payload: str | None = None,
     ) -> None:
-        """Instances `first` to `first + count - 1` of a step, all with this payload, or with the step's own."""
+        """Add instances `first` to `first + count - 1` of a step, all with this payload, or with the step's own."""
         shape = self._shapes.get((recipe.version_id, recipe.number))
         if shape is None:
             self._list.append(recipe.shape)
@@ -78,7 +78,7 @@ class RunWrites:
         self._jobs.append(NewJobs(run.id, run.org, shape, run.round, first, count, items, payload))
 
     def parts(self, run: LockedRun, recipe: StepTemplate, *, first: int, count: int, items: int | None) -> None:
-        """Instances of a step of a composition: what they are like is told by the run's input."""
+        """Add instances of a step of a composition; their columns come from the run's input."""
         shape = recipe.shape
         place = run.id, run.org, recipe.version_id, recipe.number, run.round
         self._parts.append(NewPart(*place, first, count, shape.type, shape.queue, items))

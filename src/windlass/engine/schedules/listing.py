@@ -1,4 +1,4 @@
-"""All schedules in one list: those that start runs, by the name of their workflow, then those of plain SQL, by type."""
+"""All schedules in one list: those that start runs, by workflow name, then those of plain SQL, by type."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -12,12 +12,12 @@ from windlass.store.schedules import FIRST, JobScheduleRow
 from windlass.store.triggers import ScheduleRow
 
 __all__ = ["JobScheduleRow", "Page", "ScheduleRow", "list_"]
-JOBS = "job/"  # begins a place among those of plain SQL; names of workflows have no slash
+JOBS = "job/"  # prefix of a cursor among those of plain SQL; names of workflows have no slash
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Pass `next` as `after` to go on; None means the end."""
+    """A page of schedules. Pass `next` as `after` for the next page; None means the end."""
 
     schedules: list[ScheduleRow | JobScheduleRow]
     next: str | None

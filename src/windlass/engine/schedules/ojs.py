@@ -1,5 +1,7 @@
-"""Schedules that enqueue jobs of the Open Job Spec. One tick is one job, with any number of schedulers: whoever serves
-one holds its row."""
+"""Schedules that enqueue jobs of the Open Job Spec.
+
+One tick is one job, however many schedulers there are: a schedule is fired with its row locked.
+"""
 
 import logging
 from collections.abc import Mapping
@@ -40,7 +42,7 @@ async def put(
     asked: Mapping[str, Any],
     template: Template,
 ) -> tuple[CronRow, bool]:
-    """Make a schedule, or say anew what the one of this name does; whether it is new is told, too."""
+    """Create or replace the schedule of this name; return it, and whether it is new."""
     check(template.spec)
     wanted = Schedule(cron=expression, timezone=timezone, overlap=overlap, dialect=OJS)
     async with db.begin() as conn:
@@ -67,26 +69,26 @@ async def delete(db: Database, name: str) -> CronRow:
 
 
 async def next_due(db: Database) -> tuple[timedelta | None, bool]:
-    """How long until one is due; whether a tick need not wait any more."""
+    """Return how long until a schedule is due, and whether a tick that waited can fire now."""
     async with db.once() as conn:
         return await store.next_due(conn)
 
 
 async def tick(db: Database, *, batch: int = 100) -> int:
-    """Fire those that are due, each in its own transaction; how many."""
+    """Fire the schedules that are due, each in its own transaction; return their number."""
     async with db.once() as conn:
         found = await store.find_due(conn, batch)
     return await each_alone(db, Kind.CRON, found, partial(serve, db))
 
 
 async def skipped(db: Database, base: Snapshot) -> list[Skipped]:
-    """Ticks that made no job, as far as this snapshot does not see them."""
+    """Return the ticks without a job that this snapshot does not see."""
     async with db.once() as conn:
         return await store.skipped(conn, base, org=db.org)
 
 
 async def serve(db: Database, id_: UUID) -> bool:
-    """Fire one; False if another process holds it."""
+    """Fire a schedule; return False if another process holds it."""
     async with db.begin() as conn:
         held = await store.hold(conn, id_)
         if held is None:
@@ -98,7 +100,7 @@ async def serve(db: Database, id_: UUID) -> bool:
         await conn.execute("savepoint windlass_tick")
         try:
             job = (await submit.include(conn, acting, _specs(held, len(firing.ticks))))[-1:]
-        except Duplicate as duplicate:  # the job is to be unique, and is there
+        except Duplicate as duplicate:  # its job is unique and exists already
             await conn.execute("rollback to savepoint windlass_tick")
             job = []
             firing = replace(firing, skipped_at=firing.ticks[-1], reason=str(duplicate))

@@ -1,4 +1,4 @@
-"""What publishing and switching a workflow mean for its trigger: its schedule and its address stay true.
+"""Updates the schedule and the webhook address of a workflow when it is published, enabled or disabled.
 
 Everything here is part of a transaction that holds the workflow's row.
 """
@@ -27,7 +27,7 @@ _log = logging.getLogger("windlass.triggers")
 async def keep_triggers(
     conn: Connection, db: Database, workflows: Sequence[Workflow], live: Mapping[str, Live]
 ) -> dict[str, str]:
-    """Schedules and addresses as just published; the tokens that were made, by name. They are not seen again."""
+    """Write the schedules and addresses as published; return new tokens by workflow name. They are not shown again."""
     timed = {live[one.name].workflow_id: one.trigger for one in workflows if isinstance(one.trigger, CronTrigger)}
     called = {live[one.name].workflow_id: one.name for one in workflows if isinstance(one.trigger, WebhookTrigger)}
     every = {live[one.name].workflow_id for one in workflows}
@@ -45,7 +45,7 @@ async def keep_triggers(
 
 
 async def lacking(db: Database, workflows: Sequence[Workflow], live: Mapping[str, Live]) -> list[Workflow]:
-    """Those of these published workflows that have no schedule or address, though their trigger wants one."""
+    """Return those of these published workflows whose trigger needs a schedule or an address that is missing."""
     timed = {live[one.name].workflow_id for one in workflows if isinstance(one.trigger, CronTrigger)}
     called = {live[one.name].workflow_id for one in workflows if isinstance(one.trigger, WebhookTrigger)}
     if not timed and not called:
@@ -56,7 +56,7 @@ async def lacking(db: Database, workflows: Sequence[Workflow], live: Mapping[str
 
 
 async def switch(conn: Connection, db: Database, name: str, enabled: bool) -> None:
-    """Off, a schedule keeps its row and fires no more; on, it goes on with the first tick after now."""
+    """Enable or disable a schedule. Disabled, it keeps its row; enabled, it goes on with the first tick after now."""
     held = await triggers.hold_named(conn, name, org=db.org)
     if held is None:
         return
@@ -70,7 +70,7 @@ async def switch(conn: Connection, db: Database, name: str, enabled: bool) -> No
 
 
 async def pause_loudly(conn: Connection, held: HeldSchedule, error: Exception) -> None:
-    """A row that makes no sense is paused rather than tried for ever."""
+    """Pause a schedule whose row is invalid, instead of retrying it forever, and log why."""
     _log.error("the schedule of workflow %s is paused: %s", held.workflow, error)
     await triggers.pause(conn, held.id, str(error))
 

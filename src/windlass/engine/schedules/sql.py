@@ -1,4 +1,4 @@
-"""Schedules: each due tick enqueues one job, with any number of tickers, ours or foreign."""
+"""Schedules of plain SQL: each due tick enqueues one job, however many schedulers there are, ours or foreign."""
 
 import logging
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ YEARS = 8  # far enough to find the next 29 February
 
 
 async def tick(db: Database, *, batch: int = 100) -> int:
-    """Fire what is due, missed times once; returns how many schedules were served."""
+    """Fire the schedules that are due, missed ticks once; return the number of schedules fired."""
     async with db.once() as conn:
         found = await store.find_due(conn, batch=batch)
 
@@ -31,7 +31,7 @@ async def tick(db: Database, *, batch: int = 100) -> int:
 
 
 async def fire(db: Database, ids: Sequence[UUID]) -> int:
-    """Enqueue the jobs of these schedules and move them on; how many were due and not held by another ticker."""
+    """Enqueue the jobs of these schedules and advance them; return how many were due and not locked elsewhere."""
     async with db.begin() as conn:
         due = await store.lock_due(conn, ids)
         if due:
@@ -42,7 +42,7 @@ async def fire(db: Database, ids: Sequence[UUID]) -> int:
 
 
 async def list_(db: Database, *, limit: int = 1000) -> list[JobScheduleRow]:
-    """Those of plain SQL, by type. They belong to no org."""
+    """Return the schedules of plain SQL, by type. They belong to no org."""
     async with db.once() as conn:
         return await store.list_(conn, limit=limit)
 

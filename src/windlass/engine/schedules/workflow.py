@@ -1,6 +1,7 @@
-"""What starts runs without a person: schedules whose time has come, and requests to a workflow's own address.
+"""Starts runs for due schedules and for requests to a workflow's webhook address.
 
-One tick is one run, with any number of schedulers: a schedule is served under its lock, and the run has the tick's key.
+One tick is one run, however many schedulers there are: a schedule is fired under its lock, and the run has the tick's
+idempotency key.
 """
 
 import logging
@@ -45,7 +46,7 @@ _log = logging.getLogger("windlass.triggers")
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """By the name of the workflow. Pass `next` as `after` to go on; None means the end."""
+    """A page of schedules, by workflow name. Pass `next` as `after` for the next page; None means the end."""
 
     schedules: list[ScheduleRow]
     next: str | None
@@ -53,7 +54,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Backfill:
-    """The run of each tick, and how many were started now. `next` is the first tick that had no room; None: the end."""
+    """The run of each tick, and how many were started now. `next` is the first tick beyond the limit; None: the end."""
 
     runs: list[tuple[datetime, UUID]]
     started: int
@@ -62,30 +63,30 @@ class Backfill:
 
 @dataclass(frozen=True, slots=True)
 class Unfilled:
-    """How many ticks have no run, among as many as there is room for; `next` as in a backfill."""
+    """How many ticks within the limit have no run; `next` as in a backfill."""
 
     count: int
     next: datetime | None
 
 
-# The clock
+# Firing
 
 
 async def tick(db: Database, *, batch: int = 100) -> int:
-    """Fire the schedules that are due, each in its own transaction; how many."""
+    """Fire the schedules that are due, each in its own transaction; return their number."""
     async with db.once() as conn:
         found = await store.find_due(conn, batch)
     return await each_alone(db, Kind.TRIGGER, found, partial(serve, db))
 
 
 async def next_due(db: Database) -> NextDue:
-    """How long until a schedule enqueues a job, until one starts a run, and whether ticks wait for runs to end."""
+    """Return how long until a schedule enqueues a job or starts a run, and whether ticks wait for runs to end."""
     async with db.once() as conn:
         return await store.next_due(conn)
 
 
 async def serve(db: Database, id_: UUID) -> bool:
-    """Start the runs that are due; False if another process holds the schedule, or a key was taken at this moment."""
+    """Start the runs that are due; return False if another process holds the schedule or a key was just taken."""
     try:
         return await _serve(db, id_)
     except Conflict as conflict:
@@ -101,6 +102,7 @@ async def _serve(db: Database, id_: UUID) -> bool:
         if not held.enabled:
             await store.silence(conn, held.workflow_id)
             return True
+        # The savepoint undoes a failed tick but keeps the lock on the schedule, which is then paused.
         await conn.execute("savepoint windlass_tick")
         try:
             wakeups = await _fire(conn, db.acting_for(held.org, actor=ACTOR), held)
@@ -141,7 +143,7 @@ def _spec(held: HeldSchedule, tick: datetime, **labels: str) -> RunSpec:
     )
 
 
-# People
+# Operations
 
 
 async def list_(db: Database, *, after: str = "", limit: int = 50) -> Page:
@@ -162,14 +164,14 @@ async def get(db: Database, name: str) -> ScheduleRow:
 
 
 async def pause(db: Database, name: str, *, reason: str | None = None) -> None:
-    """No tick starts a run until it is resumed; runs under way go on."""
+    """Pause a schedule: no tick starts a run until it is resumed; runs under way go on."""
     encode(reason, field="reason", limit=MAX_REASON)
     async with db.begin() as conn:
         await store.pause(conn, (await _hold(conn, db, name)).id, reason)
 
 
 async def resume(db: Database, name: str) -> None:
-    """Go on with the first tick after now: those of the pause are not made up for."""
+    """Resume with the first tick after now: ticks missed during the pause are not caught up."""
     async with db.begin() as conn:
         held = await _hold(conn, db, name)
         following = schedule.following(held.schedule, held.now) if held.enabled else None
@@ -177,7 +179,7 @@ async def resume(db: Database, name: str) -> None:
 
 
 async def run_now(db: Database, name: str) -> UUID:
-    """Start a run with the schedule's input, whatever else is under way; the ticks stay as they are."""
+    """Start a run with the schedule's input, even if others are running; the ticks do not change."""
     async with db.begin() as conn:
         held = await _hold(conn, db, name)
         [id_], wakeups = await run_start.include(conn, db, name, [RunSpec(input=held.input)])
@@ -186,7 +188,7 @@ async def run_now(db: Database, name: str) -> UUID:
 
 
 async def preview(db: Database, name: str, *, count: int = 10) -> list[datetime]:
-    """The next ticks, in the schedule's own zone; those of a paused schedule are what it would do."""
+    """Return the next ticks, in the schedule's time zone; for a paused schedule, those it would have."""
     if not 1 <= count <= PAGE_LIMIT:
         raise Invalid(f"count is {count}: it must lie between 1 and {PAGE_LIMIT}", field="count")
     row = await get(db, name)
@@ -198,7 +200,7 @@ async def preview(db: Database, name: str, *, count: int = 10) -> list[datetime]
 async def backfill(
     db: Database, name: str, start: datetime, end: datetime | None = None, *, limit: int = 1000
 ) -> Backfill:
-    """Start the runs of past ticks, from `start` on and before `end` or now; ticks that have one are left alone."""
+    """Start the runs of past ticks from `start` until before `end` or now; ticks that have a run are skipped."""
     async with db.begin() as conn:
         held = await _hold(conn, db, name)
         ticks, known, beyond = await _past(conn, db, held, (start, end), limit)
@@ -211,7 +213,7 @@ async def backfill(
 async def unfilled(
     db: Database, name: str, start: datetime, end: datetime | None = None, *, limit: int = 1000
 ) -> Unfilled:
-    """What a backfill would start."""
+    """Return how many runs a backfill would start."""
     async with db.begin() as conn:
         ticks, known, beyond = await _past(conn, db, await _hold(conn, db, name), (start, end), limit)
     return Unfilled(len(ticks) - known, beyond)
@@ -220,7 +222,7 @@ async def unfilled(
 async def _past(
     conn: Connection, db: Database, held: HeldSchedule, span: tuple[datetime, datetime | None], limit: int
 ) -> tuple[list[datetime], int, datetime | None]:
-    """Ticks that were, how many of them have a run, and the first one for which there is no room."""
+    """Return past ticks up to the limit, how many of them have a run, and the first tick beyond the limit."""
     start, end = span[0], held.now if span[1] is None else span[1]
     _check_range(start, end, held.now, limit)
     found = schedule.between(held.schedule, start, end, limit=limit + 1)
@@ -255,11 +257,11 @@ async def _unscheduled(conn: Connection, db: Database, name: str) -> NotFound:
     return NotFound("schedule of workflow", name, hint="its trigger is not a cron")
 
 
-# Requests
+# Webhook requests
 
 
 async def check_token(db: Database, token: str) -> None:
-    """Raise what `receive` would raise for this token, whatever the body is: asked before a stranger's body is read."""
+    """Raise the error that `receive` would raise for this token, before an untrusted body is read."""
     if len(token) > MAX_TOKEN:
         raise _strange()
     async with db.once() as conn:
@@ -267,7 +269,7 @@ async def check_token(db: Database, token: str) -> None:
 
 
 async def receive(db: Database, token: str, body: bytes, headers: Mapping[str, str]) -> UUID:
-    """A request came to a workflow's address: its body and headers start a run."""
+    """Start a run from a request to a workflow's webhook address, with its body as input and its headers."""
     if len(token) > MAX_TOKEN:
         raise _strange()
     async with db.begin() as conn:
@@ -284,7 +286,7 @@ async def receive(db: Database, token: str, body: bytes, headers: Mapping[str, s
 
 
 async def rotate(db: Database, name: str) -> str:
-    """A new token for a workflow's address: shown once, and the old one stops working."""
+    """Return a new token for a workflow's webhook address: it is shown once, and the old one stops working."""
     token = new_token()
     async with db.begin() as conn:
         live = await find_live(conn, db, name)
@@ -296,13 +298,13 @@ async def rotate(db: Database, name: str) -> str:
 
 
 async def address(db: Database, token: str) -> str:
-    """Where requests with this token go."""
+    """Return the URL for requests with this token."""
     async with db.once() as conn:
         return f"{await db.public_url.get(conn)}/in/{token}"
 
 
 def _check_signature(trigger: Trigger, headers: Mapping[str, str], body: bytes, now: datetime) -> None:
-    """Refuse a request that is not signed as its workflow demands, before anything of it is used."""
+    """Raise if a request is not signed as its workflow requires, before any part of it is used."""
     if isinstance(trigger, WebhookTrigger) and trigger.secret is not None:
         why = webhook.objection(trigger.secret, headers, body, now, trigger.scheme)
         if why:
@@ -310,7 +312,7 @@ def _check_signature(trigger: Trigger, headers: Mapping[str, str], body: bytes, 
 
 
 def _key(workflow: str, trigger: Trigger, headers: Mapping[str, str]) -> str | None:
-    """The idempotency key of a request, so that sending it again starts nothing.
+    """Return the idempotency key of a request, so that a repeated request starts no second run.
 
     Where requests are signed, only an id that the signature covers counts: a replay could change any other header.
     """

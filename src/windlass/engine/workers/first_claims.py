@@ -1,4 +1,4 @@
-"""A composition has started when the first of its jobs is handed out, whoever takes it."""
+"""Marks a composition as started when the first of its jobs is claimed, by any kind of worker."""
 
 from collections.abc import Iterable, Mapping
 from typing import Protocol
@@ -10,7 +10,7 @@ from windlass.store.postgres.pool import Connection
 
 
 class Taken(Protocol):
-    """A job in somebody's hands."""
+    """A claimed job."""
 
     @property
     def run_id(self) -> UUID | None: ...
@@ -21,7 +21,7 @@ class Taken(Protocol):
 
 
 async def tell(conn: Connection, taken: Iterable[Taken], known: Mapping[int, Workflow], *, actor: str) -> None:
-    """Only those that begin with their composition can be its first."""
+    """Mark the compositions of these jobs as started. Only a job of a step without dependencies can be the first."""
     begun: set[UUID] = set()
     for job in taken:
         workflow = known.get(job.version_id) if job.version_id is not None else None

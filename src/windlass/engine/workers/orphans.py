@@ -1,10 +1,10 @@
-"""Finds jobs that are leased to a worker which does not know of them.
+"""Recovers jobs that are leased to a worker which does not know of them.
 
-A claim may be committed although the worker never gets its answer: the connection is lost after the commit, or one row
-of the batch cannot be decoded. Without this, nobody would run those jobs until their leases run out, and each would be
-charged a loss.
+A claim can be committed although the worker never gets the result: the connection is lost after the commit, or one row
+of the batch cannot be decoded. Without this, those jobs would wait until their leases expire, and each would be charged
+a loss.
 
-Only for a worker that has no claim under way (its answer may still arrive) and whose id no other process uses.
+Call it only for a worker without a claim under way (its result may still arrive) whose id no other process uses.
 """
 
 import logging
@@ -44,7 +44,7 @@ async def adopt(db: Database, *, worker: str, held: Container[Fence]) -> list[Cl
 
 
 async def _read(db: Database, fence: Fence, worker: str) -> Claimed | None:
-    """As a turn does it: with the definition of its run, and its composition started if it is the first of it."""
+    """Read a job as a turn does: with its run's definition, and with its composition started if it is the first job."""
     async with db.begin() as conn:
         job = await orphans.read(conn, fence, worker=worker)
         if job is not None and job.version_id is not None:
@@ -54,7 +54,7 @@ async def _read(db: Database, fence: Fence, worker: str) -> Claimed | None:
 
 
 async def _put_back(db: Database, fence: Fence, worker: str, error: Exception) -> None:
-    """Take it out of line for a while and set it aside, where operators see it."""
+    """Postpone a job and set it aside, where operators see it."""
     reason = plain(f"this worker cannot read it: {type(error).__name__}: {error}")[:1000]
     try:
         async with db.once() as conn:

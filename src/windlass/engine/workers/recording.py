@@ -1,7 +1,7 @@
 """Records the reports of workers and advances their runs.
 
-`record` writes a whole batch in the caller's transaction. `record_apart` is the way out when that failed: the batch is
-split until each culprit is alone. A culprit's outcome is still recorded if it can be stored, without advancing its run;
+`record` writes a whole batch in the caller's transaction. If that fails, `record_apart` splits the batch until each
+report that cannot be recorded is alone. Its outcome is still recorded if it can be stored, without advancing its run;
 the run is set aside and settled later. Only an outcome that cannot be stored at all is recorded as a failure.
 """
 
@@ -49,18 +49,18 @@ class Turn:
 
     @property
     def runs(self) -> list[UUID]:
-        """The runs that the reports may advance."""
+        """Return the ids of the runs that the reports may advance."""
         return sorted({report.job.run_id for report in self.reports if report.job.run_id is not None})
 
     @property
     def is_single(self) -> bool:
-        """A single statement does it all."""
+        """Return whether a single statement does all of the turn."""
         kinds = {type(report) for report in self.reports}
         return len(kinds) + bool(self.lines) + bool(self.lanes and self.count) <= 1
 
 
 async def lock_and_record(conn: Connection, db: Database, wish: Turn) -> tuple[set[UUID], Wakeups]:
-    """Lock order: runs first, then jobs."""
+    """Lock the runs, then record. Lock order: runs before jobs."""
     touched = wish.runs
     held_runs = await runs.lock(conn, touched) if touched else []
     point("settle.locked")
@@ -70,7 +70,7 @@ async def lock_and_record(conn: Connection, db: Database, wish: Turn) -> tuple[s
 async def record(
     conn: Connection, db: Database, wish: Turn, held_runs: Sequence[LockedRun]
 ) -> tuple[set[UUID], Wakeups]:
-    """Write reports and advance their runs, which are locked; returns the jobs recorded and whom to wake."""
+    """Write reports and advance their runs, which are locked; return the jobs recorded and the wakeups."""
     if wish.lines:
         await events.insert_lines(conn, wish.lines)
     states = await _finish(conn, wish)
@@ -82,11 +82,11 @@ async def record(
 
 
 async def _finish(conn: Connection, wish: Turn) -> dict[UUID, str]:
-    """Write the reports; returns the state of each job whose report was accepted."""
+    """Write the reports; return the state of each job whose report was accepted."""
     successes = [report for report in wish.reports if isinstance(report, Success)]
     setbacks = [report for report in wish.reports if isinstance(report, Setback)]
     states: dict[UUID, str] = {}
-    if successes and setbacks:
+    if successes and setbacks:  # two statements: lock all rows first, in the order of ids
         await jobs.lock(conn, (report.job.id for report in wish.reports))
     if successes:
         states |= dict.fromkeys(
@@ -98,11 +98,11 @@ async def _finish(conn: Connection, wish: Turn) -> dict[UUID, str]:
 
 
 def _news(reports: Sequence[Report], states: Mapping[UUID, str], known: Container[UUID]) -> dict[UUID, list[Ended]]:
-    """Return the events of each run: the steps that ended, instances that ended alike counted together."""
+    """Return the events of each run: the steps that ended; instances that ended alike are counted together."""
     counts: Counter[tuple[UUID, int, Letter]] = Counter()
     reasons: dict[tuple[UUID, int, Letter], Reason] = {}
     latest = {report.job.id: report for report in sorted(reports, key=lambda report: report.job.claim_no)}
-    for report in latest.values():  # of two claims of a job the fence knows the last
+    for report in latest.values():  # of two claims of a job the fence accepts only the latest
         job, state = report.job, states.get(report.job.id, "pending")
         if job.run_id is None or job.step is None or state == "pending" or job.run_id not in known:
             continue
@@ -119,7 +119,7 @@ def _news(reports: Sequence[Report], states: Mapping[UUID, str], known: Containe
 
 
 async def record_apart(db: Database, wish: Turn) -> set[UUID]:
-    """Record what can be recorded of a batch that failed as a whole; the ids of the jobs recorded."""
+    """Record what can be recorded of a batch that failed as a whole; return the ids of the jobs recorded."""
 
     async def together(items: Sequence[Report | Line]) -> set[UUID]:
         return await _record(db, _part(wish, items))
@@ -137,7 +137,7 @@ async def record_apart(db: Database, wish: Turn) -> set[UUID]:
 
 
 def _keep(wish: Turn, item: Report | Line, error: Locked) -> set[UUID]:
-    """Another session keeps a row locked that this report needs: the worker tries again later."""
+    """Hand a report that needs a row locked by another session back to the worker, which tries again later."""
     if wish.locked is None:
         raise error
     if isinstance(item, Success | Setback):
@@ -146,7 +146,7 @@ def _keep(wish: Turn, item: Report | Line, error: Locked) -> set[UUID]:
 
 
 def _part(wish: Turn, items: Sequence[Report | Line]) -> Turn:
-    """The same turn with only these reports and lines, and no claim."""
+    """Return the turn with only these reports and lines, and no claim."""
     reports = [item for item in items if isinstance(item, Success | Setback)]
     lines = [item for item in items if not isinstance(item, Success | Setback)]
     return replace(wish, reports=reports, lines=lines, lanes=(), count=0)
@@ -162,8 +162,8 @@ async def _record(db: Database, wish: Turn) -> set[UUID]:
 async def _record_culprit(db: Database, wish: Turn, report: Report, error: Exception) -> set[UUID]:
     """Record one report that failed even with nothing else in its batch.
 
-    Mostly its run is to blame: the next step cannot be evaluated or written. Then the outcome is recorded and the run
-    set aside: the job did its work and must not be charged for what comes after it. If the outcome itself cannot be
+    The usual cause is its run: the next step cannot be evaluated or written. Then the outcome is recorded and the run
+    set aside: the job did its work and must not fail because of what follows it. If the outcome itself cannot be
     stored, the job fails with that as the reason.
     """
     text = {"type": type(error).__name__, "message": f"the outcome could not be stored: {str(error)!a}"}
@@ -178,13 +178,13 @@ async def _record_culprit(db: Database, wish: Turn, report: Report, error: Excep
             raise
         except Exception as another:
             last = another
-    # Not even the failure can be recorded: the lease will run out, and the job is tried again or fails as lost.
+    # Not even the failure can be recorded: the lease will expire, and the job is tried again or fails as lost.
     await quarantine.set_aside(db, Kind.JOB, report.job.id, last)
     return set()
 
 
 async def _record_unsettled(db: Database, wish: Turn, error: Exception) -> set[UUID]:
-    """Record a step's report without advancing its run, which is set aside: its retry applies the step's end."""
+    """Record a step's report without advancing its run; set the run aside: its retry applies the step's end."""
     [report] = wish.reports
     async with db.begin() as conn:
         states = await _finish(conn, wish)

@@ -1,4 +1,4 @@
-"""Workers as operators see them."""
+"""Workers for operators: list, inspect, direct, forget."""
 
 from datetime import timedelta
 
@@ -9,18 +9,18 @@ from windlass.store import jobs, workers
 from windlass.store.rows import Job, WorkerRow
 
 __all__ = ["ALIVE_WITHIN", "WorkerRow", "direct", "forget", "get", "list_"]
-ALIVE_WITHIN = timedelta(seconds=30)  # a worker says it lives at a third of its lease, 10 s by default
+ALIVE_WITHIN = timedelta(seconds=30)  # a worker sends a heartbeat every third of its lease, 10 s by default
 MOST_HELD = 1000
 
 
 async def list_(db: Database, *, alive_within: timedelta = ALIVE_WITHIN) -> list[WorkerRow]:
-    """Who works here, the latest sign of life first."""
+    """Return the workers, latest heartbeat first."""
     async with db.begin() as conn:
         return await workers.list_(conn, alive_within=alive_within)
 
 
 async def get(db: Database, id_: str, *, alive_within: timedelta = ALIVE_WITHIN) -> tuple[WorkerRow, list[Job]]:
-    """One of them, and what it holds, the first MOST_HELD of it."""
+    """Return a worker and the first MOST_HELD jobs it holds."""
     encode(id_, field="id")
     async with db.begin() as conn:
         found = await workers.list_(conn, alive_within=alive_within, id_=id_)
@@ -30,7 +30,7 @@ async def get(db: Database, id_: str, *, alive_within: timedelta = ALIVE_WITHIN)
 
 
 async def direct(db: Database, id_: str, directive: str | None) -> None:
-    """What a worker is told with its next sign of life: `quiet`, `terminate`, or nothing any more."""
+    """Set what a worker receives with its next heartbeat: `quiet`, `terminate`, or None for nothing."""
     encode(id_, field="id")
     async with db.once() as conn:
         if not await workers.direct(conn, id_, directive):
@@ -38,7 +38,7 @@ async def direct(db: Database, id_: str, directive: str | None) -> None:
 
 
 async def forget(db: Database, id_: str) -> None:
-    """Take a silent worker off the list; what it held comes back when its leases run out."""
+    """Remove a silent worker from the list; its jobs return to their queues when their leases expire."""
     found, _ = await get(db, id_)
     if found.alive:
         raise Conflict(

@@ -1,4 +1,4 @@
-"""Jobs for workers that speak HTTP: handed out by queue in strict order, kept by heartbeats. See also `reports`."""
+"""Jobs for workers that use HTTP: claimed by queue in strict order, kept by heartbeats. See also `remote_reports`."""
 
 import logging
 from collections.abc import Container, Mapping, Sequence
@@ -19,7 +19,7 @@ from windlass.store.claims import ToldJob
 from windlass.store.postgres.pool import Connection
 from windlass.store.rows import Job
 
-LEASE = timedelta(seconds=1800)  # where neither the worker nor the job names one
+LEASE = timedelta(seconds=1800)  # where neither the worker nor the job gives one
 SET_ASIDE = timedelta(minutes=1)  # until a job that could not be handed out is tried again
 UNREADABLE = "the version of its workflow cannot be read by this process"
 PROMOTE = 1000
@@ -31,13 +31,13 @@ _log = logging.getLogger("windlass.claims")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What a worker asks for."""
+    """The parameters of a worker's fetch."""
 
     queues: Sequence[str]
     count: int
     worker: str
     lease: timedelta | None = None
-    tenant: str | None = None  # only of this one
+    tenant: str | None = None  # only jobs of this tenant
 
     def __post_init__(self) -> None:
         check_length(self.lease, "visibility_timeout_ms", most=MAX_LEASE)
@@ -45,18 +45,18 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """What a worker hears when it shows a sign of life."""
+    """The answer to a heartbeat."""
 
     state: str
     directive: str | None
     extended: list[UUID]
-    stop: list[UUID]  # of these: what it is asked to end
+    stop: list[UUID]  # those of `extended` that the worker is asked to stop
     test_directive: str | None
     now: datetime
 
 
 async def fetch(db: Database, wishes: Sequence[Wish]) -> list[list[Job]]:
-    """Return what each of them gets, in one transaction. Jobs that cannot be handed out are set aside."""
+    """Return the jobs for each fetch, claimed in one transaction. Jobs that cannot be handed out are set aside."""
     async with db.begin() as conn:
         found = [await _fetch(conn, db, wish) for wish in wishes]
         if versions := {job.version_id for jobs_ in found for job in jobs_ if job.version_id is not None}:
@@ -68,7 +68,7 @@ async def fetch(db: Database, wishes: Sequence[Wish]) -> list[list[Job]]:
 
 
 async def _readable(conn: Connection, known: Container[int], wish: Wish, found: list[Job]) -> list[Job]:
-    """Return those of these jobs whose version this process can read; the others are set aside."""
+    """Return those of these jobs whose version this process can read; set the others aside."""
     bad = {job.id: UNREADABLE for job in found if job.version_id is not None and job.version_id not in known}
     await _set_aside(conn, wish, bad)
     return [job for job in found if job.id not in bad]
@@ -83,20 +83,20 @@ async def _set_aside(conn: Connection, wish: Wish, reasons: Mapping[UUID, str]) 
 async def _fetch(conn: Connection, db: Database, wish: Wish) -> list[Job]:
     found, limited = await _take(conn, wish, wish.count)
     if len(found) < wish.count and (queues := await jobs.become_due(conn, PROMOTE)):
-        # Whose time came a moment ago is not left to the timer loop: a second of patience is not everybody's.
+        # Jobs that have just become due are not left to the timer loop, which could take another second.
         for queue in set(queues):
             db.poke(queue)
         limited = True
     if len(found) < wish.count and limited:
         more, limited = await _take(conn, wish, wish.count - len(found))
         found += more
-        if more and limited and len(found) < wish.count:  # what they called into line
+        if more and limited and len(found) < wish.count:  # jobs that the second batch made due
             found += (await _take(conn, wish, wish.count - len(found)))[0]
     return found
 
 
 async def _take(conn: Connection, wish: Wish, count: int) -> tuple[list[Job], bool]:
-    """Return jobs, and whether a limit of theirs may have called others into line."""
+    """Return jobs, and whether their rate limits may have made others due."""
     found = await store.fetch(
         conn,
         wish.queues,
@@ -119,7 +119,7 @@ async def beat(
     state: str | None = None,
     host: str = "",
 ) -> Beat:
-    """A sign of life: leases are extended, and the worker is told what it is to know."""
+    """Extend leases; return the worker's state and the directives for it."""
     check_length(lease, "visibility_timeout_ms", most=MAX_LEASE)
     async with db.begin() as conn:
         held = await store.beat(conn, sorted(ids), worker=worker, lease=lease, default=LEASE) if ids else []
@@ -137,7 +137,7 @@ async def beat(
 
 
 async def told(db: Database, id_: UUID) -> ToldJob:
-    """One job with the times of its attempts."""
+    """Return a job with the times of its attempts."""
     async with db.once() as conn:
         found = await store.told(conn, id_, org=db.org)
     if found is None:
@@ -146,7 +146,7 @@ async def told(db: Database, id_: UUID) -> ToldJob:
 
 
 async def activate(db: Database, id_: UUID) -> None:
-    """Let a job that was held back go."""
+    """Release a job that was submitted on hold."""
     async with db.begin() as conn:
         queue = await store.activate(conn, id_, org=db.org)
         if queue is None:
@@ -158,13 +158,13 @@ async def activate(db: Database, id_: UUID) -> None:
 
 
 async def moment(db: Database) -> datetime:
-    """What time it is: Postgres knows."""
+    """Return the database's time."""
     async with db.once() as conn:
         return await store.moment(conn)
 
 
 async def expire(db: Database, *, batch: int = 500) -> int:
-    """End jobs that were not begun in time; how many."""
+    """End jobs that did not begin before they expired; return their number."""
     ended = await isolate_rows(
         db, partial(store.find_late, limit=batch), partial(store.expire, batch=batch, actor="upkeep")
     )
@@ -174,13 +174,13 @@ async def expire(db: Database, *, batch: int = 500) -> int:
 
 
 async def dead_letters(db: Database, *, queue: str | None, limit: int, offset: int) -> tuple[list[Job], int]:
-    """Jobs that somebody is to look at, the latest first, and how many there are."""
+    """Return a page of dead letters, latest first, and their total number."""
     async with db.once() as conn:
         return await store.dead_letters(conn, org=db.org, queue=queue, limit=limit, offset=offset)
 
 
 async def standing(db: Database, queue: str) -> dict[str, int]:
-    """How many jobs of a queue stand where: available, scheduled and so on, and what became of the latest."""
+    """Return how many jobs of a queue are in each state: available, scheduled and so on, and the latest outcomes."""
     async with db.once() as conn:
         return await store.standing(conn, queue, cap=MOST_COUNTED)
 

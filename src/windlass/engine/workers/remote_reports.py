@@ -1,7 +1,7 @@
-"""What workers that speak HTTP report. A batch is one transaction, in which runs advance too.
+"""Records the reports of workers that use HTTP. A batch is one transaction, which also advances the runs.
 
-Such a worker may not say who it is: then whoever holds the job is believed to speak. A report that cannot be accepted
-is answered with its error and does not disturb the others.
+Such a worker may not identify itself: then the report is attributed to the job's holder. A report that cannot be
+accepted is answered with its error and does not affect the others.
 """
 
 import random
@@ -29,7 +29,7 @@ OUT_OF_TIME = {"type": "Timeout", "code": "timeout", "message": "the attempt ran
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What became of an attempt, as somebody tells. `fence`: it is that claim or none."""
+    """The reported outcome of an attempt. `fence`: accept it only for that claim."""
 
     job: UUID
     outcome: Outcome
@@ -46,7 +46,7 @@ async def record(db: Database, told: Sequence[Told]) -> list[Answer]:
 
 
 async def end_overdue(db: Database, *, batch: int = 500) -> int:
-    """Fail attempts that ran out of time and whose worker did not see to it, whatever their org; how many."""
+    """Fail attempts that ran out of time and were not reported, of all orgs; return their number."""
     async with db.once() as conn:
         found = await claims.overdue(conn, batch)
     told = [Told(id_, Failed(OUT_OF_TIME), fence=no) for id_, no in found]
@@ -65,8 +65,11 @@ async def _record_all(db: Database, told: Sequence[Told], *, org: str | None) ->
 
 
 async def _record_alone(db: Database, one: Told, error: Exception, *, org: str | None) -> list[Answer]:
-    """Record a report that failed by itself. If its run is to blame, the report is recorded all the same and the run
-    set aside; if the outcome cannot be stored, that is the answer."""
+    """Record a report that failed by itself.
+
+    If its run is the cause, the report is recorded and the run set aside; if the outcome cannot be stored, return that
+    error as the answer.
+    """
     try:
         return await _record(db, [one], org=org, unsettled=error)
     except Unavailable:
@@ -81,11 +84,14 @@ async def _record_alone(db: Database, one: Told, error: Exception, *, org: str |
 async def _record(
     db: Database, told: Sequence[Told], *, org: str | None, unsettled: Exception | None = None
 ) -> list[Answer]:
-    """`org`: jobs of others are not found; None: whoever they belong to. `unsettled`: why the run of the only report
-    cannot be advanced now; its job's end is recorded without that."""
+    """Record reports; lock order: runs before jobs.
+
+    `org`: jobs of other orgs are not found; None: all orgs. `unsettled`: why the run of the only report cannot be
+    advanced now; the end of its job is recorded without advancing it.
+    """
     ids = sorted({one.job for one in told})
     async with db.begin() as conn:
-        touched = await claims.runs_of(conn, ids)
+        touched = await claims.runs_of(conn, ids)  # reads without a lock: runs are locked before jobs
         held_runs = await runs.lock(conn, touched) if touched and unsettled is None else []
         held = await claims.hold(conn, ids, org=org)
         judged = _judge(told, held)
@@ -112,7 +118,7 @@ async def _record(
 
 
 def _judge(told: Sequence[Told], held: dict[UUID, HeldJob]) -> list[Report | WindlassError]:
-    """What each report means for its job; of two about one job the first counts."""
+    """Return what each report does to its job, or why it is refused; of two reports on one job the first counts."""
     judged: list[Report | WindlassError] = []
     seen: set[UUID] = set()
     for one in told:

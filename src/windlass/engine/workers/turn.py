@@ -1,4 +1,4 @@
-"""The worker's side of the inbox: one turn records what ended and claims what is next, in one transaction."""
+"""A worker's turn: records its reports and claims the next jobs, in one transaction."""
 
 import logging
 from collections.abc import Iterable, Sequence
@@ -35,21 +35,21 @@ __all__ = [
     "turn",
 ]
 
-DEFER = timedelta(minutes=1)  # how long a job that cannot be claimed stays out of line
+DEFER = timedelta(minutes=1)  # how long a job that cannot be claimed is postponed
 _log = logging.getLogger("windlass.work")
 
 
 async def turn(db: Database, wish: Turn) -> tuple[list[Claimed], set[UUID]]:
-    """Record reports, advance their runs and claim, all or nothing; returns the jobs claimed and the ids recorded.
+    """Record reports, advance their runs and claim, all or nothing; return the jobs claimed and the ids recorded.
 
-    When that fails, and not because the database is away, the parts are done apart: what one report, log line or row
-    causes must not hold up the others, in this turn or in any later one.
+    If that fails, and not because the database is unavailable, the parts are done separately: a failure caused by one
+    report, log line or row must not hold up the others, in this turn or a later one.
     """
     try:
         return await _turn_together(db, wish)
     except Exception as error:
         if wish.count and wish.claim_failed is not None:
-            wish.claim_failed()  # the claim may be committed all the same: see engine/workers/orphans.py
+            wish.claim_failed()  # the claim may have been committed: see engine/workers/orphans.py
         if isinstance(error, Unavailable) and not isinstance(error, Locked):
             raise
         _log.warning("a turn failed, its parts are done one by one: %s", plain(str(error)).partition("\n")[0])
@@ -72,7 +72,7 @@ async def _turn_together(db: Database, wish: Turn, *, atomic: bool = False) -> t
 
 
 async def _claim_apart(db: Database, wish: Turn) -> list[Claimed]:
-    """Claim lane by lane, in a transaction each. The first job of a lane that cannot be claimed is set aside."""
+    """Claim lane by lane, in one transaction each. The first job of a lane that cannot be claimed is set aside."""
     claimed: list[Claimed] = []
     for lane, room in wish.lanes:
         count = min(room, wish.count - len(claimed))
@@ -91,7 +91,7 @@ async def _claim_apart(db: Database, wish: Turn) -> list[Claimed]:
 
 
 async def _defer_first(db: Database, lane: Lane, error: Exception) -> None:
-    """Take the first job of a lane out of line for a while, so that those behind it can be claimed."""
+    """Postpone the first job of a lane, so that those behind it can be claimed."""
     async with db.once() as conn:
         id_ = await jobs.defer_first(conn, lane, pause=DEFER)
     if id_ is not None:
@@ -105,7 +105,7 @@ async def look(db: Database, queues: Sequence[str], served: Served | None = None
 
 
 async def heartbeat(db: Database, claims: Iterable[Fence], *, worker: str, lease: timedelta) -> list[HeldLease]:
-    """Extend leases; what is not in the answer is no longer held."""
+    """Extend leases; those missing from the result are no longer held."""
     async with db.once() as conn:
         return await jobs.heartbeat(conn, claims, worker=worker, lease=lease)
 
@@ -127,12 +127,12 @@ async def register(
 
 
 async def seen(db: Database, *, id_: str, state: str, active: int) -> Registered | None:
-    """Record a sign of life; return the worker's row, with what an operator wants of it."""
+    """Record a heartbeat; return the worker's row, with the operator's directive."""
     async with db.once() as conn:
         return await workers.seen(conn, id_=id_, state=state, active=active)
 
 
 async def registry(db: Database) -> dict[str, tuple[str, bool]]:
-    """type -> (runtime, enabled), for the types somebody registered."""
+    """Return type -> (runtime, enabled), for the registered types."""
     async with db.once() as conn:
         return {name: (runtime, enabled) for name, runtime, enabled in await workers.registry(conn)}

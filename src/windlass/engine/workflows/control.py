@@ -1,4 +1,4 @@
-"""Workflows as their authors see them: publish, look, switch on and off, delete."""
+"""Operations on workflows: publish, preview, inspect, enable and disable, delete."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -49,14 +49,14 @@ __all__ = [
     "versions",
 ]
 PAGE_LIMIT = 1000
-MAX_SUGGESTED = 10_000  # names that are looked through for a similar one
+MAX_SUGGESTED = 10_000  # names that are searched for a similar one
 MAX_NUMBER = 2**31 - 1
-Given = Workflow | Mapping[str, Any]  # a workflow, or the document of one
+Given = Workflow | Mapping[str, Any]  # a workflow, or its document
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The live version of a name, and what publishing did to get there."""
+    """The live version of a name, and what publishing changed."""
 
     name: str
     workflow_id: UUID
@@ -64,7 +64,7 @@ class Published:
     number: int
     created: bool  # the name is new
     changed: bool  # a version was made
-    token: str | None = None  # of the workflow's address, if one was made now: it is not seen again
+    token: str | None = None  # of the workflow's webhook address, if one was created now: it is not shown again
 
 
 class Change(StrEnum):
@@ -75,7 +75,7 @@ class Change(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What publishing would do; `number` is the version that would be live, `diff` what it changes."""
+    """What publishing would do: `number` is the version that would be live, `diff` its changes."""
 
     name: str
     change: Change
@@ -85,7 +85,7 @@ class Preview:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """By name. Pass `next` as `after` to go on; None means the end."""
+    """A page of workflows by name. Pass `next` as `after` for the next page; None means the end."""
 
     workflows: list[WorkflowLine]
     next: str | None
@@ -93,19 +93,19 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class VersionPage:
-    """Newest first. Pass `next` as `before` to go on; None means the end."""
+    """A page of versions, newest first. Pass `next` as `before` for the next page; None means the end."""
 
     versions: list[VersionRow]
     next: int | None
 
 
 async def publish(db: Database, workflow: Workflow) -> Published:
-    """Make this the live version of its name; what is live already is left as it is."""
+    """Make this the live version of its name; one that is live already is left unchanged."""
     return (await publish_many(db, [workflow]))[0]
 
 
 async def publish_many(db: Database, workflows: Sequence[Given]) -> list[Published]:
-    """All or none, in one transaction; an `InvalidWorkflow` has the mistakes of all of them."""
+    """Publish all or none, in one transaction; an `InvalidWorkflow` has the errors of all of them."""
     wanted = _ready(workflows)
     before = await _live(db, wanted)
     wanted = await _revealed(db, wanted, before)
@@ -117,7 +117,7 @@ async def publish_many(db: Database, workflows: Sequence[Given]) -> list[Publish
 
 
 async def preview(db: Database, workflow: Workflow) -> Preview:
-    """What publishing would do; nothing is changed."""
+    """Return what publishing would do; change nothing."""
     return (await preview_many(db, [workflow]))[0]
 
 
@@ -132,7 +132,7 @@ async def preview_many(db: Database, workflows: Sequence[Given]) -> list[Preview
 
 
 async def missing_children(db: Database, workflows: Sequence[Workflow]) -> list[tuple[str, str, str]]:
-    """(workflow, step, child) where the child is neither deployed nor among these: a run would fail at that step."""
+    """Return (workflow, step, child) where the child is neither deployed nor given: a run would fail at that step."""
     given = {workflow.name for workflow in workflows}
     asked = [
         (workflow.name, step.name, step.action.workflow)
@@ -146,7 +146,7 @@ async def missing_children(db: Database, workflows: Sequence[Workflow]) -> list[
 
 
 async def get(db: Database, name: str, *, number: int | None = None) -> WorkflowRow:
-    """A workflow with its live version, or with the version of this number; secrets are not shown."""
+    """Return a workflow with its live version, or with the version of this number; secrets are masked."""
     row = await _get(db, name, number=number)
     return replace(row, document=hidden(row.document))
 
@@ -179,7 +179,7 @@ async def versions(db: Database, name: str, *, before: int | None = None, limit:
 
 
 async def name_of(db: Database, id_: UUID) -> str:
-    """The name of the workflow that has this id, unless it is deleted."""
+    """Return the name of the workflow that has this id, unless it is deleted."""
     async with db.once() as conn:
         name = await store.name_of(conn, id_, org=db.org)
     if name is None:
@@ -188,7 +188,7 @@ async def name_of(db: Database, id_: UUID) -> str:
 
 
 async def id_of(db: Database, name: str) -> UUID | None:
-    """The id of the workflow that has this name now, if there is one."""
+    """Return the id of the workflow that has this name now, if there is one."""
     _check(name)
     async with db.once() as conn:
         live = (await store.live(conn, [name], org=db.org)).get(name)
@@ -196,20 +196,20 @@ async def id_of(db: Database, name: str) -> UUID | None:
 
 
 async def check_id(db: Database, id_: UUID) -> None:
-    """Refuse the id of a workflow that never existed; one that was deleted will do."""
+    """Raise if no workflow ever had this id; a deleted workflow passes."""
     async with db.once() as conn:
         if not await store.exists(conn, id_, org=db.org):
             raise NotFound("workflow", id_)
 
 
 async def compare(db: Database, name: str, old: int, new: int) -> list[str]:
-    """What differs between two versions, line by line."""
+    """Return the difference between two versions, line by line."""
     before, after = await _get(db, name, number=old), await _get(db, name, number=new)
     return difference(before.document, after.document)
 
 
 async def enable(db: Database, name: str, enabled: bool = True) -> None:
-    """Switch a workflow on or off; off, new runs are refused and live ones go on."""
+    """Enable or disable a workflow; while it is disabled, new runs are refused and live ones go on."""
     _check(name)
     async with db.begin() as conn:
         if not await store.enable(conn, name, enabled, org=db.org):
@@ -226,7 +226,7 @@ async def delete(db: Database, name: str) -> None:
 
 
 async def find_live(conn: Connection, db: Database, name: str) -> Live:
-    """What a new run of this name starts on."""
+    """Return the version that a new run of this name starts on."""
     _check(name)
     live = (await store.live(conn, [name], org=db.org)).get(name)
     if live is None:
@@ -235,7 +235,7 @@ async def find_live(conn: Connection, db: Database, name: str) -> Live:
 
 
 def _ready(workflows: Sequence[Given]) -> list[Workflow]:
-    """Held to the rules, and with numbers as the store will give them back."""
+    """Return the workflows, validated and with numbers as the store will return them."""
     found: dict[str, Workflow] = {}
     mistakes: list[tuple[str, str]] = []
     for n, given in enumerate(workflows):
@@ -262,7 +262,7 @@ def _of(name: str, refusal: InvalidWorkflow) -> Iterable[tuple[str, str]]:
 
 
 async def _revealed(db: Database, workflows: Sequence[Workflow], live: Mapping[str, Live]) -> list[Workflow]:
-    """With the live versions' secrets where somebody sends back what was shown instead."""
+    """Put the live versions' secrets back where a document has the mask that is shown instead of them."""
     shy = [live[one.name].version_id for one in workflows if one.name in live and has_hidden(one)]
     async with db.once() as conn:
         documents = await store.documents(conn, shy) if shy else {}
@@ -276,7 +276,10 @@ async def _live(db: Database, workflows: Sequence[Workflow]) -> dict[str, Live]:
 
 
 async def _record(db: Database, workflows: Sequence[Workflow]) -> tuple[set[int], dict[str, Live], dict[str, str]]:
-    """The ids of the versions made, what is live now (another publisher may have been quicker), and tokens made."""
+    """Write new versions; return their ids, the live versions, and new tokens.
+
+    A live version may be another publisher's that was first.
+    """
     names = [workflow.name for workflow in workflows]
     rows = [
         (workflow.name, encode(workflow.to_document(), field=workflow.name), workflow.fingerprint)
@@ -316,7 +319,7 @@ def _preview(workflow: Workflow, live: Live | None, documents: dict[int, dict[st
 
 
 def _check(name: str) -> None:
-    """What can be no name is the name of nothing, and need not trouble the database."""
+    """Raise `NotFound` for a text that cannot be a workflow's name, without a query."""
     if workflow_name_mistake(name):
         raise NotFound("workflow", ascii(name))
 

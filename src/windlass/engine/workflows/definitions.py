@@ -1,4 +1,4 @@
-"""Definitions by version, read once a process. Versions never change: what is known stays true, only room is short."""
+"""A cache of workflow definitions by version. Versions never change, so entries are dropped only for space."""
 
 import logging
 from collections.abc import Iterable
@@ -21,15 +21,15 @@ class UnreadableVersion(WindlassError):
 
 
 class Definitions:
-    """The workflows used last, at most `room` of them.
+    """The recently used workflows, at most `room` of them.
 
-    Two generations: who is asked for moves to the young one, and when that has half the room the old one is forgotten.
-    So a hit is a look-up, without the bookkeeping of an exact order.
+    Two generations: a used entry moves to the young one, and when that has half the room the old one is dropped. So a
+    hit costs a dict lookup, without the bookkeeping of an exact LRU order.
     """
 
     def __init__(self, room: int = ROOM) -> None:
         self._half = max(room // 2, 1)
-        self._reported: set[int] = set()  # versions that cannot be read, and were logged
+        self._reported: set[int] = set()  # versions that cannot be read and were logged
         self._young: dict[int, Workflow] = {}
         self._old: dict[int, Workflow] = {}
 
@@ -63,7 +63,7 @@ class Definitions:
         return found | loaded, errors
 
     def get(self, version_id: int) -> Workflow | None:
-        """What is known without asking the database."""
+        """Return a cached version, without a query."""
         known = self._young.get(version_id)
         if known is None:
             known = self._old.pop(version_id, None)
@@ -72,7 +72,7 @@ class Definitions:
         return known
 
     def learn(self, version_id: int, workflow: Workflow) -> None:
-        """What was published here need not be read back."""
+        """Cache a version that was published here, so that it need not be read back."""
         if self.get(version_id) is None:
             self._keep(version_id, workflow)
 
@@ -90,7 +90,7 @@ class Definitions:
                 if id_ not in documents:
                     raise NotFound("version", id_)
                 loaded[id_] = read(documents[id_])
-            except Exception as error:  # of one version: what it holds may come from a newer release
+            except Exception as error:  # only this version fails: its document may come from a newer release
                 errors[id_] = UnreadableVersion(id_, error)
                 if id_ not in self._reported:
                     self._reported.add(id_)
