@@ -57,9 +57,10 @@ async def include(conn: Connection, db: Database, specs: Sequence[JobSpec]) -> l
 
 
 async def _push(conn: Connection, db: Database, rows: Sequence[NewRow], specs: Sequence[JobSpec]) -> list[Pushed]:
+    # Unique keys before the rows of rate limits, as compositions do: the other order would deadlock with them.
+    existing, specs = await _meet(conn, db, specs)
     if limits := [(f"{db.org}/{spec.limit.key}", spec.limit) for spec in specs if spec.limit]:
         await claims.keep_rates(conn, limits)
-    existing, specs = await _meet(conn, db, specs)
     taken: dict[str, int] = {}  # unique keys that first occur in this batch
     new: list[int] = []
     for n, spec in enumerate(specs):
