@@ -1,6 +1,6 @@
 """Cron jobs with dependencies inside your process, without a database.
 
-Executions live in memory: a restart forgets them. What must survive belongs to the durable engine.
+Executions are kept in memory and lost at a restart. Use the durable engine for work that must survive one.
 """
 
 from windlass.core.cron.expression import CLASSIC, FULL, IN_PROCESS, Dialect, Presence

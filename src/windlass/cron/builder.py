@@ -1,4 +1,4 @@
-"""Workflows: steps that know their parents by name, checked and registered together."""
+"""The workflow builder: steps refer to their parents by name and are checked and registered together."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -41,7 +41,7 @@ class WorkflowStep:
     def after(
         self, parent: "Parent | Iterable[Parent]", condition: Condition | str = Condition.SUCCESS
     ) -> "WorkflowStep":
-        """Wait for a step of the same workflow, or for several; may be called more than once, then all must be met."""
+        """Run after one or several steps of the same workflow. Calls add up: all conditions must be met."""
         asked = read_condition(condition)
         several = isinstance(parent, Iterable) and not isinstance(parent, str)
         parents = list(cast(Iterable[Parent], parent)) if several else [cast(Parent, parent)]
@@ -49,22 +49,22 @@ class WorkflowStep:
         return self
 
     def final(self) -> "WorkflowStep":
-        """Run when every other step has ended, however it did. One step of a workflow may be final."""
+        """Run when every other step has ended, whatever its result. At most one step of a workflow may be final."""
         self.is_final = True
         return self
 
 
 Parent = str | WorkflowStep
-StepAfter = Parent | Iterable[Parent] | Mapping[Parent, Condition | str]  # on success unless a mapping says otherwise
+StepAfter = Parent | Iterable[Parent] | Mapping[Parent, Condition | str]  # success unless a mapping gives another
 
 
 class Workflow:
-    """A builder. The graph is checked by `Cron.add_workflow`, so steps may be named before they are made."""
+    """A workflow builder. `Cron.add_workflow` checks the graph, so a step may name parents that are added later."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.steps: list[WorkflowStep] = []
-        self._without_job: list[str] = []  # steps whose decorator has not been put on a function
+        self._without_job: list[str] = []  # steps whose decorator has not been applied to a function
 
     @overload
     def step(
@@ -93,7 +93,7 @@ class Workflow:
         final: bool = False,
         **options: Unpack[StepOptions],
     ) -> WorkflowStep | Callable[[F], F]:
-        """Add a step; without a job, a decorator that does. Only steps that come after no others have a schedule."""
+        """Add a step; without a job, return a decorator that does. Only steps without parents may have a schedule."""
         if callable(spec):
             raise Invalid(f"step {name}: the spec comes before the job: step(name, spec, job)", field="spec")
         if not isinstance(job, EllipsisType):
@@ -122,7 +122,7 @@ class Workflow:
         return made
 
     def check(self) -> None:
-        """The shape, whatever the scheduler it will be added to: one exception for the first mistake."""
+        """Raise an exception for the first mistake in the graph. Does not depend on a scheduler."""
         for name in self._without_job:
             raise Invalid(f"step {name} has no job: without one, step() is a decorator", field="job")
         if not self.steps:
@@ -139,20 +139,19 @@ class Workflow:
             raise CycleDetected(cycle)
 
     def check_schedule(self, step: WorkflowStep, schedule: Spec) -> None:
-        """Steps that come after others are `@triggered`: a schedule of their own would start them without their
-        parents."""
+        """Raise `ScheduledStep` if a step with parents has a schedule, which would start it without its parents."""
         if not schedule.triggered and self.edges(step):
             raise ScheduledStep(self.name, step.name, schedule.text)
 
     def edges(self, step: WorkflowStep) -> list[tuple[str, Condition]]:
-        """Its parents with their conditions; a final step also comes after the end of every other."""
+        """Return the parents of a step with their conditions; a final step also runs after the end of every other."""
         everybody = [(other.name, Condition.COMPLETE) for other in self.steps if step.is_final and other is not step]
         return [*step.parents, *everybody]
 
     def to_definition(self, *, timezone: str = "UTC") -> definition.Workflow:
-        """The same graph for the durable engine: each step a job of its name, the scheduled root's spec the trigger.
+        """Return the same graph for the durable engine: one job per step, the scheduled root's spec as the trigger.
 
-        Stored crons read `L`, `#` and so on as here, but let either day field match where here both must.
+        Stored crons support `L`, `#` and so on as here, but match when either day field matches; here both must.
         """
         self.check()
         schedules = {step.name: parse(_text(step.spec), dialect=FULL, key=step.name) for step in self.steps}
@@ -167,7 +166,7 @@ class Workflow:
         return definition.Workflow(self.name, tuple(map(self._exported, self.steps)), trigger)
 
     def _exported(self, step: WorkflowStep) -> Step:
-        """A final step with parents of its own waits for more than the end of all, so its edges are written out."""
+        """Return the engine's step. A final step with its own parents has more conditions, so its edges are listed."""
         final = step.is_final and not step.parents
         edges = () if final else tuple(Edge(parent, asked) for parent, asked in self.edges(step))
         return Step(name=step.name, action=JobAction(step.name), edges=edges, final=final)

@@ -1,4 +1,4 @@
-"""Which ticks run when the scheduler comes too late for them: before its start, or after a sleep or a stall. Pure."""
+"""Selects which missed ticks run: ticks from before the start, and ticks delayed by a suspension or a stall. Pure."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -14,7 +14,7 @@ TOLERANCE = timedelta(minutes=1)  # how late a tick may be with `skip`, if there
 
 
 def missed_ticks(entry: LiveEntry, now: datetime) -> tuple[list[datetime], bool]:
-    """Ticks since the last known run that are made up for when the scheduler starts; whether some were left out."""
+    """Return the ticks since the last known run to start now, and whether some were left out."""
     if entry.prev is None or entry.run_once or entry.missed not in (Missed.ONCE, Missed.ALL):
         return [], False
     first = entry.schedule.next(entry.prev)
@@ -24,7 +24,7 @@ def missed_ticks(entry: LiveEntry, now: datetime) -> tuple[list[datetime], bool]
 
 
 def late_ticks(entry: LiveEntry, at: datetime, now: datetime) -> tuple[list[datetime], bool]:
-    """Of the ticks from `at`, which the scheduler waited for, until now, those that run; whether some were left out."""
+    """Return the ticks to start from `at`, the time of the timer, until now, and whether some were left out."""
     if now - at < PUNCTUAL:
         return [at], False
     grace = TOLERANCE if entry.missed is Missed.SKIP and entry.grace is None else entry.grace
@@ -41,7 +41,7 @@ def _chosen(entry: LiveEntry, first: datetime, now: datetime, grace: timedelta |
 
 
 def _latest(schedule: Spec, first: datetime, now: datetime) -> datetime | None:
-    """The last tick up to now. `@every` counts on from its first."""
+    """Return the last tick up to now. An `@every` rule counts from `first`."""
     if isinstance(schedule.rule, Every):
         return _every(schedule, first, now)
     return schedule.prev(now + timedelta.resolution)
@@ -49,18 +49,18 @@ def _latest(schedule: Spec, first: datetime, now: datetime) -> datetime | None:
 
 def _since(schedule: Spec, first: datetime, oldest: datetime, now: datetime) -> Iterator[datetime]:
     if isinstance(schedule.rule, Every):
-        # `between` counts from its start, which is not among its answers
+        # `between` counts from its start and excludes it
         oldest = _utc(_every(schedule, first, oldest - timedelta.resolution))
     return schedule.between(oldest, now + timedelta.resolution)
 
 
 def _every(schedule: Spec, first: datetime, now: datetime) -> datetime:
-    """The last tick of an `@every` up to now; the one before `first` if that is still to come."""
+    """Return the last tick of an `@every` rule up to now; if `first` is in the future, the tick before it."""
     assert isinstance(schedule.rule, Every)
     period = schedule.rule.period
     return (_utc(first) + (_utc(now) - _utc(first)) // period * period).astimezone(schedule.zone)
 
 
 def _utc(moment: datetime) -> datetime:
-    """For comparisons: two times of one zone are compared by their wall times, which an hour in autumn repeats."""
+    """Convert for comparisons: Python compares two times of one zone by wall time, which is ambiguous at a DST end."""
     return moment.astimezone(UTC)

@@ -1,6 +1,6 @@
-"""Time for the scheduler and its wrappers. Nothing in `windlass.cron` asks another clock, so a test can own all of it.
+"""The clock of the scheduler and its wrappers. `windlass.cron` uses no other, so a test controls all of its time.
 
-A timer at a wall time may ring early, when the wall clock was set back: who is called looks at the time again.
+A wall-time timer may fire early when the wall clock was set back: the callback must check the time again.
 """
 
 import asyncio
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Protocol
 
-LONGEST_NAP = 60.0  # seconds until a wall timer looks whether somebody moved the wall clock
+LONGEST_NAP = 60.0  # seconds between checks whether the wall clock was changed
 WENT_BACK = 1.0
 
 
@@ -20,16 +20,16 @@ class Clock(Protocol):
     def now(self) -> datetime: ...
 
     def call_at(self, when: datetime, call: Callable[[], object]) -> Timer:
-        """Call once the wall clock shows `when`."""
+        """Call once when the wall clock reaches `when`."""
         ...
 
     def call_later(self, delay: float, call: Callable[[], object]) -> Timer:
-        """Call after so many seconds, whatever the wall clock does meanwhile; none or less: at once."""
+        """Call after `delay` seconds, unaffected by changes of the wall clock; at once if zero or negative."""
         ...
 
 
 class SystemClock:
-    """The machine's clock. Timers belong to the event loop that runs where they are made."""
+    """The machine's clock. Timers belong to the event loop on which they are created."""
 
     def now(self) -> datetime:
         return datetime.now(UTC)
@@ -42,7 +42,7 @@ class SystemClock:
 
 
 class _WallTimer:
-    """Event loops count monotonic seconds; this looks at the wall now and then."""
+    """A timer for a wall time. Event loops count monotonic seconds, so it compares with the wall clock regularly."""
 
     def __init__(self, clock: Clock, when: datetime, call: Callable[[], object]) -> None:
         self._clock, self._when, self._call = clock, when, call

@@ -1,4 +1,7 @@
-"""`Cron`: the API of the in-process scheduler. Methods may be called from any thread, whether it runs or not."""
+"""`Cron`: the API of the in-process scheduler.
+
+Methods may be called from any thread, whether the scheduler is running or not.
+"""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -34,7 +37,7 @@ TRIGGERED = "@triggered"
 
 
 class Cron:
-    """A scheduler inside your process. Entries are known by id or, if they have one, by name."""
+    """A scheduler inside your process. Entries are identified by id or, if they have one, by name."""
 
     def __init__(
         self,
@@ -72,39 +75,39 @@ class Cron:
         first = next((f", next {entry.name or f'#{entry.id}'} at {entry.next}" for entry in entries if entry.next), "")
         return f"<Cron {'running' if self.running else 'stopped'}, {len(entries)} entries{first}>"
 
-    # Life
+    # Lifecycle
 
     @property
     def running(self) -> bool:
         return self._state.active
 
     def start(self) -> None:
-        """Run in a background thread. Nothing happens if it runs already."""
+        """Run in a background thread. Do nothing if the scheduler is already running."""
         self._life.start_thread()
 
     def stop(self, timeout: Duration | None = None) -> bool:
-        """Stop and wait for running jobs; False if some have not ended within `timeout` (they go on).
+        """Stop and wait for running jobs; return False if some have not ended within `timeout` (they continue).
 
-        On the scheduler's own event loop, in a signal handler there, and inside its jobs it does not wait: use `await
-        aclose()` there.
+        On the scheduler's own event loop, in a signal handler there and inside its jobs this does not wait: use
+        `await aclose()` there.
         """
         limit = _seconds(timeout)
         self._do(self._life.ask_to_stop)
         return self._life.wait(limit)
 
     async def run(self) -> None:
-        """Run on this event loop until somebody calls `stop`; returns when the last job has ended."""
+        """Run on this event loop until `stop` is called; return when the last job has ended."""
         await self._life.run()
 
     def run_forever(self, *, timeout: Duration | None = 30) -> bool:
         """Run in this thread until `stop`, SIGINT (Ctrl-C) or SIGTERM, then wait up to `timeout` for running jobs.
 
-        Whether they all ended. A second signal ends the wait, a third the process.
+        Return whether all jobs ended. A second signal ends the wait, a third ends the process.
         """
         return self._life.run_forever(_seconds(timeout))
 
     async def aclose(self) -> None:
-        """Stop and wait for running jobs, from whatever event loop we are on."""
+        """Stop and wait for running jobs. May be called on any event loop."""
         if self._door.here:
             await self._life.close()
         else:
@@ -131,14 +134,14 @@ class Cron:
     # Entries
 
     def add(self, spec: When, job: Job, **options: Unpack[EntryOptions]) -> EntryId:
-        """Register a job. A spec is a cron expression, a `datetime` (once, then) or a `timedelta` (at that interval).
+        """Register a job. A spec is a cron expression, a `datetime` (run once) or a `timedelta` (run at that interval).
 
-        The job is called with `args` and `kwargs`: async functions on the loop, others in a thread.
+        The job is called with `args` and `kwargs`: async functions on the event loop, others in a thread.
         """
         return self._do(lambda: self._registry.add(spec, job, options))
 
     def job(self, spec: When = TRIGGERED, **options: Unpack[EntryOptions]) -> Callable[[F], F]:
-        """`add` as a decorator; the entry's name is the function's unless another is given."""
+        """Register the decorated function as a job; the entry's name is the function's unless `name` is given."""
         if callable(spec):
             raise Invalid("@cron.job takes a schedule: write @cron.job('*/5 * * * *')", field="spec")
 
@@ -151,65 +154,68 @@ class Cron:
         return decorate
 
     def upsert(self, spec: When, job: Job, **options: Unpack[EntryOptions]) -> EntryId:
-        """Add an entry, or give the one of this name this spec, this job and these options."""
+        """Add an entry, or update the entry of this name with this spec, this job and these options."""
         return self._do(lambda: self._registry.upsert(spec, job, options))
 
     def update(
         self, key: Key, *, spec: When | None = None, job: Job | None = None, **options: Unpack[ChangeOptions]
     ) -> None:
-        """Change what is given and leave the rest. Runs of a job that is replaced are told that they are cancelled."""
+        """Change the given options and keep the others. Replacing the job marks its current runs as cancelled."""
         self._do(lambda: self._registry.update(key, spec, job, options))
 
     def remove(self, key: Key) -> bool:
-        """Remove an entry, or all of a workflow; whether there was one. Running jobs are told, and go on."""
+        """Remove an entry, or all entries of a workflow; return whether there was one.
+
+        Running jobs are marked as cancelled and continue until they end.
+        """
         return self._do(lambda: bool(self._registry.remove(key)))
 
     def remove_by_tag(self, tag: str) -> int:
         return self._do(lambda: self._registry.remove_by_tag(tag))
 
     def pause(self, key: Key) -> None:
-        """Let ticks of an entry, or of a workflow's, pass without a start; in executions paused entries are skipped."""
+        """Pause an entry, or all entries of a workflow: ticks start nothing, and executions skip paused entries."""
         self._do(lambda: self._registry.set_paused(key, True))
 
     def resume(self, key: Key) -> None:
         self._do(lambda: self._registry.set_paused(key, False))
 
     def trigger(self, key: Key) -> Triggered:
-        """Start an entry, or a workflow at its root, now. The execution's id, which can be awaited for its end."""
+        """Start an entry, or a workflow at its root, now. Return the execution's id; await it to wait for the end."""
         return self._do(lambda: self._registry.trigger(key))
 
     def entry(self, key: Key) -> Entry | None:
         return self._do(lambda: self._registry.entry(key))
 
     def entries(self, *, tag: str | None = None) -> list[Entry]:
-        """The next to run first, those without a time last."""
+        """Return the entries sorted by next time; entries without one come last."""
         return self._do(lambda: self._registry.entries(tag))
 
     def is_job_running(self, key: Key) -> bool:
         return self._do(lambda: not self._life.idle(self._registry.id_of(key)))
 
     def wait(self, key: Key | None = None, timeout: Duration | None = None) -> bool:
-        """For threads: wait until the jobs of an entry, or all, have ended; at once if none run."""
+        """Block until the jobs of an entry, or all jobs, have ended; return whether they ended within `timeout`."""
         limit = _seconds(timeout)
         return self._life.wait_idle(None if key is None else self._do(lambda: self._registry.id_of(key)), limit)
 
     async def done(self, key: Key | None = None) -> None:
-        """For event loops: the same."""
+        """Wait until the jobs of an entry, or all jobs, have ended: the async form of `wait`."""
         entry = None if key is None else self._registry.id_of(key)
         await self._life.until(lambda: self._life.idle(entry))
 
     async def settled(self) -> None:
-        """Wait until running jobs only wait for the clock or for each other: what `FakeClock.play` needs to know."""
+        """Wait until every running job is waiting for the clock or for another job. Used by `FakeClock.play`."""
         await self._life.until(self._state.runner.settled)
 
     # Dependencies
 
     def add_dependency(self, child: Key, parent: Key, condition: Condition | str = Condition.SUCCESS) -> None:
-        """Let `child` run when the result of `parent` meets the condition, in executions that begin from now on."""
+        """Run `child` when the result of `parent` meets the condition. Applies to executions that begin from now on."""
         self._do(lambda: self._registry.add_dependency(child, parent, condition))
 
     def remove_dependency(self, child: Key, parent: Key) -> None:
-        """Drop all edges between the two. Nothing happens if there are none; refused while an execution uses one."""
+        """Remove all edges between the two, if any. Raise `DependencyInUse` while an active execution uses one."""
         self._do(lambda: self._registry.remove_dependency(child, parent))
 
     def dependencies(self, key: Key) -> list[Dependency]:
@@ -218,24 +224,24 @@ class Cron:
     # Workflows
 
     def add_workflow(self, workflow: Workflow) -> list[EntryId]:
-        """Register all steps and edges, or nothing. The ids are in the order of the steps."""
+        """Register all steps and edges, or nothing. Return the entry ids in the order of the steps."""
         return self._do(lambda: self._registry.add_workflow(workflow))
 
     def workflow_status(self, execution_id: str) -> WorkflowExecution | None:
-        """An execution that is active, or completed and not yet forgotten (`retention`)."""
+        """Return an execution that is active, or completed and still kept (`retention`); None if unknown."""
         return self._do(lambda: self._state.executions.status(execution_id))
 
     def executions(self) -> list[WorkflowExecution]:
-        """Active executions and the completed ones that are remembered (`retention`), the oldest first."""
+        """Return active executions and the completed ones that are still kept (`retention`), oldest first."""
         return self._do(self._state.executions.all)
 
     def active_workflows(self) -> list[WorkflowExecution]:
         return self._do(self._state.executions.active)
 
-    # Inside
+    # Internals
 
     def _do(self, work: Callable[[], T]) -> T:
-        """Every call goes through the door; observers are called when the state is consistent again."""
+        """Run `work` through the thread gate, then call the observers: by then the state is consistent again."""
         return self._door(lambda: self._told(work))
 
     def _told(self, work: Callable[[], T]) -> T:

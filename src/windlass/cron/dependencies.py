@@ -1,6 +1,6 @@
-"""Edges between entries, and the plan an execution is made from.
+"""Edges between entries, and the plan of an execution.
 
-What an edge means is up to `core.runs.decide`; here edges are kept, checked for cycles, and selected for one root.
+`core.runs.decide` defines what an edge means; this module stores edges, rejects cycles and selects those of one root.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ class Dependency:
 
 @dataclass(frozen=True)
 class Reach:
-    """Everything reached from a root, with the edges of this moment. Parents outside of it count as skipped."""
+    """All entries reachable from a root, with a copy of their edges. Parents outside the set count as skipped."""
 
     root: EntryId
     members: tuple[EntryId, ...]  # the root first
@@ -55,7 +55,7 @@ class Dependencies:
         self._label = label
         self._edges: dict[EntryId, list[Dependency]] = {}
         self._children: dict[EntryId, dict[EntryId, None]] = {}
-        self._reaches: dict[EntryId, Reach] = {}  # until an edge changes
+        self._reaches: dict[EntryId, Reach] = {}  # a cache, cleared when an edge changes
 
     def of(self, child: EntryId) -> list[Dependency]:
         return list(self._edges.get(child, ()))
@@ -74,7 +74,7 @@ class Dependencies:
             self._reaches.clear()
 
     def remove(self, child: EntryId, parent: EntryId) -> None:
-        """All edges between the two."""
+        """Remove all edges between the two."""
         left = [edge for edge in self._edges.get(child, ()) if edge.parent != parent]
         self._edges.pop(child, None)
         if left:
@@ -85,7 +85,7 @@ class Dependencies:
         self._reaches.clear()
 
     def replace(self, child: EntryId, edges: list[Dependency]) -> None:
-        """Give an entry these edges instead of those it has; if one would close a cycle nothing changes."""
+        """Replace the edges of an entry. If one would close a cycle, restore the old edges and raise."""
         before = self.of(child)
         self._drop(child)
         try:
@@ -102,7 +102,7 @@ class Dependencies:
             self.remove(child, parent)
 
     def forget(self, entry: EntryId) -> None:
-        """Drop all its edges, both ways."""
+        """Remove all edges to and from an entry."""
         self._drop(entry)
         for child in list(self._children.get(entry, ())):
             self.remove(child, entry)
@@ -132,7 +132,7 @@ class Dependencies:
         return Step(name=name, action=JobAction(type=name), edges=parents)
 
     def _path_up(self, start: EntryId, goal: EntryId) -> list[EntryId]:
-        """A way from `start` through parents to `goal`, from the goal on; empty if there is none."""
+        """Return a path from `start` through parents to `goal`, listed from the goal; empty if there is none."""
         came_from: dict[EntryId, EntryId | None] = {start: None}
         waiting = [start]
         while waiting:

@@ -1,4 +1,7 @@
-"""Who is next: a heap of moments. An entry has at most one; older ones of it are dropped when they come up."""
+"""The queue of due entries: a heap of times.
+
+An entry has at most one current time; superseded times stay in the heap until they are popped or swept.
+"""
 
 import heapq
 from collections.abc import Iterator
@@ -32,7 +35,7 @@ class Due:
         return self._heap[0][3] if self._heap else None
 
     def pop(self, now: datetime) -> Iterator[tuple[EntryId, datetime]]:
-        """Those whose moment has come, in order. What is put back meanwhile must lie in the future."""
+        """Yield the entries that are due, in order. Times put during the iteration must be later than `now`."""
         limit = now.timestamp()
         while self._heap and self._heap[0][0] <= limit:
             moment = heapq.heappop(self._heap)

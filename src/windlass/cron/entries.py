@@ -1,4 +1,4 @@
-"""All entries, found by id, name, tag or workflow."""
+"""The collection of all entries, indexed by id, name and tag."""
 
 from collections.abc import Iterable, Iterator
 from itertools import count
@@ -10,7 +10,7 @@ from windlass.cron.executions.context import EntryId
 
 class Entries:
     def __init__(self, limit: int) -> None:
-        self._limit = limit  # 0: none
+        self._limit = limit  # 0: no limit
         self._ids = count(1)
         self._by_id: dict[EntryId, LiveEntry] = {}
         self._by_name: dict[str, LiveEntry] = {}
@@ -76,14 +76,14 @@ class Entries:
         return entry
 
     def of(self, key: Key) -> list[LiveEntry]:
-        """The entry of this id or name, or else all of the workflow of this name."""
+        """Return the entry with this id or name, otherwise all entries of the workflow with this name."""
         entry = self.find(key)
         if entry is not None:
             return [entry]
         return [entry for entry in self if entry.workflow is not None and entry.workflow == key]
 
     def some(self, key: Key) -> Iterable[LiveEntry]:
-        """The same; raises if there are none."""
+        """Return the same as `of`; raise `EntryNotFound` if there are none."""
         entries = self.of(key)
         if not entries:
             raise EntryNotFound(key)

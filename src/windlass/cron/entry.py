@@ -1,4 +1,4 @@
-"""An entry: a job, its schedule and its options. The scheduler changes its own; users only see snapshots."""
+"""An entry: a job, its schedule and its options. The scheduler changes `LiveEntry`; users get `Entry` snapshots."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -16,17 +16,17 @@ from windlass.cron.observers import JobCompleted
 
 
 class Missed(StrEnum):
-    """What happens to ticks the scheduler comes too late for: ticks since `prev` when it starts, and ticks that passed
-    while the process slept or was blocked. With `grace` none that is older runs."""
+    """What happens to missed ticks: ticks since `prev` when the scheduler starts, and ticks that passed while the
+    process was suspended or blocked. With `grace`, ticks older than that do not run."""
 
-    LATE = "late"  # the default: nothing at the start; after a sleep the latest runs, late
-    SKIP = "skip"  # nothing at the start; after a sleep the latest, if it is at most a minute (or `grace`) late
+    LATE = "late"  # the default: none at the start; after a suspension the latest runs, late
+    SKIP = "skip"  # none at the start; after a suspension the latest, if it is at most a minute (or `grace`) late
     ONCE = "once"  # the latest of them, in both cases
     ALL = "all"  # each, oldest first, at most 100
 
 
-After = Key | Iterable[Key] | Mapping[Key, Condition | str]  # parents; on success unless a mapping says otherwise
-When = str | Spec | datetime | timedelta  # a cron expression, a parsed one, one moment, an interval
+After = Key | Iterable[Key] | Mapping[Key, Condition | str]  # parents; success unless a mapping gives another
+When = str | Spec | datetime | timedelta  # a cron expression, a parsed one, a single time, an interval
 
 
 class StepOptions(TypedDict, total=False):
@@ -46,21 +46,21 @@ class StepOptions(TypedDict, total=False):
 
 
 class ChangeOptions(StepOptions, total=False):
-    """The same, and the entry's parents."""
+    """`StepOptions` and the entry's parents."""
 
     after: After
 
 
 class EntryOptions(ChangeOptions, total=False):
-    """The same, and the entry's name."""
+    """`ChangeOptions` and the entry's name."""
 
     name: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An entry as it was when you asked. `next` is None for `@triggered`; while the scheduler does not run it is the
-    time it would have if it were started now."""
+    """A snapshot of an entry. `next` is None for `@triggered`; while the scheduler is stopped it is the time the entry
+    would have if the scheduler were started now."""
 
     id: EntryId
     name: str | None
@@ -73,15 +73,15 @@ class Entry:
     run_once: bool
     schedule: Spec = field(repr=False)
     job: Job = field(repr=False)
-    workflow: str | None = None  # that it was added with
-    run_immediately: bool = False  # and has not yet
+    workflow: str | None = None  # the workflow it was added with
+    run_immediately: bool = False  # cleared once the immediate run is scheduled
     missed: Missed = Missed.LATE
     grace: timedelta | None = None
-    wrappers: tuple[Wrapper, ...] = field(default=(), repr=False)  # the scheduler's and its own
+    wrappers: tuple[Wrapper, ...] = field(default=(), repr=False)  # the scheduler's wrappers, then the entry's own
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     max_instances: int | None = None
-    last_run: JobCompleted | None = field(default=None, repr=False)  # the last that ended
+    last_run: JobCompleted | None = field(default=None, repr=False)  # the last run that ended
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -112,10 +112,10 @@ class LiveEntry:
         return self.name if self.name is not None else f"#{self.id}"
 
     def take_over(self, made: "LiveEntry", changes: ChangeOptions, *, rewrap: bool) -> None:
-        """Become like an entry made anew of the old options and these changes; what it has lived through stays."""
+        """Take the definition of `made`, which has the old options plus `changes`; keep the runtime state."""
         self.schedule, self.options = made.schedule, made.options
         self.run_once, self.missed, self.grace = made.run_once, made.missed, made.grace
-        if rewrap:  # else wrappers would forget the starts they count
+        if rewrap:  # only if needed: new wrappers would lose the starts they count
             self.job, self.call, self.wrappers = made.job, made.call, made.wrappers
             self.args, self.kwargs, self.max_instances = made.args, made.kwargs, made.max_instances
         if "paused" in changes:
@@ -151,5 +151,5 @@ class LiveEntry:
 
 
 def by_next(entries: Iterable[Entry]) -> list[Entry]:
-    """The next to run first, those without a time last."""
+    """Return the entries sorted by next time; entries without one come last."""
     return sorted(entries, key=lambda entry: (entry.next is None, entry.next and entry.next.timestamp(), entry.id))

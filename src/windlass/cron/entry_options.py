@@ -1,4 +1,4 @@
-"""Makes entries of what users give: reads every option, or refuses it by name."""
+"""Creates entries from user options; an invalid option raises an error that names it."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
@@ -20,7 +20,7 @@ from windlass.errors import Invalid
 def make_entry(
     id_: EntryId, spec: When, job: Job, options: EntryOptions, settings: CronOptions, workflow: str | None = None
 ) -> LiveEntry:
-    """An entry that is not registered yet; everything about it that can be wrong alone has been checked."""
+    """Return a new entry, not yet registered. Checks everything that does not depend on other entries."""
     _refuse_unknown(options)
     name, instances = options.get("name"), options.get("max_instances")
     wrappers = (*settings.wrappers, *read_wrappers(options.get("wrappers", ())))
@@ -51,7 +51,7 @@ def make_entry(
 
 
 def refuse_past(entry: LiveEntry, now: datetime) -> None:
-    """A one-off whose time has passed would never run, unless its policy says that it is made up for."""
+    """Raise `Invalid` for a single time in the past, unless the `missed` policy still runs it."""
     rule = entry.schedule.rule
     if isinstance(rule, At) and rule.moment <= now and entry.missed not in (Missed.ONCE, Missed.ALL):
         raise Invalid(
@@ -61,7 +61,7 @@ def refuse_past(entry: LiveEntry, now: datetime) -> None:
 
 
 def read_after(after: After) -> list[tuple[Key, Condition]]:
-    """The parents that `after=` names, with the condition of each."""
+    """Return the parents given by `after=` with their conditions."""
     if isinstance(after, Mapping):
         return [(_key(parent), read_condition(condition)) for parent, condition in after.items()]
     parents = [after] if isinstance(after, str | int) or not isinstance(after, Iterable) else after
@@ -69,7 +69,7 @@ def read_after(after: After) -> list[tuple[Key, Condition]]:
 
 
 def read_wrappers(wrappers: Wrapper | Iterable[Wrapper]) -> tuple[Wrapper, ...]:
-    """One wrapper, or several."""
+    """Return one wrapper or several as a tuple."""
     if callable(wrappers):
         return (wrappers,)
     if not isinstance(wrappers, Iterable):

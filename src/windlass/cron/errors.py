@@ -1,4 +1,4 @@
-"""What the in-process scheduler refuses, and why. Every one is a `CronError` and one of Windlass' few kinds.
+"""Errors of the in-process scheduler. Each is a `CronError` and one of the base kinds of `windlass.errors`.
 
     CronError
       InvalidCondition     Invalid    .condition
@@ -18,7 +18,7 @@
       MaxEntriesReached    Conflict   .limit
       DependencyInUse      Conflict   .child .parent .execution_id
 
-A spec that cannot be read is an `InvalidCron`, as everywhere. A job's failure is not among them: it is a result.
+An unreadable spec raises `InvalidCron`, as everywhere. A failed job is a result, not an error.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ Key = int | str
 
 
 class CronError(WindlassError):
-    """The root of the family."""
+    """The base class of all errors of the in-process scheduler."""
 
 
 class InvalidCondition(CronError, Invalid):

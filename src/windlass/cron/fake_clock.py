@@ -1,7 +1,7 @@
-"""A clock that stands still until a test moves it: a year of ticks takes as long as the jobs of that year.
+"""A clock that only moves when a test moves it.
 
-`advance` passes through time, so every timer rings at its own moment; `set` jumps, as a laptop does that was asleep,
-and timers ring late. Neither waits for the jobs that begin; `play` does. Timers ring in the thread that moves time.
+`advance` passes through time, so every timer fires at its own time. `set` jumps, like a laptop that was suspended, and
+timers fire late. Neither waits for the jobs that start; `play` does. Timers fire in the thread that moves the clock.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ PATIENCE = 5.0
 
 
 class Player(Protocol):
-    """A scheduler that can say when the jobs of the moment are done."""
+    """A scheduler that can wait until its jobs cannot proceed without the clock."""
 
     async def settled(self) -> None: ...
 
@@ -33,7 +33,7 @@ class FakeClock:
         self._now = _aware(start)
         self._order = count()
         self._timers: list[_FakeTimer] = []
-        self._cancelled = 0  # of those in the heap
+        self._cancelled = 0  # number of cancelled timers still in the heap
         self._watchers: list[Callable[[], object]] = []
         self._changed = threading.Condition(threading.RLock())
 
@@ -47,14 +47,14 @@ class FakeClock:
         return self._add(self._now + timedelta(seconds=delay), call, wall=False)
 
     def advance(self, span: Duration) -> None:
-        """Let time pass: every timer that becomes due meanwhile, also one set by another, rings at its moment."""
+        """Advance the clock. Every timer that becomes due, also one set by another timer, fires at its own time."""
         end = self._now + _span(span)
         while self._ring_next(end):
             pass
         self._now = end
 
     def set(self, moment: datetime) -> None:
-        """Jump. Forward: what is due rings late. Back: who waits for a wall time is told to look again."""
+        """Jump to a time. Forward: due timers fire late. Back: all `call_at` timers fire, so callers check the time."""
         moment = _aware(moment)
         back = moment - self._now
         self._now = moment
@@ -65,10 +65,10 @@ class FakeClock:
             self._go_back(back)
 
     async def play(self, span: Duration, *players: Player) -> None:
-        """Let time pass, and at each moment let these schedulers' jobs end before the clock goes on.
+        """Advance the clock by `span`; after each timer, wait until the jobs of these schedulers have ended.
 
         Jobs that wait for the clock, or in a wrapper for other jobs, are left waiting. A job that waits for anything
-        else holds up the time: use `advance` for those.
+        else blocks the clock: use `advance` for those.
         """
         end = self._now + _span(span)
         for player in players:
@@ -83,13 +83,13 @@ class FakeClock:
         return len(self._timers) - self._cancelled
 
     def wait_for_timers(self, wanted: int, timeout: float = PATIENCE) -> None:
-        """For threads: block until so many timers wait."""
+        """Block the calling thread until at least `wanted` timers are waiting."""
         with self._changed:
             if not self._changed.wait_for(lambda: self.timer_count >= wanted, timeout):
                 raise TimeoutError(f"{self.timer_count} timers wait after {timeout} s, not {wanted}")
 
     async def until_timers(self, wanted: int, timeout: float = PATIENCE) -> None:
-        """For event loops: go on when so many timers wait."""
+        """Wait until at least `wanted` timers are waiting: the async form of `wait_for_timers`."""
         bell, loop = asyncio.Event(), asyncio.get_running_loop()
         ring = partial(loop.call_soon_threadsafe, bell.set)
         self._watchers.append(ring)
@@ -115,7 +115,7 @@ class FakeClock:
         return timer
 
     def _ring_next(self, end: datetime) -> bool:
-        """Ring the first timer that is due by `end`; whether there was one."""
+        """Fire the first timer that is due by `end`; return whether there was one."""
         with self._changed:
             self._drop_cancelled()
             if not self._timers or self._timers[0].when > end:
@@ -123,11 +123,11 @@ class FakeClock:
             timer = heapq.heappop(self._timers)
             timer.waiting = False
             self._now = max(self._now, timer.when)
-        timer.call()  # outside the lock: it sets the next timer
+        timer.call()  # outside the lock: the callback may set the next timer
         return True
 
     def _go_back(self, by: timedelta) -> None:
-        """Waits of so many seconds still last as long; wall timers ring."""
+        """Shift the timers of `call_later`, so that they keep their remaining delay, and fire all wall-time timers."""
         with self._changed:
             self._sweep()
             walls = sorted(timer for timer in self._timers if timer.wall)
@@ -153,7 +153,7 @@ class FakeClock:
                 self._sweep()
 
     def _sweep(self) -> None:
-        """Time limits that were kept leave cancelled timers far in the future."""
+        """Drop cancelled timers. Timeouts that did not expire leave cancelled timers far in the future."""
         self._timers = [timer for timer in self._timers if not timer.cancelled]
         heapq.heapify(self._timers)
         self._cancelled = 0

@@ -1,7 +1,7 @@
-"""Calls a user's job, sync in a thread and async on the loop, and tells how it ended.
+"""Calls a user's job, sync in a thread and async on the loop, and returns its result.
 
-A job fails by raising, or by returning a `Failure` or an exception. Inside the wrappers every failure is an
-`Exception`, so they need to know only one kind; `Skip` is the one exception that is no failure.
+A job fails by raising, or by returning a `Failure` or an exception. Wrappers see every failure as an `Exception`;
+`Skip` is the only exception that is not a failure.
 """
 
 import inspect
@@ -24,7 +24,7 @@ Wrapper = Callable[[Call], Call]
 
 @dataclass(frozen=True, slots=True)
 class LocalWrapper:
-    """A wrapper that remembers other starts: what it promises holds within this process, not among several."""
+    """A wrapper that keeps state about other starts: its guarantee holds within one process only."""
 
     name: str
     wrap: Wrapper
@@ -35,13 +35,13 @@ class LocalWrapper:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Returned by a job that failed and does not want to raise."""
+    """Returned by a job to report a failure without raising."""
 
     error: BaseException | str
 
 
 class JobFailed(Exception):
-    """A job said so by what it returned, or it raised something no job should (`SystemExit`)."""
+    """A job returned a failure, or raised a `BaseException` that is not an `Exception` (such as `SystemExit`)."""
 
 
 class JobTimedOut(TimeoutError):
@@ -49,7 +49,7 @@ class JobTimedOut(TimeoutError):
 
 
 class Skip(Exception):
-    """Not run, on purpose: raised by wrappers, and by jobs that find nothing to do. Counts as skipped, not failed."""
+    """Raised by wrappers that do not run a job, and by jobs with nothing to do. The result is skipped, not failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ SUCCESS = Ending(JobResult.SUCCESS)
 def wrapped(
     job: Job, wrappers: tuple[Wrapper, ...], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
 ) -> Call:
-    """The job as the scheduler calls it; the first wrapper is the outermost."""
+    """Return the job with its arguments and wrappers applied; the first wrapper is the outermost."""
     check_job(job, args, kwargs or {})
     call = _called(job, args, kwargs or {})
     for wrapper in reversed(wrappers):
@@ -86,7 +86,7 @@ def wrapped(
 
 
 async def outcome(call: Call) -> Ending:
-    """Run a wrapped job. Never raises, whatever the job or a wrapper raised: the bookkeeping comes after this."""
+    """Run a wrapped job and return how it ended. Never raises, so that the caller's bookkeeping always runs."""
     context = here()
     try:
         output = await call()
@@ -100,7 +100,7 @@ async def outcome(call: Call) -> Ending:
 
 
 def tell(callback: Callable[..., object] | None, *news: Any) -> None:
-    """Call a wrapper's callback; what it raises is logged and is not the job's failure."""
+    """Call a wrapper's callback. An exception from it is logged and does not fail the job."""
     try:
         if callback is not None:
             callback(*news)
@@ -120,7 +120,7 @@ async def _awaited(job: Job) -> Any:
         return _checked(await job())
     except (Exception, CancelledError):
         raise
-    except BaseException as error:  # SystemExit would end the event loop, others would pass the wrappers by
+    except BaseException as error:  # SystemExit would end the event loop; wrappers catch only Exception
         raise JobFailed(f"the job raised {error!r}") from error
 
 
@@ -136,7 +136,7 @@ async def _threaded(job: Job) -> Any:
 
 
 def _caught(job: Job) -> tuple[Any, BaseException | None]:
-    """Some exceptions cannot pass through a future, so they come as values."""
+    """Call the job and return its value or its exception: a future cannot carry some exceptions (`StopIteration`)."""
     try:
         return job(), None
     except BaseException as error:

@@ -1,4 +1,4 @@
-"""Refuses jobs and wrappers that could never work, when they are registered instead of at every tick."""
+"""Rejects invalid jobs and wrappers at registration rather than at every tick."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -37,10 +37,10 @@ def wrap(wrapper: Callable[[T], T], call: T) -> T:
 
 
 def _misfit(call: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str | None:
-    """Why a call with these arguments would raise a TypeError; None if it would not, or nobody can tell."""
+    """Return why a call with these arguments would raise a TypeError; None if it would not or if that is unknown."""
     try:
         signature = inspect.signature(call)
-    except (TypeError, ValueError):  # some builtins have none
+    except (TypeError, ValueError):  # some builtins have no signature
         return None
     try:
         signature.bind(*args, **kwargs)

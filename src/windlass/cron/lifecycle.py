@@ -1,7 +1,7 @@
-"""Starts and stops a scheduler: on the loop it is started on, or on one in a background thread.
+"""Starts and stops a scheduler, on the current event loop or on one in a background thread.
 
 idle -> running     start(), run(), run_forever(), with, async with
-running -> stopping stop(), aclose(), leaving the block, a signal: no more ticks and starts, running jobs go on
+running -> stopping stop(), aclose(), leaving the block, a signal: no more ticks and starts, running jobs continue
 stopping -> idle    the last job ended
 """
 
@@ -19,7 +19,7 @@ from windlass.cron.thread_gate import ThreadGate
 from windlass.effects.signals import Signals
 
 logger = logging.getLogger("windlass.cron")
-TIDY = 1.0  # seconds for async observers to end after the last job, and then for a loop to close
+TIDY = 1.0  # seconds to wait for async observers after the last job, and then for the thread to close its loop
 
 
 class Lifecycle:
@@ -45,7 +45,7 @@ class Lifecycle:
             ready.wait()
 
     def begin(self) -> None:
-        """Live on the loop that runs here, until told otherwise."""
+        """Start on the running event loop and return; the scheduler runs in a task until it is stopped."""
         with self._beginning:
             if self._scheduler.active:
                 return
@@ -71,7 +71,7 @@ class Lifecycle:
             raise
 
     def run_forever(self, limit: float | None) -> bool:
-        """Run in this thread until somebody stops it, SIGINT or SIGTERM comes; whether all jobs have ended."""
+        """Run in this thread until stopped or until SIGINT or SIGTERM; return whether all jobs have ended."""
         if self._scheduler.active:
             raise AlreadyRunning
         try:
@@ -96,15 +96,18 @@ class Lifecycle:
             return False
 
     def ask_to_stop(self) -> None:
-        """On the scheduler's thread, possibly in a signal handler: then the loop waits for its next event and would
-        not notice that something was set until that comes, so it has to be woken."""
+        """Deactivate the scheduler and wake its loop. Must be called on the scheduler's thread.
+
+        In a signal handler the loop may be blocked until its next event and would not see that `_stop` was set:
+        `call_soon_threadsafe` wakes it.
+        """
         if self._scheduler.active:
             self._scheduler.deactivate()
             assert self._door.loop is not None, "an active scheduler has a loop"
             self._door.loop.call_soon_threadsafe(self._stop.set)
 
     def wait(self, timeout: float | None) -> bool:
-        """Whether all jobs have ended. On the loop or inside a job it only looks: waiting would be for ever."""
+        """Wait for all jobs to end; return whether they did. On the loop or in a job this does not wait: a deadlock."""
         if self._door.here or self._inside_a_job():
             return not self._scheduler.runner.busy
         if not self._ended.wait(timeout):
@@ -119,7 +122,7 @@ class Lifecycle:
             await self._serving
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        """Wait for something about the running jobs, from whatever loop we are on."""
+        """Wait until a condition on the running jobs holds. May be called on any loop."""
         loop = self._door.loop
         if loop is asyncio.get_running_loop():
             await self._scheduler.runner.until(holds)
@@ -131,7 +134,7 @@ class Lifecycle:
         return not runner.busy if entry is None else not runner.is_running(entry)
 
     def wait_idle(self, entry: EntryId | None, timeout: float | None) -> bool:
-        """The same for threads."""
+        """Block until no job of the entry (None: no job at all) is running; return whether that is so."""
         loop = self._door.loop
         if loop is None or self._door.here:
             return self.idle(entry)

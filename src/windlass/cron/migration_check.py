@@ -1,4 +1,4 @@
-"""Why a part of a scheduler would not mean the same in the durable engine. Pure; every reason says what to do."""
+"""Lists the reasons why entries would behave differently in the durable engine, each with a fix. Pure."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,7 @@ from windlass.cron.entry import Entry, Missed
 from windlass.cron.subgraph import Subgraph, local
 from windlass.errors import InvalidCron
 
-Reason = tuple[str, str]  # where, and what is wrong there
+Reason = tuple[str, str]  # (path, problem)
 INSTEAD = {
     "skip_if_running": "take it off; an entry that has a schedule and stands alone may keep it",
     "delay_if_running": "take it off; an entry that stands alone may keep it",
@@ -22,12 +22,12 @@ INSTEAD = {
 
 
 def reasons(parts: Sequence[Subgraph]) -> Iterator[Reason]:
-    """All of them, in the order of the entries."""
+    """Yield all reasons in the order of the entries."""
     names = Counter(part.name for part in parts)
     for part in parts:
         yield from _of_whole(part)
         if part.name is not None and names[part.name] > 1:
-            names[part.name] = 0  # said once
+            names[part.name] = 0  # report a duplicate name once
             yield part.name, "there would be two workflows of this name: rename an entry or a workflow"
         for entry in part.entries:
             where = label(entry) if part.alone else f"{part.name}.{label(entry)}"
@@ -80,7 +80,7 @@ def _of_times(part: Subgraph, entry: Entry) -> Iterator[str]:
     if part.edges[entry.id]:
         yield "it has parents and a schedule of its own: a run begins at the root; move it to a workflow of its own"
     if isinstance(schedule.rule, At):
-        return  # it runs once: said above
+        return  # runs once: already reported by `_of_options`
     if isinstance(schedule.rule, Every):
         yield f"{schedule.text!r} counts from the start of this process: write it as a cron line, such as */5 * * * *"
         return

@@ -1,4 +1,4 @@
-"""Observers: callables that are told about events, in order, after the scheduler's state has changed.
+"""Observers: callbacks for events, called in order after the scheduler's state has changed.
 
 Plain functions are called on the scheduler's thread; async ones become tasks on its event loop.
 """
@@ -29,7 +29,7 @@ class JobStarted:
 
 @dataclass(frozen=True, slots=True)
 class JobCompleted:
-    """`error` is what it raised, or why it was skipped; `output` is what it returned."""
+    """`error` is the exception of a failed job, or the reason of a skipped one; `output` is the return value."""
 
     entry_id: EntryId
     name: str
@@ -52,7 +52,7 @@ class Scheduled:
 
 @dataclass(frozen=True, kw_only=True)
 class Observer:
-    """Callbacks, sync or async. The scheduler waits for sync ones, so they must be quick; errors are logged."""
+    """Callbacks, sync or async. Sync callbacks block the scheduler, so they must be quick; errors are logged."""
 
     on_job_start: Callable[[JobStarted], object] | None = None
     on_job_complete: Callable[[JobCompleted], object] | None = None
@@ -61,22 +61,22 @@ class Observer:
 
 
 class Notices:
-    """Events queued until the scheduler's state is consistent again, so that an observer may call the scheduler."""
+    """Queues events until the scheduler's state is consistent again, so that an observer may call the scheduler."""
 
     def __init__(self, observers: tuple[Observer, ...]) -> None:
         self._observers = observers
-        self.wanted = bool(observers)  # without observers no event need be made
+        self.wanted = bool(observers)  # without observers no events are created
         self._waiting: deque[tuple[str, Callable[[], object]]] = deque()
         self._telling = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     def attach(self) -> None:
-        """Run async observers on the loop that is running here."""
+        """Run async observers on the running event loop."""
         self._loop = asyncio.get_running_loop()
 
     async def drain(self, timeout: float) -> None:
-        """Wait for async observers to end, so that a stop does not cut off the last of them."""
+        """Wait up to `timeout` seconds for async observers, so that a stop does not cut off the last events."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=timeout)
 
@@ -93,7 +93,7 @@ class Notices:
         self._add("on_schedule", lambda: scheduled)
 
     def workflow_complete(self, snapshot: Callable[[], WorkflowExecution]) -> None:
-        """Each observer gets a copy of its own."""
+        """Queue the event; each observer gets its own snapshot."""
         self._add("on_workflow_complete", snapshot)
 
     def tell(self) -> None:

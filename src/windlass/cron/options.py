@@ -1,4 +1,4 @@
-"""The options of a scheduler, checked when they are given, and how it reads a spec."""
+"""The options of a scheduler, validated on creation, and the parsing of specs."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -19,7 +19,7 @@ SECOND_OPTIONAL = replace(IN_PROCESS, seconds=Presence.OPTIONAL)
 
 
 def parse(text: str, *, dialect: Dialect = IN_PROCESS, zone: str | ZoneInfo = "UTC", key: str | None = None) -> Spec:
-    """Read a cron expression as the in-process scheduler does; `key` is what `H` fields are derived from."""
+    """Parse a cron expression as the in-process scheduler does; `H` fields are derived from `key`."""
     return cron_expression.parse(text, dialect=dialect, zone=zone, key=key)
 
 
@@ -47,7 +47,7 @@ class CronOptions:
             object.__setattr__(self, "dialect", replace(self.dialect, min_every=shortest))
 
     def schedule(self, spec: When, key: str | None) -> Spec:
-        """Read a spec; `H` fields are derived from the entry's name."""
+        """Parse a spec; `H` fields are derived from `key`, the entry's name."""
         match spec:
             case Spec():
                 return spec

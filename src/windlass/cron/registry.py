@@ -1,4 +1,4 @@
-"""Adds, changes and removes entries, edges and workflows: the checks, in the order users can rely on."""
+"""Adds, changes and removes entries, edges and workflows. The order of the checks is part of the API."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -32,7 +32,7 @@ class Registry:
         self._entries.check_name(entry.name)
         self._entries.check_room(1)
         self._entries.add(entry)
-        self._scheduler.dependencies.replace(entry.id, edges)  # nothing depends on it yet: no cycle
+        self._scheduler.dependencies.replace(entry.id, edges)  # no cycle: nothing depends on the new entry yet
         self._scheduler.take_up([entry])
         return entry.id
 
@@ -50,7 +50,7 @@ class Registry:
         self._change(self._entries.get(key), spec, job, changes)
 
     def remove(self, key: Key) -> int:
-        """Remove an entry or a workflow; how many entries there were."""
+        """Remove an entry or a workflow; return the number of removed entries."""
         return self._removed(self._entries.of(key))
 
     def remove_by_tag(self, tag: str) -> int:
@@ -73,7 +73,7 @@ class Registry:
         self._scheduler.dependencies.add(self._entries.get(child).id, self._entries.get(parent).id, asked)
 
     def remove_dependency(self, child: Key, parent: Key) -> None:
-        """Unknown names are mistakes; unknown ids are entries that are gone, and so are their edges."""
+        """Remove the edges between two entries. Raise for unknown names; ignore unknown ids: those entries are gone."""
         child_id, parent_id = (
             self._entries.get(key).id if isinstance(key, str) else EntryId(key) for key in (child, parent)
         )
@@ -83,7 +83,7 @@ class Registry:
         self._scheduler.dependencies.remove(child_id, parent_id)
 
     def add_workflow(self, workflow: Workflow) -> list[EntryId]:
-        """Everything that can fail comes before the first change, so there is nothing to roll back."""
+        """Register a workflow. All checks come before the first change, so there is nothing to roll back."""
         workflow.check()
         now = self._scheduler.clock.now()
         made = {step.name: self._step(workflow, step) for step in workflow}
@@ -108,11 +108,11 @@ class Registry:
         return None if entry is None else self._snapshot(entry)
 
     def entries(self, tag: str | None) -> list[Entry]:
-        """The next to run first, those without a time last."""
+        """Return snapshots sorted by next time; entries without one come last."""
         return by_next(map(self._snapshot, self._entries if tag is None else self._entries.tagged(tag)))
 
     def id_of(self, key: Key) -> EntryId:
-        """An id is taken as it is: the jobs of an entry that is gone can still be asked about."""
+        """Return the id for a key. Ids are not checked: jobs of a removed entry may still be running."""
         if not isinstance(key, str):
             return EntryId(key)
         entry = self._entries.find(key)
@@ -157,7 +157,7 @@ class Registry:
         return len(gone)
 
     def _root(self, key: Key) -> LiveEntry:
-        """The entry that a trigger of this key starts: of a workflow its root."""
+        """Return the entry that a trigger of this key starts; for a workflow, its root."""
         entries = self._entries.of(key)
         roots = [entry for entry in entries if len(entries) == 1 or not self._scheduler.dependencies.of(entry.id)]
         if not roots:

@@ -1,9 +1,11 @@
-"""The scheduler's state and its moves. All of it is touched by one thread at a time: see `Door`.
+"""The state of the in-process scheduler: due times, starts and the ends of jobs.
+
+`ThreadGate` guarantees that only one thread at a time uses it, so nothing here takes a lock.
 
 Invariants
-  * While active, every entry that has a next time lies in the due queue with exactly that time.
-  * A tick first gives each due entry its next time, then starts it: a failing start cannot stop the clock.
-  * An execution never looks at the edges again: it has its own since it began.
+  * While active, every entry that has a next time is in the due queue with exactly that time.
+  * A tick computes the next time of a due entry before it starts the job: a failing start does not stop the schedule.
+  * An execution uses a copy of the edges made when it began; later changes of edges do not affect it.
 """
 
 import logging
@@ -31,14 +33,14 @@ from windlass.cron.observers import JobCompleted, JobStarted, Notices, Scheduled
 from windlass.cron.options import CronOptions
 
 logger = logging.getLogger("windlass.cron")
-SETBACK = timedelta(seconds=1)  # a wall clock that goes back by more makes all next times be computed again
+SETBACK = timedelta(seconds=1)  # if the wall clock goes back by more than this, all next times are recomputed
 PAUSED = "its entry is paused"
-Watch = Future[WorkflowExecution]  # somebody who waits for the end of what a trigger started
+Watch = Future[WorkflowExecution]  # resolved with the result when what a trigger started has ended
 
 
 class Scheduler:
     def __init__(self, options: CronOptions, clock: Clock, notices: Notices, wake: Callable[[], object]) -> None:
-        """`wake` is what the timer calls: it leads to `ring`, in the right thread."""
+        """`wake` is the callback of the timer; it must call `ring` on the scheduler's thread."""
         self.options, self.clock, self.notices, self._wake = options, clock, notices, wake
         self.active = False
         self.entries = Entries(options.max_entries)
@@ -49,9 +51,9 @@ class Scheduler:
         self._timer: Timer | None = None
         self._armed: datetime | None = None
         self._seen = clock.now()
-        self._watches: dict[str, Watch] = {}  # by execution
+        self._watches: dict[str, Watch] = {}  # by execution id
 
-    # Life
+    # Lifecycle
 
     def activate(self) -> None:
         self.active = True
@@ -65,13 +67,16 @@ class Scheduler:
         self.tick()
 
     def deactivate(self) -> None:
-        """No more ticks, no more starts; jobs under way are told, and go on."""
+        """Stop ticks and starts. Running jobs are marked as cancelled and continue until they end."""
         self.active = False
         self._disarm()
         self.runner.cancel_all()
 
     def detach(self) -> None:
-        """The loop is about to go: nobody should wait for executions that a later start will go on with."""
+        """Release the loop before it closes, and resolve the futures of unfinished executions with their current state.
+
+        A later start resumes these executions; waiters must not block until then.
+        """
         self.runner.detach()
         self.notices.detach()
         watches, self._watches = self._watches, {}
@@ -81,7 +86,7 @@ class Scheduler:
             watch.set_result(execution)
 
     def tick(self) -> None:
-        """All the work of one moment: start what is due, set the timer to the next."""
+        """Start everything that is due and set the timer to the next due time."""
         if not self.active:
             return
         now = self.clock.now()
@@ -97,7 +102,7 @@ class Scheduler:
     # Entries
 
     def take_up(self, entries: Iterable[LiveEntry]) -> None:
-        """They were just added, with all their edges."""
+        """Schedule entries that were just added with all their edges."""
         if self.active:
             now = self.clock.now()
             for entry in entries:
@@ -112,19 +117,19 @@ class Scheduler:
             self._arm()
 
     def reschedule(self, entry: LiveEntry) -> None:
-        """Its spec changed."""
+        """Compute the next time of an entry whose spec changed."""
         if self.active:
             self._apart(entry, partial(self._schedule, entry, self.clock.now()))
             self.tick()
 
     def trigger(self, entry: LiveEntry) -> Triggered:
-        """Start an entry now, watched."""
+        """Start an entry now and return a handle that can be awaited."""
         watch = Watch()
-        watch.set_running_or_notify_cancel()  # so that nobody can cancel it
+        watch.set_running_or_notify_cancel()  # a running future cannot be cancelled by a waiter
         return Triggered(self._start(entry, self.clock.now(), watch), watch)
 
     def _start(self, entry: LiveEntry, scheduled: datetime, watch: Watch | None = None) -> str:
-        """Start an entry: alone, or as the root of an execution, whose id is returned."""
+        """Start an entry and return the id of its execution; an entry without children runs alone, with the id ""."""
         if not self.dependencies.has_children(entry.id):
             self._launch(entry, scheduled, "", {}, partial(self._ended_alone, watch))
             return ""
@@ -135,11 +140,11 @@ class Scheduler:
             self._watches[execution.id] = watch
         return execution.id
 
-    # Moments
+    # Ticks and timers
 
     def _take_up(self, entry: LiveEntry, now: datetime) -> None:
         rule = entry.schedule.rule
-        if isinstance(rule, At) and rule.moment <= now:  # it passed before the start
+        if isinstance(rule, At) and rule.moment <= now:  # due before the scheduler started
             self._fire(entry, rule.moment, now)
         elif not entry.paused:
             self._make_up(entry, *missed_ticks(entry, now))
@@ -168,7 +173,7 @@ class Scheduler:
         if not ticks and not entry.paused:
             logger.warning("entry %s: the tick of %s was skipped, for it is %s late", entry.label, at, now - at)
             if entry.run_once and entry.next is None:
-                self._detach([entry])  # it had no other
+                self._detach([entry])  # it has no other tick
 
     def _set_next(self, entry: LiveEntry, now: datetime) -> None:
         entry.next = entry.schedule.next(now, years=self.options.search_years)
@@ -185,7 +190,7 @@ class Scheduler:
             self._apart(entry, partial(self._set_next, entry, now))
 
     def _apart(self, entry: LiveEntry, act: Callable[[], None]) -> None:
-        """Do something for one entry of several. An error sets it aside and stops no other."""
+        """Call `act` for one entry. If it raises, set the entry aside so that the other entries are not affected."""
         try:
             act()
         except Exception:
@@ -206,7 +211,7 @@ class Scheduler:
         self._timer = self._armed = None
 
     def ring(self) -> None:
-        """The timer went off."""
+        """Handle the timer: run a tick."""
         self._timer = self._armed = None
         self.tick()
 
@@ -275,8 +280,11 @@ class Scheduler:
         self.notices.workflow_complete(execution.snapshot)
 
     def _detach(self, entries: Iterable[LiveEntry]) -> None:
-        """Forget entries, but not what they are doing. All are gone before one is skipped in an execution: otherwise
-        the first could make another start that is about to be removed, too."""
+        """Remove entries and skip their pending steps; running jobs continue.
+
+        All entries are removed before the first step is skipped: skipping a step can start its children, and a child
+        may be one of the entries to remove.
+        """
         gone = list(entries)
         for entry in gone:
             self.entries.remove(entry)

@@ -1,5 +1,7 @@
-"""Entries that hang together by their edges: a workflow of the durable engine to be. Pure; `handover` has the reasons
-against it."""
+"""Groups entries connected by edges into future workflows of the durable engine. Pure.
+
+`migration_check` lists the reasons why a group cannot be migrated.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +16,7 @@ from windlass.cron.executions.breaker import CircuitBreaker
 from windlass.cron.executions.context import EntryId
 from windlass.cron.job import LocalWrapper, Wrapper
 
-ONLY_STEP = "run"  # what the step of an entry that stands alone is called
+ONLY_STEP = "run"  # the step name of an entry without edges and workflow
 CATCH_UP = {Missed.LATE: CatchUp.NONE, Missed.SKIP: CatchUp.NONE, Missed.ONCE: CatchUp.ONE, Missed.ALL: CatchUp.ALL}
 SKIP, DELAY = "skip_if_running", "delay_if_running"
 
@@ -36,24 +38,24 @@ class Subgraph:
 
     @property
     def name(self) -> str | None:
-        """The workflow's; entries that were connected by hand are called after the one that begins."""
+        """Return the workflow's name; entries connected with `add_dependency` use the name of their root."""
         return self.root.workflow or self.root.name
 
     @property
     def alone(self) -> bool:
-        """A plain entry: nothing hangs on it, and it was never part of a workflow."""
+        """Whether this is a single entry that has no edges and is not part of a workflow."""
         return len(self.entries) == 1 and self.root.workflow is None
 
     def step(self, entry: Entry) -> str:
         return ONLY_STEP if self.alone else str(entry.name)
 
     def type(self, entry: Entry) -> str:
-        """Of the jobs that are to be this entry's."""
+        """Return the job type for this entry."""
         return f"{'cron' if self.alone else self.name}.{entry.name}"
 
     @property
     def trigger(self) -> CronTrigger | None:
-        """When its root is due; None if it only runs when told to."""
+        """Return the root's schedule as a trigger; None for `@triggered`."""
         schedule = self.root.schedule
         if schedule.triggered:
             return None
@@ -67,24 +69,24 @@ class Subgraph:
 
     @cached_property
     def rules(self) -> frozenset[str]:
-        """Wrappers of an entry that stands alone which the engine has rules for: its runs are the entry's starts."""
+        """Return the wrappers of a single entry that have an equivalent in the engine: one run is one start."""
         known = {DELAY} if self.root.schedule.triggered else {SKIP, DELAY}
         return frozenset(filter(None, map(local, self.root.wrappers))) & known if self.alone else frozenset()
 
     def wrappers(self, entry: Entry) -> tuple[Wrapper, ...]:
-        """Those that go along."""
+        """Return the wrappers that stay on the job."""
         return tuple(wrapper for wrapper in entry.wrappers if local(wrapper) not in self.rules)
 
 
 def local(wrapper: Wrapper) -> str | None:
-    """The name of a wrapper that remembers other starts, which it can do in one process only."""
+    """Return the name of a wrapper that keeps state about other starts, which works in one process only."""
     if isinstance(wrapper, CircuitBreaker):
         return "circuit_breaker"
     return wrapper.name if isinstance(wrapper, LocalWrapper) else None
 
 
 def parts(entries: Iterable[Entry], edges: Edges) -> list[Subgraph]:
-    """Steps of one workflow belong together even if no edge says so."""
+    """Split entries into connected groups (union-find). Steps of one workflow belong together even without edges."""
     entries = sorted(entries, key=lambda entry: entry.id)
     leader: dict[EntryId | str, EntryId | str] = {}
 

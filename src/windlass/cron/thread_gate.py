@@ -1,6 +1,9 @@
-"""Whose turn it is: while a loop is attached its thread alone touches the state, and other threads hand their calls in.
+"""Serializes calls to the scheduler across threads.
 
-Without a loop, before the start and after the stop, callers do it themselves, one at a time.
+While a loop is attached, all calls run on its thread; other threads queue theirs and block until the result is there.
+Without a loop, before the start and after the stop, a call runs in the caller's thread under the lock.
+
+A call is queued under the same lock that `detach` holds while it empties the queue, so no call is left behind.
 """
 
 import asyncio
@@ -26,14 +29,14 @@ class ThreadGate:
             self._thread = threading.get_ident()
 
     def detach(self) -> None:
-        """What was handed in and not heard yet is heard now."""
+        """Run the calls that are still queued, then release the loop."""
         with self._lock:
             self._serve()
             self.loop = self._thread = None
 
     @property
     def here(self) -> bool:
-        """Whether we are on the attached loop's thread."""
+        """Whether the caller is on the attached loop's thread."""
         return self._thread == threading.get_ident()
 
     def __call__(self, work: Callable[[], T]) -> T:

@@ -1,8 +1,8 @@
-"""The wall-clock half of cron: which naive times a set of fields names, forwards and backwards.
+"""Finds the naive wall times that match a set of cron fields, forwards and backwards.
 
-Every field is one integer whose set bits are its values, so "the next value" is a shift and a lowest bit. Days are a
-table of 28 such integers: the matching days of a month depend only on its first weekday and its length. Time zones
-are left to `cron`.
+Every field is a bit mask of its values, so finding the next value is a shift and a lowest set bit. Days are a table of
+28 masks: the matching days of a month depend only on its first weekday and its length. `cron.expression` handles time
+zones.
 """
 
 from calendar import monthrange
@@ -16,19 +16,19 @@ _FIVE_WEEKS = 0b10000001000000100000010000001
 
 
 def up(mask: int, at: int) -> int:
-    """The lowest set bit at or above `at`, or -1."""
+    """Return the lowest set bit at or above `at`, or -1."""
     rest = mask >> at
     return at + (rest & -rest).bit_length() - 1 if rest else -1
 
 
 def down(mask: int, at: int) -> int:
-    """The highest set bit at or below `at`, or -1."""
+    """Return the highest set bit at or below `at`, or -1."""
     return (mask & ((1 << (at + 1)) - 1)).bit_length() - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A direction in time; `edge` is where a field starts afresh once a larger one has moved."""
+    """A direction in time; `edge` is where a field restarts after a larger one has changed."""
 
     step: int
     edge: int
@@ -44,7 +44,7 @@ DOWN = Way(-1, 63, down)
 
 @dataclass(frozen=True, slots=True)
 class Last:
-    """`L`, or `L-3`: so many days before the last day of the month."""
+    """`L`, or `L-3`: the last day of the month minus `back` days."""
 
     back: int = 0
 
@@ -73,7 +73,7 @@ class Nearest:
 
 @dataclass(frozen=True, slots=True)
 class Nth:
-    """`FRI#3`, or `FRI#L` (no n): one certain weekday of the month."""
+    """`FRI#3`, or `FRI#L` (no n): the nth or the last such weekday of the month."""
 
     weekday: int
     n: int | None = None
@@ -90,7 +90,7 @@ SpecialDay = Last | Nearest | Nth
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Days:
-    """The two day fields and how they join. Weekdays count from Sunday = 0."""
+    """The two day fields and how they combine. Weekdays count from Sunday = 0."""
 
     dom: int
     dow: int
@@ -99,11 +99,11 @@ class Days:
     either: bool
 
     def table(self) -> tuple[int, ...]:
-        """The matching days of all 28 kinds of month, in the order of `_kind`."""
+        """Return the matching days of all 28 kinds of months, in the order of `_kind`."""
         return tuple(self._month((first + 1) % 7, length) for first in range(7) for length in range(28, 32))
 
     def _month(self, first: int, length: int) -> int:
-        week = ((self.dow << 7 | self.dow) >> first) & 0b1111111  # turned so that its bit 0 is the 1st of the month
+        week = ((self.dow << 7 | self.dow) >> first) & 0b1111111  # rotated so that bit 0 is the 1st of the month
         dom = self.dom | _bits(self.dom_specials, first, length)
         dow = week * _FIVE_WEEKS << 1 | _bits(self.dow_specials, first, length)
         return (dom | dow if self.either else dom & dow) & ((2 << length) - 2)
@@ -121,7 +121,7 @@ class Calendar:
     days: tuple[int, ...]
 
     def search(self, way: Way, wall: datetime, limit: int) -> datetime | None:
-        """The first match at or beyond `wall`, in the years up to and including `limit`."""
+        """Return the first match at or beyond `wall`, in the years up to and including `limit`."""
         today = (wall.year, wall.month, wall.day)
         date = self._date(way, *today, limit)
         if date == today:

@@ -1,11 +1,11 @@
-"""Cron: an expression, a time zone, and the instants they name.
+"""`Cron`: a cron expression with a time zone, and the instants at which it runs.
 
-The calendar finds wall times; this module maps them to instants. Where the clock changes:
+The calendar finds wall times; this module maps them to instants. At changes of daylight saving time:
 
-* A wall time that occurs twice runs at its first occurrence, one that the clock skips right after the gap
-  (`Gap.AFTER`, one run however many were skipped) or not at all (`Gap.SKIP`).
-* A cron that names every hour of the day is an interval rather than an appointment. It gets no extra run for a gap,
-  since its next run is less than an hour away, and it keeps running through the second pass of a repeated hour.
+* A wall time that occurs twice runs at its first occurrence. A wall time that is skipped runs right after the gap
+  (`Gap.AFTER`: one run, however many were skipped) or not at all (`Gap.SKIP`).
+* A cron that matches every hour of the day is treated as an interval. It gets no extra run for a gap, since its next
+  run is less than an hour away, and it keeps running through the second pass of a repeated hour.
 """
 
 from collections.abc import Iterator
@@ -57,22 +57,22 @@ _SECOND = timedelta(seconds=1)
 
 
 def parse(text: str, *, dialect: Dialect = CLASSIC, zone: str | ZoneInfo = "UTC", key: str | None = None) -> "Cron":
-    """Read a cron line, or raise `InvalidCron`. A `TZ=` prefix wins over `zone`; `key` is what `H` is derived from."""
+    """Parse a cron line or raise `InvalidCron`. A `TZ=` prefix overrides `zone`; `H` is derived from `key`."""
     return _parse(text, dialect, zone, key)
 
 
 def once(moment: datetime, *, zone: ZoneInfo) -> "Cron":
-    """A schedule that names one instant, shown in `zone`."""
+    """Return a schedule with a single instant, shown in `zone`."""
     moment = _utc(moment).astimezone(zone)
     return Cron(f"@at {moment.isoformat()}", zone, At(moment), Gap.AFTER)
 
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """When something runs. Times are whole seconds; answers are aware datetimes in the cron's zone.
+    """A parsed cron expression. Runs are at whole seconds; results are aware datetimes in the cron's zone.
 
-    Compare answers after `astimezone(UTC)`: in a repeated hour Python ignores which of the two passes is meant when it
-    compares times of one zone, and calls a time unequal to the same instant in another zone.
+    Compare results after `astimezone(UTC)`: in a repeated hour Python ignores which of the two passes is meant when it
+    compares times of one zone, and treats a time as unequal to the same instant in another zone.
     """
 
     text: str
@@ -82,19 +82,19 @@ class Cron:
 
     @property
     def triggered(self) -> bool:
-        """It has no times of its own and waits for somebody to say so."""
+        """Whether it has no scheduled times and runs only when triggered."""
         return isinstance(self.rule, Never)
 
     def next(self, after: datetime, *, years: int = YEARS) -> datetime | None:
-        """The first run strictly after a moment; None if there is none this year or in the `years` to come."""
+        """Return the first run strictly after `after`; None if there is none this year or in the next `years`."""
         return self._beyond(UP, _utc(after), years)
 
     def prev(self, before: datetime, *, years: int = YEARS) -> datetime | None:
-        """The last run strictly before a moment."""
+        """Return the last run strictly before `before`."""
         return self._beyond(DOWN, _utc(before), years)
 
     def matches(self, at: datetime) -> bool:
-        """Whether a run falls into this very second. `@every` has no times of its own to match."""
+        """Return whether a run falls into this second. `@every` has no fixed times and never matches."""
         second = _utc(at).replace(microsecond=0)
         if not isinstance(self.rule, Calendar | At):
             return False
@@ -105,7 +105,7 @@ class Cron:
         return list(islice(self._following(after, years), max(count, 0)))
 
     def between(self, start: datetime, end: datetime, *, limit: int | None = None) -> Iterator[datetime]:
-        """The runs from `start` on and before `end`, the first `limit` of them. `@every` counts from `start`."""
+        """Return the first `limit` runs (None: all) from `start` on and before `end`. `@every` counts from `start`."""
         start, end = _utc(start), _utc(end)
         if not isinstance(self.rule, Every):
             start -= timedelta.resolution
@@ -131,12 +131,12 @@ class Cron:
                     return at if (_utc(at) - moment) * way.step > timedelta(0) else None
                 case _:
                     assert_never(self.rule)
-        except OverflowError:  # the ends of Python's calendar
+        except OverflowError:  # beyond the range of datetime
             return None
 
     def _search(self, calendar: Calendar, way: Way, moment: datetime, years: int) -> datetime | None:
         local = moment.astimezone(self.zone)
-        limit = max(2, min(local.year + way.step * years, 9998))  # so that every answer exists in every zone
+        limit = max(2, min(local.year + way.step * years, 9998))  # so that every result exists in every zone
         first = self._first_pass(calendar, way, local, moment, limit)
         second = _second_pass(calendar, way, local, first, limit) if calendar.hours == EVERY_HOUR else None
         if first is None or second is None:
@@ -146,7 +146,7 @@ class Cron:
     def _first_pass(
         self, calendar: Calendar, way: Way, local: datetime, moment: datetime, limit: int
     ) -> datetime | None:
-        """The closest match to a moment, if of a repeated wall time only the first occurrence counts."""
+        """Return the closest match to `moment`, counting only the first occurrence of a repeated wall time."""
         wall = _start(way, local)
         while found := calendar.search(way, wall, limit):
             at, wall = self._place(calendar, way, found)
@@ -155,7 +155,7 @@ class Cron:
         return None
 
     def _place(self, calendar: Calendar, way: Way, wall: datetime) -> tuple[datetime | None, datetime]:
-        """The instant of a wall time, if it has one, and the wall time to go on from."""
+        """Return the instant of a wall time, None if it has none, and the wall time to continue from."""
         at = wall.replace(tzinfo=self.zone)
         skipped = _offset(at.replace(fold=1)) - _offset(at)
         if skipped <= timedelta(0):
@@ -188,7 +188,7 @@ def _until(end: datetime, times: Iterator[datetime]) -> Iterator[datetime]:
 
 
 def _start(way: Way, local: datetime) -> datetime:
-    """The first wall time to look at. All of a repeated hour has had its turn when the hour comes again."""
+    """Return the first wall time to check. In the second pass of a repeated hour, the whole hour has already run."""
     if local.fold:
         wall = _repeat_end(local)
         return wall if way is UP else wall - _SECOND
@@ -196,7 +196,7 @@ def _start(way: Way, local: datetime) -> datetime:
 
 
 def _beside(way: Way, local: datetime) -> datetime:
-    """The wall time one step beyond a local time, in whole seconds."""
+    """Return the wall time one step beyond a local time, in whole seconds."""
     wall = local.replace(tzinfo=None, microsecond=0, fold=0)
     if way is UP:
         return wall + _SECOND
@@ -204,10 +204,10 @@ def _beside(way: Way, local: datetime) -> datetime:
 
 
 def _second_pass(calendar: Calendar, way: Way, local: datetime, first: datetime | None, limit: int) -> datetime | None:
-    """The closest match in the second pass of a repeated hour, if one lies between `local` and the match `first`.
+    """Return the closest match in the second pass of a repeated hour, if one is between `local` and the match `first`.
 
-    Both passes show the same wall times, so the second can only come first if `local` is inside the repeated hour or,
-    looking back, if `first` is.
+    Both passes have the same wall times, so the second can only be closer if `local` is inside the repeated hour or,
+    backwards, if `first` is.
     """
     anchor = local if way is UP or local.fold or first is None else first
     repeated = _offset(anchor.replace(fold=0)) - _offset(anchor.replace(fold=1))
@@ -224,7 +224,7 @@ def _second_pass(calendar: Calendar, way: Way, local: datetime, first: datetime 
 
 
 def _repeat_end(local: datetime) -> datetime:
-    """The first wall time that does not occur twice any more."""
+    """Return the first wall time after the repeated hour."""
     second = local.replace(microsecond=0)
     low, high = 0, (_offset(second.replace(fold=0)) - _offset(second.replace(fold=1))) // _SECOND
     while high - low > 1:
@@ -236,8 +236,8 @@ def _repeat_end(local: datetime) -> datetime:
 
 
 def _gap_end(skipped: datetime) -> datetime:
-    """The first instant after the gap in which this wall time lies."""
-    earlier = skipped.replace(fold=1).astimezone(UTC)  # read with the offset after the gap: an instant before it
+    """Return the first instant after the gap that contains this wall time."""
+    earlier = skipped.replace(fold=1).astimezone(UTC)  # with the offset after the gap: an instant before it
     before = _offset(skipped)
     low, high = 0, (_offset(skipped.replace(fold=1)) - before) // _SECOND
     while high - low > 1:

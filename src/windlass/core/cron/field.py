@@ -1,4 +1,4 @@
-"""One field of a cron line: its bounds, its names, and the reading of its text into a bit mask."""
+"""One field of a cron line: its bounds, its names, and the parsing of its text into a bit mask."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ class Field:
     name: str
     low: int
     high: int
-    cycle: int | None  # how many values before it starts again; None: it never does
+    cycle: int | None  # number of values before the field wraps around; None: it does not
     names: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -42,7 +42,7 @@ YEAR = Field("year", 1970, 2199, None)
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Reads fields. `seed` is what `H` is derived from: the hash of a key, or None without one."""
+    """Parses fields. `H` is derived from `seed`: the hash of a key, or None without one."""
 
     extended: bool
     hashed: bool
@@ -52,7 +52,7 @@ class Reader:
         return bits(value for piece in pieces(kind, text) for value in self._values(kind, piece))
 
     def days(self, kind: Field, text: str) -> tuple[int, tuple[SpecialDay, ...]]:
-        """A day field: its plain values, and the days that depend on the month."""
+        """Return the plain values of a day field, and the days that depend on the month."""
         special = {piece: special_day(kind, piece) for piece in pieces(kind, text)}
         found = tuple(day for day in special.values() if day)
         if found and not self.extended:
@@ -139,7 +139,7 @@ def number(kind: Field, text: str) -> int:
 
 
 def span(kind: Field, start: int, end: int, step: int) -> Iterable[int]:
-    """start to end, through the top and round again if the end lies before the start."""
+    """Return the values from start to end, wrapping around if the end is before the start."""
     if start > end and kind.cycle is None:
         raise InvalidCron(f"{kind.name}: {start}-{end} runs backwards; allowed is {kind.low}-{kind.high} upwards")
     stop = end + kind.size if start > end else end

@@ -1,7 +1,7 @@
-"""Schedules that start runs: which ticks are due, which of them start a run, and which waits. The calendar is `cron`'s.
+"""Decides which ticks of a schedule are due, which start a run, which waits and which are skipped.
 
-A tick is an instant that the cron names. The latest one due is the present; those before it were missed, and
-`catch_up` says what becomes of them. What is left meets the runs that are under way, and `overlap` says what wins.
+A tick is an instant at which the cron runs. The latest due tick is current; earlier ones were missed, and `catch_up`
+decides whether they run. If a run is still active, `overlap` decides what happens to the remaining ticks.
 """
 
 from collections.abc import Iterator
@@ -14,8 +14,8 @@ from windlass.core.cron.expression import Cron, parse
 from windlass.core.cron.syntax import CLASSIC, Dialect, Every
 from windlass.core.workflows.workflow import CatchUp, Overlap
 
-LIMIT = 1000  # ticks of one schedule that are seen to in one go
-GRACE = timedelta(minutes=1)  # nobody is punctual to the microsecond: a tick this old is not missed yet
+LIMIT = 1000  # ticks of one schedule that are handled at once
+GRACE = timedelta(minutes=1)  # a tick up to this old counts as on time, not as missed
 YEARS = 8  # far enough to find the next 29 February
 
 
@@ -25,7 +25,7 @@ class Schedule:
     timezone: str = "UTC"
     overlap: Overlap = Overlap.ALLOW
     catch_up: CatchUp = CatchUp.ONE
-    next_run_at: datetime | None = None  # the first tick that nobody has seen to
+    next_run_at: datetime | None = None  # the first tick that has not been handled
     buffered_at: datetime | None = None  # a tick that waits until the run before it ends
     dialect: Dialect = CLASSIC
 
@@ -35,18 +35,18 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """What is to be done now, and how the schedule stands after that."""
+    """The runs to start now, and the new state of the schedule."""
 
-    ticks: tuple[datetime, ...]  # each starts a run, the oldest first
+    ticks: tuple[datetime, ...]  # each starts a run, oldest first
     replaces: bool  # the live runs are cancelled first
     next_run_at: datetime | None
     buffered_at: datetime | None = None
     skipped_at: datetime | None = None  # the last tick that starts no run
-    reason: str | None = None  # why it does not
+    reason: str | None = None  # why it was skipped
 
 
 def key(id_: UUID, tick: datetime) -> str:
-    """The idempotency key of a tick's run: the same whoever asks for it, the clock or a backfill."""
+    """Return the idempotency key of a tick's run: the same for the scheduler and for a backfill."""
     return f"schedule/{id_}/{moment(tick)}"
 
 
@@ -59,12 +59,12 @@ def moment(tick: datetime) -> str:
 
 
 def following(schedule: Schedule, now: datetime) -> datetime | None:
-    """The first tick after now, if there is any in the years to come. A cron that cannot be read is `Invalid`."""
+    """Return the first tick after now, None if there is none within `YEARS`. Raise `Invalid` for an invalid cron."""
     return _utc(schedule.read().next(now, years=YEARS))
 
 
 def upcoming(schedule: Schedule, now: datetime, count: int) -> list[datetime]:
-    """The next ticks, in the schedule's own zone."""
+    """Return the next ticks in the schedule's time zone."""
     cron = schedule.read()
     first = schedule.next_run_at if isinstance(cron.rule, Every) else None
     ahead = cron.upcoming(first or now, count, years=YEARS)
@@ -72,12 +72,12 @@ def upcoming(schedule: Schedule, now: datetime, count: int) -> list[datetime]:
 
 
 def between(schedule: Schedule, start: datetime, end: datetime, *, limit: int) -> list[datetime]:
-    """The ticks from `start` on and before `end`, the first `limit` of them."""
+    """Return the first `limit` ticks from `start` on and before `end`."""
     return [tick.astimezone(UTC) for tick in schedule.read().between(start, end, limit=limit)]
 
 
 def fire(schedule: Schedule, now: datetime, *, live: bool, limit: int = LIMIT) -> Firing:
-    """`live`: a run that the clock started earlier is under way."""
+    """Return what the schedule does now. `live`: a run that it started earlier is still active."""
     ticks, next_run_at = due(schedule, now, limit=limit)
     if schedule.catch_up is CatchUp.NONE and ticks and now - ticks[-1] > GRACE:
         firing = _meet(schedule, [], next_run_at, live=live)
@@ -86,7 +86,7 @@ def fire(schedule: Schedule, now: datetime, *, live: bool, limit: int = LIMIT) -
 
 
 def due(schedule: Schedule, now: datetime, *, limit: int = LIMIT) -> tuple[list[datetime], datetime | None]:
-    """The ticks to see to, the oldest first, and the one after them: all that were missed, or only the latest."""
+    """Return the due ticks, oldest first (all with `CatchUp.ALL`, else only the latest), and the tick after them."""
     first = _utc(schedule.next_run_at)
     if first is None or first > now:
         return [], first
@@ -135,7 +135,7 @@ def _all(cron: Cron, first: datetime, now: datetime, limit: int) -> tuple[list[d
 
 
 def _latest(cron: Cron, first: datetime, now: datetime) -> datetime:
-    """The last tick up to now, found without walking through those before it."""
+    """Return the last tick up to now, without iterating over the earlier ones."""
     if isinstance(cron.rule, Every):
         return first + (now - first) // cron.rule.period * cron.rule.period
     found = _utc(cron.prev(now + timedelta.resolution, years=YEARS))

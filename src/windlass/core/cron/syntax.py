@@ -1,7 +1,7 @@
-"""The text of a cron line, in the dialect of the surface it came from, read into a rule.
+"""Parses a cron line into a rule, in the dialect of the API it came from.
 
-A dialect says what is allowed; it never changes what allowed text means, except where it says so: how the two day
-fields join (`days`) and what becomes of a time that the clock skips (`gap`).
+A dialect determines which syntax is allowed. It changes the meaning of a line in two ways only: how the two day fields
+combine (`days`) and what happens to a time that is skipped at a clock change (`gap`).
 """
 
 import re
@@ -26,14 +26,14 @@ class Presence(Enum):
 
 
 class DayRule(Enum):
-    """How day of month and day of week join. `OR` as in Vixie cron: unless one of them starts with `*` or `?`."""
+    """How day of month and day of week combine. `OR` as in Vixie cron: unless one of them starts with `*` or `?`."""
 
     OR = auto()
     AND = auto()
 
 
 class Gap(Enum):
-    """What becomes of a time the clock skips in spring: run right after the gap, or not at all."""
+    """What happens to a time that is skipped at the start of DST: run right after the gap, or not at all."""
 
     AFTER = auto()
     SKIP = auto()
@@ -72,19 +72,19 @@ OJS = Dialect(descriptors=Descriptors.SHORTHANDS, gap=Gap.SKIP)
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """`@every 90s`: a period, counted from whenever one asks."""
+    """`@every 90s`: a period, counted from the time passed to `next` or `prev`."""
 
     period: timedelta
 
 
 @dataclass(frozen=True, slots=True)
 class Never:
-    """`@triggered`: runs only when somebody says so."""
+    """`@triggered`: runs only when triggered."""
 
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """One moment, given as a datetime: no text says this."""
+    """A single instant, given as a datetime. It has no cron syntax."""
 
     moment: datetime
 
@@ -117,7 +117,7 @@ _LONGEST_EVERY = 2**63 - 1  # nanoseconds: what a Go duration can hold
 
 
 def split_zone(text: str, dialect: Dialect) -> tuple[str | None, str]:
-    """A `TZ=` or `CRON_TZ=` prefix, and the rest."""
+    """Return the zone of a `TZ=` or `CRON_TZ=` prefix, if any, and the rest of the line."""
     if not text.strip():
         raise InvalidCron("cron: the text is empty; expected are five fields or a descriptor such as @daily")
     if len(text) > LONGEST:
@@ -150,7 +150,7 @@ def read_rule(text: str, dialect: Dialect, key: str | None) -> Rule:
 
 
 def fnv1a(key: str) -> int:
-    """FNV-1a, 64 bits: the hash go-cron uses, so that the same key means the same minute."""
+    """Return the 64-bit FNV-1a hash, as go-cron does, so that a key gives the same times in both."""
     value = 0xCBF29CE484222325
     for byte in key.encode("utf-8", "surrogatepass"):
         value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
@@ -172,7 +172,7 @@ def _read_descriptor(text: str, dialect: Dialect) -> Rule:
 
 
 def _read_period(text: str, least: timedelta) -> timedelta:
-    """A Go duration, cut to whole seconds."""
+    """Parse a Go duration, truncated to whole seconds."""
     amounts = _AMOUNT.findall(text)
     if not amounts or "".join(number + unit for number, unit in amounts) != text.removeprefix("+"):
         raise InvalidCron(f"@every: {text!r} is not a duration; allowed is something like 1h30m, 90s or 1.5h")
@@ -184,7 +184,7 @@ def _read_period(text: str, least: timedelta) -> timedelta:
 
 
 def _arrange(texts: list[str], dialect: Dialect) -> list[str]:
-    """Always seven fields: what was left out is filled in."""
+    """Return seven fields; missing ones get defaults."""
     presences = (dialect.seconds, dialect.year)
     least = 5 + presences.count(Presence.REQUIRED)
     most = least + presences.count(Presence.OPTIONAL)

@@ -1,4 +1,4 @@
-"""What a step of a document does: one action, told by the one key that names it."""
+"""Reads the action of a step. The action key (`job`, `url`, `sleep`, ...) determines the kind."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ SECOND = timedelta(seconds=1)
 MAX_URL = 8192
 MAX_SECRET = 1000
 MAX_COMMAND = 65_536
-STAND_IN = "\ue000"  # for a template: nobody writes it
+STAND_IN = "\ue000"  # placeholder for a template: a private-use character, not expected in a URL
 
 _URL = re.compile(r"https?://[^\s/?#][^\s]*", re.IGNORECASE).fullmatch
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,256}").fullmatch
@@ -42,11 +42,11 @@ class RunsOn(StrEnum):
     DASK = "dask"
 
 
-UNREADABLE = JobAction("?")  # stands in for an action with mistakes, so that the rest can be read
+UNREADABLE = JobAction("?")  # placeholder for an action with mistakes, so that reading can continue
 
 
 def read_action(fields: Fields) -> Action:
-    """The action of a step. Keys of another kind of step are mistakes, and so are two actions or none."""
+    """Return the action of a step. Keys of another kind of step, two actions or none are mistakes."""
     given = [key for key in ACTIONS if key in fields]
     if not given:
         known = ", ".join(ACTIONS)
@@ -96,7 +96,7 @@ def _hook(fields: Fields) -> Action:
 
 
 def read_secret(hook: Fields) -> str | None:
-    """Read a secret. It is refused without being repeated, and so are headers: messages end up in logs."""
+    """Return the secret. Messages about secrets and headers leave out the value, since messages end up in logs."""
     secret = hook.values.get("secret")
     if secret is None or (isinstance(secret, str) and 0 < len(secret) <= MAX_SECRET):
         return secret
@@ -107,7 +107,7 @@ def read_secret(hook: Fields) -> str | None:
 def _command(fields: Fields) -> Action:
     run = fields.text("run", limit=MAX_COMMAND)
     runs_on = str(fields.choice("runs_on", RunsOn, RunsOn.LOCAL))
-    if runs_on != RunsOn.LOCAL:  # a stored version that says so still loads
+    if runs_on != RunsOn.LOCAL:  # a stored version with another value still loads
         fields.refuse("runs_on", f"it is {runs_on!r}, and this release has no launcher for it: use local")
     return CommandAction(run or "?", runs_on, _input(fields))
 
@@ -121,7 +121,7 @@ def _child(fields: Fields) -> Action:
 
 
 def _input(fields: Fields) -> Any:
-    """Null is an input like any other; only what is not there is empty."""
+    """Return the input. An explicit null stays null; a missing key means an empty object."""
     return None if "input" in fields.nulls else fields.values.get("input", {})
 
 
@@ -138,8 +138,8 @@ def _url(fields: Fields) -> str:
 
 
 def _without_templates(url: str) -> str:
-    """The address with a stand-in for each `{{...}}`. One pass: a regular expression would look for the end of a
-    template again at every brace that has none."""
+    """Return the URL with a placeholder for each `{{...}}`. Linear: a regular expression would search for the end of
+    the template again at every unclosed brace."""
     parts, at = [], 0
     while (start := url.find("{{", at)) >= 0 and (end := url.find("}}", start + 2)) >= 0:
         parts += [url[at:start], STAND_IN]
@@ -148,11 +148,11 @@ def _without_templates(url: str) -> str:
 
 
 def _address_mistake(filled: str) -> str | None:
-    """What the sender would refuse for sure. It has a parser of its own, which has the last word."""
+    """Return a mistake that the HTTP sender would certainly reject. The sender parses and checks the URL again."""
     try:
         parts = urlsplit(filled)
         port = parts.port if parts.port is not None else 80
-        if STAND_IN not in parts.netloc:  # what a template makes of a host or a port is seen when it is filled in
+        if STAND_IN not in parts.netloc:  # a host or port from a template is checked when it is filled in
             check_address(parts.scheme.lower(), parts.netloc, parts.hostname, port)
         elif "@" in parts.netloc:
             check_address(parts.scheme.lower(), "@", STAND_IN, port)

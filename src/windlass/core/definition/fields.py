@@ -1,7 +1,7 @@
-"""Reading one object of a definition document, key by key.
+"""Reads one object of a definition document, key by key.
 
-Reading never stops at a mistake: it notes it with its path and goes on with the default, so that all are told at once.
-A key whose value is null counts as left out.
+Reading does not stop at a mistake: it records the mistake with its path and continues with the default, so that all
+mistakes are reported at once. A key whose value is null counts as missing.
 """
 
 import re
@@ -15,7 +15,7 @@ from windlass.core import duration
 from windlass.core.jobs.spec import check_name
 from windlass.errors import Invalid
 
-MAX_SUGGESTIONS = 20  # looking for similar names is slow, and a document may be all mistakes
+MAX_SUGGESTIONS = 20  # searching for similar names is slow, and a document may have many mistakes
 WORDS = {True: "true", False: "false", None: "null"}
 LONGEST_SHOWN = 60
 LONGEST_MESSAGE = 300
@@ -26,10 +26,10 @@ _SPOKEN = re.compile(r"[A-Za-z0-9_$-]{1,100}").fullmatch
 
 
 class Mistakes:
-    """What is wrong so far: (path, message).
+    """The mistakes found so far: (path, message).
 
     A stored version is not validated again: rules may have become stricter since, and a newer release may know more
-    keys. There only a value that cannot be understood counts (`lost`): going on with a default would change what the
+    keys. For it only values that cannot be understood count (`lost`): continuing with a default would change what the
     workflow does.
     """
 
@@ -39,16 +39,16 @@ class Mistakes:
         self._suggestions = 0
 
     def add(self, path: str, message: str) -> None:
-        """A rule is broken; the value itself was understood."""
+        """Record a broken rule; the value itself was understood."""
         if not self.stored:
             self.found.append((path, message))
 
     def lost(self, path: str, message: str) -> None:
-        """A value cannot be understood."""
+        """Record a value that cannot be understood."""
         self.found.append((path, message))
 
     def add_invalid(self, path: str, error: Invalid, field: str = "it") -> None:
-        """A rule of another module is broken; its message names `field`, which is `path` here."""
+        """Record a broken rule of another module; `field` in its message is replaced, since the path names it."""
         self.add(path, _about(error, field))
 
     def lost_invalid(self, path: str, error: Invalid, field: str = "it") -> None:
@@ -89,7 +89,7 @@ class Fields:
         self.refuse(key, f"it is {shown(self.values[key])}: it must be {rule}")
 
     def lose(self, key: str, rule: str) -> None:
-        """The value is of a kind that this release does not know, or of no kind at all."""
+        """Record a value of a kind that this release does not know, or of an invalid kind."""
         self.mistakes.lost(self.at(key), f"it is {shown(self.values[key])}: it must be {rule}")
 
     def refuse_unknown(self, known: Collection[str]) -> None:
@@ -100,14 +100,14 @@ class Fields:
                 self.mistakes.unknown(inside(self.path, key), "key", key, known)
 
     def one_of(self, *keys: str) -> str | None:
-        """The one key of these that is there; they are spellings of one thing, or contradict each other."""
+        """Return the key that is present. The keys are alternatives: a second one is a mistake."""
         given = [key for key in keys if key in self]
         for other in given[1:]:
             self.refuse(other, f"`{given[0]}` is given too: give one of them")
         return given[0] if given else None
 
     def text(self, key: str, *, limit: int = 1000) -> str | None:
-        """A text that says something."""
+        """Return a string that is not blank."""
         value = self.values.get(key)
         if value is None:
             return None
@@ -120,7 +120,7 @@ class Fields:
         return value
 
     def name(self, key: str, advice: str) -> str | None:
-        """A text of one line, as job types and queues are."""
+        """Return a single-line name, as for job types and queues."""
         value = self.text(key, limit=255)
         if value is not None:
             try:
@@ -157,7 +157,7 @@ class Fields:
         return default
 
     def span(self, key: str, *, unit: timedelta | None, positive: bool = True) -> timedelta | None:
-        """A duration: a text with units, or a number of `unit`s."""
+        """Return a duration: a string with units, or a number of `unit`s."""
         value = self.values.get(key)
         if value is None:
             return None
@@ -201,13 +201,13 @@ def is_number(value: object) -> TypeGuard[int | float]:
 
 
 def inside(path: str, key: object) -> str:
-    """The path of a key; one that cannot be spoken is quoted."""
+    """Return the path of a key; a key with special characters is quoted."""
     spoken = key if isinstance(key, str) and _SPOKEN(key) else f"[{shown(key)}]"
     return f"{path}.{spoken}" if path and not spoken.startswith("[") else f"{path}{spoken}"
 
 
 def shown(value: object) -> str:
-    """A value for a message. Definitions are JSON or YAML: true, false and null, not Python's words for them."""
+    """Return a value for a message, with the literals of JSON and YAML: true, false and null."""
     return WORDS[value] if value is None or isinstance(value, bool) else cut(repr(value), LONGEST_SHOWN)
 
 

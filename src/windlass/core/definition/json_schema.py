@@ -1,6 +1,6 @@
-"""The definition file as a JSON Schema, for editors: completion, a word on each key, and the mistakes a schema can see.
+"""The JSON Schema of the definition file, for editors: completion, descriptions and basic validation.
 
-What needs the whole document (unknown steps, circles, where a fan-out gets its items) is told by `core.definition`.
+`core.definition` checks what needs the whole document: unknown steps, cycles, sources of fan-outs.
 """
 
 from typing import Any

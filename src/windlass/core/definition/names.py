@@ -1,4 +1,4 @@
-"""The names steps and workflows may have: plain, for they stand in paths, addresses, expressions and shells."""
+"""Rules for the names of steps and workflows. Names are used in paths, URLs, expressions and shells."""
 
 import re
 

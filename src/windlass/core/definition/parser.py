@@ -1,7 +1,7 @@
-"""A workflow from a document: a YAML or JSON file, a request's body, a stored version. All faces come through here.
+"""Parses a workflow document: a YAML or JSON file, a request body or a stored version.
 
-`parse` reads the whole document and raises one `InvalidWorkflow` with every mistake and its path. Several spellings are
-read, `Workflow.to_document` writes the canonical one. The keys: docs/reference/workflow-file.md.
+`parse` reads the whole document and raises one `InvalidWorkflow` with every mistake and its path. It accepts several
+spellings; `Workflow.to_document` writes the canonical one. The keys: docs/reference/workflow-file.md.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,7 +46,7 @@ TRIGGER_WORDS = ("api", "cron", "webhook")
 
 
 def parse(document: Mapping[str, Any]) -> Workflow:
-    """The workflow a document describes, or an `InvalidWorkflow` that lists all that is wrong with it."""
+    """Return the workflow of a document; raise `InvalidWorkflow` with all mistakes."""
     _check_document(document)
     mistakes = Mistakes()
     workflow = _read(document, mistakes)
@@ -57,8 +57,8 @@ def parse(document: Mapping[str, Any]) -> Workflow:
 
 
 def parse_stored(document: Mapping[str, Any]) -> Workflow:
-    """The workflow of a stored version, which was valid when it was published. Unknown keys are ignored and rules not
-    checked again; an `InvalidWorkflow` means that this release does not understand a value."""
+    """Return the workflow of a stored version, which was valid when it was published. Unknown keys are ignored and
+    rules are not checked again; `InvalidWorkflow` means that this release does not understand a value."""
     mistakes = Mistakes(stored=True)
     workflow = _read(document, mistakes)
     if mistakes.found:
@@ -81,7 +81,7 @@ def _read(document: Mapping[str, Any], mistakes: Mistakes) -> Workflow:
 
 
 def checked(workflow: Workflow) -> Workflow:
-    """A workflow that was built by hand, held to the same rules."""
+    """Return a workflow that was built in code, checked by the rules of `parse`."""
     return parse(workflow.to_document())
 
 
@@ -228,7 +228,7 @@ def _cron(fields: Fields) -> CronTrigger:
 
 
 def _times(fields: Fields, key: str) -> tuple[str, str]:
-    """The cron line and its zone; a bad one of either does not hide a bad other."""
+    """Return the cron line and its time zone. Mistakes in both are reported."""
     line, zone = fields.text(key), fields.text("timezone", limit=100) or "UTC"
     try:
         read_zone(zone)

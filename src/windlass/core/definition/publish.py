@@ -1,4 +1,4 @@
-"""Rules for definitions that are published now. Versions that were stored before a rule existed stay readable."""
+"""Rules that are checked when a definition is published. Versions stored before a rule existed stay readable."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -28,7 +28,7 @@ SHORT_WAIT = timedelta(minutes=1)
 
 
 def check(workflow: Workflow) -> Workflow:
-    """The same workflow, or an `InvalidWorkflow` with every rule it breaks."""
+    """Return the workflow; raise `InvalidWorkflow` with every rule it breaks."""
     mistakes = [mistake for step in workflow.steps for mistake in _of_step(step)]
     if isinstance(workflow.trigger, WebhookTrigger):
         mistakes += _of_secret("trigger.webhook.secret", workflow.trigger.secret, workflow.trigger.scheme)
@@ -38,7 +38,7 @@ def check(workflow: Workflow) -> Workflow:
 
 
 def advice(workflow: Workflow) -> list[str]:
-    """What is allowed and probably not meant."""
+    """Return warnings about values that are allowed but probably not intended."""
     return [
         f"step {step.name} of {workflow.name} waits {duration.text(step.action.timeout)} for its callback:"
         " a number without a unit is milliseconds, write for example 1h if you meant more"

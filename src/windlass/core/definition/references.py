@@ -1,5 +1,4 @@
-"""What the steps of a document say of each other: every `if` and every template is read, and may ask only for what can
-be known by then."""
+"""Checks the references between steps: every `if` and template is parsed and may only use values known by then."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, assert_never
@@ -23,14 +22,14 @@ from windlass.core.workflows.step import (
 )
 from windlass.errors import Invalid
 
-ENOUGH = 100  # a document may be all mistakes, and looking for similar names is slow
+ENOUGH = 100  # a document may have many mistakes, and searching for similar names is slow
 
 Reader = Callable[[str], Sequence[Path]]
-Saying = tuple[str, str, Reader]  # where it stands, what it says, and how to read it
+Saying = tuple[str, str, Reader]  # (path in the document, text, parser)
 
 
 def check_references(steps: Sequence[Step], lineage: Lineage | None, mistakes: Mistakes) -> None:
-    """Without a lineage (steps wait for each other in a circle) it is not asked who comes before whom."""
+    """Record invalid references. Without a lineage (the steps have a cycle) the order of steps is not checked."""
     check = _Check({step.name: step for step in steps}, lineage, mistakes)
     refused = {place for place, _ in mistakes.found}
     limit = len(mistakes.found) + ENOUGH

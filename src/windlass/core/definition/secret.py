@@ -1,5 +1,4 @@
-"""Secrets in definitions: kept where they are used, never shown. A document that is sent back with the placeholder
-keeps the secret that is stored."""
+"""Hides secrets in definitions. A document that is published with the placeholder keeps the stored secret."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,11 +9,11 @@ from windlass.core.workflows.workflow import WebhookTrigger, Workflow
 from windlass.errors import InvalidWorkflow
 
 HIDDEN = "***"
-TRIGGER = ""  # the trigger's secret, among those of steps: no step has this name
+TRIGGER = ""  # the key of the trigger's secret: no step has an empty name
 
 
 def hidden(document: Mapping[str, Any]) -> dict[str, Any]:
-    """A document as people may see it."""
+    """Return the document with a placeholder for each secret."""
     shown = {**document, "tasks": [_hidden(task) for task in document.get("tasks", ())]}
     if _trigger_secret(document) is not None:
         shown["trigger"] = {"webhook": {**document["trigger"]["webhook"], "secret": HIDDEN}}
@@ -22,7 +21,7 @@ def hidden(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def secrets(document: Mapping[str, Any]) -> dict[str, str]:
-    """By the name of the step; `TRIGGER`: of the trigger."""
+    """Return the secrets by step name; the trigger's has the key `TRIGGER`."""
     found = {task["name"]: secret for task in document.get("tasks", ()) if (secret := _secret(task)) is not None}
     secret = _trigger_secret(document)
     return found if secret is None else found | {TRIGGER: secret}
@@ -33,7 +32,7 @@ def has_hidden(workflow: Workflow) -> bool:
 
 
 def revealed(workflow: Workflow, known: Mapping[str, str]) -> Workflow:
-    """The same workflow with the known secrets instead of placeholders."""
+    """Return the workflow with the known secrets in place of the placeholders."""
     unknown = [
         f"tasks.{step.name}.wait_for_webhook.secret"
         for step in workflow.steps

@@ -1,4 +1,4 @@
-"""A step as the canonical document has it: one spelling for each thing, nothing that is merely left at nothing."""
+"""Writes a step in the canonical form of the document: one spelling for each key, no empty values."""
 
 from typing import Any, assert_never
 

@@ -1,5 +1,5 @@
-"""The steps of a document taken together: who needs whom, circles, the final step, where fan-outs get their
-items, and what `if`s and templates ask of other steps."""
+"""Checks the steps of a document against each other: dependencies, cycles, the final step, the sources of fan-outs,
+and the references of `if`s and templates."""
 
 import re
 from collections.abc import Mapping, Sequence, Set
@@ -10,8 +10,8 @@ from windlass.core.workflows.graph import Lineage, cycles
 from windlass.core.workflows.step import Foreach, Parallel, Step
 
 MAX_STEPS = 5000
-MAX_EDGES = 5000  # of one step
-RUN_INPUT = ("input", "trigger")  # what a path may begin with instead of a step
+MAX_EDGES = 5000  # per step
+RUN_INPUT = ("input", "trigger")  # allowed instead of a step at the start of a path
 LONGEST_CIRCLE = 20
 
 _PATH = re.compile(r"[^.\s{}]+(?:\.[^.\s{}]+)*").fullmatch
@@ -55,7 +55,7 @@ def _check_needs(step: Step, named: Mapping[str, Step], mistakes: Mistakes) -> N
 
 
 def _parents(steps: Sequence[Step]) -> dict[str, Sequence[str]]:
-    """Without what was refused already, and with everybody before the final step."""
+    """Return the parents of each step, without invalid edges; all other steps are parents of the final step."""
     usual = [step.name for step in steps if not step.final]
     allowed = set(usual)
     return {step.name: usual if step.final else _others(step, allowed) for step in steps}
@@ -95,6 +95,6 @@ def _check_source(step: Step, named: Mapping[str, Step], lineage: Lineage | None
 
 
 def _without_tasks(source: str) -> str:
-    """`tasks.a.body.files`, which is how templates say it, as `a.files`."""
+    """Return `tasks.a.body.files`, the notation of templates, as `a.files`."""
     _, *rest = source.split(".")
     return ".".join([*rest[:1], *rest[2 if rest[1:2] == ["body"] else 1 :]]) or "its name"

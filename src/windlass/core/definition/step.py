@@ -1,4 +1,4 @@
-"""A step of a document: its action, when it runs, how often it is tried and how many copies there are."""
+"""Reads a step of a document: its action, conditions, attempts and fan-out."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -24,7 +24,7 @@ from windlass.errors import Invalid
 
 HTTP_TIMEOUT = timedelta(seconds=30)
 HTTP_ATTEMPTS = 6  # retry_attempts 5
-JOB_ATTEMPTS = 3  # as for any job: one worker that dies must not be the end of a run
+JOB_ATTEMPTS = 3  # as for any job: one crashed worker must not fail the run
 MAX_ATTEMPTS = 1000
 MAX_INSTANCES = 1_000_000
 MAX_CONDITION = 4096
@@ -54,7 +54,7 @@ def read_step(name: str, fields: Fields) -> Step:
     )
 
 
-# When it runs
+# Conditions
 
 
 def _final(fields: Fields) -> bool:
@@ -115,7 +115,7 @@ def _edge(fields: Fields, path: str, parent: object, condition: object) -> Edge 
     return Edge(parent, Condition(condition))
 
 
-# How many copies
+# Fan-out
 
 
 def _fan_out(fields: Fields) -> FanOut | None:
@@ -132,7 +132,7 @@ def _fan_out(fields: Fields) -> FanOut | None:
         return None if items is None else Foreach(items)
     parallel = fields.values.get("parallel")
     if isinstance(parallel, str) and parallel.isascii() and parallel.isdecimal() and len(parallel) < 10:
-        fields.values["parallel"] = int(parallel)  # YAML with quotes, or the value of an environment variable
+        fields.values["parallel"] = int(parallel)  # quoted in YAML, or substituted from an environment variable
     path = isinstance(fields.values.get("parallel"), str)
     count = fields.text("parallel") if path else fields.whole("parallel", 0, MAX_INSTANCES)
     return None if count is None else Parallel(count)
@@ -144,7 +144,7 @@ def _concurrency(fields: Fields) -> int | None:
     return fields.whole("concurrency", 1, MAX_INSTANCES)
 
 
-# How often and how long it is tried
+# Attempts and timeout
 
 
 def _max_attempts(fields: Fields, action: Action) -> int:
@@ -154,7 +154,7 @@ def _max_attempts(fields: Fields, action: Action) -> int:
         return default
     if key == "max_attempts":
         return fields.whole(key, 1, MAX_ATTEMPTS) or default
-    if key == "max_retries":  # compared with attempts counted from 1: the total, in spite of its name
+    if key == "max_retries":  # despite its name the total, compared with attempts counted from 1
         total = fields.whole(key, 0, MAX_ATTEMPTS)
         return default if total is None else max(total, 1)
     again = fields.whole(key, 0, MAX_ATTEMPTS - 1)

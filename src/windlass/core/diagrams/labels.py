@@ -1,4 +1,4 @@
-"""What drawings say about steps and edges, in one place for all of them. Nothing here is escaped for any format."""
+"""The labels of steps and edges, shared by all diagram formats. Nothing here is escaped."""
 
 from dataclasses import dataclass
 from typing import assert_never
@@ -54,7 +54,7 @@ def kind(action: Action) -> str:
 
 
 def doing(action: Action) -> str:
-    """What a step does, in a few words."""
+    """Return a short description of an action."""
     match action:
         case JobAction():
             return f"job {action.type}"
@@ -73,7 +73,7 @@ def doing(action: Action) -> str:
 
 
 def conditions(step: Step) -> list[str]:
-    """What else is worth knowing about when and how often a step runs."""
+    """Return the labels for conditions, fan-out and failure handling of a step."""
     found = ["final"] if step.final else []
     if step.allow_failure:
         found.append("may fail")
@@ -90,7 +90,7 @@ def need(edge: Edge) -> str:
 
 
 def lines(workflow: Workflow) -> list[Line]:
-    """Every edge, and those of the final step: it comes after all that nothing else comes after."""
+    """Return all edges, including those from every step without children to the final step."""
     plan = workflow.plan
     found = [Line(parent, child, condition) for child, edges in enumerate(plan.parents) for parent, condition in edges]
     if plan.final is not None:
@@ -112,7 +112,7 @@ def trigger(value: Trigger) -> str:
 
 
 def states(workflow: Workflow, letters: str | None) -> list[str | None]:
-    """The state of each step, if a run's letters are given."""
+    """Return the state of each step from a run's letters; without letters, None for each."""
     if letters is None:
         return [None] * len(workflow.steps)
     if len(letters) != len(workflow.steps):
@@ -125,7 +125,7 @@ def cut(text: str, length: int) -> str:
 
 
 def printable(text: str) -> str:
-    """One line without anything that steers a terminal."""
+    """Escape line breaks and terminal control characters."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)

@@ -1,14 +1,14 @@
-"""Where boxes go in a layered drawing: each step below all it needs, few crossings, lines as straight as they get.
+"""Computes a layered layout: each step below its parents, with few crossings and straight edges.
 
-Sugiyama's method in its plain form: layers by longest path, long edges broken into points, orders by barycentre,
-places by the mean of the neighbours. Every pass is linear but for sorting; the number of passes is fixed.
+Sugiyama's method in its basic form: layers by longest path, long edges split into points, order by barycentre,
+positions by the mean of the neighbours. Every pass is linear except for sorting; the number of passes is fixed.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-MAX_POINTS = 20_000  # points of long edges; beyond, edges go straight
+MAX_POINTS = 20_000  # limit for the points of long edges; above it edges are drawn straight
 SWEEPS = 4
 
 
@@ -19,21 +19,21 @@ class Spot:
     layer: int
     width: float
     step: int | None = None
-    x: float = 0.0  # of its middle
+    x: float = 0.0  # the centre
     above: list["Spot"] = field(default_factory=list)
     below: list["Spot"] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    spots: list[Spot]  # of the steps, by number
-    routes: list[list[Spot]]  # of the edges, in their order: from parent to child
+    spots: list[Spot]  # one per step, by number
+    routes: list[list[Spot]]  # one per edge, in the same order: from parent to child
     width: float
     layers: int
 
 
 def lay_out(count: int, edges: Sequence[tuple[int, int]], *, width: float, gap: float) -> Layout:
-    """Boxes of one width for `count` steps; edges are (parent, child)."""
+    """Return the layout of `count` boxes of the same width; edges are (parent, child)."""
     layer = _layers(count, edges)
     spots = [Spot(layer[n], width, n) for n in range(count)]
     direct = sum(layer[child] - layer[parent] - 1 for parent, child in edges) > MAX_POINTS
@@ -73,7 +73,7 @@ def _route(start: Spot, end: Spot, direct: bool) -> list[Spot]:
 
 
 def _order(rows: list[list[Spot]]) -> None:
-    """Each row by the mean place of its neighbours, downwards and upwards in turn."""
+    """Sort each row by the mean position of its neighbours, alternating downwards and upwards."""
     for row in rows:
         _number(row)
     for sweep in range(SWEEPS):
@@ -85,7 +85,7 @@ def _order(rows: list[list[Spot]]) -> None:
 
 
 def _number(row: list[Spot]) -> None:
-    """Places between 0 and 1, so that rows of different lengths compare."""
+    """Assign positions between 0 and 1, so that rows of different lengths are comparable."""
     for n, spot in enumerate(row):
         spot.x = (n + 0.5) / len(row)
 
@@ -100,7 +100,7 @@ def _place(rows: list[list[Spot]], gap: float) -> None:
 
 
 def _spread(row: list[Spot], wishes: list[float], gap: float) -> None:
-    """As near to the wishes as distances allow: the middle between pushing right and pushing left."""
+    """Place spots as close to the wishes as the gaps allow: the mean of pushing right and pushing left."""
     right, left = [*wishes], [*wishes]
     for n in range(1, len(row)):
         right[n] = max(right[n], right[n - 1] + (row[n - 1].width + row[n].width) / 2 + gap)
@@ -111,7 +111,7 @@ def _spread(row: list[Spot], wishes: list[float], gap: float) -> None:
 
 
 def _shift(rows: list[list[Spot]]) -> float:
-    """Let the drawing begin at 0; how wide it is."""
+    """Shift the layout to begin at 0 and return its width."""
     everywhere = [spot for row in rows for spot in row]
     least = min((spot.x - spot.width / 2 for spot in everywhere), default=0.0)
     for spot in everywhere:

@@ -1,4 +1,4 @@
-"""A workflow as a Mermaid flowchart. Steps go by number; in their words all is escaped that could mean something."""
+"""Draws a workflow as a Mermaid flowchart. Node ids are step numbers; labels are escaped."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from windlass.core.workflows.step import Condition
 from windlass.core.workflows.workflow import Workflow
 
 LONGEST = 60
-PLAIN = " _.,:/=-"  # beside letters and digits
+PLAIN = " _.,:/=-"  # not escaped, like letters and digits
 SHAPES = {
     "job": ("[", "]"),
     "http": ("([", "])"),
@@ -53,5 +53,5 @@ def _coloured(told: list[str | None]) -> Iterator[str]:
 
 
 def _escaped(text: str) -> str:
-    """Mermaid's entity codes: a number between # and ;"""
+    """Escape with Mermaid's entity codes: a number between # and ;"""
     return "".join(char if char.isalnum() or char in PLAIN else f"#{ord(char)};" for char in text)

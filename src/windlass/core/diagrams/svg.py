@@ -1,4 +1,4 @@
-"""A workflow as a picture that stands alone: no script, no font, no address outside it."""
+"""Draws a workflow as a self-contained SVG: no scripts, fonts or external references."""
 
 import html
 import re
@@ -46,7 +46,7 @@ TIP = (
 BOX = f'<rect class="box" width="{WIDTH}" height="{HEIGHT}" rx="8"/>'
 MARK = f'<rect class="mark" y="10" width="4" height="{HEIGHT - 20}"/>'
 
-_UNFIT = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # what XML cannot hold
+_UNFIT = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # characters that XML does not allow
 
 
 def draw_svg(workflow: Workflow, letters: str | None = None) -> str:
@@ -89,7 +89,7 @@ def _step(step: Step, layout: Layout, n: int, state: str | None) -> str:
 
 
 def _edge(edge: Line, route: list[Spot]) -> str:
-    """Curves between the rows, straight down through them: so nothing runs across a box."""
+    """Draw curves between rows and vertical lines through them, so that no edge crosses a box."""
     path = f"M{route[0].x + MARGIN:.1f} {_top(route[0]) + HEIGHT:.1f}"
     for upper, lower in pairwise(route):
         x, y, to_x, to_y = upper.x + MARGIN, _top(upper) + HEIGHT, lower.x + MARGIN, _top(lower)

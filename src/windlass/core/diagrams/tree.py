@@ -1,7 +1,7 @@
-"""A workflow as text. What stands below a step in its column comes after it; `├─` begins a branch beside that column.
+"""Draws a workflow as a text tree. A step below another in the same column runs after it; `├─` begins a side branch.
 
-The largest branch goes on in the column of its parent, so that neither a long chain nor a comb runs out of the page:
-the depth of branches grows with the logarithm of the number of steps.
+The largest branch continues in the column of its parent, so that neither a long chain nor a comb gets too wide: the
+depth of branches grows with the logarithm of the number of steps.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ assert len(MARKS) == len(Letter)
 
 
 def draw_tree(workflow: Workflow, letters: str | None = None) -> str:
-    """Each step once, under the latest of those it needs, the others being named; the final step comes last."""
+    """Return the tree. Each step appears once, under its deepest parent; others are named. The final step is last."""
     told = states(workflow, letters)
     found = [f"{printable(workflow.name)}  {cut(printable(trigger(workflow.trigger)), LONGEST)}"]
     for left, n, above in places(workflow):
@@ -36,7 +36,7 @@ def draw_tree(workflow: Workflow, letters: str | None = None) -> str:
 
 
 def places(workflow: Workflow) -> list[tuple[str, int, int | None]]:
-    """(what stands left of it, step, the step it stands under), top down."""
+    """Return (prefix, step, the step above it) for each line, top down."""
     depth = _depths(workflow)
     parent = [_main_parent(workflow, n, depth) for n in range(len(workflow.steps))]
     branches = _branches(parent, depth, workflow.plan.final)
@@ -52,7 +52,7 @@ def _line(step: Step, above: str | None, state: str | None) -> str:
 
 
 def _needs(step: Step, above: str | None) -> list[str]:
-    """What the place in the tree does not tell."""
+    """Return the dependencies that the position in the tree does not show."""
     plain = Condition.SUCCESS if step.condition is None else Condition.COMPLETE
     if not step.edges or [(edge.parent, edge.condition) for edge in step.edges] == [(above, plain)]:
         return []
@@ -62,7 +62,7 @@ def _needs(step: Step, above: str | None) -> list[str]:
 
 
 def _depths(workflow: Workflow) -> list[int]:
-    """How many steps are before each, on the longest way."""
+    """Return the length of the longest path to each step."""
     plan = workflow.plan
     depth = [0] * len(workflow.steps)
     wanting = [len({parent for parent, _ in edges}) for edges in plan.parents]
@@ -82,7 +82,7 @@ def _main_parent(workflow: Workflow, n: int, depth: Sequence[int]) -> int | None
 
 
 def _branches(parent: Sequence[int | None], depth: Sequence[int], final: int | None) -> dict[int | None, list[int]]:
-    """The children of each step in the tree, the largest branch last; None has the roots."""
+    """Return the children of each step in the tree, the largest branch last; the key None has the roots."""
     size = [1] * len(parent)
     for n in sorted(range(len(parent)), key=lambda n: -depth[n]):
         above = parent[n]
@@ -99,7 +99,7 @@ def _branches(parent: Sequence[int | None], depth: Sequence[int], final: int | N
 
 
 def _walk(branches: dict[int | None, list[int]]) -> list[tuple[str, str, int]]:
-    """(what stands left of it, how it hangs there, step), top down."""
+    """Return (prefix, joint, step) for each line, top down."""
     found: list[tuple[str, str, int]] = []
     waiting = _hung(branches.get(None, []), "")
     while waiting:
@@ -111,5 +111,5 @@ def _walk(branches: dict[int | None, list[int]]) -> list[tuple[str, str, int]]:
 
 
 def _hung(children: list[int], prefix: str) -> list[tuple[str, str, int]]:
-    """The last to come first: it is a stack."""
+    """Return the entries of the children in reverse order, since the caller pops from the end."""
     return [(prefix, "" if n == children[-1] else "├─", n) for n in reversed(children)]

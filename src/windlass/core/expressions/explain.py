@@ -1,6 +1,6 @@
-"""Why an expression holds or not, for people: the expression and the values it saw, long ones shortened.
+"""Explains the result of an expression: the expression and the values it read, shortened.
 
-What senders put into headers to prove who they are is not told: reasons are stored, shown and logged.
+Credentials in headers are left out, since explanations are stored, shown and logged.
 """
 
 import json
@@ -37,7 +37,7 @@ def told(expression: str, holds: bool, seen: Mapping[str, tuple[Path | None, Any
 
 
 def shown(value: Any) -> str:
-    """A value in few characters. Only as much of it is written out as is shown."""
+    """Return a value as a short string. Encoding stops as soon as the limit is reached."""
     if value is None or isinstance(value, bool):
         return LITERALS[value]
     if isinstance(value, str):

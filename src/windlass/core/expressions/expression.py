@@ -1,9 +1,10 @@
-"""The language of `if`: small, total, and able to say why.
+"""The language of `if`: small, total, with explained results.
 
     tasks.charge.status_code == 200 && (tasks.charge.body.total > 0 || 'vip' in trigger.body.tags)
 
-`parse` refuses what makes no sense, with the column. `evaluate` never fails: what is not there is null, unlike types
-are not equal and have no order, and what would take too long does not hold. The manual: docs/reference/expressions.md.
+`parse` rejects invalid expressions with the column. `evaluate` never fails: missing values are null, values of
+different types are neither equal nor ordered, and an expression that would take too long is false.
+The manual: docs/reference/expressions.md.
 """
 
 from collections.abc import Iterator
@@ -23,35 +24,35 @@ ABOUT_ANCESTORS = frozenset({"success", "failure"})
 
 @dataclass(frozen=True, eq=False)
 class Expression:
-    text: str  # as it was written
+    text: str  # the source
     root: Node
 
     @cached_property
     def shown(self) -> str:
-        """On one line, and not too long."""
+        """The source on one line, shortened."""
         return cut(" ".join(self.text.split()), LONGEST_EXPRESSION)
 
     @cached_property
     def paths(self) -> tuple[Path, ...]:
-        """What it may look at, each once."""
+        """The paths that it may read, without duplicates."""
         found = (node.path for node in _nodes(self.root) if isinstance(node, Reference))
         return tuple(dict.fromkeys(found))
 
     @cached_property
     def steps(self) -> frozenset[str]:
-        """The steps whose facts it may need."""
+        """The steps whose results it may read."""
         return frozenset(path.name for path in self.paths if path.root == "tasks")
 
     @cached_property
     def asks_about_ancestors(self) -> bool:
-        """Are `ancestors_failed` and `all_succeeded` needed?"""
+        """Whether `ancestors_failed` and `all_succeeded` are needed."""
         return any(isinstance(node, Call) and node.function in ABOUT_ANCESTORS for node in _nodes(self.root))
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     holds: bool
-    text: str  # why, for people
+    text: str  # the explanation
 
     @property
     def reason(self) -> Reason:

@@ -1,4 +1,4 @@
-"""The parts of an expression that was read. Each tells its value; none can fail, save by using up the budget."""
+"""The nodes of a parsed expression. Evaluating a node fails only if the budget is exceeded."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from windlass.core.runs.scope import Facts, Nothing, find
 
 
 class Sight:
-    """One evaluation: the facts, and what of them was looked at."""
+    """The state of one evaluation: the facts, and the values that were read."""
 
     __slots__ = ("budget", "facts", "seen")
 
@@ -70,7 +70,7 @@ class Not:
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """`&&`: stops at the first that does not hold."""
+    """`&&`: stops at the first false item."""
 
     items: tuple["Node", ...]
 
@@ -80,7 +80,7 @@ class Every:
 
 @dataclass(frozen=True, slots=True)
 class Some:
-    """`||`: stops at the first that holds."""
+    """`||`: stops at the first true item."""
 
     items: tuple["Node", ...]
 

@@ -1,4 +1,4 @@
-"""From words to the tree. One function for each level of binding, loosest first:
+"""Parses tokens into the syntax tree. One function per precedence level, lowest first:
 
 any     := all ('||' all)*
 all     := compare ('&&' compare)*
@@ -110,7 +110,7 @@ class _Reader:
         return tuple(found)
 
     def _list(self) -> list[Any]:
-        """A list holds literals only: what is in it is known without looking anything up."""
+        """Return a list. It holds literals only, so its value does not depend on the facts."""
         if self._take("]"):
             return []
         found = [self._item()]

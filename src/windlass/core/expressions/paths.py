@@ -1,7 +1,6 @@
-"""Paths into what a run knows, as expressions and templates write them: `tasks.send-receipt.body.items[0].id`.
+"""Paths into the data of a run, in expressions and templates: `tasks.send-receipt.body.items[0].id`.
 
-A path that was read is sound: it begins with a known word and asks for something that can be there. Whether the step it
-names exists is for the definition's check.
+A parsed path has a known root and a known field. Whether the step it names exists is checked with the definition.
 """
 
 import re
@@ -21,8 +20,8 @@ FIELDS: Mapping[str, Sequence[str]] = {
     "wait": ("url",),
     "run": ("id", "attempt"),
 }
-NAMED = frozenset({"tasks", "wait"})  # roots that a step's name follows
-WHOLE = frozenset({"wait", "run", "index"})  # roots that have nothing further inside
+NAMED = frozenset({"tasks", "wait"})  # roots followed by the name of a step
+WHOLE = frozenset({"wait", "run", "index"})  # roots whose values have no members
 MAX_PARTS = 64
 LONGEST_WORD = 60
 
@@ -34,22 +33,22 @@ _plain = re.compile(_NAME).fullmatch
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """What is asked for, and the way on from there. `text` is how it was written."""
+    """A parsed path. `text` is its source, `rest` the path inside the value of the field."""
 
     text: str
     root: str  # tasks, trigger, wait, item, index or run
-    name: str = ""  # of the step, for tasks and wait
+    name: str = ""  # the step, for tasks and wait
     field: str = ""
     rest: tuple[Part, ...] = ()
 
     @property
     def inside(self) -> str:
-        """What is asked of the step, without the step: `body.items[0]`."""
+        """The path without the step: `body.items[0]`."""
         return self.field + "".join(_spoken(part) for part in self.rest)
 
 
 def read_path(source: str, start: int) -> tuple[Path, int]:
-    """The path that begins here, and where it ends."""
+    """Return the path that begins at `start`, and the position of its end."""
     match = _path(source, start)
     if match is None:
         raise InvalidExpression("a path is missing here", source=source, column=start + 1)
@@ -61,7 +60,7 @@ def read_path(source: str, start: int) -> tuple[Path, int]:
 
 
 def source_path(text: str) -> Path:
-    """The path of a fan-out, which begins with a step or with the run's input: `discover.files`, `input.files`."""
+    """Parse the path of a fan-out, which begins with a step or the run's input: `discover.files`, `input.files`."""
     head, *rest = text.split(".")
     if head == "trigger" and rest and rest[0] in FIELDS["trigger"]:
         return Path(text, "trigger", "", rest[0], tuple(rest[1:]))
@@ -71,7 +70,7 @@ def source_path(text: str) -> Path:
 
 
 def nearest(word: str, known: Sequence[str]) -> str:
-    """The end of a sentence about an unknown word."""
+    """Return the end of a message about an unknown name: a suggestion, or the known names."""
     near = get_close_matches(word, known, n=1) if len(word) <= LONGEST_WORD else []
     return f": did you mean {near[0]!r}?" if near else f": it must be one of {', '.join(known)}"
 
@@ -83,13 +82,13 @@ def _sound(text: str, words: "_Words") -> Path:
     rest = words.rest(whole=root in WHOLE)
     if root == "input":
         return Path(text, "trigger", "", "body", rest)
-    if field == "headers" and rest:  # the names of headers are the same in any case
+    if field == "headers" and rest:  # header names are case-insensitive
         rest = (str(rest[0]).lower(), *rest[1:])
     return Path(text, root, name, field, rest)
 
 
 class _Words:
-    """The parts of a path, taken from the left. Each knows its column, for the sentence that refuses it."""
+    """The parts of a path, consumed from the left, with their columns for error messages."""
 
     def __init__(self, source: str, start: int, text: str) -> None:
         self._source, self._text = source, text

@@ -1,4 +1,4 @@
-"""Texts in quotes, single or double, as expressions, paths and templates have them."""
+"""Quoted strings, single or double, of expressions, paths and templates."""
 
 import re
 
@@ -11,7 +11,7 @@ _escape = re.compile(r"\\(.)", re.DOTALL)
 
 
 def unquoted(text: str, source: str, start: int) -> str:
-    """What a text in quotes says; it stands at `start` of the source."""
+    """Return the value of a quoted string that begins at `start` of the source."""
     if "\\" not in text:
         return text[1:-1]
     for match in _escape.finditer(text):

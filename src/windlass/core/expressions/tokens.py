@@ -1,5 +1,4 @@
-"""The words of an expression. Everything that cannot be one is refused here, with its column and, where people often
-slip, with what to write instead."""
+"""The tokens of an expression. Invalid ones are rejected with their column and, for common mistakes, with the fix."""
 
 import re
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
-"""How JSON values compare: by type first, so that nothing is ever equal by accident. No question here can fail.
+"""Comparison of JSON values. Values of different types are never equal; no comparison raises a type error.
 
-A question about large values costs; `Budget` counts, and ends what would take too long.
+`Budget` counts the cost of comparing large values and stops an evaluation that would take too long.
 """
 
 from collections.abc import Callable, Mapping
@@ -8,13 +8,13 @@ from operator import ge, gt, le, lt
 from typing import Any
 
 MAX_COST = 100_000  # comparisons of single values
-CHARACTERS = 256  # which are compared for the price of one value
+CHARACTERS = 256  # that cost as much to compare as one value
 
 ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {">": gt, ">=": ge, "<": lt, "<=": le}
 
 
 class TooCostly(Exception):
-    """The budget is used up. Only `evaluate` sees it."""
+    """The budget is used up. `evaluate` catches it."""
 
 
 class Budget:
@@ -30,7 +30,7 @@ class Budget:
 
 
 def truth(value: Any) -> bool:
-    """false, null, 0, empty texts, lists and objects are not; everything else is."""
+    """Return whether a value is true: all but false, null, 0 and empty strings, lists and objects."""
     return bool(value)
 
 
@@ -47,7 +47,7 @@ def kind(value: Any) -> str:
 
 
 def same(left: Any, right: Any, budget: Budget) -> bool:
-    """Equal in type and value, at every depth; without recursion, for the values are other people's."""
+    """Return whether type and value are equal at every depth. Iterative: untrusted values may be nested deeply."""
     waiting = [(left, right)]
     while waiting:
         left, right = waiting.pop()
@@ -72,13 +72,13 @@ def same(left: Any, right: Any, budget: Budget) -> bool:
 
 
 def ordered(sign: str, left: Any, right: Any) -> bool:
-    """Numbers by size, texts by their characters; there is no order between anything else."""
+    """Compare two numbers, or two strings by their characters; False for all other types."""
     sort = kind(left)
     return sort == kind(right) and sort in ("number", "text") and ORDERS[sign](left, right)
 
 
 def contains(whole: Any, part: Any, budget: Budget) -> bool:
-    """An item of a list, a piece of a text, a key of an object."""
+    """Return whether a list has this item, a string this substring or an object this key."""
     match kind(whole):
         case "list":
             return any(same(item, part, budget) for item in whole)

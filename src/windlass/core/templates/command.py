@@ -1,14 +1,14 @@
 """Templates in a command. A value reaches the shell only as an environment variable, never as text of the script.
 
 Each template is replaced by a reference to a variable: `"${WINDLASS_VALUE_1?}"`, or `${WINDLASS_VALUE_1?}` where the
-script has opened a double quote or a here-document. Which of the two is chosen by reading the script, which is never
-exact; so neither form may be dangerous in the wrong place. They are not: a shell parses the script before it expands
-variables, and does not parse what they expand to. The worst a wrong choice can do is to split a value into many
-words, to match it against file names, or to leave the reference as literal text. The `?` ends the script if the
-variable is missing, as it is when a worker of an older release takes the job.
+script has opened a double quote or a here-document. The choice is made by scanning the script, which is never exact,
+so neither form may be dangerous in the wrong place. Neither is: a shell parses the script before it expands variables
+and does not parse the expanded values. The worst effect of a wrong choice is that a value is split into words, matched
+against file names, or that the reference stays literal text. The `?` ends the script if the variable is missing, as it
+is when a worker of an older release runs the job.
 
-Two kinds of place do parse what a variable expands to, and are refused when a workflow is published: arithmetic (bash
-runs the command substitution in `a[$(id)]`) and commands that are given a script (`eval`, `sh -c`, `trap`, ...).
+Two kinds of places do parse the expanded value and are rejected when a workflow is published: arithmetic (bash runs
+the command substitution in `a[$(id)]`) and commands that take a script (`eval`, `sh -c`, `trap`, ...).
 """
 
 import re
@@ -24,8 +24,8 @@ from windlass.core.templates.value import refusal, text_at
 from windlass.errors import Invalid
 
 VARIABLE = "WINDLASS_VALUE_"
-MAX_VALUE = 100 * 1024  # bytes; Linux takes 128 KiB for a variable, its name included
-MAX_VALUES = 1024 * 1024  # bytes of all values of a command; Linux takes 2 MiB or more for all variables
+MAX_VALUE = 100 * 1024  # bytes; Linux allows 128 KiB for a variable, including its name
+MAX_VALUES = 1024 * 1024  # bytes of all values of a command; Linux allows at least 2 MiB for all variables
 
 UNQUOTED = frozenset({Context.DOUBLE, Context.HEREDOC, Context.COMMENT, Context.EXPANSION})
 REFUSED = {
@@ -37,7 +37,7 @@ REFUSED = {
     Context.ARITHMETIC: "it stands in an arithmetic expression, which evaluates the value: assign it to a variable"
     " first and check that it is a number",
 }
-_EVALUATES = (  # commands that parse their arguments, and other places that do; looked for in the command so far
+_EVALUATES = (  # commands and other places that evaluate their text; matched against the command read so far
     (re.compile(r"(?:^|[\s;&|(`])eval\s").search, "eval"),
     (re.compile(r"(?:^|[\s;&|(`])let\s").search, "let"),
     (re.compile(r"(?:^|[\s;&|(`])trap\s").search, "trap"),
@@ -81,7 +81,7 @@ class Command:
 
 
 def check_places(text: str) -> None:
-    """Raise `Invalid` for a template that stands where its value could not be expanded, or would be evaluated."""
+    """Raise `Invalid` for a template where the shell would not expand its value, or would evaluate it."""
     script = Script()
     for piece in pieces(text):
         if isinstance(piece, Path):
@@ -103,7 +103,7 @@ def _evaluated(script: Script) -> str | None:
 
 
 def _names(found: Pieces) -> dict[Path, str]:
-    """The variable of each path, in the order they are first used."""
+    """Return the variable name of each path, in the order of first use."""
     return {path: f"{VARIABLE}{n}" for n, path in enumerate(dict.fromkeys(paths_of(found)), 1)}
 
 

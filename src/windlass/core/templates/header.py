@@ -1,4 +1,4 @@
-"""Templates in a header: one line, whatever is filled in. A line break would begin another header, or a body."""
+"""Templates in a header. The result must be one line: a line break would begin another header, or the body."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A text with templates, taken apart: what stands there, and the paths that are to be filled in."""
+"""Splits a string with templates into literal text and paths."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ _quoted = re.compile(QUOTED, re.DOTALL)
 
 
 def pieces(text: str) -> list[str | Path]:
-    """Texts and paths in the order they stand in; no text is empty."""
+    """Return the literal pieces and the paths in order; empty pieces are left out."""
     found: list[str | Path] = []
     start = 0
     while (at := text.find(OPEN, start)) >= 0:
@@ -32,7 +32,7 @@ def paths_of(found: Pieces) -> Iterator[Path]:
 
 
 def _template(text: str, at: int) -> tuple[str | Path, int]:
-    """The template that opens here, and where the text goes on behind it."""
+    """Return the template that opens at `at`, and the position after it."""
     start = _after_space(text, at + len(OPEN))
     if start >= len(text):
         raise InvalidExpression("the template is not closed: }} is missing", source=text, column=at + 1)

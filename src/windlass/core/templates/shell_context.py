@@ -1,6 +1,6 @@
-"""Tells in which context of a POSIX shell script a position stands: quoted, in a here-document, in an expansion.
+"""Determines the context of a position in a POSIX shell script: quoted, in a here-document, in an expansion.
 
-It decides only how a reference to a variable is written there. Nothing depends on it for safety: see `binding_command`.
+It decides only how a reference to a variable is written. Safety does not depend on it: see `templates.command`.
 """
 
 import re
@@ -9,14 +9,14 @@ from enum import Enum, auto
 _HEREDOC = re.compile(r"<<(-?)[ \t]*((?:\\.|'[^'\n]*'|\"[^\"\n]*\"|[^\s;&|<>()'\"\\])+)")
 _BEFORE_COMMENT = frozenset(" \t\n;&|(`")
 _SEPARATORS = frozenset("\n;&|")
-HEAD = 500  # characters of a command that are remembered
+HEAD = 500  # characters kept of the beginning of a command
 
 
 class Context(Enum):
     PLAIN = auto()  # also inside $( ), ( ) and backticks
     DOUBLE = auto()
     SINGLE = auto()
-    ESCAPED = auto()  # right behind a backslash
+    ESCAPED = auto()  # right after a backslash
     EXPANSION = auto()  # inside ${ }
     ARITHMETIC = auto()  # inside (( )) and $(( ))
     COMMENT = auto()
@@ -25,17 +25,15 @@ class Context(Enum):
 
 
 class Script:
-    """Reads a script piece by piece; `context` is where the next character would stand."""
+    """Reads a script piece by piece; `context` is the context of the next character."""
 
     def __init__(self) -> None:
-        self._open: list[tuple[Context, str]] = []  # what is open, with the text that ends it
+        self._open: list[tuple[Context, str]] = []  # the open contexts, each with its closing text
         self._escaped = False
-        self._pending: list[tuple[str, bool, bool]] = []  # here-documents whose lines begin after this line
-        self._line = ""  # of a here-document
+        self._pending: list[tuple[str, bool, bool]] = []  # here-documents that begin after this line
+        self._line = ""  # the current line of a here-document
         self._previous = "\n"
-        self._commands = [
-            ""
-        ]  # how the command began that is being read, here and outside of each $( ), ( ) and backtick
+        self._commands = [""]  # the current command, of the script and of each open $( ), ( ) and backtick
 
     @property
     def context(self) -> Context:
@@ -45,17 +43,17 @@ class Script:
 
     @property
     def enclosing(self) -> Context:
-        """The same, but quotes inside of ${ } and (( )) count as these."""
+        """Return the context, where a double quote inside ${ } or (( )) counts as that ${ } or (( ))."""
         inner = next((context for context, _ in reversed(self._open) if context is not Context.DOUBLE), Context.PLAIN)
         return inner if inner in (Context.EXPANSION, Context.ARITHMETIC) else self.context
 
     @property
     def command(self) -> str:
-        """The beginning of the command that is being read."""
+        """The beginning of the current command."""
         return self._commands[-1]
 
     def value(self) -> None:
-        """A value stands here: it is part of a word, or of a line."""
+        """Read a value: it counts as one character of a word or line."""
         self._previous, self._escaped = "x", False
         self._line += "x"
         self._remember("x")
@@ -70,7 +68,7 @@ class Script:
             at += self._read_at(text, at)
 
     def _read_at(self, text: str, at: int) -> int:
-        """Take the next token; how long it was."""
+        """Read the next token and return its length."""
         character, context = text[at], self.context
         if context is Context.ESCAPED:
             self._escaped = False
@@ -126,7 +124,7 @@ class Script:
         return 1
 
     def _opened(self, text: str, at: int, context: Context) -> int:
-        """The length of what opens something in quotes as well as outside of them; 0: nothing does."""
+        """Enter a context that can open inside double quotes, too, and return the length of its opening; 0 if none."""
         openings = [("$((", Context.ARITHMETIC, "))"), ("$(", Context.PLAIN, ")"), ("${", Context.EXPANSION, "}")]
         openings.append(("`", Context.PLAIN, "`"))
         if context is not Context.DOUBLE:

@@ -1,9 +1,9 @@
-"""Templates: `{{ path }}` in any JSON value. Made ready once for each step, filled in for each job.
+"""Templates: `{{ path }}` in any JSON value. Compiled once for each step, resolved for each job.
 
-Strict: a path without a value is a `TemplateError`, never an empty text. Typed: a text that is one single template
-becomes the value itself. In a longer text, texts stand as they are; numbers, true, false, null, lists and objects stand
-as compact JSON. What was filled in is not looked through again, and keys are not templates. `{{ '...' }}` is that text,
-for whoever needs to write braces. The manual: docs/reference/templates.md.
+Strict: a path without a value is a `TemplateError`, never an empty string. Typed: a string that is a single template
+becomes the value itself. In a longer string, strings are inserted unchanged; numbers, true, false, null, lists and
+objects as compact JSON. Inserted values are not searched for templates, and keys are not templates. `{{ '...' }}` is
+the quoted text, to write literal braces. The manual: docs/reference/templates.md.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,13 +21,13 @@ from windlass.core.templates.value import Constant, Items, Members, Mixed, Singl
 from windlass.errors import Invalid, TemplateError
 
 MAX_WEIGHT = json_value.RESULT_LIMIT
-FEW = 8  # so many references need no weighing
+FEW = 8  # up to this many references the size of the result is not checked
 NODE_WEIGHT = 8
 NO_FACTS = Facts()
 
 
 class Binding:
-    """Something with templates in it. What `resolve` returns may be shared: do not change it."""
+    """A compiled value with templates. The result of `resolve` may be shared: do not change it."""
 
     def __init__(self, template: Template) -> None:
         found = list(template.paths())
@@ -38,11 +38,11 @@ class Binding:
 
     @cached_property
     def steps(self) -> frozenset[str]:
-        """The steps whose facts it needs."""
+        """The steps whose results it reads."""
         return frozenset(path.name for path in self.references if path.root == "tasks")
 
     def resolve(self, facts: Facts) -> Any:
-        """The value with every template filled in, or a `TemplateError`."""
+        """Return the value with every template resolved; raise `TemplateError` if one has no value."""
         value = self._template.value(facts)
         if self._heavy and _too_heavy(value):
             raise TemplateError(f"the templates fill in more than {MAX_WEIGHT} bytes", path=self.references[0].text)
@@ -50,24 +50,24 @@ class Binding:
 
 
 def compile(value: Any) -> Binding:  # noqa: A001 - called as `binding.compile`, like `re.compile`
-    """Any JSON value. A template that cannot be read is an `InvalidExpression`."""
+    """Compile any JSON value. Raise `InvalidExpression` for an invalid template."""
     if json_value.depth(value) > json_value.MAX_DEPTH:
         raise Invalid(f"the value is nested deeper than {json_value.MAX_DEPTH} levels")
     return Binding(_template(value))
 
 
 def compile_url(text: str) -> Binding:
-    """Resolves to a text; values are percent-encoded where they stand in a path or a query."""
+    """Compile a URL. It resolves to a string; values in the path or query are percent-encoded."""
     return _special(text, Url.of)
 
 
 def compile_header(text: str) -> Binding:
-    """Resolves to a text of one line."""
+    """Compile a header. It resolves to a single-line string."""
     return _special(text, Header)
 
 
 def compile_command(text: str) -> Binding:
-    """Resolves to `{"run": script}`, and `values` by environment variable if there are any."""
+    """Compile a command. It resolves to `{"run": script}`, plus `values` by environment variable if there are any."""
     found = pieces(text)
     return Binding(Constant({"run": "".join(map(str, found))}) if _is_plain(found) else Command.of(found))
 
@@ -102,12 +102,12 @@ def _is_plain(found: Pieces) -> bool:
 
 
 def _settled(template: Members | Items) -> Template:
-    """What has no template inside is worked out now. It is a copy: whoever gave the value may change theirs."""
+    """Resolve a value without templates now. The result is a copy: the caller may change the original later."""
     return template if any(True for _ in template.paths()) else Constant(template.value(NO_FACTS))
 
 
 def _too_heavy(value: Any) -> bool:
-    """Many references to one large value are quickly written, and would not fit anywhere."""
+    """Return whether a value exceeds the limit: a short definition can reference one large value many times."""
     weight, waiting = 0, [value]
     while waiting:
         item = waiting.pop()

@@ -1,8 +1,8 @@
-"""Templates in a URL. A value can fill its place and nothing more: it never changes which host, path or query is meant.
+"""Templates in a URL. A value cannot leave its place: it cannot change the host, path or query around it.
 
 A template at the start is the base, which the author trusts: it is used unchanged, and the sender must check its scheme
-and its host. Behind it values are percent-encoded; in the host only the characters of a host are allowed. A value
-that follows literal text of the host and ends it (`https://api.example.com{{x}}`) could choose another one: refused.
+and host. Later values are percent-encoded; in the host only the characters of a host are allowed. A value that ends a
+host after literal text (`https://api.example.com{{x}}`) could select another host and is rejected.
 """
 
 import re
@@ -17,23 +17,23 @@ from windlass.core.templates.parser import Pieces, paths_of
 from windlass.core.templates.value import refusal, text_at, value_at
 
 MAX_VALUE = 8192
-STAND_IN = "\ue000"  # for a template, where only the text around it matters; nobody writes it
+STAND_IN = "\ue000"  # placeholder for a template: a private-use character, not expected in a URL
 UNBOUNDED = (
     "it would choose the host: write a / before the template if it is a path, or end the host with your own domain"
 )
-HOLLOW = frozenset({"", ".", ".."})  # segments of a path that name nothing, or something above
+HOLLOW = frozenset({"", ".", ".."})  # path segments that are empty or refer to this or the parent directory
 
 _host = re.compile(r"[A-Za-z0-9._:\[\]-]+").fullmatch
 _unfit = re.compile(r"[\x00-\x20\x7f]").search
 _end_of_path = re.compile(r"[?#]")
-_own_domain = re.compile(r"[^/?#:]*\.[A-Za-z0-9-]+(?:[/?#:]|\Z)").match  # literal text that ends the host
+_own_domain = re.compile(r"[^/?#:]*\.[A-Za-z0-9-]+(?:[/?#:]|\Z)").match  # literal text that ends the host with a domain
 _port = re.compile(r"[0-9]{1,5}").fullmatch
 
 
 class Place(Enum):
-    TEXT = auto()  # what the author wrote
+    TEXT = auto()  # literal text
     HOST = auto()
-    HOST_END = auto()  # behind literal text of a host, with nothing of the author's domain behind it
+    HOST_END = auto()  # after literal text of the host, and not followed by a literal domain
     PORT = auto()
     PATH = auto()
     QUERY = auto()
@@ -43,7 +43,7 @@ class Place(Enum):
 class Url:
     base: Path | None
     tail: tuple[tuple[str | Path, Place], ...]
-    hollow: int  # hollow segments that the author wrote
+    hollow: int  # the number of such segments in the literal text
 
     @classmethod
     def of(cls, pieces: Pieces) -> "Url":
@@ -74,7 +74,7 @@ class Url:
         yield from paths_of([piece for piece, _ in self.tail])
 
     def unbounded(self) -> Path | None:
-        """The template that could choose another host, if there is one."""
+        """Return the first template that could select another host, or None."""
         return next((piece for piece, place in self.tail if isinstance(piece, Path) and place is Place.HOST_END), None)
 
     def _first(self, wanted: Place) -> Path:
@@ -82,12 +82,12 @@ class Url:
 
 
 def _behind(base: Path | None, text: str) -> str:
-    """What stands behind the scheme; a base has one of its own."""
+    """Return the text after the scheme; a base already contains the scheme."""
     return text if base is not None else text.partition("://")[2]
 
 
 def _place(behind: str) -> Place:
-    """Where a template stands, judged by what the author wrote before it."""
+    """Return the part of the URL that a template is in, from the text before it."""
     if _end_of_path.search(behind):
         return Place.QUERY
     return Place.PATH if "/" in behind else Place.HOST
@@ -97,7 +97,7 @@ def _host_place(base: Path | None, before: str, after: Pieces) -> Place:
     if before.endswith(":"):
         return Place.PORT
     if base is None and not before.replace(STAND_IN, ""):
-        return Place.HOST  # the author lets values name the whole host
+        return Place.HOST  # the author leaves the whole host to values
     rest = "".join(piece if isinstance(piece, str) else STAND_IN for piece in after)
     return Place.HOST if _own_domain(rest) else Place.HOST_END
 

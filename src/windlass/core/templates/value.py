@@ -1,4 +1,4 @@
-"""The parts of a binding: each gives its value for the facts of a run, or says why there is none."""
+"""The nodes of a compiled template. Each returns its value for the facts of a run, or raises `TemplateError`."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ class Template(Protocol):
 
 
 def value_at(facts: Facts, path: Path) -> Any:
-    """What a path leads to, or a `TemplateError` in the words people know."""
+    """Return the value of a path; raise `TemplateError` if there is none."""
     value = find(facts, path)
     if value.__class__ is not Nothing:
         return value
@@ -34,7 +34,7 @@ def value_at(facts: Facts, path: Path) -> Any:
 
 
 def text_at(facts: Facts, path: Path) -> str:
-    """The same as a text: texts as they are, everything else as compact JSON."""
+    """Return the value of a path as a string: strings unchanged, everything else as compact JSON."""
     value = value_at(facts, path)
     if isinstance(value, str):
         return value
@@ -45,7 +45,7 @@ def text_at(facts: Facts, path: Path) -> str:
 
 
 def filled(facts: Facts, pieces: Pieces, written: Callable[[Facts, Path], str]) -> str:
-    """The text with each path as `written` has it."""
+    """Return the text with each path replaced by the result of `written`."""
     found, length = [], 0
     for piece in pieces:
         text = piece if isinstance(piece, str) else written(facts, piece)
@@ -57,7 +57,7 @@ def filled(facts: Facts, pieces: Pieces, written: Callable[[Facts, Path], str]) 
 
 
 def refusal(path: Path, why: str) -> TemplateError:
-    """Without the value, which may be a secret."""
+    """Return an error without the value, which may be a secret."""
     return TemplateError(f"{{{{{path.text}}}}} cannot stand here: {why}", path=path.text)
 
 
@@ -74,7 +74,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Single:
-    """A template that stands alone: the value keeps its type."""
+    """A string that is a single template: the value keeps its type."""
 
     path: Path
 

@@ -1,1 +1,1 @@
-"""Executions of the in-process scheduler: how one runs, is retried, wrapped, limited and remembered."""
+"""Executions of the in-process scheduler: how they run, are retried, wrapped, limited and kept."""

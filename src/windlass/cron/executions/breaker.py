@@ -1,9 +1,9 @@
 """A circuit breaker: after `threshold` failures in a row it skips starts for `cooldown`, then lets one through.
 
 closed -> open         `threshold` failures in a row
-open -> half-open      the cooldown is over and somebody comes: one start is let through, others are skipped
-half-open -> closed    it succeeded
-half-open -> open      it failed
+open -> half-open      the first start after the cooldown: it runs as a probe, other starts are skipped
+half-open -> closed    the probe succeeded
+half-open -> open      the probe failed
 """
 
 import logging
@@ -32,13 +32,13 @@ OnChange = Callable[[BreakerState, BreakerState], object]
 
 
 def circuit_breaker(threshold: int, cooldown: Duration, *, on_change: OnChange | None = None) -> Wrapper:
-    """A breaker of its own for each entry. To watch one, or to share it, make a `CircuitBreaker` and use that."""
-    CircuitBreaker(threshold, cooldown)  # a mistake is told here, not when the first entry is added
+    """Return a wrapper with a separate breaker for each entry. To inspect or share one, use a `CircuitBreaker`."""
+    CircuitBreaker(threshold, cooldown)  # validate the arguments now, not when the first entry is added
     return LocalWrapper("circuit_breaker", lambda call: CircuitBreaker(threshold, cooldown, on_change=on_change)(call))
 
 
 class CircuitBreaker:
-    """A wrapper that can be asked how it is. Everything wrapped in the same one shares its state."""
+    """A circuit breaker whose state can be inspected. All jobs wrapped by the same object share its state."""
 
     def __init__(self, threshold: int, cooldown: Duration, *, on_change: OnChange | None = None) -> None:
         if isinstance(threshold, bool) or not isinstance(threshold, int) or threshold < 1:
@@ -47,14 +47,14 @@ class CircuitBreaker:
         if self.cooldown <= timedelta():
             raise Invalid(f"cooldown is {cooldown!r}; it must be positive", field="cooldown")
         self.state = BreakerState.CLOSED
-        self.failures = 0  # in a row
+        self.failures = 0  # consecutive
         self.last_failure: datetime | None = None
         self._on_change = on_change
         self._probing = False
 
     @property
     def cooldown_ends(self) -> datetime | None:
-        """When the next start is let through; None while closed."""
+        """The time from which the next start runs as a probe; None while closed."""
         if self.state is BreakerState.CLOSED or self.last_failure is None:
             return None
         return self.last_failure + self.cooldown
@@ -65,8 +65,8 @@ class CircuitBreaker:
             try:
                 value = await call()
             except Skip:
-                raise  # it did not run: nothing was learnt
-            except (Exception, CancelledError):  # cut off by a time limit outside of this
+                raise  # the job did not run: neither a success nor a failure
+            except (Exception, CancelledError):  # CancelledError: cut off by an outer timeout
                 self._failed(here().host.clock.now())
                 raise
             else:
@@ -79,7 +79,7 @@ class CircuitBreaker:
         return guarded
 
     def _admit(self, now: datetime) -> bool:
-        """Whether this start is the probe of an open breaker; raises if it is not let through."""
+        """Return whether this start is the probe of an open breaker; raise `Skip` if the job must not run."""
         if self.state is BreakerState.CLOSED:
             return False
         ends = self.cooldown_ends

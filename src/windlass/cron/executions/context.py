@@ -1,7 +1,7 @@
-"""What a running job is told about itself, and how it waits.
+"""The context of a running job, and how a job waits.
 
-The context lies in a context variable, so it reaches threads, wrappers and everything the job calls. A job is never
-torn down from outside: `cancelled` turns true when its entry is removed, its job replaced or the scheduler stopped.
+The context is a context variable, so threads, wrappers and everything the job calls can read it. Cancellation is
+cooperative: `cancelled` becomes true when the entry is removed, its job is replaced or the scheduler stops.
 """
 
 import asyncio
@@ -20,13 +20,13 @@ EntryId = NewType("EntryId", int)
 
 
 class Host(Protocol):
-    """Who runs the job."""
+    """What runs the job."""
 
     @property
     def clock(self) -> Clock: ...
 
     def park(self, jobs: int) -> None:
-        """So many more (or fewer) of the running jobs wait for the clock or for another job."""
+        """Add `jobs`, which may be negative, to the number of running jobs that wait for the clock or another job."""
         ...
 
     async def in_thread(self, call: Callable[[], Any]) -> Any: ...
@@ -34,8 +34,8 @@ class Host(Protocol):
 
 @dataclass(slots=True, eq=False)
 class JobContext:
-    """One run of one entry's job. `execution_id` is empty when it runs on its own; `upstream` has what the parents
-    that succeeded returned, by name."""
+    """One run of one entry's job. `execution_id` is empty outside of an execution; `upstream` maps the names of parents
+    that succeeded to their return values."""
 
     entry_id: EntryId
     name: str
@@ -43,24 +43,24 @@ class JobContext:
     execution_id: str
     host: Host = field(repr=False)
     upstream: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    recovered: BaseException | None = field(default=None, repr=False)  # swallowed by `recover`, still to be reported
+    recovered: BaseException | None = field(default=None, repr=False)  # caught by `recover`, still to be reported
     _cancelled: bool = False
-    _bell: threading.Event | None = field(default=None, repr=False)  # made when somebody waits: most jobs never do
+    _bell: threading.Event | None = field(default=None, repr=False)  # created by the first wait: most jobs have none
     _inner: "list[JobContext]" = field(default_factory=list, repr=False)
     _naps: "set[Nap]" = field(default_factory=set, repr=False)
 
     @property
     def cancelled(self) -> bool:
-        """True once the job should come to an end: look now and then in long jobs."""
+        """Whether the job should end. Long jobs should check it regularly."""
         return self._cancelled
 
     def wait_cancelled(self, timeout: Duration) -> bool:
-        """For jobs in threads: pause for `timeout` of real time, or less if cancelled meanwhile."""
+        """Block for `timeout` of real time or until cancelled; return whether cancelled. For jobs in threads."""
         self._bell = bell = self._bell or threading.Event()
         return self._cancelled or bell.wait(duration.read(timeout, field="timeout").total_seconds())
 
     def cancel(self) -> None:
-        """Told by the scheduler; jobs only look."""
+        """Mark the job as cancelled and end its waits. Called by the scheduler, not by jobs."""
         self._cancelled = True
         if self._bell is not None:
             self._bell.set()
@@ -70,7 +70,7 @@ class JobContext:
             inner.cancel()
 
     def attempt(self) -> "JobContext":
-        """The same job with a cancellation of its own, for a wrapper that gives up on one attempt."""
+        """Return a context of the same job that is cancelled separately, for a wrapper that abandons one attempt."""
         inner = JobContext(self.entry_id, self.name, self.scheduled, self.execution_id, self.host, self.upstream)
         self._inner = [inner]
         if self._cancelled:
@@ -82,30 +82,30 @@ _current: ContextVar[JobContext | None] = ContextVar("windlass_cron_job", defaul
 
 
 def job_context() -> JobContext | None:
-    """The context of the job that is running here, if any."""
+    """Return the context of the current job, or None outside of one."""
     return _current.get()
 
 
 def workflow_execution_id() -> str:
-    """The execution this job is part of; empty outside of one."""
+    """Return the id of the execution that the current job is part of; empty outside of one."""
     context = _current.get()
     return context.execution_id if context else ""
 
 
 def enter(context: JobContext) -> None:
-    """From here on this task speaks for that job."""
+    """Set the job context of the current task."""
     _current.set(context)
 
 
 def here() -> JobContext:
-    """The running job's context, for wrappers: they are only ever called inside one."""
+    """Return the current job's context. For wrappers, which are only called inside a job."""
     context = _current.get()
     assert context is not None, "a wrapped job is called by a scheduler"
     return context
 
 
 class Nap:
-    """One wait of a job that some other party ends. While it lasts the job does not count as busy."""
+    """A wait of a job that other code ends. Meanwhile the job counts as parked, not as busy."""
 
     def __init__(self, context: JobContext) -> None:
         self._context = context
@@ -119,7 +119,7 @@ class Nap:
             self.end(False)
 
     def end(self, came: bool = True) -> None:
-        """From any thread. The first word counts: True if what it waited for came, False if the job was cancelled."""
+        """End the wait, from any thread. The first call decides the result: False means that the job was cancelled."""
         if threading.get_ident() == self._thread:
             self._end(came)
         else:
@@ -141,7 +141,7 @@ class Nap:
 
 
 async def pause(seconds: float) -> bool:
-    """Wait on the scheduler's clock; False if the job was cancelled before the time was over."""
+    """Wait on the scheduler's clock; return False if the job was cancelled first."""
     context = here()
     nap = Nap(context)
     timer = context.host.clock.call_later(seconds, nap.end)

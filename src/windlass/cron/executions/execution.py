@@ -1,7 +1,7 @@
-"""One execution of a DAG of entries: a run of the core over the edges as they were when it began.
+"""One execution of a DAG of entries: a `Run` of the core over a copy of the edges made when it began.
 
-`decide` says which step begins (`Enqueue`); the entry's wrapped job starts, and its end goes back as an event. A job
-may turn out to be skipped although it was begun: by a wrapper, because its entry is paused or was removed.
+`decide` returns the steps to start (`Enqueue`); the entry's wrapped job starts, and its end goes back as an event. A
+step that was started can still end as skipped: by a wrapper, or because its entry is paused or was removed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,15 +23,15 @@ from windlass.cron.job import Ending
 
 @dataclass(slots=True)
 class WorkflowExecution:
-    """An execution as it was when you asked; changing it changes nothing. `reasons` explains failures and skips,
-    `outputs` has what successful jobs returned."""
+    """A snapshot of an execution; changing it has no effect. `reasons` explains failures and skips, `outputs` has the
+    return values of successful jobs."""
 
     id: str
     root_id: EntryId
     start_time: datetime
     results: dict[EntryId, JobResult]
     reasons: dict[EntryId, str] = field(default_factory=dict)
-    names: dict[EntryId, str] = field(default_factory=dict)  # kept here: an entry may be gone by now
+    names: dict[EntryId, str] = field(default_factory=dict)  # a copy: an entry may have been removed since
     outputs: dict[EntryId, Any] = field(default_factory=dict)
     end_time: datetime | None = None
 
@@ -41,15 +41,15 @@ class WorkflowExecution:
 
     @property
     def name(self) -> str:
-        """Of the entry it began with."""
+        """The name of the root entry."""
         return self.names.get(self.root_id, f"#{self.root_id}")
 
     def result(self, key: Key) -> JobResult:
-        """The result of one entry, by id or name."""
+        """Return the result of one entry, by id or name."""
         return self.results[self._id(key)]
 
     def output(self, key: Key) -> Any:
-        """What one entry's job returned; None if it has not succeeded."""
+        """Return the return value of one entry's job; None if it has not succeeded."""
         return self.outputs.get(self._id(key))
 
     def _id(self, key: Key) -> EntryId:
@@ -63,7 +63,7 @@ class Execution:
     def __init__(self, execution_id: str, reach: Reach, start_time: datetime) -> None:
         self.id, self.reach, self.start_time = execution_id, reach, start_time
         self.end_time: datetime | None = None
-        self.held: set[int] = set()  # begun while the scheduler was stopping: their jobs have not started
+        self.held: set[int] = set()  # became ready while the scheduler was stopping: their jobs start at the next start
         self._reasons: dict[int, str] = {}
         self._outputs: dict[int, Any] = {}
         self._run = Run(reach.plan, RunState.RUNNING, reach.letters)
@@ -73,24 +73,24 @@ class Execution:
         return self._run.state is not RunState.RUNNING
 
     def take(self, events: Iterable[Event], now: datetime) -> list[int]:
-        """Feed the core; the steps whose jobs are to start."""
+        """Apply events to the run and return the steps whose jobs must start."""
         self._run, commands = decide(self._run, events, now)
         if self.complete and self.end_time is None:
             self.end_time = now
         return [step for command in commands if (step := self._carry_out(command)) is not None]
 
     def keep(self, step: int, output: Any) -> None:
-        """Keep what a step's job returned, for its children and for whoever asks."""
+        """Store the return value of a step's job, for its children and for snapshots."""
         self._outputs[step] = output
 
     def upstream(self, step: int) -> Mapping[str, Any]:
-        """What the parents of a step returned, by name."""
+        """Return the return values of a step's parents by name."""
         plan = self.reach.plan
         parents = (parent for parent, _ in plan.parents[step])
         return {plan.steps[parent].name: self._outputs[parent] for parent in parents if parent in self._outputs}
 
     def waits(self, entry: EntryId) -> int | None:
-        """The step of an entry that takes part and has not begun."""
+        """Return the step of an entry if it has not started; None if it has or is not part of the execution."""
         step = self.reach.number.get(entry)
         if step is None:
             return None
@@ -115,13 +115,13 @@ class Execution:
                 return step
             case Note(step, _, reason):
                 self._reasons[step] = reason.text
-            case _:  # the scheduler in the process has no other commands to carry out
+            case _:  # the in-process scheduler ignores all other commands
                 pass
         return None
 
 
 def ended(step: int, ending: Ending) -> Event:
-    """The event that tells how a job ended."""
+    """Return the event for the end of a job."""
     if ending.result is JobResult.SKIPPED:
         return skipped(step, ending.reason)
     reason = None if ending.error is None else Reason("failed", ending.reason)
@@ -133,7 +133,7 @@ def skipped(step: int, why: str) -> Event:
 
 
 def alone(context: JobContext, ending: Ending, end_time: datetime) -> WorkflowExecution:
-    """A job that ran outside of any execution, shown as an execution of one."""
+    """Return a job that ran outside of any execution as an execution with one entry."""
     entry = context.entry_id
     return WorkflowExecution(
         "",

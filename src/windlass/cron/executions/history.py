@@ -1,4 +1,4 @@
-"""All executions: begins, advances, ends and remembers them. Jobs are started by `start`, given by the scheduler."""
+"""All executions: begins, advances, ends and keeps them. The scheduler passes in `start`, which starts jobs."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -17,7 +17,7 @@ REMOVED = "its entry was removed"
 
 class Starter(Protocol):
     def __call__(self, execution: Execution, step: int) -> str | None:
-        """Start a step's job; or say why it is skipped."""
+        """Start a step's job, or return why it is skipped."""
         ...
 
 
@@ -46,7 +46,7 @@ class Executions:
         self._advance(execution, [ended(step, ending)])
 
     def removed(self, entry: EntryId) -> None:
-        """An entry is gone: where its turn had not come, it is skipped, and what hangs on it is decided."""
+        """Skip a removed entry in every execution where it has not started, and decide its descendants."""
         for execution in list(self._active.values()):
             step = execution.waits(entry)
             if step is not None:
@@ -54,7 +54,7 @@ class Executions:
                 self._advance(execution, [skipped(step, REMOVED)])
 
     def resume(self) -> None:
-        """Start what was asked for while the scheduler was stopping."""
+        """Start the steps that became ready while the scheduler was stopping."""
         for execution in list(self._active.values()):
             held, execution.held = execution.held, set()
             self._begin_steps(execution, sorted(held))
@@ -68,12 +68,12 @@ class Executions:
         return [execution.snapshot() for execution in self._active.values()]
 
     def all(self) -> list[WorkflowExecution]:
-        """Active and remembered ones, the oldest first."""
+        """Return active and kept executions, oldest first."""
         known = [*self._completed.values(), *self._active.values()]
         return [execution.snapshot() for execution in sorted(known, key=lambda one: one.start_time.timestamp())]
 
     def using(self, child: EntryId, parent: EntryId) -> str | None:
-        """An active execution that goes by this edge."""
+        """Return the id of an active execution that uses this edge; None if there is none."""
         return next((known.id for known in self._active.values() if known.reach.has_edge(child, parent)), None)
 
     def _advance(self, execution: Execution, events: Iterable[Event]) -> None:
@@ -81,7 +81,7 @@ class Executions:
         self._close(execution)
 
     def _begin_steps(self, execution: Execution, steps: Iterable[int]) -> None:
-        """What cannot start is skipped, which may lead to the next steps: so on until all that can has started."""
+        """Start steps. A step that cannot start is skipped, which may make other steps ready: repeat until none is."""
         waiting = list(steps)
         while waiting:
             refused = [(step, why) for step in waiting if (why := self._start(execution, step)) is not None]

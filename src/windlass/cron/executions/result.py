@@ -1,4 +1,4 @@
-"""What became of a job in an execution, in the words of this surface, and which conditions that meets."""
+"""The result of a job in an execution, and which edge conditions it meets."""
 
 from enum import StrEnum
 
@@ -9,7 +9,7 @@ from windlass.cron.errors import InvalidCondition
 
 
 class JobResult(StrEnum):
-    PENDING = "pending"  # not decided yet, or under way
+    PENDING = "pending"  # not decided yet, or running
     SUCCESS = "success"
     FAILURE = "failure"
     SKIPPED = "skipped"
@@ -37,7 +37,7 @@ RESULTS = {
 
 
 def matches(condition: Condition, result: JobResult) -> bool:
-    """Whether a parent that ended so lets an edge with this condition fire."""
+    """Return whether a parent with this result meets the condition of an edge."""
     return LETTERS[result] in MEETS[condition]
 
 

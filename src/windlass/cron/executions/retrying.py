@@ -13,7 +13,7 @@ from windlass.cron.job import Call, Skip, Wrapper, tell
 from windlass.errors import Invalid
 
 logger = logging.getLogger("windlass.cron")
-SPREAD = 0.1  # of each pause, up or down
+SPREAD = 0.1  # the share of each pause that is added or subtracted at random
 OnRetry = Callable[[int, timedelta, BaseException], object]
 
 
@@ -25,10 +25,10 @@ def retry_with_backoff(
     multiplier: float = 2.0,
     on_retry: OnRetry | None = None,
 ) -> Wrapper:
-    """Up to `max_retries` more tries after a failure; -1: without end. The last failure is the job's.
+    """Retry a failed job up to `max_retries` times; -1 means no limit. The last failure is the job's result.
 
-    The pause before retry k is `initial * multiplier ** (k - 1)`, at most `longest`, give or take 10 %. `on_retry` is
-    told the number of the retry, the pause and the error. A job that is cancelled meanwhile is not tried again.
+    The pause before retry k is `initial * multiplier ** (k - 1)`, at most `longest`, plus or minus 10 %. `on_retry` is
+    called with the number of the retry, the pause and the error. A job that is cancelled meanwhile is not retried.
     """
     _check(max_retries, multiplier)
     first = _seconds(initial, "initial")
@@ -48,7 +48,7 @@ def retry_with_backoff(
                 except Skip:
                     if failed is None:
                         raise
-                    raise failed from None  # it did run, and failed
+                    raise failed from None  # an earlier attempt ran and failed
                 except Exception as error:
                     failed = error
                 retry += 1

@@ -1,4 +1,4 @@
-"""Running jobs: a task and a context for each, counted so that one can wait for their end."""
+"""Runs jobs, each in its own task and context, and counts them so that callers can wait for their end."""
 
 import asyncio
 import contextvars
@@ -28,7 +28,7 @@ class Runner:
         self._waiters: list[asyncio.Future[None]] = []
 
     def attach(self) -> None:
-        """Jobs will run on the loop we are on, and see the context variables of whoever started the scheduler."""
+        """Run jobs on the current loop, with the context variables of the code that started the scheduler."""
         self._loop = asyncio.get_running_loop()
         self._base = contextvars.copy_context()
 
@@ -62,7 +62,7 @@ class Runner:
         return bool(self._running)
 
     def cancel(self, entry: EntryId) -> None:
-        """Tell an entry's jobs that they should end."""
+        """Mark an entry's running jobs as cancelled."""
         for context in list(self._running.get(entry, ())):
             context.cancel()
 
@@ -71,14 +71,14 @@ class Runner:
             self.cancel(entry)
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        """Wait until something holds; looked at whenever a job ends or goes to wait."""
+        """Wait until `holds()` is true. It is checked whenever a job ends or starts or stops waiting."""
         while not holds():
             waiter = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
             await waiter
 
     def settled(self) -> bool:
-        """All that could run at this moment has: jobs under way wait for the clock or for each other."""
+        """Return whether every running job is waiting for the clock or for another job."""
         return self._count == self._parked
 
     def park(self, jobs: int) -> None:
@@ -102,7 +102,7 @@ class Runner:
         try:
             done(context, ending, self.clock.now() - began)
         finally:
-            self._changed()  # whoever waits for the end of jobs must hear of it, whatever happened
+            self._changed()  # wake the waiters even if `done` raised
 
     def _changed(self) -> None:
         waiters, self._waiters = self._waiters, []

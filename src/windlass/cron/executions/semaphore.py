@@ -1,4 +1,4 @@
-"""So many at a time, first come first served. Shared by jobs of several schedulers, so it minds threads and loops."""
+"""A semaphore for jobs; waiters get slots in order. Safe across threads and loops: several schedulers may share it."""
 
 import threading
 from collections import deque
@@ -20,13 +20,13 @@ class Semaphore:
             return False
 
     async def take(self) -> bool:
-        """Wait for a slot; False if the job was cancelled meanwhile."""
+        """Wait for a slot; return False if the job was cancelled meanwhile."""
         if self.try_take():
             return True
         waiter = _Waiter(Nap(here()))
         with self._lock:
             self._queue.append(waiter)
-        self._hand_on()  # one may have become free in between
+        self._hand_on()  # a slot may have been released after `try_take`, before this waiter was queued
         came = False
         try:
             came = await waiter.nap.over()
@@ -50,7 +50,7 @@ class Semaphore:
         waiter.nap.end()
 
     def _leave(self, waiter: "_Waiter") -> None:
-        """A slot granted to somebody who had just given up goes to the next."""
+        """Leave the queue; if a slot was granted after the wait had ended, release it to the next waiter."""
         with self._lock:
             if not waiter.granted:
                 self._queue.remove(waiter)

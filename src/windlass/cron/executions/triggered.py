@@ -1,4 +1,4 @@
-"""What a trigger started, to be awaited."""
+"""The handle that `trigger` returns: an execution id that can be awaited."""
 
 import asyncio
 from collections.abc import Generator
@@ -11,10 +11,10 @@ from windlass.cron.executions.execution import WorkflowExecution
 
 
 class Triggered(str):
-    """The id of the execution that a trigger began; empty if the entry has no children and its job runs alone.
+    """The id of the execution that a trigger started; empty if the entry has no children and its job runs alone.
 
-    Await it, or call `wait` in a thread, for the end: the answer is the execution, of a job that runs alone one with
-    just that job. It is not `complete` if the scheduler stopped first.
+    Await it, or call `wait` in a thread, to get the execution when it has ended; for a job that runs alone it has just
+    that job. It is not `complete` if the scheduler stopped first.
     """
 
     _ended: Future[WorkflowExecution]
@@ -25,11 +25,11 @@ class Triggered(str):
         return made
 
     def __await__(self) -> Generator[Any, None, WorkflowExecution]:
-        # shielded: a waiter that is cancelled must not cancel the future for the others
+        # shielded: cancelling one waiter must not cancel the future for the others
         return asyncio.shield(asyncio.wrap_future(self._ended)).__await__()
 
     def wait(self, timeout: Duration | None = None) -> WorkflowExecution | None:
-        """For threads: wait for the end; None if it has not come within `timeout`."""
+        """Block until the end and return the execution; None if it has not ended within `timeout`."""
         seconds = None if timeout is None else duration.read(timeout, field="timeout").total_seconds()
         try:
             return self._ended.result(seconds)

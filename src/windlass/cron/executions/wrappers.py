@@ -1,7 +1,7 @@
-"""Wrappers: what can be put around a job. The first of a list is the outermost.
+"""Wrappers around a job. The first of a list is the outermost.
 
-A wrapper takes an async call and returns one. Ours wait on the scheduler's clock, hand the job's context through, raise
-`Skip` where they do not let the job run (skipped in an execution) and `JobTimedOut` where it took too long (failed).
+A wrapper takes an async call and returns one. The built-in wrappers wait on the scheduler's clock, pass the job's
+context on, raise `Skip` if they do not run the job (result: skipped) and `JobTimedOut` on a timeout (result: failure).
 """
 
 import asyncio
@@ -41,7 +41,10 @@ LONG_WAIT = timedelta(minutes=1)
 
 
 def recover(*, level: int = logging.ERROR) -> Wrapper:
-    """Log a failure and show wrappers outside of this one a success. Executions and observers still see the failure."""
+    """Log a failure and let outer wrappers see a success. Executions and observers still see the failure.
+
+    In a workflow execution the exception is raised again, so there outer wrappers see it, too.
+    """
 
     def wrapper(call: Call) -> Call:
         async def recovering() -> Any:
@@ -63,18 +66,18 @@ def recover(*, level: int = logging.ERROR) -> Wrapper:
 
 
 def skip_if_running() -> Wrapper:
-    """Skip a start while an earlier one of the same entry is under way."""
+    """Skip a start while an earlier one of the same entry is running."""
     reason = "an earlier start of it is still running"
     return LocalWrapper("skip_if_running", lambda call: _skipping(call, Semaphore(1), reason))
 
 
 def delay_if_running() -> Wrapper:
-    """Let starts of the same entry wait for each other; a wait of more than a minute is logged."""
+    """Run starts of the same entry one after the other; a wait of more than a minute is logged."""
     return LocalWrapper("delay_if_running", lambda call: _queueing(call, Semaphore(1)))
 
 
 def max_instances(count: int) -> Wrapper:
-    """Skip a start while `count` earlier ones of the same entry are running: the option of that name."""
+    """Skip a start while `count` earlier ones of the same entry are running. Used for the option `max_instances`."""
     if _positive(count, "max_instances") == 1:
         return skip_if_running()
     reason = f"{count} earlier starts of it are still running"
@@ -82,20 +85,20 @@ def max_instances(count: int) -> Wrapper:
 
 
 def max_concurrent(count: int) -> Wrapper:
-    """At most so many of all the jobs that share this wrapper at a time; the others wait."""
+    """Run at most `count` of the jobs that share this wrapper at a time; the others wait."""
     slots = Semaphore(_positive(count))
     return LocalWrapper("max_concurrent", lambda call: _queueing(call, slots))
 
 
 def max_concurrent_skip(count: int) -> Wrapper:
-    """At most so many of all the jobs that share this wrapper at a time; the others are skipped."""
+    """Run at most `count` of the jobs that share this wrapper at a time; the others are skipped."""
     slots = Semaphore(_positive(count))
     reason = f"{count} jobs are running already"
     return LocalWrapper("max_concurrent_skip", lambda call: _skipping(call, slots, reason))
 
 
 def jitter(longest: Duration) -> Wrapper:
-    """Start after a random part of `longest`, so that not everything begins in the same second; zero: at once."""
+    """Delay each start by a random part of `longest`, to spread starts of the same second; zero means no delay."""
     limit = duration.read(longest, field="longest")
 
     def wrapper(call: Call) -> Call:
@@ -112,9 +115,10 @@ def jitter(longest: Duration) -> Wrapper:
 def timeout(
     limit: Duration, *, grace: Duration = 0, on_timeout: Callable[[JobContext], object] | None = None
 ) -> Wrapper:
-    """Fail a job that takes longer. Async jobs are cancelled; a thread is told (`job_context().cancelled`) and left.
+    """Fail a job that takes longer than `limit`. Zero or less means no limit.
 
-    With `grace` it is given so much more time to clean up before the failure is reported. Zero or less: no limit.
+    Async jobs are cancelled. A job in a thread sees `job_context().cancelled` and is not waited for. With `grace` the
+    job has that much more time to clean up before the failure is reported.
     """
     longest, patience = duration.read(limit, field="limit"), duration.read(grace, field="grace")
 
@@ -176,7 +180,10 @@ async def _inside(context: JobContext, call: Call) -> Any:
 
 
 async def _ended(task: "asyncio.Task[Any]", within: timedelta) -> bool:
-    """Whether a task ends in time, by the scheduler's clock, which may be moved by another thread."""
+    """Wait for a task and return whether it ended in time on the scheduler's clock.
+
+    Another thread may move that clock, so the timer resolves the future through `call_soon_threadsafe`.
+    """
     loop = asyncio.get_running_loop()
     late = loop.create_future()
     ring = partial(loop.call_soon_threadsafe, _tell, late)
@@ -194,7 +201,7 @@ def _tell(late: "asyncio.Future[None]") -> None:
 
 
 def _abandon(task: "asyncio.Task[Any]") -> None:
-    """It may go on for a while; hold it until it ends, and do not let its end pass for a lost error."""
+    """Keep a reference until the task ends, and retrieve its exception so that asyncio does not log it as unhandled."""
     _abandoned.add(task)
     task.add_done_callback(_abandoned.discard)
     task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
