@@ -1,1 +1,1 @@
-"""The rules: pure functions and values. No clock, no dice, no I/O, standard library only."""
+"""The domain rules as pure functions and values: no clock, no randomness, no I/O, standard library only."""

@@ -1,4 +1,4 @@
-"""Durations as people write them: 30s, 5m, 1h30m, 500ms, 2d. The inverse writes them back."""
+"""Parsing and formatting of durations such as 30s, 5m, 1h30m, 500ms or 2d."""
 
 import math
 import re
@@ -11,13 +11,13 @@ from windlass.errors import Invalid
 UNITS = {"d": 86_400_000_000, "h": 3_600_000_000, "m": 60_000_000, "s": 1_000_000, "ms": 1_000}
 ALLOWED = "a number with a unit (ms, s, m, h, d), for example 500ms, 30s, 5m, 1h30m or 2d"
 LONGEST = timedelta(days=36_525)
-Duration = timedelta | float | str  # a timedelta, a number of seconds, or a text such as "1h30m"
+Duration = timedelta | float | str  # a timedelta, a number of seconds, or a string such as "1h30m"
 
 _WHOLE = re.compile("".join(rf"(?:([0-9]+(?:\.[0-9]+)?){unit})?" for unit in UNITS), re.ASCII)
 
 
 def parse(text: str, *, field: str = "duration") -> timedelta:
-    """The time a text speaks of; `field` names the option in the error."""
+    """Return the duration that a string denotes; `field` names the option in the error."""
     found = _WHOLE.fullmatch(text.strip())
     if found is None or not any(found.groups()):
         raise Invalid(f"{field} is {text!r}: it must be {ALLOWED}", field=field)
@@ -28,7 +28,7 @@ def parse(text: str, *, field: str = "duration") -> timedelta:
 
 
 def read(value: Duration, *, field: str = "duration") -> timedelta:
-    """Return a duration given in any of its three forms; a negative one is left for the caller to judge."""
+    """Return a duration given in any of its three forms; the caller must check for negative ones."""
     if isinstance(value, timedelta):
         return value
     if isinstance(value, str):
@@ -41,7 +41,7 @@ def read(value: Duration, *, field: str = "duration") -> timedelta:
 
 
 def text(span: timedelta) -> str:
-    """The shortest such text, largest unit first; what is below a millisecond becomes its fraction."""
+    """Return the shortest such string, largest unit first; microseconds become a fraction of the milliseconds."""
     left = abs(span) // timedelta(microseconds=1)
     parts = []
     for unit, size in UNITS.items():
@@ -54,13 +54,13 @@ def text(span: timedelta) -> str:
 
 
 def rough(span: timedelta) -> str:
-    """For reading: whole seconds, at most the two largest units."""
+    """Return the duration for display: whole seconds, at most the two largest units."""
     seconds = timedelta(seconds=round(span.total_seconds()))
     return "".join(re.findall(r"-?[0-9]+[a-z]+", text(seconds))[:2])
 
 
 def brief(span: timedelta) -> str:
-    """For reading how long something took: 340ms, 3.2s, 2m5s."""
+    """Return an elapsed time for display: 340ms, 3.2s, 2m5s."""
     if span < timedelta(seconds=1):
         return f"{max(span, timedelta()) // timedelta(milliseconds=1)}ms"
     return f"{span.total_seconds():.1f}s" if span < timedelta(seconds=10) else rough(span)

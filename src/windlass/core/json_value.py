@@ -1,4 +1,4 @@
-"""JSON that Postgres can hold: payloads, results, meta. One place for the limits and the sentences that name them."""
+"""JSON values that Postgres can store (payloads, results, meta): encoding, decoding, limits and their errors."""
 
 import json
 import re
@@ -12,14 +12,14 @@ PAYLOAD_LIMIT = 1_048_576
 RESULT_LIMIT = 16 * 1_048_576
 
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), check_circular=True).encode
-LONG_NUMBER = 309  # digits: as many do not fit into a float
+LONG_NUMBER = 309  # digits: a number this long does not fit into a float
 _LONG_NUMBER = re.compile(rf"\d{{{LONG_NUMBER}}}")
-_UNSTORABLE = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")  # escapes of NUL and of surrogates, also of whole pairs
+_UNSTORABLE = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")  # escapes of NUL and of surrogates, including valid pairs
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 def encode(value: object, *, field: str, limit: int = PAYLOAD_LIMIT) -> str:
-    """The text of a JSON value, or an `Invalid` that names `field` and what is wrong with it."""
+    """Return the text of a JSON value; raise `Invalid` with `field` if it cannot be stored."""
     if value is None:
         return "null"
     if isinstance(value, dict) and not value:
@@ -36,8 +36,11 @@ def encode(value: object, *, field: str, limit: int = PAYLOAD_LIMIT) -> str:
 
 
 def decode(text: str | None) -> Any:
-    """Read JSON that is stored. Plain SQL may store what Python cannot hold: such a number, or a document nested too
-    deep, is returned as its text. Reading never fails: one strange row must not break a list of rows."""
+    """Return the value of stored JSON.
+
+    Plain SQL may store what Python cannot represent: such a number, or a document nested too deep, is returned as its
+    text. Decoding never fails: one bad row must not break a list of rows.
+    """
     if text is None:
         return None
     if text == "{}":
@@ -51,19 +54,19 @@ def decode(text: str | None) -> Any:
 
 
 def decode_object(text: str | None) -> dict[str, Any] | None:
-    """Read a stored object. Plain SQL may store another form of document there: it counts as none."""
+    """Return a stored object, or None if plain SQL stored another kind of value."""
     value = decode(text)
     return value if isinstance(value, dict) else None
 
 
 def decode_objects(text: str | None) -> list[dict[str, Any]]:
-    """Read a stored list of objects; what is no object is left out."""
+    """Return a stored list of objects; items that are not objects are left out."""
     value = decode(text)
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def parse(text: str, *, field: str) -> Any:
-    """Read JSON that a person typed."""
+    """Return the value of JSON from user input; raise `Invalid` if it is malformed."""
     try:
         return json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
@@ -71,7 +74,7 @@ def parse(text: str, *, field: str) -> Any:
 
 
 def depth(value: object) -> int:
-    """Levels of nesting, found without recursion: a hostile value must not exhaust the stack."""
+    """Return the nesting depth, computed without recursion: a hostile value must not exhaust the stack."""
     deepest, level = 0, _containers([value])
     while level:
         level = _containers(child for item in level for child in (item.values() if isinstance(item, dict) else item))
@@ -80,14 +83,14 @@ def depth(value: object) -> int:
 
 
 def plain(text: str) -> str:
-    """Text as Postgres can store it: no NUL, no lone surrogate."""
+    """Return the text in a form that Postgres can store: without NUL and lone surrogates."""
     if "\x00" in text:
         text = text.replace("\x00", "\\x00")
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def cleaned(value: Any) -> Any:
-    """A JSON value from outside with all its strings as Postgres can store them."""
+    """Return an untrusted JSON value with all its strings in a form that Postgres can store."""
     if isinstance(value, str):
         return plain(value)
     if isinstance(value, dict):
@@ -96,7 +99,7 @@ def cleaned(value: Any) -> Any:
 
 
 def needs_cleaning(text: str) -> bool:
-    """May this JSON text hold strings that Postgres cannot store?"""
+    """Return whether this JSON text may contain strings that Postgres cannot store."""
     return "\\u" in text and _UNSTORABLE.search(text) is not None
 
 

@@ -1,16 +1,16 @@
-"""JSON values as jsonb gives them back: it knows numbers, not how they were written.
+"""JSON values as jsonb returns them: jsonb keeps the value of a number, not its spelling.
 
-A definition is put through this before it is published, so that what is loaded has the fingerprint that was stored.
+Definitions are normalized with this before they are published, so that a loaded definition has the stored fingerprint.
 """
 
 import json
 from typing import Any
 
-WITHOUT_EXPONENT = 1e16  # from here on Python writes floats with an exponent, which jsonb writes out as whole numbers
+WITHOUT_EXPONENT = 1e16  # from here on Python writes floats with an exponent, and jsonb writes them as integers
 
 
 def as_stored(value: Any) -> Any:
-    """For values that `core.json_value.encode` takes."""
+    """Return the value as jsonb would; it must be one that `core.json_value.encode` accepts."""
     return json.loads(json.dumps(value), parse_float=_number)
 
 

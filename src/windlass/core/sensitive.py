@@ -1,4 +1,4 @@
-"""Headers whose values are secrets, told by their names: not shown, and not kept of requests from outside."""
+"""Headers with secret values, recognized by name: they are masked in output and not stored from inbound requests."""
 
 import re
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ def is_secret(name: str) -> bool:
 
 
 def masked(document: Any) -> Any:
-    """A request or an answer as people may see it: secret values of its `headers` are hidden."""
+    """Return a request or response for display, with the secret values of its `headers` masked."""
     headers = document.get("headers") if isinstance(document, Mapping) else None
     if not isinstance(headers, Mapping) or not any(map(is_secret, headers)):
         return document

@@ -1,1 +1,1 @@
-"""Events and requests from outside: cursors, webhooks, subscriptions, bodies."""
+"""Events and inbound requests: cursors, webhooks, subscriptions, request bodies."""

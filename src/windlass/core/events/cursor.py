@@ -1,8 +1,9 @@
-"""Where a reader of the trail has got to, such that nothing is lost and nothing comes twice.
+"""Cursors: the position of a reader in the event trail, such that no event is lost or delivered twice.
 
-Neither a sequence nor a transaction's number is the order of commits: a transaction that began early may commit late. A
-snapshot is exact: it says whose writes could be seen at a moment. What a reader has not had is what its last snapshot
-did not see. Within such a batch the numbers of events tell the order: who waited for another's commit wrote after it.
+Neither event ids (a sequence) nor transaction ids follow the order of commits: a transaction that started early may
+commit late. A Postgres snapshot is exact: it lists the transactions whose writes were visible at one moment. The events
+that a reader has not received are those that its last snapshot did not see. Within such a batch events are ordered by
+id: a transaction that waited for another one to commit took its ids later.
 """
 
 import re
@@ -19,11 +20,11 @@ _FOR_ADDRESS = str.maketrans("+;,", "._~")
 _FROM_ADDRESS = str.maketrans("._~ ", "+;,+")
 MAX_TEXT = 12_000
 LAST = 2**63 - 1
-STARTS = frozenset({"pending", "running", "retried", "rerun"})  # lines of a run that come before what its jobs do then
+STARTS = frozenset({"pending", "running", "retried", "rerun"})  # run events that precede the job events they cause
 
 
 class Numbered(Protocol):
-    """A line of one of the two trails: that of runs, or that of jobs."""
+    """An event of one of the two event trails, of runs or of jobs."""
 
     @property
     def id(self) -> int: ...
@@ -32,14 +33,14 @@ class Numbered(Protocol):
 
 
 class Line(Numbered, Protocol):
-    """A line with the transaction that wrote it."""
+    """An event with the id of the transaction that wrote it."""
 
     @property
     def xid(self) -> int: ...
 
 
 class Timed(Line, Protocol):
-    """A line with what tells its place among those of the other trail."""
+    """An event with the fields that order it among the events of the other trail."""
 
     @property
     def at(self) -> datetime: ...
@@ -52,14 +53,14 @@ T = TypeVar("T", bound=Timed)
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Transactions below `xmax` are seen, but for those that were under way."""
+    """A Postgres snapshot: sees the transactions below `xmax` except those that were in progress."""
 
     xmax: int
     under_way: frozenset[int] = field(default_factory=frozenset)
 
     @classmethod
     def parse(cls, text: str) -> "Snapshot":
-        """As Postgres writes it: xmin:xmax:xip,xip."""
+        """Parse the text form of Postgres: xmin:xmax:xip,xip."""
         _, xmax, rest = text.split(":")
         return cls(int(xmax), frozenset(map(int, filter(None, rest.split(",")))))
 
@@ -67,12 +68,12 @@ class Snapshot:
         return xid < self.xmax and xid not in self.under_way
 
     def covers(self, other: "Snapshot") -> bool:
-        """It sees all that the other sees."""
+        """Return whether this snapshot sees every transaction that the other sees."""
         hidden = (xid for xid in self.under_way if xid < other.xmax)
         return self.xmax >= other.xmax and all(xid in other.under_way for xid in hidden)
 
     def below(self, xid: int) -> "Snapshot":
-        """The same, but of what came later nothing."""
+        """Return this snapshot without the transactions from `xid` on."""
         return Snapshot(xid, frozenset(x for x in self.under_way if x < xid)) if xid < self.xmax else self
 
     def __str__(self) -> str:
@@ -82,7 +83,11 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """All that `upto` sees was had; if there is a `before`, of what it does not see only the lines up to these."""
+    """The position of a reader. Without `before`, it has received all events that `upto` sees.
+
+    With `before`, it is inside a batch: it has received all events that `before` sees, and of the others that `upto`
+    sees those with ids up to `run_line` (run events) or `job_line` (job events).
+    """
 
     upto: Snapshot
     before: Snapshot | None = None
@@ -91,7 +96,7 @@ class Cursor:
 
     @classmethod
     def parse(cls, text: str, *, name: str = "after") -> "Cursor":
-        """Read a place, also one that was pasted into an address: there a plus is a space."""
+        """Parse a cursor, also one pasted into a URL, where a plus sign becomes a space."""
         text = text.translate(_FROM_ADDRESS)
         upto, *rest = text.split(";") if len(text) <= MAX_TEXT else [""]
         try:
@@ -110,19 +115,19 @@ class Cursor:
         return found
 
     def has(self, line: Line) -> bool:
-        """The reader had this line."""
+        """Return whether the reader has received this event."""
         if self.before is None or not self.upto.sees(line.xid):
             return self.upto.sees(line.xid)
         return self.before.sees(line.xid) or line.id <= (self.job_line if line.of_job else self.run_line)
 
     @property
     def base(self) -> Snapshot:
-        """Whatever this sees was had for sure."""
+        """Return the snapshot whose events have all been received."""
         return self.upto if self.before is None else self.before
 
     @property
     def token(self) -> str:
-        """The place in characters that an address may have as they are."""
+        """Return the cursor in characters that need no escaping in a URL."""
         return str(self).translate(_FOR_ADDRESS)
 
     def __str__(self) -> str:
@@ -132,7 +137,7 @@ class Cursor:
 
 
 class TrailPlace(NamedTuple):
-    """Where a reader of pages of one run's trail is: after this line of the run, and after this line of its jobs."""
+    """A position in the paged event trail of one run: the last run event and the last job event that were read."""
 
     run_line: int = 0
     job_line: int = 0
@@ -148,7 +153,7 @@ class TrailPlace(NamedTuple):
         return place
 
     def after(self, lines: Sequence[Numbered]) -> "TrailPlace":
-        """The place of a reader who was here and read these lines."""
+        """Return the position after these events were read from here."""
         last = {line.of_job: line.id for line in lines}
         return TrailPlace(last.get(False, self.run_line), last.get(True, self.job_line))
 
@@ -157,10 +162,11 @@ class TrailPlace(NamedTuple):
 
 
 def interleaved(run_lines: Sequence[T], job_lines: Sequence[T]) -> Iterator[T]:
-    """Merge the trail of runs with the trail of jobs by time; each keeps its own order.
+    """Merge the event trails of runs and jobs by time; each keeps its own order.
 
-    Statements of one transaction have times that grow, so a job's end comes before what follows from it. Where times
-    are equal (a test has stopped the clock) transactions tell, and within one jobs go first unless their run begins.
+    Later statements of a transaction have later times, so the end of a job comes before the run events that it causes.
+    If times are equal (a test stopped the clock), events are ordered by transaction id; within one transaction job
+    events come first, unless the run event is in STARTS.
     """
     place = 0
     for line in run_lines:
@@ -177,7 +183,10 @@ def _precedes(job_line: Timed, run_line: Timed) -> bool:
 
 
 def places(lines: Sequence[Line], at: Cursor, upto: Snapshot, *, more: bool = False) -> Iterator[Cursor]:
-    """Where a reader that was at `at` is after each of these lines, which are all that `upto` sees unless `more`."""
+    """Yield the cursor after each of these events for a reader that was at `at`.
+
+    The events are all that `upto` sees after `at`, unless `more`: then they are only the first part.
+    """
     run_line, job_line = (0, 0) if at.before is None else (at.run_line, at.job_line)
     for n, line in enumerate(lines, 1):
         run_line, job_line = (run_line, line.id) if line.of_job else (line.id, job_line)

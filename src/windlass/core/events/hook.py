@@ -1,4 +1,4 @@
-"""Callback addresses: a token of 256 bits that any process can rebuild and nobody can guess."""
+"""Tokens of callback URLs: 256 bits, derived from the key by HMAC, so that any process can recompute them."""
 
 import hashlib
 import hmac
@@ -7,9 +7,10 @@ from uuid import UUID
 
 
 def token(key: bytes, run: UUID, step: int, round_: int = 0) -> str:
-    """The token of a step in a round of its run. A retry or rerun makes another one, so that no old call counts again.
+    """Return the token of a step in one round of its run.
 
-    The first round's is made as it was before rounds counted: addresses that were handed out stay valid.
+    A retry or rerun has a new token, so that callbacks to the old URL no longer count. The token of round 0 leaves the
+    round out, as older releases did, so that URLs they issued stay valid.
     """
     place = run.bytes + step.to_bytes(4, "big")
     mark = hmac.digest(key, place + round_.to_bytes(4, "big") if round_ else place, "sha256")
@@ -17,5 +18,5 @@ def token(key: bytes, run: UUID, step: int, round_: int = 0) -> str:
 
 
 def fingerprint(token_: str) -> bytes:
-    """What is stored: it finds the hook of a token and gives no token away."""
+    """Return the digest that is stored to look up a token; the token cannot be derived from it."""
     return hashlib.sha256(token_.encode("utf-8", "replace")).digest()

@@ -1,6 +1,7 @@
-"""What happened, in the names of the Open Job Spec: told to those who poll and to those who subscribed.
+"""Events under the names of the Open Job Spec, for polling clients and for subscriptions.
 
-A line of the trail may be two events: an attempt that failed is `job.failed`, and the job is tried again or given up.
+One entry of the event trail can be two events: a failed attempt is `job.failed` followed by `job.retrying` or
+`job.discarded`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,7 +35,7 @@ ERROR_TYPES: Mapping[str, str] = {"LeaseLost": "visibility_timeout", "Timeout": 
 
 @dataclass(frozen=True, slots=True)
 class OjsEvent:
-    """An event. Its id is the same for everybody, and each time it is told; `beside` stands beside the data too."""
+    """An event. Its id is the same for every reader and delivery; `beside` appears in `data` and on the top level."""
 
     id: str
     type: str
@@ -45,7 +46,7 @@ class OjsEvent:
     beside: Mapping[str, Any] = field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
-        """`event` and `timestamp` say the same in another dialect."""
+        """Return the event as a JSON object; `event` and `timestamp` are aliases of `type` and `time`."""
         at = instant(self.at)
         return {
             "specversion": "1.0", "id": self.id, "type": self.type, "event": self.type, "source": SOURCE,
@@ -54,7 +55,7 @@ class OjsEvent:
 
 
 def error_document(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an entry of a job's errors in the words of the spec: with the code that its worker gave."""
+    """Return an entry of a job's errors in the form of the spec, with the code that the worker reported."""
     type_ = str(entry.get("type") or "handler_error")
     return {
         "code": entry.get("code") or ERROR_TYPES.get(type_, "handler_error"),
@@ -65,7 +66,7 @@ def error_document(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def names_of_job_line(word: str, reason: object) -> Sequence[str]:
-    """The names of a line of a job's trail; empty: it is no event."""
+    """Return the event names of an entry of a job's event trail; empty if it is no OJS event."""
     if word == "retried" and reason in ("handed back", "reopened"):
         return ("job.enqueued",)
     if word == "failed" and reason == "expired":

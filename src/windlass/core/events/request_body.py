@@ -1,7 +1,7 @@
-"""Requests from outside, which start runs or call back: bodies by content type, headers without secrets.
+"""Inbound requests that start runs or call back: bodies parsed by content type, headers without secrets.
 
-Senders are strangers: what they send is bounded. A body that claims to be JSON and is not is refused; no body is null;
-anything else is text, with replacement characters where it is not.
+Senders are untrusted, so all input is bounded. A body declared as JSON that is not JSON is refused; an empty body is
+null; any other body is text, with replacement characters for bytes that cannot be decoded.
 """
 
 from collections.abc import Mapping
@@ -14,12 +14,12 @@ from windlass.errors import Invalid
 BODY_LIMIT = 1_048_576
 MOST_CONTAINERS = 50_000  # lists and objects: more of them would stop the event loop while they are parsed
 HEADER_LIMIT = 65_536  # all names and values together
-# Decoders that a stranger may choose: others (punycode, idna, utf-7) are slow or surprising.
+# Decoders that an untrusted sender may choose: others (punycode, idna, utf-7) are slow or surprising.
 CHARSETS = frozenset({"utf-8", "utf8", "us-ascii", "iso-8859-1", "latin1", "windows-1252", "utf-16"})
 
 
 def parse_body(body: bytes, content_type: str | None) -> Any:
-    """JSON as its value, anything else as text, nothing as null."""
+    """Return the value of a JSON body, None for an empty one, and the text of any other."""
     if len(body) > BODY_LIMIT:
         raise Invalid(f"the body is {len(body)} bytes, the limit is {BODY_LIMIT}", field="body")
     if not body:
@@ -36,7 +36,7 @@ def parse_body(body: bytes, content_type: str | None) -> Any:
 
 
 def stored_body(body: bytes, content_type: str | None) -> str:
-    """The text of a callback's body as it is stored; read again, it is JSON if it can be, else text."""
+    """Return the stored text of a callback's body; on reading it is parsed as JSON if possible, else it is text."""
     if not body:
         return "null"
     if _is_json(_read(content_type or "")[0]):
@@ -45,7 +45,7 @@ def stored_body(body: bytes, content_type: str | None) -> str:
 
 
 def kept_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """What is stored and templates may read: names in lower case, without those whose values are secrets."""
+    """Return the headers to store and show to templates: lower-case names, without headers that hold secrets."""
     kept = {name.lower(): json_value.plain(value) for name, value in headers.items() if not is_secret(name)}
     if sum(len(name) + len(value) for name, value in kept.items()) > HEADER_LIMIT:
         raise Invalid(f"the headers have more than {HEADER_LIMIT} characters", field="headers")

@@ -1,4 +1,4 @@
-"""Subscriptions: who wants to be told of what, how a delivery is signed, and when it is given up."""
+"""Event subscriptions: filters, signing of deliveries, and the retry policy of a delivery."""
 
 import hashlib
 import hmac
@@ -14,11 +14,11 @@ from windlass.core.events.ojs_event import OjsEvent
 from windlass.core.jobs.retry import Backoff, Retry
 from windlass.errors import Invalid
 
-TYPE = "windlass.webhook.v1"  # of the jobs that deliver
+TYPE = "windlass.webhook.v1"  # type of delivery jobs
 RETRY = Retry(Backoff.EXPONENTIAL, base=5, factor=5, cap=86_400, jitter=0.1)
 MAX_ATTEMPTS = 8  # over about 27 hours
 TIMEOUT = timedelta(seconds=30)
-OVERLAP = timedelta(hours=24)  # after a rotation both secrets sign
+OVERLAP = timedelta(hours=24)  # after a rotation, deliveries are signed with both secrets
 MAX_EVENTS = 50
 TEST = "webhook.test"
 
@@ -27,7 +27,7 @@ _NAME = re.compile(r"\*|[a-z]+(\.[a-z_]+)*(\.\*)?").fullmatch
 
 @dataclass(frozen=True, slots=True)
 class Interest:
-    """What a subscriber wants to hear of."""
+    """The event filter of a subscription; empty `queues` or `types` match all."""
 
     events: Sequence[str]
     queues: Sequence[str] = ()
@@ -51,7 +51,7 @@ class Target:
 
 
 def check_events(events: object) -> list[str]:
-    """Names of events, or their beginnings with a star."""
+    """Return the event names or prefixes with a star, without duplicates; raise `Invalid` if one is malformed."""
     if not isinstance(events, list) or not events or len(events) > MAX_EVENTS:
         raise Invalid(f"events must be a list of 1 to {MAX_EVENTS} names, for example job.completed", field="events")
     for name in events:
@@ -61,13 +61,13 @@ def check_events(events: object) -> list[str]:
 
 
 def secret_of(key: bytes, id_: UUID, rotation: int) -> str:
-    """The secret that is made for a subscription: any process can make it again, and it is stored nowhere."""
+    """Return the generated secret of a subscription: derived from the key, so it is not stored."""
     made = hmac.digest(key, f"subscription/{id_}/{rotation}".encode(), hashlib.sha256)
     return webhook.PREFIX + b64encode(made).decode()
 
 
 def headers(target: Target, *, id_: str, event: str, subscription: str, body: bytes) -> dict[str, str]:
-    """Signed when it is sent, by the rules of Standard Webhooks and by those of the Open Job Spec."""
+    """Return the headers of a delivery, signed at `target.now` for both Standard Webhooks and the Open Job Spec."""
     moment = str(int(target.now.timestamp()))
     ours = [f"v1,{webhook.signature(secret, id_, moment, body)}" for secret in target.secrets]
     theirs = [hmac.digest(secret.encode(), f"{moment}.".encode() + body, "sha256").hex() for secret in target.secrets]

@@ -1,4 +1,4 @@
-"""Signed requests: was the body signed by somebody who knows the secret, and recently?
+"""Verification of signed requests: the signature must match the secret and, where signed, the time must be recent.
 
 Three schemes. `standard` is Standard Webhooks: the headers `webhook-id`, `webhook-timestamp` and `webhook-signature`,
 with HMAC-SHA256 over `id.timestamp.body`; its secret is `whsec_` and base64, or any text. `github` signs the body
@@ -29,7 +29,7 @@ class Scheme(StrEnum):
 def objection(
     secret: str, headers: Mapping[str, str], body: bytes, now: datetime, scheme: Scheme = Scheme.STANDARD
 ) -> str | None:
-    """What is wrong with the signature; None: nothing. The names of `headers` are in lower case."""
+    """Return what is wrong with the signature, or None if it is valid. Header names must be in lower case."""
     match scheme:
         case Scheme.STANDARD:
             return _standard(secret, headers, body, now)
@@ -42,7 +42,7 @@ def objection(
 
 
 def signed_id(headers: Mapping[str, str], scheme: Scheme) -> str | None:
-    """What tells a request that was sent twice, taken from what the signature covers where the scheme allows that."""
+    """Return the id that identifies a repeated request. GitHub's signature does not cover its id."""
     match scheme:
         case Scheme.STANDARD:
             return headers.get("webhook-id")
@@ -55,7 +55,7 @@ def signed_id(headers: Mapping[str, str], scheme: Scheme) -> str | None:
 
 
 def secret_mistake(secret: str, scheme: Scheme = Scheme.STANDARD) -> str | None:
-    """Why a secret is too weak to be published; None: it is not."""
+    """Return why a secret is malformed or too weak to be published, or None if it is acceptable."""
     if scheme is Scheme.STANDARD and secret.startswith(PREFIX):
         key = _decoded(secret)
         if key is None:
@@ -68,7 +68,7 @@ def secret_mistake(secret: str, scheme: Scheme = Scheme.STANDARD) -> str | None:
 
 
 def signature(secret: str, id_: str, moment: str, body: bytes) -> str:
-    """The signature of Standard Webhooks."""
+    """Return the Standard Webhooks signature in base64."""
     signed = f"{id_}.{moment}.".encode() + body
     return b64encode(hmac.digest(_key(secret), signed, hashlib.sha256)).decode()
 
@@ -112,7 +112,7 @@ def _stale(name: str, moment: str, now: datetime) -> str | None:
 
 
 def _matches(expected: str, given: Iterable[str]) -> bool:
-    """All are compared, each in constant time."""
+    """Return whether any signature matches. All are compared, each in constant time."""
     return sum(hmac.compare_digest(expected.encode(), part.encode("latin-1", "replace")) for part in given) > 0
 
 

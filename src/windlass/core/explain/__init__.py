@@ -1,1 +1,1 @@
-"""Explains in sentences what a run did and what it waits for."""
+"""Explanations of a run in sentences: what it did and what it waits for."""

@@ -1,4 +1,4 @@
-"""The rounds of a run: it is begun once, and once more with each retry and rerun. Its own lines of the trail tell."""
+"""The rounds of a run, reconstructed from its event trail: the first start, then one for each retry and rerun."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ ENDS = frozenset(RunState) - {RunState.PENDING, RunState.RUNNING}
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Of the trail, about the run itself."""
+    """An entry of the event trail about the run itself, not about a step."""
 
     id: int
     word: str
@@ -22,11 +22,13 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What is written from `first` on and before `following` belongs to it, and so does what was between `began_at` and
-    `left_at`. None: to the end."""
+    """One round: the events with `first <= id < following` and the spans with `began_at <= start < left_at`.
+
+    An upper bound of None means no bound.
+    """
 
     number: int
-    state: RunState  # what became of it
+    state: RunState  # its end state, or the current state of the run
     began_at: datetime
     ended_at: datetime | None
     first: int = 0
@@ -37,7 +39,7 @@ class Round:
 def rounds(
     lines: Sequence[Line], *, state: RunState, began_at: datetime, ended_at: datetime | None
 ) -> tuple[Round, ...]:
-    """The first one first; the last one is as the run is."""
+    """Return the rounds in order; the last one has the current state of the run."""
     found: list[Round] = []
     first, end = 0, (state, ended_at)
     for line in lines:

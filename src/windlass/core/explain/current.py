@@ -1,4 +1,4 @@
-"""What an active step is waiting for at this moment, in sentences."""
+"""Sentences that say what an active step is waiting for."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ LONGEST_ERROR = 300
 
 
 def now_of(account: RunSnapshot, step: StepSnapshot) -> Iterator[str]:
-    """Of a fanned-out step the instances are counted first."""
+    """Yield what an active step is waiting for; for a fanned-out step, the counts of its instances come first."""
     if step.fan is not None:
         fan = step.fan
         failed = f", {fan.failed} failed" if fan.failed else ""
@@ -37,7 +37,7 @@ def at(moment: datetime) -> str:
 
 
 def first_line(text: str | None) -> str:
-    """Without its full stop: the sentence it goes into has one."""
+    """Return the first line, shortened, without its full stop: the caller's sentence adds one."""
     told = next(iter((text or "").strip().splitlines()), "nobody wrote down why")
     return (told if len(told) <= LONGEST_ERROR else f"{told[: LONGEST_ERROR - 1]}…").rstrip(".")
 
@@ -85,7 +85,7 @@ def _in_line(which: str, job: JobSnapshot) -> Iterator[str]:
 
 
 def _remedy(job: JobSnapshot) -> str:
-    """How to start a worker that serves this job."""
+    """Return how to start a worker that serves this job."""
     if job.type == HTTP_TYPE:
         return "start one with `windlass worker`, or `windlass up`"
     if job.type == COMMAND_TYPE:

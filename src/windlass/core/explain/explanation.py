@@ -1,7 +1,7 @@
-"""Why a run is as it is, in sentences: values in, prose out.
+"""Explanation of a run in sentences, made from a snapshot.
 
-Each step has a paragraph: why it ran, waits or was skipped, and what became of it. The run has one: why it ended as it
-did, or what it is waiting for right now.
+Each step has a paragraph: why it ran, waits or was skipped, and how it ended. The run has one: why it ended as it did,
+or what it is waiting for now.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ class StepExplanation:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """`now` is what the run is waiting for; of one that has ended it is empty."""
+    """`now` says what the run is waiting for; it is empty if the run has ended."""
 
     run: list[str]
     now: list[str]
@@ -39,7 +39,7 @@ class Explanation:
 
 
 def explain(account: RunSnapshot) -> Explanation:
-    """In definition order."""
+    """Return the explanation of a run, with its steps in definition order."""
     steps = [
         StepExplanation(step.step.name, step.word, doing(step.step.action), [*_step(account, n)])
         for n, step in enumerate(account.steps)
@@ -142,7 +142,7 @@ def _failure(account: RunSnapshot, step: StepSnapshot) -> Iterator[str]:
 
 
 def _handling(account: RunSnapshot, n: int) -> Iterator[str]:
-    """Who made good for a failure; only known once the run has ended."""
+    """Yield which steps handled a failure; this is known only once the run has ended."""
     if account.is_live or account.state in (RunState.CANCELLED, RunState.TIMEOUT):
         return
     by = [account.steps[m].step.name for m in handlers(account.workflow.plan, account.letters, n)]
@@ -211,7 +211,7 @@ def _failures(account: RunSnapshot) -> Iterator[str]:
 
 
 def _now(account: RunSnapshot) -> Iterator[str]:
-    """What stands between the run and its next move."""
+    """Yield what the active steps of the run are waiting for."""
     active = [step for step in account.steps if step.letter is Letter.ACTIVE]
     for step in active[:MOST_NAMES]:
         for told in now_of(account, step):
@@ -221,7 +221,7 @@ def _now(account: RunSnapshot) -> Iterator[str]:
 
 
 def _counted(account: RunSnapshot) -> str:
-    """3 of 5 steps succeeded, 1 failed, 1 was skipped."""
+    """Return the steps counted by state: of 5 steps 3 succeeded, 1 failed and 1 was skipped."""
     counts = {letter: account.letters.count(letter) for letter in Letter}
     told = [
         f"{counts[letter]} {STATE_WORDS[letter] if counts[letter] == 1 else _plural(letter)}"
@@ -242,7 +242,7 @@ def _plural(letter: Letter) -> str:
     return STATE_WORDS[letter].replace("was ", "were ").replace("is ", "are ").replace("waits", "wait")
 
 
-# Words
+# Phrases
 
 
 def _is_met(account: RunSnapshot, edge: Edge) -> bool:
@@ -250,7 +250,7 @@ def _is_met(account: RunSnapshot, edge: Edge) -> bool:
 
 
 def _ended(account: RunSnapshot, edge: Edge) -> str:
-    """How a parent let a step run. An edge on any end handles no failure: it must not read like one that does."""
+    """Return how a parent met an edge. A `complete` edge handles no failure, so it must not read like one that does."""
     state = _state(account, edge.parent)
     return f"{edge.parent} ended (it {state})" if edge.condition is Condition.COMPLETE else f"{edge.parent} {state}"
 
@@ -264,7 +264,7 @@ def _ending(state: RunState) -> str:
 
 
 def _names(names: Sequence[str], glue: str = " and ") -> str:
-    """a, b and c; of many the first and how many more."""
+    """Return "a, b and c"; of a long list only the first names and how many more there are."""
     if len(names) > MOST_NAMES + 1:
         names = [*names[:MOST_NAMES], f"{len(names) - MOST_NAMES} more"]
     return glue.join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)

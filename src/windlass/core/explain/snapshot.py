@@ -1,5 +1,7 @@
-"""An account: what is known about a run and each of its steps at one moment. Values that people are told about in
-tables, trees and sentences; the shell loads them, `core.explain.explanation` makes prose of them."""
+"""Snapshots: the state of a run and of each of its steps at one moment, for tables, trees and sentences.
+
+The engine loads them; `core.explain.explanation` turns them into sentences.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,7 +19,7 @@ from windlass.core.workflows.workflow import Workflow
 
 
 class Served(StrEnum):
-    """Will somebody take a job that waits in line?"""
+    """Whether a worker will claim a pending job, and if not, why not."""
 
     YES = "yes"
     NOBODY = "nobody"  # no live worker serves its type in its queue
@@ -35,36 +37,36 @@ class JobSnapshot:
     type: str
     queue: str
     state: JobState
-    failures: int  # attempts that came to nothing
+    failures: int  # attempts that failed or lost their lease
     max_attempts: int
     due_at: datetime
     error: str | None = None
-    worker: str | None = None  # who has it, or had it last
-    stopping: bool = False  # its holder is asked to stop
+    worker: str | None = None  # the worker that holds it, or held it last
+    stopping: bool = False  # its worker was asked to stop
     served: Served = Served.YES
     runtime: str = "python"
 
     @property
     def attempts(self) -> int:
-        """Begun so far, the present one included."""
+        """Return the number of attempts started so far, including the current one."""
         return self.failures + (self.state in (JobState.LEASED, JobState.SUCCEEDED))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildSnapshot:
-    """Runs of another workflow that a step started, and the one that is most worth a look."""
+    """The child runs of a step: how many there are, and the one that is most worth inspecting."""
 
     count: int
     live: int
     id: UUID
     state: RunState
-    done: int = 0  # of its steps, so many have ended
+    done: int = 0  # how many of its steps have ended
     total: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseSnapshot:
-    """What the other side of an HTTP step said, without its words."""
+    """The response of an HTTP step, without its body."""
 
     status_code: int | None
     duration_ms: int | None
@@ -75,11 +77,11 @@ class ResponseSnapshot:
 class StepSnapshot:
     step: Step
     letter: Letter
-    reason: str | None = None  # why its letter is what it is, as stored
-    code: str | None = None  # the same for programs
+    reason: str | None = None  # why it has this letter, as stored
+    code: str | None = None  # machine-readable code of the reason
     held: str | None = None  # why its `if` held, as stored
     fan: Fan | None = None
-    job: JobSnapshot | None = None  # of a fanned-out step that of the first instance
+    job: JobSnapshot | None = None  # of a fanned-out step: the job of the first instance
     busy: bool = False  # of a fanned-out step: a worker holds one of its instances
     failed: JobSnapshot | None = None  # the first instance that failed
     below: ChildSnapshot | None = None
@@ -93,7 +95,7 @@ class StepSnapshot:
         return WORDS[self.letter]
 
     def took(self, now: datetime) -> timedelta | None:
-        """How long it worked, so far or in all; None: it never began, or nobody knows."""
+        """Return how long the step has run so far or ran in total; None if it never started or a time is unknown."""
         if self.letter is Letter.SUCCEEDED and isinstance(self.step.action, SleepAction):
             return self.step.action.duration
         if self.began_at is None or self.letter in (Letter.WAITING, Letter.SKIPPED):
@@ -124,10 +126,10 @@ class RunSnapshot:
     rounds: tuple[Round, ...] = ()
     steps: tuple[StepSnapshot, ...] = ()
     reason: str | None = None  # why it was cancelled or ended early
-    actor: str | None = None  # who did that
-    asked_again: str | None = None  # the last retry or rerun, in words
-    cursor: str | None = None  # what happens from here on is not in it
-    running: int = 0  # runs of this workflow under way; only told of a run that is held
+    actor: str | None = None  # who cancelled it or ended it early
+    asked_again: str | None = None  # the last retry or rerun, as text
+    cursor: str | None = None  # later events are not in this snapshot
+    running: int = 0  # active runs of this workflow; only set for a pending run
 
     @property
     def letters(self) -> str:
@@ -143,7 +145,7 @@ class RunSnapshot:
 
     @property
     def took(self) -> timedelta | None:
-        """Since it began; None: it never did."""
+        """Return the time since the run started, until it ended; None if it never started."""
         return took(self.started_at, self.finished_at, self.now)
 
 

@@ -1,5 +1,7 @@
-"""What a run came from: somebody asked for it, the clock, a request to its workflow's address, the run above it, or the
-Open Job Spec. Nothing is kept for this: what a run has anyway tells it."""
+"""The origin of a run: an API call, a cron schedule, a webhook request, its parent run, or the Open Job Spec.
+
+The origin is not stored: it is derived from the other data of the run.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +11,7 @@ from uuid import UUID
 
 from windlass.core.cron import schedule
 
-SCHEDULED_FOR = "windlass-scheduled-for"  # the trigger header that names the tick
+SCHEDULED_FOR = "windlass-scheduled-for"  # the trigger header with the time of the tick
 
 
 class OriginKind(StrEnum):
@@ -24,7 +26,7 @@ class OriginKind(StrEnum):
 class Origin:
     kind: OriginKind
     scheduled_for: datetime | None = None  # the tick of a cron
-    parent_id: UUID | None = None  # the run above
+    parent_id: UUID | None = None  # the parent run
 
 
 BY_API = Origin(OriginKind.API)
@@ -33,13 +35,17 @@ BY_API = Origin(OriginKind.API)
 def origin(
     *, key: str | None, headers: Mapping[str, str] | None, parent_id: UUID | None = None, composed: bool = False
 ) -> Origin:
-    """`key`: its idempotency key. `headers`: those that it was triggered with, if it was. `composed`: of jobs."""
+    """Return the origin of a run.
+
+    `key` is its idempotency key, `headers` are the headers of its trigger (None: it had none), and `composed` says that
+    it is a composition of jobs.
+    """
     if parent_id is not None:
         return Origin(OriginKind.PARENT, parent_id=parent_id)
     if composed:
         return Origin(OriginKind.OJS)
     if headers is None:
         return BY_API
-    if schedule.is_key(key) and SCHEDULED_FOR in headers:  # anybody can send such a header, and give such a key
+    if schedule.is_key(key) and SCHEDULED_FOR in headers:  # both: a client can send either one
         return Origin(OriginKind.CRON, scheduled_for=datetime.fromisoformat(headers[SCHEDULED_FOR]))
     return Origin(OriginKind.WEBHOOK)

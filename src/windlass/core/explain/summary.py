@@ -1,5 +1,7 @@
-"""What is worth knowing about a step at a glance: for the lines of trees and tables. It changes only when something
-happens, never because time passes."""
+"""One-line summaries of steps for trees and tables.
+
+A summary changes only when the state changes, never because time passes.
+"""
 
 from windlass.core.explain.current import at, first_line
 from windlass.core.explain.snapshot import JobSnapshot, Served, StepSnapshot
@@ -10,7 +12,7 @@ TOLD = frozenset({Letter.FAILED, Letter.TIMED_OUT, Letter.SKIPPED, Letter.CANCEL
 
 
 def remark(step: StepSnapshot) -> str:
-    """Progress first, then what it waits for or why it ended; empty if all is plain."""
+    """Return progress, then what the step waits for or why it ended; empty if there is nothing to add to its state."""
     parts = [progress(step.fan.shown(step.letter))] if step.fan is not None else []
     if step.letter is Letter.ACTIVE:
         parts += _waiting(step)
@@ -22,7 +24,7 @@ def remark(step: StepSnapshot) -> str:
 
 
 def progress(fan: Fan) -> str:
-    """12/100, 1 failed"""
+    """Return the counts of the instances: 12/100, 1 failed."""
     bad = [f"{count} {word}" for count, word in ((fan.failed, "failed"), (fan.cancelled, "cancelled")) if count]
     return ", ".join([f"{fan.ended}/{fan.count}", *bad])
 

@@ -1,7 +1,7 @@
-"""When the steps of a run did what: spans of queueing, working, backing off, sleeping and waiting, attempt by attempt.
+"""Timeline of a run: spans of queueing, running, backing off, sleeping and waiting, for each step and attempt.
 
-A step with one job is told by that job's trail. Sleeps, waits, runs of other workflows and fanned-out steps have one
-span, from their beginning to their end.
+The spans of a step with one job come from that job's event trail. Sleeps, waits, child runs and fanned-out steps have
+one span each, from start to end.
 """
 
 from collections import defaultdict
@@ -30,7 +30,7 @@ class SpanKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A line of a job's trail."""
+    """An entry of a job's event trail."""
 
     step: int
     word: str
@@ -42,18 +42,18 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """No end: it still goes on."""
+    """A period of a step; without `ended_at` it still goes on."""
 
     step: int
     kind: SpanKind
     attempt: int | None
     began_at: datetime
     ended_at: datetime | None = None
-    failed: bool = False  # what was begun came to nothing
+    failed: bool = False  # the attempt or the step failed
 
 
 def timeline(account: RunSnapshot, moves: Iterable[Move]) -> list[Span]:
-    """In the order of the definition, each step's in the order of time."""
+    """Return the spans in definition order of the steps, and by time within a step."""
     trails: dict[int, list[Move]] = defaultdict(list)
     for move in moves:
         trails[move.step].append(move)
@@ -65,12 +65,16 @@ def timeline(account: RunSnapshot, moves: Iterable[Move]) -> list[Span]:
 
 
 def is_several(step: Step) -> bool:
-    """Its work is that of many jobs, or of other runs."""
+    """Return whether the work of a step is done by several jobs or by child runs."""
     return step.fan_out is not None or isinstance(step.action, ChildAction)
 
 
 def during(account: RunSnapshot, round_: Round, moves: Iterable[Move], together: Iterable[Span]) -> list[Span]:
-    """Of one round. What is several at a time may have been done in part before: `together` is what was done then."""
+    """Return the spans of one round.
+
+    A step with several jobs or child runs may have been done in part in earlier rounds: `together` has the spans of
+    such steps in this round.
+    """
     until = round_.left_at
     alone = [
         span
@@ -93,7 +97,7 @@ def _whole(number: int, step: StepSnapshot) -> Iterator[Span]:
     length = action.duration if isinstance(action, SleepAction) else None
     length = action.timeout if isinstance(action, HookAction) else length
     if began is None and step.wakes_at is not None and length is not None:
-        began = step.wakes_at - length  # its timer is all it has
+        began = step.wakes_at - length  # only its timer is stored
     if began is None or step.letter in (Letter.WAITING, Letter.SKIPPED):
         return
     kinds = {SleepAction: SpanKind.SLEEPING, HookAction: SpanKind.WAITING}
@@ -116,7 +120,7 @@ def _worked(trail: Sequence[Move], now: datetime) -> Iterator[Span]:
                 attempt = 1 if move.reason == REOPENED else attempt + 1
                 yield from _again(move, attempt, until, now)
             case _:
-                pass  # it has ended
+                pass  # the job has ended
 
 
 def _came_to_nothing(following: Move | None) -> bool:
@@ -126,7 +130,7 @@ def _came_to_nothing(following: Move | None) -> bool:
 
 
 def _again(move: Move, attempt: int, until: datetime | None, now: datetime) -> Iterator[Span]:
-    """Backing off until it is due, then in line again."""
+    """Yield the backoff until the job is due again, then the time in the queue."""
     queued = Span(move.step, SpanKind.QUEUED, attempt, move.at, until)
     if move.delay is None:
         yield queued

@@ -1,1 +1,1 @@
-"""The rules of a job: its states, specification, retries and limits."""
+"""The rules of a job: its states, specification, retries and rate limits."""

@@ -1,8 +1,8 @@
-"""A job: its states and moves, and what follows from an attempt's outcome.
+"""A job: its states and transitions, and what the outcome of an attempt means for it.
 
-The lifecycle is the table EDGES and nothing else; the SQL states its moves in `moves:` notes and a test compares them.
-`attempt` counts charged failures, `lost` counts leases that ran out; both use up `max_attempts`, so that a job which
-kills its worker again and again ends.
+The lifecycle is the table EDGES. Each SQL query lists its transitions in a `moves:` note, and a test compares them with
+EDGES. `attempt` counts charged failures, `lost` counts expired leases. Both use up `max_attempts`, so that a job that
+repeatedly kills its worker ends.
 """
 
 from collections.abc import Mapping
@@ -19,9 +19,9 @@ from windlass.core.json_value import decode
 from windlass.errors import Invalid
 
 DEFAULT_QUEUE = "default"
-SQL_QUEUE = "sql"  # rows inserted by plain SQL
+SQL_QUEUE = "sql"  # the queue of rows inserted by plain SQL
 STEP_RETRY = Retry()
-SPARE_LOSSES = 5  # what such a row may lose beyond max_attempts: its producer counted failures only
+SPARE_LOSSES = 5  # leases that a row of SQL_QUEUE may lose beyond max_attempts: its producer counted failures only
 
 
 class JobState(StrEnum):
@@ -37,9 +37,9 @@ class JobMove(StrEnum):
     SUCCEED = "succeed"
     RETRY = "retry"  # a charged failure with attempts left
     FAIL = "fail"
-    RELEASE = "release"  # handed back, or the lease ran out
+    RELEASE = "release"  # handed back, or the lease expired
     CANCEL = "cancel"
-    EXPIRE = "expire"  # not begun in time
+    EXPIRE = "expire"  # not started in time
     REOPEN = "reopen"
 
 
@@ -54,17 +54,17 @@ EDGES: Mapping[tuple[JobState, JobMove], JobState] = {
     (JobState.LEASED, JobMove.FAIL): JobState.FAILED,
     (JobState.LEASED, JobMove.RELEASE): JobState.PENDING,
     (JobState.LEASED, JobMove.CANCEL): JobState.CANCELLED,
-    (JobState.SUCCEEDED, JobMove.REOPEN): JobState.PENDING,  # a step that is done again with its run
+    (JobState.SUCCEEDED, JobMove.REOPEN): JobState.PENDING,  # its step is run again
     (JobState.FAILED, JobMove.REOPEN): JobState.PENDING,
     (JobState.CANCELLED, JobMove.REOPEN): JobState.PENDING,
 }
 
 
-Fence = tuple[UUID, int]  # job id, claim number: an attempt is known by it, and a stale worker is refused by it
+Fence = tuple[UUID, int]  # job id, claim number: identifies one attempt; reports of a stale worker are refused by it
 
 
 class Claimed(NamedTuple):
-    """A job in a worker's hands. A tuple: one is made for every job of the hot path."""
+    """A job that a worker has claimed. A tuple for speed: the hot path creates one for every job."""
 
     id: UUID
     type: str
@@ -80,17 +80,17 @@ class Claimed(NamedTuple):
     retry: str | None
     created_at: datetime
     meta: str | None
-    alone: bool = False  # one more lost lease would end it
-    run_id: UUID | None = None  # of the run it is a step of
+    alone: bool = False  # claimed by itself: one more lost lease would end it
+    run_id: UUID | None = None  # the run that it is a step of
     version_id: int | None = None
     step: int | None = None
     item: int | None = None
-    items: int | None = None  # how many instances there are; None: the step is not fanned out
+    items: int | None = None  # number of instances; None: the step is not fanned out
     epoch: int = 0
 
     @property
     def number(self) -> int:
-        """Which attempt this is, counting from 1."""
+        """Return the number of this attempt, counting from 1."""
         return self.attempt + self.lost + 1
 
     @property
@@ -99,7 +99,7 @@ class Claimed(NamedTuple):
 
 
 class Success(NamedTuple):
-    """The job ends well."""
+    """The job succeeds."""
 
     job: Claimed
     result: str  # JSON
@@ -107,21 +107,21 @@ class Success(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Setback:
-    """The job goes back to its queue or ends badly."""
+    """The job goes back to its queue, fails or is cancelled."""
 
     job: Claimed
     move: JobMove  # RETRY, FAIL, RELEASE or CANCEL
     error: Mapping[str, Any] | None
     delay: timedelta
-    result: str | None = None  # JSON: what came back all the same, such as an HTTP answer
-    dead_letter: bool = False  # it ends badly, and somebody is to look at it
+    result: str | None = None  # JSON: a result despite the failure, such as an HTTP response
+    dead_letter: bool = False  # the job fails and becomes a dead letter
 
 
 Report = Success | Setback
 
 
 def after(job: Claimed, outcome: Outcome, retry: Retry | None, roll: float) -> Report:
-    """What an attempt's outcome means for its job. `retry` is the handler's policy; the job's own goes first."""
+    """Return what an outcome means for its job. `retry` is the handler's policy; the job's own takes precedence."""
     match outcome:
         case Succeeded(result):
             return Success(job, result)
@@ -140,15 +140,18 @@ def after(job: Claimed, outcome: Outcome, retry: Retry | None, roll: float) -> R
 
 
 def spent(attempt: int, lost: int, max_attempts: int, queue: str) -> bool:
-    """Are the attempts used up? `release_expired` in store/sql/jobs.sql says the same; a test holds them together."""
+    """Return whether the attempts are used up.
+
+    `release_expired` in store/sql/jobs.sql has the same rule; a test compares them.
+    """
     spare = SPARE_LOSSES if queue == SQL_QUEUE else 0
     return attempt >= max_attempts or attempt + lost >= max_attempts + spare
 
 
 def policy(job: Claimed, handler: Retry | None) -> Retry:
-    """The row's own policy unless plain SQL got it wrong, else the handler's, else the SQL contract's.
+    """Return the row's own policy, else the handler's, else a default; an invalid policy in the row is ignored.
 
-    Somebody waits for the end of a run, so a step without a policy is tried again within seconds.
+    The default is that of the SQL contract, but a step of a run is retried within seconds, because its run waits.
     """
     if job.retry is not None:
         with suppress(Invalid, ValueError):

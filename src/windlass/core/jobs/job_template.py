@@ -1,4 +1,4 @@
-"""A job to be, written down: what a schedule enqueues at each tick. Times in it count from the tick."""
+"""A template for jobs: what a schedule enqueues at each tick. Its times are relative to the tick."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -15,10 +15,10 @@ PLAIN = ("type", "payload", "queue", "priority", "held", "max_attempts", "tags",
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """The spec has no time of its own but perhaps a delay."""
+    """A job spec without absolute times; it may have a delay."""
 
     spec: JobSpec
-    lifetime: timedelta | None = None  # not begun so long after the tick: not at all
+    lifetime: timedelta | None = None  # the job expires this long after the tick
 
     def job(self, tick: datetime) -> JobSpec:
         return replace(self.spec, expires_at=tick + self.lifetime) if self.lifetime else self.spec

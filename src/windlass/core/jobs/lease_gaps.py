@@ -1,23 +1,24 @@
-"""Gaps in which the database answered nobody here, by the database's own clock.
+"""Gaps in which the database did not answer this process, measured by the database's clock.
 
-A lease that runs out says that its holder fell silent. After a frozen server, a failover or a network partition that is
-not so: nobody could send a heartbeat. Upkeep asks the database twice a second; where two answers are further apart than
-that, there was a gap, and the leases that were due in it get the time of one lease from the end of the gap on
-(`release_expired`). So a gap delays the recovery of a worker that really died by no more than its lease.
+An expired lease normally means that its worker stopped sending heartbeats. After a frozen server, a failover or a
+network partition it does not: no worker could send one. Upkeep queries the database twice a second; if two answers are
+more than LATE apart, there was a gap. `release_expired` releases a lease that was last extended before the end of a gap
+only when one lease length has passed since that end. A gap therefore delays the recovery of a worker that really died
+by at most the length of its lease.
 
-Every process keeps count, whether it holds the term of upkeep or not. When the holder dies, the process that takes over
-has had its own answers all along: it sees no gap, and recovers the dead process's jobs when their leases run out.
-A process that has just started takes the last renewal of the term for the answer before its first.
+Every process records gaps, whether it holds the leader term of upkeep or not. When the leader dies, its successor has
+its own record of answers: it sees no gap, and recovers the dead process's jobs when their leases expire. A process that
+has just started uses the last renewal of the term as the answer before its first.
 
-A gap counts for a lease only if it was longer than a third of it: holders send heartbeats every third of a lease, so
-after a shorter gap they have another third left. Hence a gap is of no interest any more after three times its length.
+A gap matters to a lease only if it lasted at least a third of it: workers send heartbeats every third of a lease, so
+after a shorter gap another third is left. A gap is therefore dropped after three times its length.
 """
 
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-LATE = timedelta(seconds=1)  # rounds are half a second apart; no lease is shorter than a second
-MOST = 100  # gaps that are kept
+LATE = timedelta(seconds=1)  # queries are half a second apart; no lease is shorter than a second
+MOST = 100  # gaps kept
 
 
 class Gap(NamedTuple):
@@ -31,7 +32,7 @@ class Continuity:
         self._gaps: list[Gap] = []
 
     def answered(self, now: datetime, *, before: datetime | None = None) -> None:
-        """Note an answer of the database. `before` is somebody else's last answer; it counts for the first one here."""
+        """Record an answer of the database. `before` is another process's last answer; only the first call uses it."""
         last = self.answered_at or before
         if last is not None and now - last > LATE:
             self._gaps.append(Gap(last, now))
@@ -40,5 +41,5 @@ class Continuity:
 
     @property
     def gaps(self) -> list[Gap]:
-        """Those that still matter to some lease, the oldest first."""
+        """Return the gaps that may still matter to a lease, oldest first."""
         return list(self._gaps)

@@ -1,20 +1,20 @@
-"""How fast, and how many at a time, jobs of a key are handed out. Postgres keeps the count: `windlass.rate_admit`."""
+"""Rate and concurrency limits of the jobs that share a key. Postgres enforces them: `windlass.rate_admit`."""
 
 from dataclasses import dataclass
 from datetime import timedelta
 
 from windlass.errors import Invalid
 
-SLOWEST = timedelta(days=31)  # at least one job in this time: whoever waits longer waits for ever
+SLOWEST = timedelta(days=31)  # the lowest rate is one job in this time: a longer wait would be practically endless
 MAX_CONCURRENCY = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
     key: str
-    rate: float | None = None  # jobs in a period
+    rate: float | None = None  # jobs per period
     period: timedelta = timedelta(seconds=1)
-    concurrency: int | None = None  # at the same time
+    concurrency: int | None = None  # jobs at the same time
 
     def __post_init__(self) -> None:
         if self.period <= timedelta():

@@ -1,4 +1,4 @@
-"""How long to wait after the n-th charged failure. A policy is a value; jitter is an argument, so the rule is pure."""
+"""Retry policies: the delay after the n-th charged failure. The random number is an argument, so the rule is pure."""
 
 import math
 from collections.abc import Mapping
@@ -28,9 +28,9 @@ class Retry:
     factor: float = 2.0
     cap: float | None = None
     jitter: float = 0.1
-    both_ways: bool = False  # jitter may also be taken off; the cap then holds for the sum
-    non_retryable: tuple[str, ...] = ()  # error types that are final; `auth.*` means all that begin with `auth.`
-    dead_letter: bool = False  # a job that fails for good is put where somebody looks at it
+    both_ways: bool = False  # jitter may also shorten the delay; the cap then applies after jitter
+    non_retryable: tuple[str, ...] = ()  # error types that are final; `auth.*` matches all that begin with `auth.`
+    dead_letter: bool = False  # a job that fails permanently becomes a dead letter
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kind", _backoff(self.kind))
@@ -44,7 +44,7 @@ class Retry:
             _check(isinstance(value, bool), f"retry.{name}", "true or false", value)
 
     def delay(self, failures: int, roll: float) -> timedelta:
-        """The wait after `failures` charged failures (1 or more). `roll` is a random number in [0, 1)."""
+        """Return the delay after `failures` charged failures (1 or more). `roll` is a random number in [0, 1)."""
         cap = MAX_DELAY if self.cap is None else min(self.cap, MAX_DELAY)
         seconds = min(self._seconds(failures), cap)
         if self.both_ways:
@@ -52,7 +52,7 @@ class Retry:
         return timedelta(seconds=seconds * (1 + self.jitter * roll))
 
     def is_final(self, *names: str | None) -> bool:
-        """Is an error of one of these names not worth another try?"""
+        """Return whether an error with one of these names must not be retried."""
         return any(_matches(pattern, name) for pattern in self.non_retryable for name in names if name)
 
     def _seconds(self, n: int) -> float:
@@ -70,7 +70,7 @@ class Retry:
             return MAX_DELAY if self.base else 0.0
 
     def to_json(self) -> dict[str, Any]:
-        """Every row with a policy carries this: what few use is there only if it is used."""
+        """Return the stored form. Every row with a policy has a copy, so rarely used fields are omitted if unset."""
         found: dict[str, Any] = {name: getattr(self, name) for name in ("kind", "base", "factor", "cap", "jitter")}
         rare = {"both_ways": self.both_ways, "non_retryable": self.non_retryable, "dead_letter": self.dead_letter}
         return found | {name: value for name, value in rare.items() if value}
@@ -112,5 +112,5 @@ def _check(holds: bool, field: str, rule: str, value: object) -> None:
         raise Invalid(f"{field} is {value!r}: it must be {rule}", field=field)
 
 
-# The SQL contract's rule: failures squared minutes, and up to a tenth on top.
+# The default of the SQL contract: failures squared, in minutes, plus up to a tenth.
 SQUARED_MINUTES = Retry(Backoff.POLYNOMIAL, base=60.0, factor=2.0, jitter=0.1)

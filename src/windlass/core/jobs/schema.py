@@ -1,4 +1,4 @@
-"""Versions of what the arguments of a job type must look like: which is the latest, and how a job names one."""
+"""Versions of the argument schemas of job types: their order, and how a job refers to one."""
 
 import re
 from enum import StrEnum
@@ -12,11 +12,11 @@ _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z._+-]{0,63}").fullmatch
 
 
 class Mode(StrEnum):
-    """What becomes of a job whose arguments do not fit."""
+    """What happens to a job whose arguments do not match the schema."""
 
     STRICT = "strict"  # it is refused
-    WARN = "warn"  # it is taken, with a warning; a job that names its schema is refused all the same
-    OFF = "off"  # nothing: the schema is there to be read
+    WARN = "warn"  # it is accepted with a warning; a job that names its schema is still refused
+    OFF = "off"  # arguments are not checked: the schema is documentation only
 
 
 def check_version(version: object) -> str:
@@ -35,7 +35,7 @@ def mode_of(value: object) -> Mode:
 
 
 def precedence(version: str) -> tuple[bool, tuple[int, ...], bool, tuple[tuple[bool, int, str], ...], str]:
-    """Sorts as SemVer does; what is no such version comes before all that are."""
+    """Return a sort key in SemVer order; other version strings come before all SemVer versions."""
     found = _SEMVER(version)
     if found is None:
         return False, (), False, (), version
@@ -47,6 +47,6 @@ def precedence(version: str) -> tuple[bool, tuple[int, ...], bool, tuple[tuple[b
 
 
 def names_of(type_: str, version: str, uri: str | None) -> frozenset[str]:
-    """How a job may name a schema in its field `schema`."""
+    """Return the values of a job's `schema` field that refer to this schema."""
     found = {f"{type_}@{version}", f"{type_}/{version}", f"{type_}:{version}", version}
     return frozenset(found | ({uri} if uri else set()))

@@ -1,4 +1,4 @@
-"""What a producer may ask for, and the sentences that refuse the rest."""
+"""The specification of a job by its producer, and its validation."""
 
 import functools
 import re
@@ -18,16 +18,16 @@ from windlass.errors import Invalid
 DEFAULT_PRIORITY = 100
 MAX_PRIORITY = 1_000_000
 MAX_NAME = 255
-MAX_LEASE = timedelta(days=7)  # for workers that choose their own; heartbeats extend a lease as often as needed
-# With room for a time zone. `windlass.inbox_bounds` says the same of rows that plain SQL inserts.
+MAX_LEASE = timedelta(days=7)  # for workers that choose their own lease; heartbeats can extend it without limit
+# With room for a time zone offset. `windlass.inbox_bounds` has the same bounds for rows that plain SQL inserts.
 EARLIEST, LATEST = datetime(1, 1, 3), datetime(9999, 12, 29)  # noqa: DTZ001 - compared without zones
-OWN_QUEUE = "windlass"  # where the jobs of our own step types wait
-OWN_PREFIX = "windlass."  # of the types of those jobs
+OWN_QUEUE = "windlass"  # the queue of the engine's own step types
+OWN_PREFIX = "windlass."  # the type prefix of those jobs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
-    """What a producer asks for: now, at an instant (`run_at`), or later by the database's clock (`delay`)."""
+    """A job as its producer specifies it: due now, at a time (`run_at`), or after a `delay` by the database's clock."""
 
     type: str
     payload: Any = field(default_factory=dict)
@@ -41,18 +41,18 @@ class JobSpec:
     idempotency_key: str | None = None
     tags: Sequence[str] = ()
     meta: Mapping[str, Any] | None = None
-    id: UUID | None = None  # given by the producer
-    held: bool = False  # it waits until somebody activates it
-    expires_at: datetime | None = None  # not begun by then: not at all
-    visibility: timedelta | None = None  # the lease it wants, for workers that do not choose one
+    id: UUID | None = None  # chosen by the producer
+    held: bool = False  # it stays pending until it is activated
+    expires_at: datetime | None = None  # a job not started by then expires
+    visibility: timedelta | None = None  # its lease, for workers that do not choose one
     unique: Unique | None = None
     limit: Limit | None = None
-    envelope: Mapping[str, Any] | None = None  # what a face keeps with it
-    internal: bool = False  # a job of the engine, which may have a reserved type; never set from what a client sent
+    envelope: Mapping[str, Any] | None = None  # fields that an API keeps with the job
+    internal: bool = False  # a job of the engine, which may use reserved names; never set from client input
 
 
 def check(spec: JobSpec) -> None:
-    """Refuse what makes no sense, with a sentence that names the field."""
+    """Raise `Invalid`, with the field, if a value is malformed or out of range."""
     _check_often(spec.type, "type", "name the work, for example content.thumbnail.v1")
     _check_often(spec.queue, "queue", "name a queue, for example default")
     if not spec.internal and (why := reserved(spec.type, spec.queue)):
@@ -72,7 +72,7 @@ def check(spec: JobSpec) -> None:
         raise Invalid("run_at has no time zone: pass an aware datetime, for example datetime.now(UTC)", field="run_at")
     if spec.delay is not None and spec.delay < timedelta():
         raise Invalid("delay is negative", field="delay")
-    if spec.delay is not None and spec.delay > LONGEST:  # and no further than calendars go
+    if spec.delay is not None and spec.delay > LONGEST:  # keeps the due time within the calendar
         raise Invalid(f"delay is {spec.delay}: the longest is {LONGEST.days} days", field="delay")
     for name, moment in (("run_at", spec.run_at), ("expires_at", spec.expires_at)):
         if moment is not None and not EARLIEST <= moment.replace(tzinfo=None) <= LATEST:
@@ -85,7 +85,7 @@ def check(spec: JobSpec) -> None:
 
 
 def check_length(value: timedelta | None, field_: str, *, most: timedelta) -> None:
-    """Refuse a length of time that is not positive, or with which no database could reckon."""
+    """Raise `Invalid` unless the duration is positive and at most `most`."""
     if value is not None and value <= timedelta():
         raise Invalid(f"{field_} is {value}: it must be positive", field=field_)
     if value is not None and value > most:
@@ -93,7 +93,7 @@ def check_length(value: timedelta | None, field_: str, *, most: timedelta) -> No
 
 
 def reserved(type_: str, queue: str) -> tuple[str, str] | None:
-    """The field that names something only the engine may use, and why; None: neither does."""
+    """Return the field with a name reserved for the engine, and why it is refused; None if neither is reserved."""
     if type_.startswith(OWN_PREFIX):
         return "type", f"types that begin with {OWN_PREFIX} are reserved for the engine: choose another name"
     if queue == OWN_QUEUE:
@@ -105,7 +105,7 @@ _VERSIONED = re.compile(r"[^.]+(\.[^.]+)+\.v[0-9]+").fullmatch
 
 
 def advice(type_: str) -> str | None:
-    """Types should be `domain.action.vN`: others work, with this warning."""
+    """Return a warning if the type is not of the form `domain.action.vN`; such types still work."""
     if _VERSIONED(type_):
         return None
     return f"type {type_!r} is not of the form domain.action.vN: a version lets old jobs finish on old code"
@@ -123,7 +123,7 @@ def check_name(value: object, field_: str, advice_: str, *, limit: int = MAX_NAM
 
 
 def check_pattern(value: str | None, field_: str) -> None:
-    """What LIKE cannot read."""
+    """Raise `Invalid` if LIKE cannot parse the pattern."""
     if value is not None and (len(value) - len(value.rstrip("\\"))) % 2:
         raise Invalid(f"{field_} ends with a single \\, which escapes nothing: double it", field=field_)
 
@@ -136,7 +136,7 @@ def _check_tags(tags: object) -> None:
 
 
 def _check_often(value: object, field_: str, advice_: str) -> None:
-    """There are many jobs, and few types and queues."""
+    """Check a name with a cache: there are many jobs, but few types and queues."""
     if isinstance(value, str):
         _passed(value, field_, advice_)
     else:

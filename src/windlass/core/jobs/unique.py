@@ -1,4 +1,4 @@
-"""When is a job the same as one that is there already, and what then? The fingerprint hashes what producers chose."""
+"""Unique jobs: when a job conflicts with an existing one, and what happens then. The key is a hash of chosen fields."""
 
 import hashlib
 import json
@@ -9,21 +9,21 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Any
 
-# The states of the inbox, finer: a pending job is held back, waits for its time or for its next attempt, or is due.
+# Job states, with `pending` split: held, waiting for its time, waiting for its next attempt (`again`), or due.
 LIVE = frozenset({"held", "waiting", "again", "due", "leased"})
 STANDINGS = LIVE | {"succeeded", "failed", "cancelled"}
 
 
 class OnConflict(StrEnum):
     REJECT = "reject"
-    IGNORE = "ignore"  # answer with the job that is there
-    REPLACE = "replace"  # cancel it and take the new one
-    REPLACE_EXCEPT_SCHEDULE = "replace_except_schedule"  # the same, at the time the old one had
+    IGNORE = "ignore"  # return the existing job
+    REPLACE = "replace"  # cancel the existing job and accept the new one
+    REPLACE_EXCEPT_SCHEDULE = "replace_except_schedule"  # the same, but the new job takes the old one's due time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unique:
-    """`standings` say where a job must stand to count as being there; `period` is how long it does."""
+    """A uniqueness rule. An existing job conflicts if its state is in `standings`; with a `period`, only if younger."""
 
     key: str
     on_conflict: OnConflict = OnConflict.REJECT
@@ -32,13 +32,13 @@ class Unique:
 
 
 def fingerprint(parts: Mapping[str, Any]) -> str:
-    """The same for the same values, whoever wrote them: keys sorted, text in NFC."""
+    """Return a hash that is equal for equal values: keys are sorted and text is normalized to NFC."""
     text = json.dumps(_normal(parts), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def chosen(value: Any, keys: Sequence[str]) -> Any:
-    """These keys of an object, or of the objects of a list."""
+    """Return only these keys of an object, or of each object of a list."""
     if isinstance(value, Mapping):
         return {key: value[key] for key in keys if key in value}
     return [chosen(item, keys) for item in value if isinstance(item, Mapping)] if isinstance(value, list) else value
@@ -50,5 +50,5 @@ def _normal(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {unicodedata.normalize("NFC", key): _normal(item) for key, item in value.items()}
     if isinstance(value, float) and value.is_integer():
-        return int(value)  # 1.0 and 1 are one JSON number
+        return int(value)  # 1.0 and 1 are the same JSON number
     return [_normal(item) for item in value] if isinstance(value, list | tuple) else value

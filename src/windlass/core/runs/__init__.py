@@ -1,1 +1,1 @@
-"""The rules of a run: what happens next when something happened."""
+"""The rules of a run: its states, events, commands and the decision function."""

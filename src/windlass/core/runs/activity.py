@@ -1,4 +1,4 @@
-"""What a step is doing at this moment, as one word for programs: what a status such as `running` leaves open."""
+"""The current activity of a step as an enum value: finer than a status such as `running`."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -11,13 +11,13 @@ from windlass.core.workflows.step import ChildAction, HookAction, SleepAction
 
 
 class Activity(StrEnum):
-    HELD = "held"  # its run waits to begin
+    HELD = "held"  # its run is pending
     WAITING_FOR_TASKS = "waiting_for_tasks"  # the steps it needs have not ended
     QUEUED = "queued"  # a live worker serves its type and queue
     NO_WORKER = "no_worker"  # no live worker serves its type in its queue
     QUEUE_PAUSED = "queue_paused"
     TYPE_DISABLED = "type_disabled"  # its type is switched off in the registry
-    OTHER_RUNTIME = "other_runtime"  # its type is registered to a runtime that is not ours
+    OTHER_RUNTIME = "other_runtime"  # its type is registered to another runtime
     BACKING_OFF = "backing_off"  # an attempt failed, the next one is not due yet
     RUNNING = "running"
     STOPPING = "stopping"  # its worker was asked to stop
@@ -58,7 +58,7 @@ def doing(step: StepSnapshot, run: RunState, now: datetime) -> Doing | None:
 
 
 def _job(job: JobSnapshot, now: datetime) -> Doing:
-    if job.state is not JobState.PENDING:  # one that has ended: its run is told in a moment
+    if job.state is not JobState.PENDING:  # leased, or ended and not yet settled
         return Doing(Activity.STOPPING if job.stopping else Activity.RUNNING)
     if job.served is Served.YES and job.due_at > now:
         return Doing(Activity.BACKING_OFF, job.due_at)

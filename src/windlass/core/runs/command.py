@@ -1,4 +1,4 @@
-"""What a decision asks the shell to do. `Judge` and `Expand` are questions: their answers come back as events."""
+"""The commands that `decide` returns. `Judge` and `Expand` are questions: their answers come back as events."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,21 +9,21 @@ from windlass.core.runs.run import Letter, RunState
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Does the step's `if` hold?"""
+    """Evaluate the step's `if`; the answer is a `Judged`."""
 
     step: int
 
 
 @dataclass(frozen=True, slots=True)
 class Expand:
-    """How many instances will there be?"""
+    """Compute the number of instances; the answer is an `Expanded`."""
 
     step: int
 
 
 @dataclass(frozen=True, slots=True)
 class Enqueue:
-    """Make jobs of the instances `first` to `first + count - 1`; rows of an earlier try are reopened."""
+    """Create the jobs of the instances `first` to `first + count - 1`; rows of an earlier round are reopened."""
 
     step: int
     first: int
@@ -32,7 +32,7 @@ class Enqueue:
 
 @dataclass(frozen=True, slots=True)
 class StartChild:
-    """Start runs of another workflow, one for each instance."""
+    """Start child runs, one for each of the instances `first` to `first + count - 1`."""
 
     step: int
     first: int
@@ -41,7 +41,7 @@ class StartChild:
 
 @dataclass(frozen=True, slots=True)
 class Reopen:
-    """Do `count` failed instances of a fanned-out step again."""
+    """Run `count` failed or cancelled instances of a fanned-out step again."""
 
     step: int
     count: int
@@ -61,14 +61,14 @@ class ListenUntil:
 
 @dataclass(frozen=True, slots=True)
 class Withdraw:
-    """Take back what was begun: work that nobody holds ends at once, holders are told."""
+    """Cancel the work of a step: unclaimed jobs and timers end at once, workers and child runs are asked to stop."""
 
     step: int
 
 
 @dataclass(frozen=True, slots=True)
 class Conclude:
-    """The run has ended. A run that did not complete has a reason."""
+    """End the run. A run that did not complete has a reason."""
 
     state: RunState
     reason: Reason | None = None

@@ -1,15 +1,17 @@
-"""The heart: `decide(run, events, now) -> (run, commands)`. Pure; the database engine, the in-process scheduler and the
-tests all use this one function.
+"""The decision function of runs: `decide(run, events, now) -> (run, commands)`. Pure; the database engine, the
+in-process scheduler and the tests all use it.
 
 Invariants
-  * A step starts only from `.` and ends only once: an event that does not fit the letter it meets is stale and ignored,
-    so saying a thing twice changes nothing.
-  * Every step ends: a step whose edges cannot be met any more is skipped, and so are those that hang on it.
-  * The result does not depend on the order of events (but for `any` joins, cancel and expiry).
-  * Whoever carries out a question (`Judge`, `Expand`) feeds the answer back as an event in the same transaction.
+  * A step starts only from `.` and ends only once. An event that does not fit the step's current letter is stale and is
+    ignored, so applying an event twice changes nothing.
+  * Every step ends: a step whose edges can no longer be met is skipped, which in turn decides its dependents.
+  * The result does not depend on the order of events (except for `any` joins, cancel and expiry).
+  * The caller executes the questions (`Judge`, `Expand`) and passes the answers to `decide` as events in the same
+    transaction.
 Failure policy
-  * What cannot begin (a template, an expansion) ends as failed, with the reason, and travels like any failure.
-  * A run that ended is not revived by late outcomes: they are recorded and advance nothing.
+  * A step that cannot start (its template or its expansion failed) ends as failed with the reason. Its dependents treat
+    it like any other failure.
+  * Late outcomes do not revive a run that has ended: they are recorded and start no step.
 """
 
 from collections.abc import Iterable, Mapping
@@ -66,7 +68,7 @@ MOVE_TO = {
     Letter.WAITING: StepMove.REOPEN,
 }
 MOVES: Mapping[tuple[str, StepMove], Letter] = {(str(old), move): new for (old, move), new in STEP_EDGES.items()}
-NEVER_BEGUN = frozenset({Letter.FAILED, Letter.SKIPPED})  # how a step may end that still waits
+NEVER_BEGUN = frozenset({Letter.FAILED, Letter.SKIPPED})  # letters with which a waiting step may end
 MEETS = {
     Condition.SUCCESS: frozenset({Letter.SUCCEEDED}),
     Condition.FAILURE: BAD,
@@ -76,7 +78,7 @@ MEETS = {
 
 
 def decide(run: Run, events: Iterable[Event], now: datetime) -> tuple[Run, list[Command]]:
-    """What follows from these events: the run after them, and what must be done about it."""
+    """Return the run after these events and the commands that the caller must execute."""
     board = _Board(run, now)
     for event in events:
         board.take(event)
@@ -85,20 +87,23 @@ def decide(run: Run, events: Iterable[Event], now: datetime) -> tuple[Run, list[
 
 
 class _Board:
-    """The run while it is being decided. Changed letters lie beside the old ones: a step's cost is its own edges."""
+    """The mutable state of one decision.
+
+    Changed letters are kept beside the old string, so that the cost of a step depends only on its own edges.
+    """
 
     __slots__ = ("_asked", "_changed", "_ended", "_fans", "_now", "_old", "_plan", "_said", "_state", "commands")
 
     def __init__(self, run: Run, now: datetime) -> None:
         self._old = run
-        self._said: str | None = run.letters  # all letters as they stand; None: some changed since
+        self._said: str | None = run.letters  # cached string of all letters; None: stale, a letter changed
         self._plan = run.plan
         self._now = now
         self._state = run.state
         self._changed: dict[int, str] = {}
         self._fans = run.fans
-        self._ended: list[int] = []  # whose children must be looked at
-        self._asked: set[int] = set()  # steps with a question open in this decision
+        self._ended: list[int] = []  # steps whose children must be considered
+        self._asked: set[int] = set()  # steps with an unanswered question in this decision
         self.commands: list[Command] = []
 
     def run(self) -> Run:
@@ -128,7 +133,7 @@ class _Board:
                 assert_never(event)
 
     def settle(self) -> None:
-        """Look at everything that hangs on what ended; then the final step or the end may be due."""
+        """Consider the dependents of every ended step, then start the final step or conclude the run if that is due."""
         while self._state is RunState.RUNNING:
             while self._ended:
                 for child in self._plan.children[self._ended.pop()]:
@@ -151,7 +156,7 @@ class _Board:
         for root in self._plan.roots:
             if self._letter(root) == Letter.WAITING and self._state is RunState.RUNNING:
                 self._begin_step(root)
-        self._ended += [n for n, letter in enumerate(self._old.letters) if letter not in OPEN]  # brought from elsewhere
+        self._ended += [n for n, letter in enumerate(self._old.letters) if letter not in OPEN]  # ended before the start
 
     def _end(self, event: Ended) -> None:
         letter = self._letter(event.step)
@@ -170,19 +175,19 @@ class _Board:
             fan = self._refill(event.step, fan, event.count)
         self._set_fan(event.step, fan)
         if not fan.active:
-            # Runs that could not be started end together: why says more than how many.
+            # If no child run could be started, keep that reason: it explains more than the instance counts.
             refused = event.count == fan.count and event.reason is not None and event.reason.code == "child"
             self._move(event.step, fan.letter, event.reason if refused else fan.reason)
 
     def _child_stopped(self, event: ChildStopped) -> None:
-        """Start the run below anew: a retry withdrew the wish that it stops, but the run had heard it already."""
+        """Start the child run again if this run is running: an earlier round, not this one, had it cancelled."""
         if self._state is not RunState.RUNNING:
             self._end(Ended(event.step, Letter.CANCELLED, event.reason))
         elif self._letter(event.step) == Letter.ACTIVE:
             self.commands.append(StartChild(event.step, event.item, 1))
 
     def _refill(self, step: int, fan: Fan, free: int) -> Fan:
-        """Use free slots: first what is to be done again, then what was never begun."""
+        """Fill free slots: first with parked instances, which are reopened, then with instances not created yet."""
         again = min(free, fan.parked)
         if again:
             self.commands.append(Reopen(step, again))
@@ -233,7 +238,7 @@ class _Board:
             return
         self._state = RUN_EDGES[self._state, RunMove.RERUN]
         for again in sorted({step} | self._plan.descendants([step])):
-            if self._letter(again) not in OPEN:  # else its time ran out while someone still holds it: that end counts
+            if self._letter(again) not in OPEN:  # else still active since the run timed out: its outcome counts
                 self._reopen(again, afresh=True)
         if self._letter(step) == Letter.WAITING:
             self._begin_step(step)
@@ -241,7 +246,7 @@ class _Board:
     # Steps
 
     def _consider(self, step: int) -> None:
-        """Begin or skip a waiting step if its edges say so by now."""
+        """Start or skip a waiting step if its edges allow the decision now."""
         if self._letter(step) != Letter.WAITING or step in self._asked:
             return
         if self._plan.any_join[step]:
@@ -250,7 +255,10 @@ class _Board:
             self._consider_every(step)
 
     def _consider_every(self, step: int) -> None:
-        """Each parent must have ended. Of a fan-in the last mostly ends last: the look at all the others is saved."""
+        """Decide once every parent has ended.
+
+        The last parent is checked first: in a fan-in it usually ends last, and the scan of the others is saved.
+        """
         edges = self._plan.parents[step]
         if edges and self._letter(edges[-1][0]) in OPEN:
             return
@@ -267,7 +275,7 @@ class _Board:
             self._skip_unmet(step, *missed)
 
     def _consider_any(self, step: int) -> None:
-        """One met edge will do; an `if` is judged when all parents ended."""
+        """Start on the first met edge; a step with an `if` waits until all parents have ended."""
         eager = self._plan.steps[step].condition is None
         met = wanting = False
         for parent, condition in self._plan.parents[step]:
@@ -291,7 +299,7 @@ class _Board:
         self._begin()
 
     def _begin_step(self, step: int) -> None:
-        """Its edges are met: ask its `if`, or start it."""
+        """Evaluate the `if` of a step whose edges are met, or start it if it has none."""
         if self._plan.steps[step].condition is None:
             self._fire(step, None)
         elif step not in self._asked:
@@ -307,7 +315,7 @@ class _Board:
             self._move(step, Letter.ACTIVE, reason)
             self._resume(step, self._fans[step])
         else:
-            if reason is not None:  # it is not active yet: how many instances there are may have to be found out
+            if reason is not None:  # not active yet: the number of instances may still be unknown
                 self.commands.append(Note(step, Letter.ACTIVE, reason))
             if isinstance(fan_out, Parallel) and isinstance(fan_out.count, int):
                 self._spread(step, fan_out.count)
@@ -339,13 +347,13 @@ class _Board:
                 assert_never(action)
 
     def _reopen(self, step: int, *, afresh: bool) -> None:
-        """It waits again; its instances are kept only if nothing before the step is done again."""
+        """Set the step back to waiting. With `afresh`, because a step before it runs again, drop its instances."""
         self._move(step, Letter.WAITING, None)
         if afresh:
             self._fans = {n: fan for n, fan in self._fans.items() if n != step}
 
     def _resume(self, step: int, fan: Fan) -> None:
-        """Keep the good instances and do the others again, as far as there are slots."""
+        """Keep the succeeded instances and run the others again, within the concurrency."""
         fan = replace(fan, failed=0, cancelled=0, parked=fan.parked + fan.failed + fan.cancelled)
         free = (self._plan.steps[step].concurrency or fan.count) - fan.active
         self._set_fan(step, self._refill(step, fan, free))
@@ -361,7 +369,7 @@ class _Board:
     # The run
 
     def _due_final(self, letters: str) -> int | None:
-        """The final step, if all others have ended and it has not begun."""
+        """Return the final step if all others have ended and it has not started."""
         final = self._plan.final
         if final is None or final in self._asked or letters[final] != Letter.WAITING:
             return None

@@ -1,4 +1,4 @@
-"""What can happen to a run. Steps are named by their number in the plan."""
+"""The events of a run. Steps are identified by their number in the plan."""
 
 from dataclasses import dataclass
 
@@ -8,12 +8,12 @@ from windlass.core.runs.run import Letter
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """The run starts, or no longer has to wait for others of its workflow."""
+    """The run starts, or the concurrency limit of its workflow no longer holds it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A step, or `count` instances of it, ended; skipped means that its holder let it be."""
+    """A step, or `count` instances of it, ended. An active step ends as skipped if its worker declined to run it."""
 
     step: int
     letter: Letter
@@ -23,7 +23,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class ChildStopped:
-    """A run below a step was cancelled because an earlier round of this run asked for it."""
+    """A child run was cancelled at the request of an earlier round of this run."""
 
     step: int
     item: int
@@ -54,17 +54,17 @@ class CancelAsked:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """The run's time is over."""
+    """The run exceeded its `max_duration`."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryAsked:
-    """Do again what failed and what hung on it; keep what succeeded."""
+    """Run all failed, timed-out, cancelled and skipped steps again; keep what succeeded."""
 
 
 @dataclass(frozen=True, slots=True)
 class RerunAsked:
-    """Do this step again, and everything after it."""
+    """Run this step and all its descendants again."""
 
     step: int
 

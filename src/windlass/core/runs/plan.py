@@ -1,4 +1,4 @@
-"""A definition made ready for deciding: steps by number, who follows whom, what each edge asks."""
+"""A definition prepared for `decide`: steps by number, their parents and children, and the condition of each edge."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from windlass.core.workflows.step import ChildAction, Condition, HookAction, Joi
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Made once for each version and kept. The steps are known to be sound: every parent exists, no cycles."""
+    """Built once for each version and cached. The steps are already validated: every parent exists, no cycles."""
 
     steps: Sequence[Step]
 
@@ -23,7 +23,7 @@ class Plan:
 
     @cached_property
     def children(self) -> tuple[tuple[int, ...], ...]:
-        """Who must be looked at when a step ended; the final step is not among them, it waits for everybody."""
+        """Return, for each step, the steps with an edge from it. The final step is in none: it waits for all steps."""
         found: list[dict[int, None]] = [{} for _ in self.steps]
         for child, edges in enumerate(self.parents):
             for parent, _ in edges:
@@ -40,18 +40,18 @@ class Plan:
 
     @cached_property
     def hooks(self) -> tuple[int, ...]:
-        """Steps that wait for a callback."""
+        """Return the steps that wait for a callback."""
         return tuple(n for n, step in enumerate(self.steps) if isinstance(step.action, HookAction))
 
     @cached_property
     def quiet(self) -> tuple[int, ...]:
-        """Steps whose starts and ends are in no job's trail, or in those of many: the run's trail has them."""
+        """Return the steps with no job or with several: their starts and ends are in the run's event trail."""
         without = (SleepAction, HookAction, ChildAction)
         return tuple(n for n, s in enumerate(self.steps) if isinstance(s.action, without) or s.fan_out is not None)
 
     @cached_property
     def single_jobs(self) -> tuple[int, ...]:
-        """Steps with one job, whose trail has their starts and successes."""
+        """Return the steps with exactly one job: their starts and successes are in that job's event trail."""
         return tuple(n for n in range(len(self.steps)) if n not in set(self.quiet))
 
     @cached_property
@@ -59,13 +59,13 @@ class Plan:
         return tuple(n for n, step in enumerate(self.steps) if not step.edges and not step.final)
 
     def before(self, step: int) -> set[int]:
-        """Whose ends a step waits for; a final step waits for everybody."""
+        """Return the steps that must end before this one; for the final step, all others."""
         if step == self.final:
             return set(range(len(self.steps))) - {step}
         return {parent for parent, _ in self.parents[step]}
 
     def ancestors(self, step: int) -> set[int]:
-        """Everybody who comes before a step, near or far."""
+        """Return all direct and indirect predecessors of a step."""
         seen = set(self.before(step))
         waiting = list(seen)
         while waiting:
@@ -76,7 +76,7 @@ class Plan:
         return seen
 
     def descendants(self, of: Iterable[int]) -> set[int]:
-        """Everything reached from these steps, themselves not included; a final step follows everybody."""
+        """Return all steps reachable from these; the final step, if there is one, is always included."""
         seen: set[int] = set()
         waiting = list(of)
         while waiting:

@@ -1,4 +1,4 @@
-"""Why a step ran, waits, was skipped or failed: kept with every decision, told to people as it stands."""
+"""Reasons of decisions: why a step ran, waits, was skipped or failed. Stored and shown to users unchanged."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ def unmet(parent: str, condition: str, letter: str) -> Reason:
 
 
 def unhandled(steps: Sequence[str]) -> Reason:
-    """Why a run failed: these steps failed and no other step handled it."""
+    """Return the reason of a failed run: these steps failed and no step handled it."""
     shown = [*steps[:MOST_NAMES], f"{len(steps) - MOST_NAMES} more"] if len(steps) > MOST_NAMES + 1 else steps
     names = " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
     return Reason("unhandled", f"{'step' if len(steps) == 1 else 'steps'} {names} failed and no step handled it")

@@ -1,6 +1,6 @@
-"""A run's state: one letter a step, in definition order, and small counters for fanned-out steps.
+"""The state of a run: one letter per step, in definition order, and counters for fanned-out steps.
 
-The alphabet and the states are tables of moves; `decide` makes no other. Letters: `.` waiting, `a` active,
+STEP_EDGES and RUN_EDGES list every allowed transition; `decide` makes no other. Letters: `.` waiting, `a` active,
 `s` succeeded, `f` failed, `t` timed out, `k` skipped, `c` cancelled.
 """
 
@@ -47,18 +47,18 @@ class StepMove(StrEnum):
 
 
 OPEN = frozenset({Letter.WAITING, Letter.ACTIVE})
-BAD = frozenset({Letter.FAILED, Letter.TIMED_OUT, Letter.CANCELLED})  # what a `failure` edge waits for
+BAD = frozenset({Letter.FAILED, Letter.TIMED_OUT, Letter.CANCELLED})  # meets a `failure` edge
 
 STEP_EDGES: Mapping[tuple[Letter, StepMove], Letter] = {
     (Letter.WAITING, StepMove.START): Letter.ACTIVE,
-    (Letter.WAITING, StepMove.SUCCEED): Letter.SUCCEEDED,  # a fan-out over nothing
-    (Letter.WAITING, StepMove.FAIL): Letter.FAILED,  # it could not begin: a template, an expansion
+    (Letter.WAITING, StepMove.SUCCEED): Letter.SUCCEEDED,  # a fan-out over an empty list
+    (Letter.WAITING, StepMove.FAIL): Letter.FAILED,  # could not start: template or expansion failed
     (Letter.WAITING, StepMove.SKIP): Letter.SKIPPED,
     (Letter.WAITING, StepMove.CANCEL): Letter.CANCELLED,
     (Letter.ACTIVE, StepMove.SUCCEED): Letter.SUCCEEDED,
     (Letter.ACTIVE, StepMove.FAIL): Letter.FAILED,
     (Letter.ACTIVE, StepMove.TIME_OUT): Letter.TIMED_OUT,
-    (Letter.ACTIVE, StepMove.SKIP): Letter.SKIPPED,  # it began, but its holder let it be: paused, still running
+    (Letter.ACTIVE, StepMove.SKIP): Letter.SKIPPED,  # its worker declined: paused, still running
     (Letter.ACTIVE, StepMove.CANCEL): Letter.CANCELLED,
     (Letter.SUCCEEDED, StepMove.REOPEN): Letter.WAITING,  # downstream of a rerun
     (Letter.FAILED, StepMove.REOPEN): Letter.WAITING,
@@ -105,18 +105,18 @@ RUN_EDGES: Mapping[tuple[RunState, RunMove], RunState] = {
 
 @dataclass(frozen=True, slots=True)
 class Fan:
-    """Instances of a fanned-out step: how many there are, were created, and ended how."""
+    """Counters of the instances of a fanned-out step: total, created, and ended by outcome."""
 
     count: int
     created: int = 0
     succeeded: int = 0
     failed: int = 0
     cancelled: int = 0
-    parked: int = 0  # created, ended badly, to be done again when a slot is free
+    parked: int = 0  # created, failed or cancelled, to be run again when a slot is free
 
     @property
     def ended(self) -> int:
-        """Instances that need nothing more."""
+        """Return the number of instances that ended and are not parked."""
         return self.succeeded + self.failed + self.cancelled
 
     @property
@@ -125,14 +125,14 @@ class Fan:
 
     @property
     def letter(self) -> Letter:
-        """What the step is once no instance is under way."""
+        """Return the letter of the step once no instance is active."""
         if self.failed:
             return Letter.FAILED
         return Letter.SUCCEEDED if self.succeeded == self.count else Letter.CANCELLED
 
     @property
     def reason(self) -> Reason | None:
-        """Why it did not succeed; in numbers, so that it does not depend on which instance ended last."""
+        """Return why the step did not succeed, as counts: the text must not depend on which instance ended last."""
         if self.letter is Letter.SUCCEEDED:
             return None
         if self.failed:
@@ -140,7 +140,7 @@ class Fan:
         return Reason("instances", f"{self.count - self.succeeded} of {self.count} instances were cancelled")
 
     def shown(self, letter: str) -> "Fan":
-        """The counters as people read them: once the step has ended, instances that never ran count as cancelled."""
+        """Return the counters for display: once the step has ended, instances that never ran count as cancelled."""
         if letter in OPEN:
             return self
         return Fan(self.count, self.count, self.succeeded, self.failed, self.count - self.succeeded - self.failed)
@@ -157,7 +157,7 @@ NO_FANS: Mapping[int, Fan] = MappingProxyType({})
 
 
 class Run(NamedTuple):
-    """A tuple: two are made for every step of the hot path."""
+    """A run as `decide` sees it. A tuple for speed: the hot path creates two for every step."""
 
     plan: Plan
     state: RunState
@@ -170,7 +170,7 @@ class Run(NamedTuple):
 
 
 def changed(before: str, after: str, stride: int = 64) -> Iterator[int]:
-    """The steps whose letters differ. Mostly one of many does, so stretches that are the same are passed over."""
+    """Yield the steps whose letters differ. Usually few do, so equal slices of `stride` letters are skipped at once."""
     for start in range(0, len(before), stride):
         if before[start : start + stride] != after[start : start + stride]:
             yield from (n for n in range(start, min(start + stride, len(before))) if before[n] != after[n])

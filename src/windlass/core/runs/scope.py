@@ -1,7 +1,7 @@
-"""What a run knows when a step's `if` is asked or its templates are filled in, and how a path is looked up in it.
+"""The values that a step's `if` and templates can read, and the lookup of a path in them.
 
-Bodies may be given as `JsonText`: they are read when first asked for, and only then. Facts hold JSON and are never
-changed; whoever resolves a template may get a part of them.
+Bodies may be passed as `JsonText`, which is parsed on first access. Facts hold JSON values and are never modified: a
+resolved template may share parts of them.
 """
 
 import json
@@ -28,7 +28,7 @@ TRUNCATED: Final = Nothing.TRUNCATED
 
 
 class JsonText:
-    """JSON that nobody has read yet. What is not JSON is a text, as it stands."""
+    """JSON text that is parsed on first access. Text that is not JSON is its own value."""
 
     __slots__ = ("_text", "_value")
 
@@ -45,7 +45,7 @@ class JsonText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFacts:
-    """What became of a step. What it never had is left out: null in expressions, no value for templates."""
+    """The result of a step. An unset field is null in expressions and has no value in templates."""
 
     status: str  # success, failed, timeout, skipped, received, template_error, ...
     status_code: int | None = None
@@ -53,27 +53,27 @@ class TaskFacts:
     headers: Mapping[str, str] | None = None  # their names in lower case
     error: Any = None
     attempt: int | None = None
-    truncated: bool = False  # the body was too long and was cut
+    truncated: bool = False  # the body exceeded the limit and was cut
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """`tasks` and `waits` need only have the steps that the expression or binding refers to."""
+    """The scope of one evaluation. `tasks` and `waits` need only the steps that the expression or template names."""
 
     trigger_body: Any = None  # a JSON value or a `JsonText`
     trigger_headers: Mapping[str, str] = field(default_factory=dict)  # their names in lower case
     tasks: Mapping[str, TaskFacts] = field(default_factory=dict)
-    waits: Mapping[str, str] = field(default_factory=dict)  # where the callback of each wait step goes
+    waits: Mapping[str, str] = field(default_factory=dict)  # the callback URL of each wait step
     item: Any = MISSING
     index: int | None = None
     run_id: str | None = None
     run_attempt: int = 1
-    ancestors_failed: bool = False  # for failure(): a step before this one, near or far, failed or timed out
-    all_succeeded: bool = True  # for success(): every step before this one did
+    ancestors_failed: bool = False  # for failure(): a direct or indirect predecessor failed or timed out
+    all_succeeded: bool = True  # for success(): every predecessor succeeded
 
 
 def find(facts: Facts, path: Path) -> Any:
-    """The value at a path; `MISSING` if there is none, `TRUNCATED` if the body it is in was cut."""
+    """Return the value at a path; `MISSING` if there is none, `TRUNCATED` if the body that contains it was cut."""
     value = _start(facts, path)
     if value.__class__ is JsonText:
         value = value.value
@@ -120,12 +120,15 @@ def _inside(value: Any, part: Part) -> Any:
 
 
 def _index(part: str) -> int:
-    """`items.0` is the first item, too."""
+    """Return the list index that a path part names (`items.0` is the first item), or -1."""
     return int(part) if part.isascii() and part.isdecimal() and len(part) <= LONGEST_INDEX else -1
 
 
 def _read(text: str) -> Any:
-    """Strings that Postgres cannot store (NUL, half of a surrogate pair) are cleaned: steps pass values on."""
+    """Return the parsed value, or the text itself if it is not JSON.
+
+    Strings that Postgres cannot store (NUL, half of a surrogate pair) are cleaned, because steps pass values on.
+    """
     try:
         value = json.loads(text, parse_constant=_refuse, parse_float=_finite)
         return cleaned(value) if needs_cleaning(text) else value

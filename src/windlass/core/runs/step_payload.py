@@ -1,4 +1,4 @@
-"""What a step hands to whoever does it: its action, made ready once, with every template filled in for each run."""
+"""The payload of a step: its action, compiled once for a version; its templates are filled in for each run."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ COMMAND_TYPE = "windlass.command.v1"
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """`fill` may raise a `TemplateError`. What it returns may be shared: do not change it."""
+    """A compiled payload. `fill` may raise a `TemplateError`; do not modify its result, parts of it may be shared."""
 
     references: tuple[Path, ...]
     fill: Callable[[Facts], Any]
@@ -38,7 +38,7 @@ class Payload:
 
     @property
     def uses_item(self) -> bool:
-        """Each copy has its own."""
+        """Return whether each instance of a fanned-out step has a payload of its own."""
         return any(path.root in ("item", "index") for path in self.references)
 
 

@@ -1,7 +1,8 @@
-"""How a run ends once all its steps did.
+"""The end state of a run whose steps have all ended.
 
-A failure is handled when a dependent, direct or reached through skipped steps only, ran because of a `failure` edge or
-an `if`. Every failure handled: completed. Finalizers on `complete` edges hide nothing. A step may be allowed to fail.
+A failure is handled if a dependent, direct or reached only through skipped steps, ran because of a `failure` edge or an
+`if`. A `complete` edge alone handles no failure. A run completes if every failure is handled or belongs to a step with
+`allow_failure`.
 """
 
 from collections.abc import Iterator
@@ -24,7 +25,7 @@ def handled(plan: Plan, letters: str, failure: int) -> bool:
 
 
 def handlers(plan: Plan, letters: str, failure: int) -> Iterator[int]:
-    """The steps that ran on account of this failure."""
+    """Yield the steps that ran because of this failure."""
     seen, waiting = {failure}, [failure]
     while waiting:
         parent = waiting.pop()
@@ -39,7 +40,10 @@ def handlers(plan: Plan, letters: str, failure: int) -> Iterator[int]:
 
 
 def _because(plan: Plan, child: int, failure: int) -> bool:
-    """Did `child`, which ran, run on account of this failure? An edge on a skipped step between them was not met."""
+    """Return whether `child`, which ran, ran because of this failure.
+
+    Only a direct `failure` edge counts: one to a skipped step in between was not met.
+    """
     if plan.steps[child].condition is not None:
         return True
     return (failure, Condition.FAILURE) in plan.parents[child]

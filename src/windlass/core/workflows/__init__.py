@@ -1,1 +1,1 @@
-"""Workflows as values: steps, their graph, and the builder that makes them."""
+"""Workflows as values: steps, their graph, compositions, and the builder."""

@@ -1,7 +1,7 @@
-"""Workflows in Python: steps that hand each other their results, compiled to the same `Workflow` a file gives.
+"""Builder for workflows in Python: produces the same `Workflow` as a workflow file.
 
-The builder writes a document and `core.definition` reads it, so the rules, the defaults and the sentences are those of
-workflow files. Nothing is refused before `build`, which tells every mistake at once.
+The builder writes a document and `core.definition` parses it, so rules, defaults and error messages are those of
+workflow files. Mistakes are collected and `build` reports all of them; only misuse of a `Reference` raises at once.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -19,10 +19,10 @@ from windlass.errors import Invalid, InvalidWorkflow
 
 
 class Served(NamedTuple):
-    """The type that a function serves, and what its steps are unless they say otherwise."""
+    """The job type that a function handles, and the default options of its steps."""
 
     type: str
-    defaults: Mapping[str, Any] = MappingProxyType({})  # words of a step: queue, max_attempts
+    defaults: Mapping[str, Any] = MappingProxyType({})  # step options: queue, max_attempts
 
 
 Register = Callable[[str, Callable[..., Any]], Served]
@@ -30,7 +30,7 @@ Needs = StepBuilder | str | Collection[StepBuilder | str] | Mapping[StepBuilder 
 
 
 class WorkflowBuilder:
-    """A workflow to be. Steps may be made and connected in any order."""
+    """A workflow under construction. Steps may be created and connected in any order."""
 
     def __init__(
         self,
@@ -48,11 +48,12 @@ class WorkflowBuilder:
         labels: Mapping[str, str] | None = None,
         register: Register | None = None,
     ) -> None:
-        """`register` makes a function the handler of a type, unless it has one, and answers what it serves."""
+        """Start a workflow. `register` makes a function the handler of a type and returns what it serves; a function
+        that is already a handler keeps its type."""
         self.name = name
         self._register = register
         self._steps: list[StepBuilder] = []
-        self._names: set[str] = set()  # of steps whose function was registered
+        self._names: set[str] = set()  # names of steps whose function was registered
         self._mistakes = Mistakes()
         times = {"timezone": timezone, "input": cron_input, "overlap": overlap, "catch_up": catch_up}
         self._words = {
@@ -64,21 +65,21 @@ class WorkflowBuilder:
             "labels": dict(labels) if isinstance(labels, Mapping) else labels,
         }
 
-    # What steps can read
+    # References
 
     @property
     def input(self) -> Reference:
-        """What the run was given."""
+        """Return a reference to the input of the run."""
         return Reference(self, "input", "input")
 
     @property
     def item(self) -> Reference:
-        """In a step with `foreach`: what this copy is for."""
+        """Return a reference to the item of an instance, in a step with `foreach`."""
         return Reference(self, "item")
 
     @property
     def index(self) -> Reference:
-        """In a step with copies: the number of this one, from 0."""
+        """Return a reference to the number of an instance, from 0, in a fanned-out step."""
         return Reference(self, "index")
 
     # Steps
@@ -93,9 +94,9 @@ class WorkflowBuilder:
         input: Any = None,  # noqa: A002 - the definition's word
         **named: Any,
     ) -> StepBuilder:
-        """A job: a function, or the type of a job that any worker may serve.
+        """Add a job step: a function, or the type of a job that any worker may handle.
 
-        Keywords are its input; those called `needs` or `input` go into `input={...}`.
+        Keywords are its input; keys named `needs` or `input` must go into `input={...}`.
         """
         served = Served(work) if isinstance(work, str) else self._served(name, work)
         step = self._add(name, needs, job=served.type, input=self._input(name, input, named))
@@ -120,7 +121,7 @@ class WorkflowBuilder:
     def wait_for_webhook(
         self, name: str, *, timeout: Span | None = None, secret: str | None = None, needs: Needs = None
     ) -> StepBuilder:
-        """Wait for a callback, at the step's `callback_url`."""
+        """Add a step that waits for a callback to its `callback_url`."""
         words = {"timeout": span(timeout), "secret": secret}
         given = {key: value for key, value in words.items() if value is not None}
         return self._add(name, needs, wait_for_webhook=given or True)
@@ -144,14 +145,14 @@ class WorkflowBuilder:
         input: Any = None,  # noqa: A002
         needs: Needs = None,
     ) -> StepBuilder:
-        """A run of another workflow."""
+        """Add a step that starts a run of another workflow."""
         called = workflow.name if isinstance(workflow, WorkflowBuilder) else workflow
         return self._add(name, needs, workflow=called, input=input)
 
-    # The whole
+    # Building
 
     def build(self) -> Workflow:
-        """The workflow, or an `InvalidWorkflow` that lists all that is wrong with it."""
+        """Return the workflow; raise `InvalidWorkflow` with all errors if it is not valid."""
         mistakes = Mistakes()
         mistakes.found += self._mistakes.found
         names = {step.name for step in self._steps}
@@ -182,7 +183,7 @@ class WorkflowBuilder:
             self._mistakes.add(path, f"it is {shown(work)}: it must be a function or the type of a job")
         elif self._register is None:
             self._mistakes.add(path, "a function needs an app to run it: use app.workflow, or give the type of a job")
-        elif name not in self._names:  # a second step of the name is refused anyway
+        elif name not in self._names:  # a second step with this name is refused by `build`
             try:
                 self._names.add(name)
                 return self._register(f"{self.name}.{name}", work)

@@ -1,7 +1,7 @@
-"""Chains, groups, batches and graphs: compositions of jobs, made into workflows that the one engine executes.
+"""Compositions of jobs (chain, group, batch, graph), compiled to workflows that the engine executes like any other.
 
-The *shape* of a composition (what hangs on what, types, queues) is its workflow: a hundred thousand batches of one
-shape share one version. Everything else about its jobs travels in the input of the run, at `parts`, by number of step.
+The *shape* of a composition (dependencies, types, queues) is its workflow: a hundred thousand batches of one shape
+share one version. Everything else about its jobs is in the input of the run, under `parts`, by step number.
 """
 
 import hashlib
@@ -22,24 +22,24 @@ from windlass.core.workflows.step import ChildAction, Condition, Edge, Foreach, 
 from windlass.core.workflows.workflow import NO_TIME_LIMIT, Primitive, Workflow
 
 CALLBACKS = ("on_complete", "on_success", "on_failure")
-MAX_LEVELS = 10  # a composition that contains no other has one
-MAX_PARTS = 4_900  # of one composition: a workflow has 5,000 steps at most
+MAX_LEVELS = 10  # nesting depth; a composition that contains no other has one level
+MAX_PARTS = 4_900  # parts of one composition: a workflow has at most 5,000 steps
 NO_FAILURE = "!failure()"
 _SHAPE = re.compile(r"(?:chain|group|batch|dag)-[0-9a-f]{32}").fullmatch
 
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """A job of a composition. `given` is what its row will have: arguments, options, whatever its producer said."""
+    """A job of a composition. `given` holds the fields of its row: arguments, options and other producer data."""
 
     type: str
     queue: str = "default"
     given: Mapping[str, Any] = field(default_factory=dict)
-    label: str | None = None  # what its client calls it
-    needs: tuple[str, ...] = ()  # labels, in a graph
+    label: str | None = None  # the client's name for it
+    needs: tuple[str, ...] = ()  # labels of its predecessors, in a graph
     condition: str | None = None
-    items: str | None = None  # one job for each item of the list at this path of what the step before gave
-    limit: Limit | None = None  # how fast it is handed out
+    items: str | None = None  # fan-out: the path of a list in the previous step's result
+    limit: Limit | None = None  # rate limit
     unique: Unique | None = None
 
 
@@ -49,7 +49,7 @@ class Composition:
     parts: tuple["Part | Composition", ...]
     callbacks: Mapping[str, Part] = field(default_factory=dict)
     name: str = ""
-    id: str | None = None  # its client's
+    id: str | None = None  # chosen by the client
     timeout: timedelta | None = None
     label: str | None = None
     needs: tuple[str, ...] = ()
@@ -57,7 +57,7 @@ class Composition:
 
     @cached_property
     def workflow(self) -> Workflow:
-        """Its shape. The name is the same for equal shapes and for no others."""
+        """Return the workflow of this shape. Its name is a hash of the shape, so that equal shapes share it."""
         steps = tuple(_steps(self))
         text = json.dumps([step_document(step) for step in steps], sort_keys=True, separators=(",", ":"))
         name = f"{self.kind}-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
@@ -65,18 +65,18 @@ class Composition:
 
     @cached_property
     def input(self) -> dict[str, Any]:
-        """What its run is started with: the parts by the numbers of their steps."""
+        """Return the input of the run: the parts by step number."""
         found = [dict(part.given) if isinstance(part, Part) else part.input for part in self.numbered]
         return {"name": self.name, "parts": found} if self.name else {"parts": found}
 
     @cached_property
     def numbered(self) -> tuple["Part | Composition", ...]:
-        """As the steps are numbered: callbacks come last."""
+        """Return the parts in step order: callbacks come last."""
         return (*self.parts, *(self.callbacks[word] for word in CALLBACKS if word in self.callbacks))
 
     @cached_property
     def jobs(self) -> int:
-        """Its jobs and those of the compositions in it; callbacks are not counted."""
+        """Return the number of jobs, including those of nested compositions but not callbacks."""
         return sum(1 if isinstance(part, Part) else part.jobs for part in self.parts)
 
     @cached_property
@@ -84,7 +84,7 @@ class Composition:
         return 1 + max((part.levels for part in self.parts if isinstance(part, Composition)), default=0)
 
     def opening(self) -> Iterator[Part]:
-        """The jobs that begin at once; the others wait for their turn."""
+        """Yield the jobs that start immediately; the others have predecessors."""
         parts = self.parts[:1] if self.kind is Primitive.CHAIN else [part for part in self.parts if not part.needs]
         for part in parts:
             if isinstance(part, Part):
@@ -93,21 +93,21 @@ class Composition:
                 yield from part.opening()
 
     def below(self) -> Iterator[tuple[int, "Composition"]]:
-        """The compositions in it, each with the number of its step."""
+        """Return the nested compositions, each with its step number."""
         return ((n, part) for n, part in enumerate(self.parts) if isinstance(part, Composition))
 
 
 def read(document: Mapping[str, Any]) -> Workflow:
-    """Read a stored version; that of a composition also says which kind of composition it is."""
+    """Return the workflow of a stored version; for a composition, with its kind."""
     workflow = parse_stored(document)
     if "primitive" not in document:
         return workflow
-    # Versions that older releases stored say 30 days; a composition has no time limit but the one its client gave.
+    # Versions stored by older releases have 30 days; a composition has no time limit except the one its client set.
     return replace(workflow, primitive=Primitive(document["primitive"]), max_duration=NO_TIME_LIMIT)
 
 
 def title(workflow: str, labels: Mapping[str, str]) -> str:
-    """Return what to call a run's workflow: of a composition what its client calls it, its shape's name is a hash."""
+    """Return the display name of a run's workflow; for a composition, the client's name, as its own name is a hash."""
     if _SHAPE(workflow) is None:
         return workflow
     kind, _, _ = workflow.partition("-")
@@ -115,14 +115,14 @@ def title(workflow: str, labels: Mapping[str, str]) -> str:
 
 
 def callbacks_of(workflow: Workflow) -> dict[str, int]:
-    """The numbers of the steps that are callbacks."""
+    """Return the step numbers of the callbacks of a batch, by callback name."""
     if workflow.primitive is not Primitive.BATCH:
         return {}
     return {step.name: n for n, step in enumerate(workflow.steps) if step.name in CALLBACKS}
 
 
 def sources(workflow: Workflow, step: int) -> list[int]:
-    """The steps whose results a job is given: all before it, of a callback all jobs of its batch."""
+    """Return the steps whose results a job receives: all its predecessors; for a callback, all jobs of its batch."""
     match workflow.primitive:
         case Primitive.CHAIN:
             return list(range(step))
@@ -135,7 +135,7 @@ def sources(workflow: Workflow, step: int) -> list[int]:
 
 
 def kept(workflow: Workflow, letters: str) -> str:
-    """The letters to begin another try with: what did not go well, and all that hangs on it, is done again."""
+    """Return the letters to start a new attempt with: steps that did not end well and their descendants wait again."""
     again = {n for n, letter in enumerate(letters) if letter in BAD or letter in OPEN}
     again |= workflow.plan.descendants(again)
     return "".join(Letter.WAITING if n in again else letter for n, letter in enumerate(letters))
@@ -155,7 +155,10 @@ def _steps(composition: Composition) -> Iterator[Step]:
 
 
 def _chain(composition: Composition) -> Iterator[Step]:
-    """After a step that may be skipped the next one asks whether anything failed, not whether that one succeeded."""
+    """Yield the steps of a chain.
+
+    All steps after one that may be skipped require that nothing failed, instead of the success of their predecessor.
+    """
     loose = False
     for n, part in enumerate(composition.parts):
         condition = part.condition
@@ -207,7 +210,7 @@ def _fan_out(part: Part, edges: Sequence[Edge]) -> Foreach | None:
 
 
 def _name(composition: Composition, n: int) -> str:
-    """What a step is called. Labels may be different each time: they are names only where something refers to them."""
+    """Return the name of a step. Labels may differ for equal shapes, so they are used only if a part refers to one."""
     label = composition.parts[n].label
     if label is not None and _refers(composition):
         return label

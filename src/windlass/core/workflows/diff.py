@@ -1,6 +1,6 @@
-"""Two definitions, line by line: what a new version would change.
+"""Line diff of two definitions: what a new version would change.
 
-Steps are compared by name, so the cost follows the number of steps, whatever changed in them.
+Steps are matched by name, so the cost grows with the number of steps, whatever changed in them.
 """
 
 import json
@@ -17,11 +17,11 @@ Document = dict[str, Any]
 
 CONTEXT = 3
 ANOTHER = f"{HIDDEN} (another)"
-MAX_LINES = 2000  # of one step; beyond, looking for what stayed the same takes too long
+MAX_LINES = 2000  # of one step; beyond this, computing a line diff takes too long
 
 
 def difference(old: Document, new: Document) -> list[str]:
-    """`@@ where @@`, then lines that begin with a blank, - or +; empty if nothing differs."""
+    """Return hunks: `@@ where @@`, then lines that begin with a blank, - or +; empty if nothing differs."""
     old, new = _canonical(old), _canonical(new)
     kept, given = secrets(old), secrets(new)
     old, new = hidden(old), hidden(new)
@@ -29,7 +29,7 @@ def difference(old: Document, new: Document) -> list[str]:
     for name in kept.keys() & given.keys():
         if kept[name] == given[name]:
             continue
-        if name == TRIGGER:  # that it changed is told, and nothing else
+        if name == TRIGGER:  # show that it changed, not the value
             new["trigger"] = {"webhook": {**new["trigger"]["webhook"], "secret": ANOTHER}}
         else:
             after[name] = {**after[name], "wait_for_webhook": {**after[name]["wait_for_webhook"], "secret": ANOTHER}}
@@ -40,7 +40,7 @@ def difference(old: Document, new: Document) -> list[str]:
 
 
 def _moved(before: list[str], after: list[str]) -> Iterator[str]:
-    """The order of steps is their number in a run's state: another order is another definition."""
+    """Yield a hunk if the order changed: steps are numbered by it in a run's state, so it is part of the definition."""
     stayed = [[name for name in names if name in others] for names, others in ((before, {*after}), (after, {*before}))]
     if stayed[0] != stayed[1]:
         yield "@@ order of tasks @@"
@@ -61,7 +61,7 @@ def _hunks(where: str, old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
 
 
 def _canonical(document: Document) -> Document:
-    with suppress(InvalidWorkflow):  # published under older rules: as it is
+    with suppress(InvalidWorkflow):  # published under older rules: compare it unchanged
         return parse(document).to_document()
     return document
 
@@ -75,7 +75,7 @@ def _steps(document: Document) -> dict[str, Document]:
 
 
 def _lines(fields: Document | None) -> list[str]:
-    """One thing a line; the keys of values in a fixed order, for jsonb keeps none."""
+    """Return the fields as JSON lines; keys of nested values are sorted, because jsonb does not keep their order."""
     if fields is None:
         return []
     settled = {key: json.loads(json.dumps(value, sort_keys=True)) for key, value in fields.items()}

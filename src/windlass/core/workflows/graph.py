@@ -1,7 +1,7 @@
-"""Questions about a graph of names, given as `name -> the names it comes after`.
+"""Graph algorithms on names; a graph is a mapping `name -> parents`.
 
-Nothing recurses and nothing is quadratic in the number of steps: a chain of thousands is as welcome as a bush. Parents
-that are not names of the graph are ignored; telling of them is the caller's business.
+No function recurses or compares all pairs of steps: a chain of thousands of steps must work as well as a wide graph.
+Parents that are not in the graph are ignored; the caller must report them.
 """
 
 from collections import deque
@@ -11,7 +11,7 @@ Parents = Mapping[str, Collection[str]]
 
 
 def order(parents: Parents) -> list[str]:
-    """Every name after its parents. Names on a cycle, or behind one, are left out."""
+    """Return the names in topological order. Names on a cycle, or after one, are left out."""
     followers = children(parents)
     wanting = dict.fromkeys(parents, 0)
     for names in followers.values():
@@ -29,9 +29,9 @@ def order(parents: Parents) -> list[str]:
 
 
 def cycles(parents: Parents) -> list[tuple[str, ...]]:
-    """Cycles that share no name, each from its first name in definition order, in the order of flow.
+    """Return cycles that share no name, each in edge direction and starting at its first name in definition order.
 
-    Empty only if there is no cycle at all; once these are broken, others may come to light.
+    The result is empty only if the graph has no cycle. Breaking these cycles may reveal others.
     """
     rank = {name: n for n, name in enumerate(parents)}
     followers = children(parents)
@@ -40,7 +40,7 @@ def cycles(parents: Parents) -> list[tuple[str, ...]]:
 
 
 def children(parents: Parents) -> dict[str, list[str]]:
-    """The same graph read forwards: who comes after whom, each once."""
+    """Return the reversed graph: the children of each name, without duplicates."""
     found: dict[str, list[str]] = {name: [] for name in parents}
     for name, before in parents.items():
         for parent in dict.fromkeys(before):
@@ -50,7 +50,7 @@ def children(parents: Parents) -> dict[str, list[str]]:
 
 
 class Lineage:
-    """Who comes before whom, near or far. One bit a name, so that asking is cheap however large the graph."""
+    """Ancestor relation of a graph. Each name has a bit mask of its ancestors, so that a lookup is cheap."""
 
     def __init__(self, parents: Parents) -> None:
         self._bit = {name: 1 << n for n, name in enumerate(parents)}
@@ -69,7 +69,7 @@ class Lineage:
 
 
 def _cycles_from(start: str, followers: Mapping[str, list[str]], done: set[str]) -> Iterator[tuple[str, ...]]:
-    """Walk depth first; meeting a name of the path again closes a cycle, whose names are then out of the game."""
+    """Yield the cycles found depth first. A name that is already on the path closes a cycle; its names are done."""
     path: list[str] = []
     waiting: list[Iterator[str]] = [iter([start])]
     on_path: set[str] = set()
@@ -89,7 +89,7 @@ def _cycles_from(start: str, followers: Mapping[str, list[str]], done: set[str])
 
 
 def _leave(path: list[str], on_path: set[str], done: set[str], depth: int) -> tuple[str, ...]:
-    """Cut the path at this depth; what was cut."""
+    """Cut the path at this depth, mark the removed names as done and return them."""
     left = tuple(path[max(depth, 0) :])
     del path[max(depth, 0) :]
     on_path.difference_update(left)

@@ -1,5 +1,7 @@
-"""What an HTTP request may be: rules that definitions are held to early, as far as they are literal, and that whoever
-sends it holds the finished request to."""
+"""Rules for outgoing HTTP requests.
+
+They are checked twice: in definitions, for literal values, and again before the complete request is sent.
+"""
 
 import re
 from ipaddress import ip_address
@@ -7,7 +9,7 @@ from ipaddress import ip_address
 from windlass.errors import Invalid
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
-# Headers that make a message what it is: they belong to the connection.
+# Headers that control message framing or the connection: a step must not set them.
 CONNECTION_HEADERS = frozenset(
     {"host", "content-length", "transfer-encoding", "connection", "keep-alive", "proxy-connection"}
     | {"upgrade", "te", "trailer", "expect"}
@@ -18,7 +20,7 @@ _NUMBER = re.compile(r"(?:\d+|0[xX][0-9a-fA-F]*)").fullmatch
 
 
 def check_address(scheme: str, authority: str, host: str | None, port: int | None) -> None:
-    """The parts of an address, as its parser found them. The port is a number, or there is none that makes sense."""
+    """Raise `Invalid` if the parsed parts of a URL are not allowed. A `port` of None or 0 is not valid."""
     if scheme not in ("http", "https"):
         raise Invalid("the address must begin with http:// or https://", field="url")
     if "@" in authority:
@@ -31,7 +33,10 @@ def check_address(scheme: str, authority: str, host: str | None, port: int | Non
 
 
 def check_host(host: str) -> None:
-    """Refuse what is neither a plain name nor an address in its usual form: parsers disagree about the rest."""
+    """Raise `Invalid` unless the host is a plain name or an IP address in its usual form.
+
+    Parsers disagree about other forms.
+    """
     if ":" in host and is_address(host) and "%" not in host:
         return
     if not _NAME(host):
@@ -54,7 +59,7 @@ def is_address(host: str) -> bool:
 
 
 def _usual(host: str) -> str:
-    """How it is usually written, if it is one: up to four numbers, of which the last fills what is left."""
+    """Return a hint with the usual form of an IPv4 address: up to four numbers, the last fills the remaining bytes."""
     try:
         *first, last = [_number(part) for part in host.rstrip(".").split(".")]
         value = sum(part << (24 - 8 * n) for n, part in enumerate(first)) + last
@@ -65,7 +70,7 @@ def _usual(host: str) -> str:
 
 
 def _number(text: str) -> int:
-    """As the C library reads it: 0x10 and 020 are sixteen."""
+    """Return the number as the C library parses it: 0x10 and 020 are sixteen."""
     if text.lower().startswith("0x"):
         return int(text[2:] or "0", 16)
     return int(text, 8) if text.startswith("0") and len(text) > 1 else int(text)

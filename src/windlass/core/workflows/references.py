@@ -1,6 +1,6 @@
-"""References: places in what a run will know, named before there is a run.
+"""References to values that exist only in a run, for use while a workflow is being built.
 
-As text a reference is its template, so it can stand in an input, in an f-string and in an `only_if`.
+The string form of a reference is its template, so it can be used in an input, in an f-string and in an `only_if`.
 """
 
 import re
@@ -17,7 +17,7 @@ _TEMPLATE = re.compile(r"\{\{\s*([^\s{}]+)\s*\}\}")
 
 
 class Owner(Protocol):
-    """The workflow that a reference or a step is of."""
+    """The workflow that a reference or a step belongs to."""
 
     @property
     def name(self) -> str: ...
@@ -25,11 +25,11 @@ class Owner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A place: `extract["files"]`, `extract["files"][0]`, `etl.input["bucket"]`."""
+    """A path to a value: `extract["files"]`, `extract["files"][0]`, `etl.input["bucket"]`."""
 
     owner: Owner = field(repr=False)
-    path: str  # as templates have it: tasks.extract.output.files
-    items: str | None = None  # as fan-outs have it: extract.files; None if there is nothing to fan out over
+    path: str  # as in templates: tasks.extract.output.files
+    items: str | None = None  # as in fan-outs: extract.files; None if it cannot be fanned out over
 
     def __getitem__(self, key: str | int) -> "Reference":
         word = _word(key)
@@ -42,7 +42,7 @@ class Reference:
         return format(str(self), spec)
 
     def __iter__(self) -> NoReturn:
-        """Without this Python would ask for the items 0, 1, 2, ... and never come to an end."""
+        """Raise `TypeError`. Without this, iteration would call `__getitem__` with 0, 1, 2, ... without end."""
         raise TypeError(f"{self} is known only in a run: fan out over it with .foreach")
 
     def __bool__(self) -> NoReturn:
@@ -50,12 +50,12 @@ class Reference:
 
 
 def mentioned(text: str) -> Iterator[str]:
-    """The steps whose results the templates in a text read."""
+    """Return the steps that the templates in a text refer to."""
     return (found[1] for found in _MENTION.finditer(text))
 
 
 def bare(text: str) -> str:
-    """A text with paths in the place of templates: expressions have no braces."""
+    """Return the text with each template replaced by its path: expressions have no braces."""
     return _TEMPLATE.sub(r"\1", text)
 
 

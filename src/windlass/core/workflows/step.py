@@ -1,4 +1,4 @@
-"""A step: a node of a definition. What it does is one of a closed set of actions; when it runs is told by its edges."""
+"""A step of a definition: its action, one of a closed set, and the edges that determine when it runs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from windlass.core.jobs.retry import Retry
 
 
 class Condition(StrEnum):
-    """What an edge asks of its parent."""
+    """How the parent of an edge must end; `complete` is met by any end."""
 
     SUCCESS = "success"
     FAILURE = "failure"
@@ -31,7 +31,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class JobAction:
-    """A job in the inbox: any worker, any language."""
+    """A job that any worker in any language can claim."""
 
     type: str
     input: Any = field(default_factory=dict)
@@ -55,7 +55,7 @@ class SleepAction:
 
 @dataclass(frozen=True, slots=True)
 class HookAction:
-    """Wait for a callback from outside."""
+    """Wait for an HTTP callback."""
 
     timeout: timedelta | None = None
     secret: str | None = None
@@ -81,14 +81,14 @@ Action = JobAction | HttpAction | SleepAction | HookAction | CommandAction | Chi
 
 @dataclass(frozen=True, slots=True)
 class Parallel:
-    """So many copies: a number, or a path to one."""
+    """`count` instances: a number, or the path of one."""
 
     count: int | str
 
 
 @dataclass(frozen=True, slots=True)
 class Foreach:
-    """One copy for each item of the list at this path."""
+    """One instance for each item of the list at this path."""
 
     items: str
 

@@ -1,7 +1,7 @@
-"""A step as the builder describes it: each word about it goes into its part of the document.
+"""Builder for one step: each method sets an option in the step's part of the document.
 
-What the words may be is left to `core.definition`; here is only what a document cannot show: steps and references of
-another workflow, words said twice, and the edges that follow from reading another step's output.
+`core.definition` validates the options. This module only checks what a document cannot show: steps and references of
+another workflow, and options set twice. It also adds the edges implied by reading another step's output.
 """
 
 import contextlib
@@ -16,33 +16,33 @@ from windlass.core.json_value import MAX_DEPTH
 from windlass.core.workflows.references import Owner, Reference, bare, mentioned
 from windlass.core.workflows.step import Condition
 
-Span = timedelta | float | str  # a number counts seconds
+Span = timedelta | float | str  # a number is in seconds
 
-STAND_IN = "input"  # the path in the place of one that was refused, so that the rest can be read
+STAND_IN = "input"  # replaces a refused path, so that the rest can still be parsed
 
 
 class StepBuilder:
-    """A step to be. Every word answers the step, so they can be chained, in any order and each once."""
+    """A step under construction. Methods return the step for chaining; order is free, each option may be set once."""
 
     def __init__(self, owner: Owner, name: str, action: Mapping[str, Any], mistakes: Mistakes) -> None:
         self.name = name
         self._owner = owner
         self._mistakes = mistakes
         self._needs: list[tuple[str, Condition | str | None]] = []
-        self._reads: dict[str, None] = {}  # steps, in the order they were mentioned
+        self._reads: dict[str, None] = {}  # steps that it refers to, in order of mention
         self._usual: Mapping[str, Any] = {}
         self._words = {key: self._plain(value, key) for key, value in action.items()}
 
-    # What others read of it
+    # References for other steps
 
     @property
     def output(self) -> Reference:
-        """All it came to: what a job returned, the body of a response or of a callback."""
+        """Return a reference to its output: the result of a job, or the body of a response or a callback."""
         return Reference(self._owner, f"tasks.{self.name}.output", self.name)
 
     @property
     def status(self) -> Reference:
-        """How it ended, in a word: success, failed, timeout, skipped, received."""
+        """Return a reference to its status: success, failed, timeout, skipped or received."""
         return Reference(self._owner, f"tasks.{self.name}.status")
 
     @property
@@ -51,12 +51,12 @@ class StepBuilder:
 
     @property
     def error(self) -> Reference:
-        """What went wrong; for steps that come after its failure."""
+        """Return a reference to its error, for steps that run after its failure."""
         return Reference(self._owner, f"tasks.{self.name}.error")
 
     @property
     def callback_url(self) -> Reference:
-        """Where a `wait_for_webhook` step is called back; known from the beginning of the run."""
+        """Return a reference to the callback URL of a `wait_for_webhook` step, known from the start of the run."""
         return Reference(self._owner, f"wait.{self.name}.url")
 
     def __getitem__(self, key: str | int) -> Reference:
@@ -68,10 +68,10 @@ class StepBuilder:
     # When it runs
 
     def after(self, *steps: "StepBuilder | str", on: Condition | str | None = None) -> Self:
-        """Wait for steps; may be said more than once, then all must be met.
+        """Add edges from these steps. Calls add up: all edges must be met, unless `join_any` is set.
 
-        `on` is success, failure, skipped or complete (any end). Left out it means success; with an `only_if` any end,
-        for the expression is there to tell.
+        `on` is success, failure, skipped or complete (any end). The default is success, or complete if the step has an
+        `only_if`, because then the expression decides.
         """
         for step in steps:
             if isinstance(step, StepBuilder) and step._owner is not self._owner:
@@ -87,56 +87,56 @@ class StepBuilder:
         return self._say("join", "any")
 
     def only_if(self, expression: str | Reference) -> Self:
-        """Run if this holds, asked once all it waits for has ended; the expression itself waits for nothing."""
+        """Run only if the expression holds, evaluated once all parents have ended; the expression adds no edges."""
         text = self._text(expression, "if") if isinstance(expression, Reference) else expression
         return self._say("if", bare(text) if isinstance(text, str) else text)
 
     def final(self) -> Self:
-        """Run when every other step has ended, however it did. One step of a workflow may be final."""
+        """Run when every other step has ended, however it ended. Only one step of a workflow may be final."""
         return self._say("final", True)
 
     def allow_failure(self) -> Self:
-        """Its failure does not fail the run; what needs its success is skipped all the same."""
+        """Let the run complete even if this step fails; steps that need its success are still skipped."""
         return self._say("allow_failure", True)
 
-    # How many copies
+    # Fan-out
 
     def foreach(self, items: "Reference | StepBuilder", *, concurrency: int | None = None) -> Self:
-        """One copy for each item of a list, so many at a time."""
+        """Run one instance for each item of a list, at most `concurrency` at a time."""
         return self._say("foreach", self._source(items, "foreach"))._say("concurrency", concurrency)
 
     def parallel(self, count: "int | Reference | StepBuilder", *, concurrency: int | None = None) -> Self:
-        """So many copies, so many at a time."""
+        """Run `count` instances, at most `concurrency` at a time."""
         number = count if is_number(count) else self._source(count, "parallel")
         return self._say("parallel", number)._say("concurrency", concurrency)
 
-    # How it is tried
+    # Attempts
 
     def retry(self, *, max_attempts: int | None = None, retry: Retry | None = None) -> Self:
-        """Attempts in all, and the wait between them."""
+        """Set the total number of attempts and the backoff between them."""
         policy = retry.to_json() if isinstance(retry, Retry) else retry
         return self._say("max_attempts", max_attempts)._say("retry", policy)
 
     def timeout(self, limit: Span) -> Self:
-        """The longest an attempt may take."""
+        """Set the time limit of an attempt."""
         return self._say("timeout", span(limit))
 
     def queue(self, name: str) -> Self:
         return self._say("queue", name)
 
     def priority(self, number: int) -> Self:
-        """Lower comes first; 100 unless said otherwise."""
+        """Set the priority: lower comes first, the default is 100."""
         return self._say("priority", number)
 
     # For the workflow
 
     def unless_said(self, usual: Mapping[str, Any]) -> Self:
-        """What holds where nothing else is said: the defaults of the function it calls."""
+        """Set the options that apply unless the step sets them: the defaults of its function."""
         self._usual = usual
         return self
 
     def to_document(self, known: Collection[str], mistakes: Mistakes) -> dict[str, Any]:
-        """Its part of the document, with a `success` edge from each step it reads and was not told to wait for."""
+        """Return its part of the document, with a `success` edge from each step that it reads and has no edge from."""
         said = {parent for parent, _ in self._needs}
         unsaid = [parent for parent in self._reads if parent in known and parent not in said]
         if "final" in self._words:
@@ -163,7 +163,7 @@ class StepBuilder:
         return self
 
     def _source(self, value: object, key: str) -> str:
-        """The path of a fan-out."""
+        """Return the path of a fan-out."""
         found = value.output if isinstance(value, StepBuilder) else value
         if not isinstance(found, Reference) or found.items is None:
             rule = "a number, a step's output" if key == "parallel" else "a step's output"
@@ -174,12 +174,12 @@ class StepBuilder:
         return STAND_IN
 
     def _plain(self, value: Any, key: str, level: int = 0) -> Any:
-        """A value as JSON has it, with templates in the place of references."""
+        """Return the value as JSON, with references replaced by templates."""
         if isinstance(value, str):
             self._reads |= dict.fromkeys(mentioned(value))
         elif isinstance(value, StepBuilder | Reference):
             return self._plain(self._text(value.output if isinstance(value, StepBuilder) else value, key), key)
-        elif isinstance(value, Mapping) and level <= MAX_DEPTH:  # what goes deeper is refused with the document
+        elif isinstance(value, Mapping) and level <= MAX_DEPTH:  # deeper values are refused by the parser
             return {name: self._plain(item, key, level + 1) for name, item in value.items()}
         elif isinstance(value, list | tuple) and level <= MAX_DEPTH:
             return [self._plain(item, key, level + 1) for item in value]
@@ -195,7 +195,7 @@ class StepBuilder:
 
 
 def span(value: Any) -> Any:
-    """A duration as documents have it; what is none is left for them to refuse."""
+    """Return a duration as documents write it; other values are returned unchanged, for the parser to refuse."""
     if is_number(value):
         with contextlib.suppress(OverflowError, ValueError):
             value = timedelta(seconds=value)

@@ -1,7 +1,6 @@
-"""A workflow: a named definition, what starts it and what its steps are. A value; two equal ones are the same version.
+"""A workflow: a named definition with its trigger and steps. A value: two equal workflows are the same version.
 
-Values of this class are known to be sound (`core.definition` sees to that): names are unique, parents exist, nothing
-goes round in a circle.
+Workflows are already validated by `core.definition`: names are unique, parents exist, and there is no cycle.
 """
 
 import hashlib
@@ -22,13 +21,13 @@ from windlass.core.runs.step_payload import compile_payload
 from windlass.core.workflows.step import Step
 
 MAX_DURATION = timedelta(days=30)
-# Of compositions: the Open Job Spec (14.3) has no aggregate timeout. A century, not infinity: the engine adds and
+# For compositions: the Open Job Spec (14.3) has no aggregate timeout. A century, not infinity: the engine adds and
 # subtracts it, which Postgres before 17 cannot do with infinite timestamps.
 NO_TIME_LIMIT = timedelta(days=36_525)
 
 
 class Primitive(StrEnum):
-    """What a composition of jobs is: `core.workflows.compositions` makes workflows of them."""
+    """The kind of a composition of jobs; `core.workflows.compositions` compiles them to workflows."""
 
     CHAIN = "chain"
     GROUP = "group"
@@ -37,7 +36,7 @@ class Primitive(StrEnum):
 
 
 class Overlap(StrEnum):
-    """What a cron tick does while an earlier run is under way."""
+    """What a cron tick does while an earlier run is active."""
 
     ALLOW = "allow"
     SKIP = "skip"
@@ -46,7 +45,7 @@ class Overlap(StrEnum):
 
 
 class CatchUp(StrEnum):
-    """What becomes of ticks that nobody was there for."""
+    """What happens to missed ticks."""
 
     NONE = "none"
     ONE = "one"
@@ -55,7 +54,7 @@ class CatchUp(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ApiTrigger:
-    """Somebody asks for a run. This always works, whatever the trigger."""
+    """Runs are started through the API only. Starting a run through the API works with every trigger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,7 @@ class CronTrigger:
 
 @dataclass(frozen=True, slots=True)
 class WebhookTrigger:
-    """A request to the workflow's own address; its body and headers are the trigger. A secret demands a signature."""
+    """A request to the workflow's own URL; its body and headers are the trigger. With a secret it must be signed."""
 
     secret: str | None = field(default=None, repr=False)
     scheme: Scheme = Scheme.STANDARD
@@ -85,9 +84,9 @@ class Workflow:
     trigger: Trigger = ApiTrigger()
     description: str | None = None
     max_duration: timedelta = MAX_DURATION
-    concurrency: int | None = None  # runs at a time; the others wait
+    concurrency: int | None = None  # maximum number of active runs; the others stay pending
     labels: Mapping[str, str] = field(default_factory=dict)
-    primitive: Primitive | None = None  # of a composition; its jobs are told by the input of the run
+    primitive: Primitive | None = None  # set for a composition, whose jobs are in the input of the run
 
     @cached_property
     def plan(self) -> Plan:
@@ -95,7 +94,7 @@ class Workflow:
 
     @cached_property
     def reads_headers(self) -> bool:
-        """Does any step ask for the headers of the request that started the run?"""
+        """Return whether any step reads the headers of the request that started the run."""
         conditions = [expression.parse(step.condition).paths for step in self.steps if step.condition is not None]
         payloads = [compile_payload(step.action).references for step in self.steps]
         return any(
@@ -104,15 +103,15 @@ class Workflow:
 
     @cached_property
     def fingerprint(self) -> str:
-        """The same for equal definitions, however they were spelled."""
+        """Return a hash that is the same for equal definitions, however they were written."""
         text = json.dumps(self.to_document(), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
     def to_document(self) -> dict[str, Any]:
-        """The canonical document: `core.definition.parser.parse` makes an equal workflow of it.
+        """Return the canonical document; `core.definition.parser.parse` returns an equal workflow for it.
 
-        The order of steps is their number in a run's state, so they are a list: jsonb keeps no order of keys.
-        What is subject to policy (attempts, time limits) is written out, so that a version means the same for ever.
+        Steps are a list because their order gives their numbers in a run's state, and jsonb does not keep the order of
+        keys. Defaults (attempts, time limits) are written out, so that changing them does not change a version.
         """
         found: dict[str, Any] = {"name": self.name, "trigger": _trigger_document(self.trigger)}
         if self.description is not None:
