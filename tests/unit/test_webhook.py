@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from windlass.core.events import hook
-from windlass.core.events.webhook import TOLERANCE, Scheme, objection, secret_mistake, signature
+from windlass.core.events.webhook import TOLERANCE, Scheme, objection, secret_mistake, signature, signed_id
 
 ID, MOMENT = "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330"
 NOW = datetime.fromtimestamp(int(MOMENT), UTC)
@@ -136,6 +136,12 @@ def test_github_signs_the_body() -> None:
     assert objection(SECRET, github(), BODY + b" ", NOW, Scheme.GITHUB) == "x-hub-signature-256 does not match"
     assert objection(SECRET, github(secret="x" * 20), BODY, NOW, Scheme.GITHUB) == "x-hub-signature-256 does not match"
     assert objection(SECRET, {}, BODY, NOW, Scheme.GITHUB) == "the header x-hub-signature-256 is needed"
+
+
+def test_a_replay_with_another_stripe_header_has_the_same_id() -> None:
+    replayed = {"stripe-signature": stripe()["stripe-signature"] + ",v0=y"}
+    assert signed_id(replayed, BODY, Scheme.STRIPE) == signed_id(stripe(), BODY, Scheme.STRIPE)
+    assert signed_id(stripe(), b"other", Scheme.STRIPE) != signed_id(stripe(), BODY, Scheme.STRIPE)
 
 
 def test_stripe_signs_the_time_and_the_body() -> None:

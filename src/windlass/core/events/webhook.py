@@ -41,15 +41,19 @@ def objection(
             assert_never(scheme)
 
 
-def signed_id(headers: Mapping[str, str], scheme: Scheme) -> str | None:
-    """Return the id that identifies a repeated request. GitHub's signature does not cover its id."""
+def signed_id(headers: Mapping[str, str], body: bytes, scheme: Scheme) -> str | None:
+    """Return the id that identifies a repeated request, made of what the signature covers.
+
+    GitHub signs the body only, and two deliveries may have the same body: its id is a header that a replay can change.
+    """
     match scheme:
         case Scheme.STANDARD:
             return headers.get("webhook-id")
         case Scheme.GITHUB:
             return headers.get("x-github-delivery")
         case Scheme.STRIPE:
-            return hashlib.sha256(headers.get("stripe-signature", "").encode()).hexdigest()
+            moment = next((value for name, value in _stripe_parts(headers) if name == "t"), "")
+            return hashlib.sha256(f"{moment}.".encode() + body).hexdigest()
         case _:
             assert_never(scheme)
 
@@ -92,15 +96,20 @@ def _github(secret: str, headers: Mapping[str, str], body: bytes) -> str | None:
 
 
 def _stripe(secret: str, headers: Mapping[str, str], body: bytes, now: datetime) -> str | None:
-    parts = [part.strip().partition("=") for part in headers.get("stripe-signature", "").split(",")]
-    moment = next((value for name, _, value in parts if name == "t"), "")
-    given = [value for name, _, value in parts if name == "v1"]
+    parts = _stripe_parts(headers)
+    moment = next((value for name, value in parts if name == "t"), "")
+    given = [value for name, value in parts if name == "v1"]
     if not (moment and given):
         return "the header stripe-signature with t and v1 is needed"
     if why := _stale("t in stripe-signature", moment, now):
         return why
     expected = hmac.digest(secret.encode(), f"{moment}.".encode() + body, hashlib.sha256).hex()
     return None if _matches(expected, given) else "stripe-signature does not match"
+
+
+def _stripe_parts(headers: Mapping[str, str]) -> list[tuple[str, str]]:
+    parts = (part.strip().partition("=") for part in headers.get("stripe-signature", "").split(","))
+    return [(name, value) for name, _, value in parts]
 
 
 def _stale(name: str, moment: str, now: datetime) -> str | None:

@@ -277,7 +277,7 @@ async def receive(db: Database, token: str, body: bytes, headers: Mapping[str, s
         trigger = (await db.definitions.of(conn, [found.version_id]))[found.version_id].trigger
         given = {name.lower(): value for name, value in headers.items()}
         _check_signature(trigger, given, body, found.now)
-        key = _key(found.name, trigger, given)
+        key = _key(found.name, trigger, given, body)
         spec = RunSpec(input=parse_body(body, given.get("content-type")), headers=given, idempotency_key=key)
         acting = db.acting_for(found.org, actor="webhook")
         [id_], wakeups = await run_start.include(conn, acting, found.name, [spec])
@@ -311,13 +311,14 @@ def _check_signature(trigger: Trigger, headers: Mapping[str, str], body: bytes, 
             raise Refused(f"the request is not signed as the workflow demands ({trigger.scheme}): {why}")
 
 
-def _key(workflow: str, trigger: Trigger, headers: Mapping[str, str]) -> str | None:
+def _key(workflow: str, trigger: Trigger, headers: Mapping[str, str], body: bytes) -> str | None:
     """Return the idempotency key of a request, so that a repeated request starts no second run.
 
-    Where requests are signed, only an id that the signature covers counts: a replay could change any other header.
+    Where requests are signed, only an id that the signature covers counts (but for GitHub, see `signed_id`): a replay
+    could change any other header.
     """
     if isinstance(trigger, WebhookTrigger) and trigger.secret is not None:
-        given = webhook.signed_id(headers, trigger.scheme)
+        given = webhook.signed_id(headers, body, trigger.scheme)
     else:
         given = headers.get("idempotency-key") or headers.get("webhook-id")
     if not given:
