@@ -1,1 +1,1 @@
-"""The outside world: performs what was decided and returns an Outcome, never raises for it."""
+"""The outside world: runs handlers, HTTP requests and commands, and returns an `Outcome` instead of raising."""

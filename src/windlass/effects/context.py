@@ -1,4 +1,4 @@
-"""What a handler is told about the attempt it serves, and how its log lines find their job."""
+"""The context of a handler's attempt at a job, and the log handler that attributes log lines to that job."""
 
 import functools
 import inspect
@@ -20,7 +20,7 @@ from windlass.errors import Invalid
 MAX_LINES = 1000
 MAX_MESSAGE = 8192
 
-# Handlers log through this (`ctx.log`) or through any logger of their own.
+# Handlers log through this logger (`ctx.log`) or through any other.
 job_logger = logging.getLogger("windlass.job")
 _current: ContextVar["Context | None"] = ContextVar("windlass_context", default=None)
 
@@ -29,7 +29,10 @@ Keep = Callable[[tuple[UUID, int, int, int, datetime, str, str]], None]
 
 
 class Upstream(Mapping[str, Any]):
-    """What the steps before gave, by name. Of a step with too many instances the list is not kept: asking says so."""
+    """The results of the steps that this step needs, by name.
+
+    A step with too many instances has no list of results: reading it raises `Invalid`, which says so.
+    """
 
     def __init__(self, outputs: Mapping[str, Any], too_large: Mapping[str, str] | None = None) -> None:
         self._outputs = outputs
@@ -48,7 +51,7 @@ class Upstream(Mapping[str, Any]):
 
 
 class Told:
-    """Done already: an async handler may await it, a plain one need not."""
+    """An awaitable that is already done: an async handler may await it, a sync handler can ignore it."""
 
     def __await__(self) -> Generator[None, None, None]:
         yield from ()
@@ -59,10 +62,14 @@ TOLD = Told()
 
 @dataclass(slots=True, eq=False)
 class Context:
-    """One attempt at one job. `fence` grows with each claim: pass it on, so that a callee can refuse a zombie.
+    """One attempt at one job.
 
-    Of a step of a run: which one, which copy of how many (`index`, `count`), its `item`, and what the steps it needs
-    gave (`upstream`, by name).
+    `fence` increases with each claim of the job: pass it to the systems you call, so that they can reject requests of
+    an attempt that has lost its lease.
+
+    If the job is a step of a run, the context also has the run (`run_id`, `workflow`), the step (`step_name`), the
+    instance of a fanned-out step (`index` of `count`, and its `item`), and the results of the steps it needs
+    (`upstream`, by name).
     """
 
     id: UUID
@@ -82,20 +89,21 @@ class Context:
     count: int | None = None
     item: Any = None
     upstream: Mapping[str, Any] = field(default_factory=dict)
-    workflow_id: str | None = None  # the run, as whoever started it knows it
+    workflow_id: str | None = None  # the run id, or in a composition the id under which the client knows it
     parent_results: Mapping[str, Any] = field(default_factory=dict)  # in a chain or batch, by index: "0", "1", ...
-    epoch: int = 0  # grows when the job is started over
+    epoch: int = 0  # increases when the job is started over
     timeout: timedelta | None = None  # of this attempt
     _action: Action | None = None  # of the step
-    _context_data: ContextData | None = None  # None: nothing is recorded, as in a test that calls a handler
+    _context_data: ContextData | None = None  # None: nothing is recorded, for example if a test calls the handler
     _steps: Steps | None = None
     _lines: int = 0
     _stopped: bool = False
-    _bell: threading.Event | None = None  # made when somebody waits: most handlers never do
+    _bell: threading.Event | None = None  # created by `wait_cancelled`: most handlers never call it
 
     @property
     def idempotency_key(self) -> str:
-        """The same for all attempts: pass it on, so that a callee can tell a repetition from a new request."""
+        """A key that is the same for all attempts at the job: pass it to the systems you call, so that they can
+        recognize a repeated request."""
         return f"{self.id}-{self.epoch}" if self.epoch else str(self.id)
 
     @property
@@ -123,11 +131,15 @@ class Context:
 
     @property
     def cancelled(self) -> bool:
-        """True once the job was cancelled, timed out or lost: a sync handler should look now and then and return."""
+        """True once the attempt should stop: the job or its run was cancelled, it timed out, its lease was lost, or
+        the worker shuts down. A sync handler should check this regularly and return."""
         return self._stopped
 
     def wait_cancelled(self, timeout: float) -> bool:
-        """For sync handlers: pause for `timeout` seconds, or less if the job is cancelled meanwhile."""
+        """Sleep for `timeout` seconds, or until the job is cancelled; return whether it was cancelled.
+
+        For sync handlers: it blocks the thread.
+        """
         self._bell = bell = self._bell or threading.Event()
         return self._stopped or bell.wait(timeout)
 
@@ -136,18 +148,24 @@ class Context:
         return job_logger
 
     async def step(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Do a part of the work once: what `function` gave is recorded before this returns, and an attempt after a
-        crash gets it from the record. A plain function runs in a thread. `name` is unique in the handler."""
+        """Call `function` once per job: its result is recorded before this returns, and a later attempt returns the
+        recorded result instead of calling it again.
+
+        A sync function runs in a thread. `name` must be unique within the handler.
+        """
         call = functools.partial(function, *args, **kwargs)
         return await self._durable().run(name, call, is_async=inspect.iscoroutinefunction(function))
 
     def step_sync(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """`step` for handlers that are plain functions."""
+        """Like `step`, for sync handlers."""
         return self._durable().run_sync(name, functools.partial(function, *args, **kwargs))
 
     def progress(self, fraction: float, message: str | None = None, data: Any = None) -> "Told":
-        """Say how far this is: 0 to 1, in words, in numbers. Awaited or not, in any handler; writes are bundled, and
-        the last one is always written."""
+        """Report the progress of the job: a fraction from 0 to 1, a message, and any JSON data.
+
+        Works in async and sync handlers; awaiting the result is optional. Writes are batched: only the latest progress
+        in each interval is written, and the last one always.
+        """
         share, text = fraction_of(fraction), None if message is None else plain(str(message)[:MAX_MESSAGE])
         encode(data, field="data", limit=MAX_DATA)
         if self._context_data is not None:
@@ -159,13 +177,13 @@ class Context:
         return steps
 
     def cancel(self) -> None:
-        """Told by the worker; handlers only look."""
+        """Mark the attempt as cancelled. Called by the worker, not by handlers."""
         self._stopped = True
         if self._bell is not None:
             self._bell.set()
 
     def keep(self, level: str, message: str) -> None:
-        """Remember a line with this attempt, up to a cap."""
+        """Store a log line of this attempt, up to MAX_LINES."""
         self._lines += 1
         if self._lines > MAX_LINES + 1:
             return
@@ -177,23 +195,23 @@ class Context:
 
 
 def current() -> Context | None:
-    """The context of the handler that is running here, if any."""
+    """Return the context of the handler that is running in this task or thread, if any."""
     return _current.get()
 
 
 def context_of(task: Any) -> Context | None:
-    """Return the context of the handler that started this task, if any; None before Python 3.12, which cannot tell."""
+    """Return the context of the handler that started this task, if any; always None before Python 3.12."""
     get_context = getattr(task, "get_context", None)
     return get_context().get(_current) if get_context is not None else None
 
 
 def enter(context: Context | None) -> None:
-    """From here on this task speaks for `context`; None: for nobody."""
+    """Set the context that this task's log lines are attributed to; None for no handler."""
     _current.set(context)
 
 
 class LineKeeper(logging.Handler):
-    """Sends what is logged inside a handler to that handler's job."""
+    """Stores what is logged inside a job handler with that handler's job."""
 
     def emit(self, record: logging.LogRecord) -> None:
         context = _current.get()
@@ -208,7 +226,7 @@ _keeper = LineKeeper()
 
 
 def keep_lines() -> None:
-    """Install the keeper once a process. `ctx.log.info` is kept whatever the root logger's level is."""
+    """Install the log handler, once per process. `ctx.log.info` is kept whatever the level of the root logger."""
     root = logging.getLogger()
     if _keeper not in root.handlers:
         root.addHandler(_keeper)

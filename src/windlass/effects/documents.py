@@ -1,7 +1,6 @@
-"""Documents from files: JSON, and YAML as far as it means JSON.
+"""Reads documents from files: JSON, and the subset of YAML that maps to JSON.
 
-`read` gives what a file says or an `Invalid` that names file, line and column. What the documents mean is left to
-`core.definition.parser`.
+Errors are raised as `Invalid` with file, line and column. `core.definition.parser` interprets the documents.
 """
 
 import json
@@ -17,7 +16,7 @@ MAX_FILE = 5_000_000
 
 
 def read(path: str | Path) -> list[Any]:
-    """The documents of a file: one in JSON, any number in YAML, empty ones left out."""
+    """Return the documents of a file: one in JSON, any number in YAML, without empty ones."""
     text = _text(Path(path))
     try:
         found = [_json(text)] if Path(path).suffix.lower() == ".json" else load(text)
@@ -57,7 +56,7 @@ def _json(text: str) -> Any:
     except ValueError as error:
         raise Unreadable(f"it is not JSON: {error}") from None
     except _Twice as twice:
-        load(text)  # JSON is YAML, whose reader knows the lines
+        load(text)  # JSON is also YAML, and the YAML reader raises an error with the line
         raise Unreadable(f"the key {twice.key!r} is there twice") from None
 
 

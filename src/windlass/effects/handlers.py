@@ -1,4 +1,4 @@
-"""Handlers: which function serves which type, how a payload becomes its arguments, and what its end means."""
+"""Handlers: which function serves which job type, how a payload becomes its arguments, and how it is run."""
 
 import asyncio
 import inspect
@@ -31,16 +31,16 @@ class Handler:
     parameters: Mapping[str, bool]  # name -> required
     takes_any: bool  # has **kwargs
     takes_whole: bool  # its only parameter is `payload`
-    positional: Sequence[str] = ()  # the parameters that the items of an array are for
+    positional: Sequence[str] = ()  # parameters that the items of an array payload are passed to
     takes_more: bool = False  # has *args
     retry: Retry | None = None
     max_attempts: int = 3
     timeout: timedelta | None = None
     concurrency: int | None = None
     queue: str = "default"
-    context_name: str | None = None  # of the parameter that takes the context
-    wants_upstream: bool = True  # if it takes the context at all
-    keeps_time: bool = False  # it ends by itself at its timeout, and knows better what happened
+    context_name: str | None = None  # name of the context parameter
+    wants_upstream: bool = True  # only used if it takes the context
+    keeps_time: bool = False  # it enforces its timeout itself, and reports the failure in more detail
 
     @classmethod
     def of(cls, type_: str, call: Callable[..., Any], **options: Any) -> "Handler":
@@ -64,9 +64,10 @@ class Handler:
         )
 
     def arguments(self, payload: Any) -> tuple[Sequence[Any], Mapping[str, Any]]:
-        """Return the positional and the named arguments that a payload stands for; a misfit names the parameter.
+        """Return the positional and named arguments for a payload; raise `Invalid`, naming the parameter, if it does
+        not fit.
 
-        The keys of an object are named arguments, the items of an array (`args` of the Open Job Spec) positional ones.
+        The keys of an object become named arguments, the items of an array (`args` of the Open Job Spec) positional.
         """
         if self.takes_whole and not (isinstance(payload, dict) and payload.keys() == {"payload"}):
             return (), {"payload": payload}
@@ -104,7 +105,7 @@ class Handler:
 
 
 class Handlers:
-    """The handlers of an app: exact types first, then patterns in the order of their registration."""
+    """The handlers of an app. Exact types are matched first, then patterns in the order of registration."""
 
     def __init__(self) -> None:
         self._exact: dict[str, Handler] = {}
@@ -120,12 +121,12 @@ class Handlers:
 
     def find(self, type_: str) -> Handler | None:
         handler = self._exact.get(type_)
-        if handler is None and not type_.startswith(OWN_PREFIX):  # no pattern of an app takes the engine's own jobs
+        if handler is None and not type_.startswith(OWN_PREFIX):  # patterns never match the engine's own types
             handler = next((known for pattern, known in self._patterns if pattern.fullmatch(type_)), None)
         return handler
 
     def of_function(self, function: Callable[..., Any]) -> Handler | None:
-        """The handler of one type that is this function; equal, because bound methods are made anew each time."""
+        """Return the handler with this function. Compared by equality: a bound method is a new object each time."""
         return next((handler for handler in self._exact.values() if handler.call == function), None)
 
     def types(self) -> list[str]:
@@ -133,13 +134,13 @@ class Handlers:
 
 
 def like(pattern: str) -> re.Pattern[str]:
-    """Return SQL's LIKE as a regular expression: % for anything, _ for one character.
+    """Return a SQL LIKE pattern as a regular expression: % matches any string, _ one character.
 
-    What stands between two % is looked for once, at its first place (an atomic group): plain `.*` for each % would try
-    all places of all of them, which takes for ever with a few % and a text that does not match.
+    A segment between two % is matched once, at its first occurrence (an atomic group). With a plain `.*` for each %,
+    backtracking would try all combinations of occurrences: far too slow with several % and a string without a match.
     """
     segments = [""]
-    for part in re.findall(r"\\.|.", pattern, re.DOTALL):  # a backslash takes the next character as it is
+    for part in re.findall(r"\\.|.", pattern, re.DOTALL):  # a backslash escapes the next character
         if part == "%":
             segments.append("")
         else:
@@ -150,7 +151,7 @@ def like(pattern: str) -> re.Pattern[str]:
 
 
 async def perform(handler: Handler, context: Context, payload: Any, threads: Threads) -> Outcome:
-    """Run a handler to its end. Only cancellation passes through: the worker knows what it meant."""
+    """Run a handler and return its outcome. Only cancellation is raised: the worker knows its reason."""
     enter(context)
     try:
         args, named = handler.arguments(payload)
@@ -177,7 +178,7 @@ async def perform(handler: Handler, context: Context, payload: Any, threads: Thr
     try:
         return Succeeded("null" if value is None else encode(value, field="result", limit=RESULT_LIMIT))
     except Invalid as error:
-        return failed(error, retryable=False, trace=False)  # the work was done; doing it again would not help
+        return failed(error, retryable=False, trace=False)  # the work was done; a retry would return the same
 
 
 def failed(
@@ -192,7 +193,7 @@ def failed(
 def _words(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:  # an error class may fail at its own words
+    except Exception:  # `__str__` of an error class may raise
         return ""
 
 
@@ -201,7 +202,7 @@ def timed_out(after: timedelta) -> Failed:
 
 
 def _check_reachable(type_: str, parameter: inspect.Parameter, *, is_context: bool) -> None:
-    """The context is passed first, everything else by name."""
+    """Raise `Invalid` if a parameter cannot be passed: the context is passed first, payload keys by name."""
     if is_context and parameter.kind is parameter.KEYWORD_ONLY:
         raise Invalid(f"the handler of {type_} takes {parameter.name!r} behind a *: put it first", field=parameter.name)
     if not is_context and parameter.kind is parameter.POSITIONAL_ONLY:

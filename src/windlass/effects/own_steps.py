@@ -1,7 +1,7 @@
-"""Handlers of our own step types: HTTP requests, and commands where they are allowed.
+"""Handlers of the built-in step types: HTTP requests, and commands where they are allowed.
 
-They run only jobs that the engine made of such a step. A row that somebody else wrote into the inbox is refused here
-even if nothing refused it there.
+They run only jobs that the engine created for such a step. A job of these types written by plain SQL is refused here,
+even if the database has accepted it.
 """
 
 from datetime import timedelta

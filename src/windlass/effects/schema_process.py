@@ -1,11 +1,11 @@
 """The child process that compiles JSON Schemas and validates values; started by `effects.schema_validator`.
 
-Run as a file, not as a module of the package: it imports nothing but jsonschema_rs, so that it starts in a few
-milliseconds. One request a line on stdin, one answer a line on stdout; it ends when stdin does.
+Run as a file, not as a module of the package: its only dependency is jsonschema_rs, so that it starts in a few
+milliseconds. One request per line on stdin, one answer per line on stdout; it exits at the end of stdin.
 
-Patterns run on a linear-time engine, and `offline` forbids every retrieval: a reference leads into the document or
-nowhere. What can still take long (references that double at every level, `uniqueItems` of large values) is ended by
-the parent, which kills this process after a deadline.
+Patterns run on a linear-time engine, and `offline` forbids retrieval, so references resolve only within the document.
+Some schemas can still be slow (references that double at every level, `uniqueItems` of large values): the parent kills
+this process after a deadline.
 """
 
 import functools
@@ -17,7 +17,7 @@ from typing import Any
 from jsonschema_rs import Draft202012Validator, ReferencingError, RegexOptions, ValidationError
 
 MAX_PROBLEMS = 20  # reported for one value
-MAX_MESSAGE = 500  # characters; messages repeat the value
+MAX_MESSAGE = 500  # characters; messages contain the value
 MEMORY = 1024 * 1024 * 1024  # bytes
 PATTERNS = RegexOptions(size_limit=1024 * 1024, dfa_size_limit=1024 * 1024)
 
@@ -30,7 +30,7 @@ def validator(schema: str) -> Draft202012Validator:
 
 
 def compile_problem(schema: str) -> Problem | None:
-    """What is wrong with a schema, and where in it; None if it can be used."""
+    """Return the error in a schema and its path; None if the schema is usable."""
     try:
         validator(schema)
     except ValidationError as error:

@@ -1,8 +1,8 @@
-"""Validates values against JSON Schemas that anybody may have registered.
+"""Validates values against untrusted JSON Schemas.
 
-Schemas and values both come from outside, and a small schema can be made to take hours. So the work is done in a child
-process (`schema_process`) that has a deadline: when it expires the process is killed and the next request starts
-another. A schema that missed a deadline is not tried again for a minute, so that it cannot keep the others waiting.
+Schemas and values both come from clients, and a small schema can be made to run for hours. Validation therefore runs
+in a child process (`schema_process`) with a deadline: when it expires, the process is killed and the next request
+starts a new one. A schema that missed its deadline is refused for a minute, so that it cannot delay the others.
 """
 
 import asyncio
@@ -18,16 +18,16 @@ from windlass.errors import Unavailable
 
 PROGRAM = Path(__file__).with_name("schema_process.py")
 DEADLINE = 1.0  # seconds for one schema and one value
-STARTING = 10.0  # seconds more for the first request to a new process
-REST = 60.0  # seconds for which a schema that missed its deadline is not tried again
-MAX_RESTING = 1000  # schemas remembered for that
+STARTING = 10.0  # additional seconds for the first request to a new process
+REST = 60.0  # seconds for which a schema that missed its deadline is refused
+MAX_RESTING = 1000  # refused schemas that are remembered
 MAX_ANSWER = 1024 * 1024
 
 Problem = tuple[list[str | int], str]
 
 
 class TooSlow(Exception):
-    """The check did not end in time."""
+    """Raised if a validation exceeds its deadline."""
 
     def __init__(self, deadline: float) -> None:
         super().__init__(f"checking it takes longer than {deadline:g} s: simplify the schema")
@@ -38,15 +38,15 @@ class SchemaValidator:
         self._deadline = deadline
         self._process: Process | None = None
         self._turn = asyncio.Lock()
-        self._resting: dict[str, float] = {}  # schema -> when it may be tried again
+        self._resting: dict[str, float] = {}  # schema -> monotonic time until which it is refused
 
     async def mistake(self, schema: str) -> Problem | None:
-        """What is wrong with a schema, and where in it; None if values can be checked with it."""
+        """Return the error in a schema and its path; None if the schema is usable."""
         found = await self._ask(schema)
         return None if found is None else (found[0], found[1])
 
     async def problems(self, schema: str, value: Any) -> list[Problem]:
-        """What is wrong with a value, and where in it."""
+        """Return the violations of a schema by a value, each with its path in the value."""
         return [(path, message) for path, message in await self._ask(schema, value)]
 
     async def close(self) -> None:
@@ -70,7 +70,8 @@ class SchemaValidator:
                 self._rest(schema)
                 await self.close()
                 raise TooSlow(self._deadline) from None
-            except BaseException:  # cancelled halfway, or the process died: its next answer would be another's
+            # Cancelled between request and answer, or the process died. The next request must not read this answer.
+            except BaseException:
                 await self.close()
                 raise
 

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM: the first drains, the second ends at once, the third does not wait for anybody."""
+"""Handles SIGINT and SIGTERM: the first starts a drain, the second cuts it short, the third exits immediately."""
 
 import asyncio
 import os
@@ -11,7 +11,7 @@ HANDLED = (signal.SIGINT, signal.SIGTERM)
 
 
 class Signals:
-    """Used inside the running loop. `exit_code` is 0 unless a second signal cut the drain short.
+    """Create it inside the running event loop. `exit_code` is 0 unless a second signal cut the drain short.
 
     Only the main thread can handle signals; in another thread nothing is installed.
     """
@@ -25,7 +25,7 @@ class Signals:
         self._loop = asyncio.get_running_loop()
 
     def __enter__(self) -> Self:
-        # Not loop.add_signal_handler: a handler that blocks the loop would keep the third signal from being heard.
+        # Not loop.add_signal_handler: while a job handler blocks the loop, the third signal must still end the process.
         if threading.current_thread() is threading.main_thread():
             self._before = {number: signal.signal(number, self._heard) for number in HANDLED}
         return self

@@ -1,5 +1,5 @@
-"""Durable steps inside a handler: what a step gave is recorded before the handler goes on, so that an attempt after a
-crash does not do it again. Where it is recorded is the runtime's business (`Ledger`)."""
+"""Durable steps inside a handler: a step's result is recorded before the handler continues, so that a later attempt
+does not repeat the step. The runtime provides the storage (`ContextData`)."""
 
 import asyncio
 import inspect
@@ -13,23 +13,23 @@ from windlass.errors import Invalid, NonRetryable
 
 
 class ContextData(Protocol):
-    """Keeps what must outlive an attempt. `fence` tells whether the attempt still holds its job."""
+    """Stores data that must outlive an attempt. `fence` identifies the claim: writes of a lost claim are refused."""
 
     async def steps(self, job: UUID) -> dict[str, Any]: ...
 
     async def save_step(self, job: UUID, fence: int, name: str, result: Any) -> None: ...
 
     async def call(self, function: Callable[[], Any]) -> Any:
-        """Call a plain function in a thread."""
+        """Call a sync function in a thread."""
 
     def wait(self, answer: Any) -> Any:
-        """For threads: what a coroutine gives on the worker's loop."""
+        """Run a coroutine in the worker's event loop and return its result. For calls from threads."""
 
     def progress(self, job: UUID, fence: int, fraction: float, message: str | None, data: Any) -> None: ...
 
 
 class Steps:
-    """The steps of one attempt. Without a ledger (a handler that is called in a test) nothing is recorded."""
+    """The steps of one attempt. Without `context_data` (a handler called directly in a test) nothing is recorded."""
 
     def __init__(self, job: UUID, fence: int, context_data: ContextData | None) -> None:
         self._job = job
@@ -40,7 +40,7 @@ class Steps:
         self._loading = asyncio.Lock()
 
     async def run(self, name: str, function: Callable[[], Any], *, is_async: bool) -> Any:
-        """What this step gave, now or in an earlier attempt."""
+        """Return the result of this step, recorded by an earlier attempt or computed now."""
         found, value = await self._find(name)
         if not found:
             if is_async or self._context_data is None:
@@ -53,7 +53,7 @@ class Steps:
         return value
 
     def run_sync(self, name: str, function: Callable[[], Any]) -> Any:
-        """The same from a handler's thread."""
+        """Like `run`, from a handler's thread."""
         if self._context_data is None:
             self._take(name)
             return _checked(name, function())
@@ -79,7 +79,7 @@ class Steps:
         self._named.add(name)
 
     async def _record(self, name: str, value: Any) -> Any:
-        """The value as it will be read again: the handler must not see anything else the first time."""
+        """Record a value and return it as a later attempt will read it: both must see the same value."""
         value = _checked(name, value)
         if self._context_data is not None:
             await self._context_data.save_step(self._job, self._fence, name, value)
@@ -89,5 +89,5 @@ class Steps:
 def _checked(name: str, value: Any) -> Any:
     try:
         return decode(encode(value, field="result", limit=RESULT_LIMIT))
-    except Invalid as error:  # the work was done; doing it again would not help
+    except Invalid as error:  # the work was done; a retry would return the same
         raise NonRetryable(f"what step {name!r} gave cannot be recorded: {error}") from None

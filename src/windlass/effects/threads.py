@@ -1,4 +1,5 @@
-"""Threads for sync handlers. A thread cannot be stopped: one whose task was cancelled is counted until it returns."""
+"""Threads for sync handlers. A thread cannot be stopped: one whose task was cancelled counts as abandoned until it
+returns."""
 
 import asyncio
 import contextvars
@@ -13,7 +14,7 @@ from windlass.effects.context import current
 class Threads:
     def __init__(self, size: int) -> None:
         self._pool = ThreadPoolExecutor(size, thread_name_prefix="windlass-job")
-        self._abandoned: dict[Future[Any], UUID | None] = {}  # still running, and for which job
+        self._abandoned: dict[Future[Any], UUID | None] = {}  # still running -> its job
 
     @property
     def abandoned(self) -> int:
@@ -21,7 +22,7 @@ class Threads:
 
     def occupied_by(self, job: UUID) -> bool:
         """Return whether a thread that could not be stopped still runs the handler of this job."""
-        return bool(self._abandoned) and job in tuple(self._abandoned.values())  # a copy: threads end at any time
+        return bool(self._abandoned) and job in tuple(self._abandoned.values())  # a copy: threads remove their entries
 
     async def run(self, call: Callable[[], Any]) -> Any:
         """Run `call` with this task's context variables; cancelling the task abandons the thread."""
@@ -42,5 +43,5 @@ class Threads:
 def _call(call: Callable[[], Any]) -> Any:
     try:
         return call()
-    except StopIteration as error:  # a future cannot carry it: whoever awaits would wait for ever
+    except StopIteration as error:  # a future cannot carry it: awaiting it would never return
         raise RuntimeError("the handler raised StopIteration") from error

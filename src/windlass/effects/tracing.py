@@ -1,4 +1,4 @@
-"""OpenTelemetry spans around handlers, when the program has configured a tracer; nothing otherwise."""
+"""Wraps handlers in OpenTelemetry spans if the program has configured a tracer provider."""
 
 import contextlib
 from typing import Any
@@ -12,14 +12,14 @@ except ImportError:  # the `otel` extra is not installed
 
 
 def tracer() -> Any | None:
-    """A tracer if one is configured: the API's own placeholder provider records nothing and is not worth its price."""
+    """Return a tracer, or None if no provider is configured: the API's placeholder records nothing but costs time."""
     if trace is None or type(trace.get_tracer_provider()).__name__ == "ProxyTracerProvider":
         return None
     return trace.get_tracer("windlass")
 
 
 def traceparent() -> str | None:
-    """The W3C header of the span that is current here, if there is one."""
+    """Return the W3C `traceparent` header of the current span, if there is one."""
     if trace is None:
         return None
     context = trace.get_current_span().get_span_context()

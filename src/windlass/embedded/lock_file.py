@@ -1,7 +1,7 @@
-"""Advisory locks on files, as a count of living processes: the kernel drops them when a process dies, however it dies.
+"""Advisory file locks (flock) that track live processes: the kernel releases them when a process ends, in any way.
 
-A lock belongs to one `FileLock` object, so two of them in one process are two holders. It is never inherited by
-programs this process starts (O_CLOEXEC), unless its `fd` is handed over on purpose, nor by forked children. Unix only.
+A lock belongs to one `FileLock` object, so two objects in one process are two holders. Programs that this process
+starts do not inherit it (O_CLOEXEC) unless its `fd` is passed explicitly; forked children close it. Unix only.
 """
 
 import os
@@ -19,7 +19,8 @@ POLL_SECONDS = 0.02
 
 
 class FileLock:
-    """One holder of one lock file; the file is made when missing and never removed (that would split the lock)."""
+    """One holder of one lock file. The file is created if missing and never removed: a new file would be a second,
+    independent lock."""
 
     _open: ClassVar[set["FileLock"]] = set()
 
@@ -37,7 +38,8 @@ class FileLock:
         fcntl.flock(self.fd, fcntl.LOCK_SH)
 
     def seize(self) -> bool:
-        """Become the only holder, or say no at once; a refused attempt also gives up a share held before."""
+        """Try to get the exclusive lock without waiting; return False if there are other holders. A failed attempt
+        also gives up a shared lock held before."""
         try:
             fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -45,7 +47,7 @@ class FileLock:
         return True
 
     def close(self) -> None:
-        """Let go of this descriptor; a program that was handed the `fd` keeps the lock for as long as it lives."""
+        """Close this descriptor. A program that inherited the `fd` keeps the lock until it ends."""
         if not self.closed:
             fd, self.fd = self.fd, -1
             FileLock._open.discard(self)
@@ -53,13 +55,13 @@ class FileLock:
 
     @classmethod
     def forget_inherited(cls) -> None:
-        """In a forked child: close the copies, or the child would keep its parent's locks beyond the parent's end."""
+        """Close the copies in a forked child, which would otherwise keep its parent's locks after the parent ended."""
         for lock in list(cls._open):
             lock.close()
 
 
 def free(path: Path) -> bool:
-    """Whether nobody holds the lock at this moment."""
+    """Return whether the lock has no holder at this moment."""
     lock = FileLock(path)
     try:
         return lock.seize()
@@ -68,7 +70,7 @@ def free(path: Path) -> bool:
 
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
-    """Poll until the condition holds; False when the time is over."""
+    """Poll until the condition holds; return False after `seconds`."""
     deadline = time.monotonic() + seconds
     pause = threading.Event()
     while not condition():
@@ -79,7 +81,7 @@ def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
 
 
 def _hand_over(fd: int, folder: Path) -> None:
-    """A lock file root made in a user's folder must not shut that user out later."""
+    """Give a lock file that root created in a user's folder to that user, who could not open it otherwise."""
     found, owner = os.fstat(fd), folder.stat()
     if os.geteuid() == found.st_uid == 0 != owner.st_uid and found.st_nlink == 1 and found.st_size == 0:
         os.fchown(fd, owner.st_uid, owner.st_gid)

@@ -1,12 +1,15 @@
-"""The embedded default: a real Postgres for people who gave no database URL, shared by all processes of one home.
+"""The embedded Postgres server, used if no database URL is configured, and shared by all processes of one home.
 
-A process holds a share (a shared flock) for as long as it lives; whoever can have it alone on closing is the last and
-stops the server. Starting and stopping happen under a second, exclusive lock. A killed process loses its share by
-itself; the server it leaves behind is joined by the next start and stopped by the next last close.
+Each process holds a shared flock (`postgres.share`) until it closes or ends. The process that can get it exclusively
+when it closes is the last one and stops the server. Starting and stopping happen under a second, exclusive lock
+(`postgres.start`). The kernel releases the share of a killed process; the server that it leaves running is used by the
+next start and stopped by the next last close.
 
-In `home`: `postgres/data`, `postgres/server.log`, and the locks `postgres.share` and `postgres.start`. If root starts
-it in a home the server's user cannot enter (say below /root), `home/postgres` is a symbolic link to a folder of its
-own in /var/lib/windlass; removing the home then leaves the data there. The failure policy: never touch data in doubt.
+`home` contains `postgres/data`, `postgres/server.log` and the two lock files. If root starts the server in a home that
+the server's user cannot enter (for example below /root), `home/postgres` is a symbolic link to a folder in
+/var/lib/windlass; removing the home then leaves the data there.
+
+Failure policy: if the state of the data is in doubt, raise and do not touch it.
 """
 
 import sys
@@ -35,7 +38,7 @@ class EmbeddedOptions:
     pg_bin: Path | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     """Settings of Postgres for the start; they have no effect on a server that already runs."""
-    durable: bool = True  # False, for tests: nothing is written through to the disk
+    durable: bool = True  # False, for tests: no fsync
 
     def __post_init__(self) -> None:
         refused = sorted(name for name in self.settings if name.lower() in {*FIXED, "unix_socket_directories"})
@@ -61,7 +64,7 @@ class Status:
 
 
 class Embedded:
-    """A running embedded server this process holds a share in."""
+    """A running embedded server, in which this process holds a share."""
 
     def __init__(
         self,
@@ -78,7 +81,7 @@ class Embedded:
 
     @classmethod
     def start(cls, options: EmbeddedOptions) -> Self:
-        """Join the server of this home, or make and start it. Blocks for about a second the first time."""
+        """Use the running server of this home, or create and start it. Blocks for about a second the first time."""
         with _plainly(options.home):
             home = options.home.absolute()
             home.mkdir(parents=True, exist_ok=True)
@@ -92,9 +95,10 @@ class Embedded:
             return cls(home, cluster, binaries, share, settings)
 
     def revive(self) -> bool:
-        """Start the server again if it died; False if it runs, was stopped on purpose, or another process was first.
+        """Restart the server if it died. Return False if it runs, was stopped deliberately, or was already restarted by
+        another process.
 
-        Raises if it died and does not start: a second call tries again.
+        Raises if it died and does not start: the next call tries again.
         """
         if self._share.closed:
             return False
@@ -108,7 +112,7 @@ class Embedded:
             return True
 
     def close(self) -> None:
-        """Give up the share; the last holder stops the server and waits for it. Closing twice is harmless."""
+        """Release the share; the last holder stops the server and waits for its end. Closing twice is harmless."""
         if self._share.closed:
             return
         with _plainly(self._home), _starting(self._home):
@@ -127,14 +131,14 @@ class Embedded:
 
 
 def other_user(options: EmbeddedOptions) -> str | None:
-    """The user that the server runs as, if we are root and it is another; None: it is us."""
+    """Return the name of the user that the server runs as, if this process is root; otherwise None: it is this user."""
     with _plainly(options.home):
         user = _cluster(options.home.absolute()).user
         return user.name if user.lent else None
 
 
 def status(options: EmbeddedOptions) -> Status:
-    """What can be known from outside, without making or changing anything."""
+    """Return the status of the server without changing anything."""
     with _plainly(options.home):
         home = options.home.absolute()
         cluster = _cluster(home)
@@ -152,7 +156,7 @@ def status(options: EmbeddedOptions) -> Status:
 
 
 def stop(options: EmbeddedOptions) -> bool:
-    """Stop the server even if others hold shares in it; whether there was one to stop."""
+    """Stop the server even if other processes hold shares; return whether it was running."""
     with _plainly(options.home):
         home = options.home.absolute()
         if not home.exists():
@@ -191,7 +195,7 @@ def _cluster(home: Path) -> Cluster:
 
 
 def _settle_in(home: Path) -> Cluster:
-    """Find the folder of the server, or make it: in the home, or elsewhere if its user cannot come there."""
+    """Find the server's folder or create it: in the home, or in ELSEWHERE if the server's user cannot enter that."""
     cluster, link = _cluster(home), home / "postgres"
     if link.is_symlink() and not link.exists():
         raise Unavailable(
@@ -222,7 +226,7 @@ def _held(home: Path) -> bool | None:
         return False
     starting = lock_file.FileLock(home / "postgres.start")
     try:
-        # Asked outside the start lock, the question itself could look like a holder to a process that is closing.
+        # Under the start lock: this check holds the lock for a moment, and a closing process would see another holder.
         return not lock_file.free(home / "postgres.share") if starting.seize() else None
     finally:
         starting.close()

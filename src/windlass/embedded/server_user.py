@@ -1,8 +1,8 @@
-"""Who the embedded server runs as: Postgres refuses root, so root lends it the identity of an ordinary user.
+"""Chooses the operating system user of the embedded server: Postgres refuses to run as root.
 
-An ordinary user runs it as themselves. Root takes the owner of the data, else of the home, else the first of
-`windlass`, `postgres` and `nobody` that this system has. No user is created, and only files we made ourselves change
-hands.
+An unprivileged user runs it under their own id. Root runs it as the owner of the data, else of the home, else as the
+first existing user of `windlass`, `postgres` and `nobody`. No user is created, and only files that this program
+created change their owner.
 """
 
 import os
@@ -19,7 +19,7 @@ if sys.platform != "win32":
     import pwd
 
 UNPRIVILEGED = ("windlass", "postgres", "nobody")
-# Nothing of the caller's environment: PGOPTIONS, PGSERVICE, a foreign LC_ALL and their like would change what we run.
+# Nothing of the caller's environment: PGOPTIONS, PGSERVICE, LC_ALL and others would change the programs' behaviour.
 ENVIRONMENT = {"LC_ALL": "C", "PATH": os.defpath}
 
 
@@ -31,7 +31,7 @@ class ServerUser:
 
     @classmethod
     def of(cls, *paths: Path) -> "ServerUser":
-        """Us, or for root the first owner of `paths` that is not root, else an unprivileged user of this system."""
+        """Return the current user; for root the first owner of `paths` that is not root, else an unprivileged user."""
         if os.geteuid() != 0:
             return cls(uid=os.geteuid(), gid=os.getegid(), lent=False)
         for owner in (path.stat() for path in paths if path.exists()):
@@ -60,7 +60,7 @@ class ServerUser:
     def run(
         self, *command: str | Path, timeout: float = 60, stdin: str = "", pass_fds: Sequence[int] = ()
     ) -> subprocess.CompletedProcess[str]:
-        """Run a program as this user; a program that never ends is an error, a failing one is the caller's to judge."""
+        """Run a program as this user. Raise `Unavailable` on a timeout; the caller checks the return code."""
         try:
             return subprocess.run(  # noqa: S603 - programs we looked up, arguments as a list
                 [str(part) for part in command],
@@ -85,6 +85,6 @@ class ServerUser:
         return self.run("/bin/sh", "-c", 'test -x "$1"', "sh", folder).returncode == 0
 
     def take(self, path: Path) -> None:
-        """Give something we just made to this user."""
+        """Make this user the owner of a path that was just created, if root runs the server as another user."""
         if self.lent:
             os.chown(path, self.uid, self.gid, follow_symlinks=False)

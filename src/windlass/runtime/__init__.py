@@ -1,1 +1,1 @@
-"""The loops: when things happen. Each is options + tick() + run(); what happens is the engine's."""
+"""Decides when things happen: the worker and the background loops. What happens is decided in the engine."""

@@ -1,7 +1,8 @@
-"""May these jobs be recorded? Queues that are full, and arguments that do not fit their schema.
+"""Checks jobs before they are recorded: queue limits, and arguments against the schema of their type.
 
-What there is to check is read once a second and kept: a database without bounds and schemas pays nothing for them. The
-depth of a queue is counted now and then and carried on in between; nobody is refused but by a fresh count.
+Limits and schemas are cached for a second, so a database without them pays almost nothing. Queue depths are counted
+periodically and estimated in between by adding admitted jobs; before a job is refused the queue is counted again
+(a queue with a limit of LONG or more at most every REST seconds).
 """
 
 import time
@@ -16,14 +17,14 @@ from windlass.engine.jobs import schemas as job_schemas
 from windlass.engine.jobs.queue_limits import Bound
 from windlass.engine.jobs.schemas import Misfit, Schemas
 
-FRESH = 1.0  # seconds for which what was read holds
-LONG = 10_000  # jobs: a longer queue takes time to count, so the answer holds a little longer
+FRESH = 1.0  # seconds for which limits, schemas and depths are cached
+LONG = 10_000  # jobs; counting a longer queue takes time, so a refusal may rest on a count up to REST old
 REST = 0.1  # seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Pressure:
-    """How full a queue is."""
+    """The depth of a queue and its limit."""
 
     queue: str
     depth: int
@@ -35,7 +36,7 @@ class Pressure:
 
 
 class QueueFull(Exception):
-    """Not an error of the caller's words: it may come back."""
+    """Raised if a queue has reached its limit. The request itself is valid and may be retried later."""
 
     def __init__(self, pressure: Pressure) -> None:
         super().__init__(f"queue {pressure.queue!r} has reached its bound of {pressure.bound.max_depth} waiting jobs")
@@ -62,7 +63,7 @@ class Admission:
         self._depths: dict[str, _Depth] = {}
 
     def forget(self) -> None:
-        """Something was configured here: read it anew."""
+        """Drop the caches after a configuration change in this process."""
         self._known.at = float("-inf")
         self._depths.clear()
 
@@ -70,7 +71,7 @@ class Admission:
         return (await self._current()).schemas
 
     async def misfits(self, specs: Sequence[JobSpec]) -> list[tuple[int, Misfit]]:
-        """Whose arguments do not fit, by their places."""
+        """Return the index and the schema violation of each job whose arguments do not match."""
         schemas = (await self._current()).schemas
         if not schemas:
             return []
@@ -78,8 +79,11 @@ class Admission:
         return [(n, misfit) for n, misfit in found if misfit is not None]
 
     async def make_room(self, queues: Iterable[str]) -> Pressure | None:
-        """Count a job for each of these queues and return how full the fullest will be; None: none has a bound.
-        Raises if one of them is full."""
+        """Count one job for each of these queues (with repetitions), all or none.
+
+        Return the state of the queue that is fullest relative to its limit; None if none has a limit. Raise
+        `QueueFull` if one of them is full.
+        """
         bounds = (await self._current()).bounds
         if not bounds:
             return None
@@ -89,7 +93,7 @@ class Admission:
             for queue, count in wanted.items():
                 found.append(await self._reserve(queue, bounds[queue], count))
         except QueueFull:
-            for pressure in found:  # all or none
+            for pressure in found:  # all or none: take back what was counted
                 self._depths[pressure.queue].count -= wanted[pressure.queue]
             raise
         return max(found, key=lambda pressure: pressure.share, default=None)

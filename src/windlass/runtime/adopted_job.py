@@ -1,7 +1,7 @@
-"""Runs an entry's job on a worker, with the context and the clock that it and its wrappers were written for.
+"""Runs the job of an adopted cron entry on a worker, with the context and clock of the in-process scheduler.
 
-What counts as a failure, and that it is tried once, is the in-process scheduler's rule. Only a worker that died before
-it could report how the job ended makes it run again.
+The in-process scheduler's rules apply: what counts as a failure, and that a failure is not retried. The job runs again
+only if its worker died before it could report the outcome.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ from windlass.effects.threads import Threads
 from windlass.errors import Invalid
 
 logger = logging.getLogger("windlass.cron")
-ATTEMPTS = 3  # failures are final; what is left is for workers that die
+ATTEMPTS = 3  # failures are final: further attempts happen only after a worker died
 
 
 class WorkerHost:
-    """Stands in for the scheduler: the machine's clock, and threads for sync jobs."""
+    """Replaces the in-process scheduler for a job: provides the system clock, and threads for sync jobs."""
 
     def __init__(self, threads: int) -> None:
         self.clock = SystemClock()
@@ -32,7 +32,7 @@ class WorkerHost:
         self._threads: Threads | None = None
 
     def park(self, jobs: int) -> None:
-        """Nobody waits for jobs to settle here."""
+        """Do nothing: on a worker nothing waits for parked jobs."""
 
     async def in_thread(self, call: Callable[[], Any]) -> Any:
         self._threads = self._threads or Threads(self._allowed)
@@ -40,7 +40,7 @@ class WorkerHost:
 
 
 def handler(type_: str, name: str, call: Call, host: WorkerHost, *, has_parents: bool) -> Handler:
-    """`call` is the job inside its wrappers."""
+    """Return a handler that runs `call`, the job with its wrappers applied."""
 
     async def adopted(ctx: Context) -> Outcome:
         execution_id = "" if ctx.run_id is None else str(ctx.run_id)
@@ -70,7 +70,10 @@ async def _outcome(call: Call, context: JobContext) -> Outcome:
 
 
 def _result(name: str, output: Any) -> str:
-    """What the job returned, as JSON. In the process it could return anything, so other values are left behind."""
+    """Return the job's result as JSON; null, with a warning, if it cannot be encoded.
+
+    The in-process scheduler allows any return value, so this must not fail the job.
+    """
     try:
         return encode(output, field="result", limit=RESULT_LIMIT)
     except Invalid as error:

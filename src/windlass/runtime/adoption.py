@@ -1,4 +1,4 @@
-"""Adoption: an in-process scheduler's entries become workflows and handlers of an app, all or none."""
+"""Converts the entries of an in-process scheduler into workflows and handlers of an app, all or none."""
 
 from collections.abc import Container, Iterator, Sequence
 from typing import Any
@@ -15,8 +15,12 @@ from windlass.runtime.adopted_job import ATTEMPTS, WorkerHost
 
 
 def adopt(cron: Cron, handlers: Handlers, taken: Container[str]) -> dict[str, WorkflowBuilder]:
-    """The workflows that its entries are now, by name; `taken` are names in use. Its jobs are among the handlers, and
-    the scheduler is empty. An `InvalidWorkflow` has every reason against it, and then nothing was changed."""
+    """Convert the scheduler's entries: return their workflows by name, add their jobs to `handlers` and remove the
+    entries from the scheduler.
+
+    `taken` contains workflow names already in use. If the scheduler cannot be adopted, raise `InvalidWorkflow` with
+    all reasons and change nothing.
+    """
     entries = cron.entries()
     found = parts(entries, {entry.id: cron.dependencies(entry.id) for entry in entries})
     against = [*_of_scheduler(cron), *reasons(found), *_clashes(found, handlers, taken)]

@@ -1,4 +1,4 @@
-"""The workflows of a database, as an app offers them: deploy, look, switch, delete."""
+"""The workflow methods of `Windlass`: deploy, preview, list, enable and delete."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -9,31 +9,31 @@ from windlass.engine.workflows.control import Given, Page, Preview, Published, W
 
 
 class Catalogue(ABC):
-    """A part of `Windlass`."""
+    """A mixin of `Windlass`."""
 
     @abstractmethod
     async def open(self) -> Database: ...
 
     async def deploy(self, *documents: Given) -> Sequence[Published]:
-        """Publish workflows, written as documents or built, all or none; the mistakes of all are told at once."""
+        """Publish workflows, given as documents or builders, all or none; the error lists the mistakes of all."""
         return await workflows.publish_many(await self.open(), documents)
 
     async def preview(self, *documents: Given) -> Sequence[Preview]:
-        """What `deploy` would do; nothing is changed."""
+        """Return what `deploy` would do, without changing anything."""
         return await workflows.preview_many(await self.open(), documents)
 
     async def workflows(self, *, after: str = "", limit: int = 50) -> Page:
-        """What is deployed, by name; pass `page.next` as `after`."""
+        """List the deployed workflows by name; pass `page.next` as `after` for the next page."""
         return await workflows.list_(await self.open(), after=after, limit=limit)
 
     async def get_workflow(self, name: str, number: int | None = None) -> WorkflowRow:
-        """A workflow with its live version, or with the version of this number."""
+        """Return a workflow with its live version, or with the version of this number."""
         return await workflows.get(await self.open(), name, number=number)
 
     async def enable_workflow(self, name: str, enabled: bool = True) -> None:
-        """Switch a workflow on or off; off, new runs are refused and live ones go on."""
+        """Enable or disable a workflow; while it is disabled, new runs are refused and active runs continue."""
         await workflows.enable(await self.open(), name, enabled)
 
     async def delete_workflow(self, name: str) -> None:
-        """Free the name; live runs finish on their version."""
+        """Delete a workflow and free its name; active runs finish on their version."""
         await workflows.delete(await self.open(), name)

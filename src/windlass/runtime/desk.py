@@ -1,4 +1,4 @@
-"""Where producers and workers that speak HTTP come to. Requests that come together share a transaction."""
+"""Serves HTTP producers and workers; batches concurrent requests into one transaction."""
 
 from collections.abc import Sequence
 
@@ -24,7 +24,11 @@ class Desk:
         self._reports = Gathering[Told, Job](self._report_all, most=200, lanes=2)
 
     async def push(self, specs: Specs) -> list[Pushed]:
-        """Record jobs, all of these or none. Large batches and such as wait for locks go by themselves."""
+        """Record jobs, all or none.
+
+        Only single jobs without a unique key or rate limit share a transaction: the others may wait for locks, and
+        several jobs must succeed or fail together.
+        """
         if len(specs) > 1 or any(spec.unique or spec.limit for spec in specs):
             return await submit.push(self.db, specs)
         return await self._pushes.ask(specs)
@@ -33,7 +37,7 @@ class Desk:
         return await self._fetches.ask(wish)
 
     async def report(self, told: Told) -> Job:
-        """The job as it is after that."""
+        """Record a worker's report and return the job after it."""
         return await self._reports.ask(told)
 
     async def _push_all(self, asked: Sequence[Specs]) -> Sequence[list[Pushed] | Exception]:

@@ -1,6 +1,8 @@
-"""Batches concurrent requests: while one batch is under way the next collects; a request that finds none goes at once.
+"""Batches concurrent requests: requests that arrive while a batch is in flight form the next one; otherwise a request
+is sent immediately.
 
-A batch that fails is split, so that only the request that causes it fails."""
+A batch that fails is split, so that only the request that causes the error fails.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -13,7 +15,8 @@ Given = TypeVar("Given")
 
 
 class Gathering(Generic[Asked, Given]):
-    """`serve` answers a batch in order, all or nothing; an exception among its answers is raised to that caller."""
+    """`serve` returns one answer per request, in order, or fails as a whole. An answer that is an exception is raised
+    in the task that made the request."""
 
     def __init__(
         self,
@@ -24,10 +27,10 @@ class Gathering(Generic[Asked, Given]):
     ) -> None:
         self._serve = serve
         self._most = most
-        self._lanes = lanes  # batches under way at the same time
+        self._lanes = lanes  # maximum number of batches in flight
         self._waiting: list[tuple[Asked, asyncio.Future[Given]]] = []
         self._busy = 0
-        self._tasks: set[asyncio.Task[None]] = set()  # the loop itself holds them weakly
+        self._tasks: set[asyncio.Task[None]] = set()  # strong references: the event loop keeps only weak ones
 
     async def ask(self, asked: Asked) -> Given:
         answer: asyncio.Future[Given] = asyncio.get_running_loop().create_future()
@@ -43,7 +46,7 @@ class Gathering(Generic[Asked, Given]):
         try:
             await self._serve_all()
         finally:
-            self._busy -= 1  # at once: whoever comes next must not count on a task that is over
+            self._busy -= 1  # here and not in a done callback: `ask` must not rely on a task that no longer serves
 
     async def _answers(self, asked: Sequence[Asked]) -> Sequence[Given | Exception]:
         async def alone(_: Asked, error: Exception) -> Sequence[Given | Exception]:
@@ -60,7 +63,7 @@ class Gathering(Generic[Asked, Given]):
             answers = await self._answers([asked for asked, _ in batch])
             for (_, future), answer in zip(batch, answers, strict=True):
                 if future.done():
-                    continue  # whoever asked went away
+                    continue  # the request was cancelled
                 if isinstance(answer, Exception):
                     future.set_exception(answer)
                 else:

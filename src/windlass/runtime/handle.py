@@ -1,4 +1,4 @@
-"""A run in somebody's hand: wait for it, look at it, steer it."""
+"""The handle of a run: wait for it, inspect it and control it."""
 
 import asyncio
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from windlass.engine.runs.inspect import RunLine
 from windlass.errors import WindlassError
 from windlass.runtime.waiters import Waiters
 
-_SAME: Any = object()  # no input given; None is one
+_SAME: Any = object()  # no input given; None is a valid input
 
 
 class RunFailed(WindlassError):
@@ -27,16 +27,16 @@ class RunFailed(WindlassError):
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """How a run ended. `output` is what its last step gave, or its last steps by name."""
+    """The state and output of a run. `output` is the result of its last step, or of its last steps by name."""
 
     id: UUID
     state: RunState
     output: Any
-    steps: dict[str, str]  # what became of each
+    steps: dict[str, str]  # step name -> state
 
     @property
     def value(self) -> Any:
-        """The output; raises if the run did not complete."""
+        """The output of the run. Raises `RunFailed` if the run did not complete."""
         if self.state is not RunState.COMPLETED:
             bad = ", ".join(name for name, state in self.steps.items() if state in ("failed", "timed out"))
             raise RunFailed(f"run {self.id} is {self.state}{f': {bad}' if bad else ''}; windlass explain {self.id}")
@@ -50,49 +50,55 @@ class Run:
         self.id = id_
 
     async def wait(self, *, timeout: timedelta | float | None = None) -> RunResult:
-        """Until the run has ended. `TimeoutError` after `timeout`; the run goes on."""
+        """Wait until the run has ended and return its result.
+
+        Raises `TimeoutError` after `timeout` (seconds or a timedelta); the run itself continues.
+        """
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
         await asyncio.wait_for(self.ended(), seconds)
         return await self.result()
 
     async def ended(self) -> RunState:
-        """The state in which the run ended, once it has."""
+        """Wait until the run has ended and return its final state."""
         return await self._waiters.ended(self.id)
 
     async def result(self) -> RunResult:
-        """How it stands now, and what it gave so far."""
+        """Return the current state of the run and its output so far, without waiting."""
         view = await self.view()
         return RunResult(self.id, view.row.state, await runs.output(self._db, self.id), view.states)
 
     async def view(self) -> RunView:
-        """The run with its definition, its trail and the jobs of its steps."""
+        """Return the run with its definition, its event trail and the jobs of its steps."""
         return await runs.view(self._db, self.id)
 
     async def account(self) -> RunSnapshot:
-        """All that is known about the run and each of its steps at this moment."""
+        """Return everything that is known about the run and each of its steps at this moment."""
         return await inspect.account(self._db, self.id)
 
     async def explain(self) -> Explanation:
-        """Why everything is as it is, in sentences."""
+        """Explain in sentences why the run and its steps are in their current states."""
         return (await inspect.explained(self._db, self.id))[1]
 
     async def lines(self, **wanted: Any) -> Sequence[tuple[str, RunLine]]:
-        """(step, line) that handlers logged, oldest first: step, index, attempt, after, limit."""
+        """Return the lines that handlers logged, as (step, line), oldest first.
+
+        Keyword arguments: `step`, `index` and `attempt` select lines; `after` and `limit` select the page.
+        """
         return await inspect.lines(self._db, self.id, **wanted)
 
     async def instances(self, step: str, *, after: int = -1, limit: int = 100) -> Sequence[Instance]:
-        """A page of a step's copies, in order."""
+        """Return a page of the instances of a fanned-out step, by index."""
         return await runs.instances(self._db, self.id, step, after=after, limit=limit)
 
     async def cancel(self, *, reason: str | None = None) -> None:
         await runs.cancel(self._db, self.id, reason=reason)
 
     async def retry(self) -> None:
-        """Do again what failed and what hung on it; what succeeded is kept."""
+        """Run the failed steps and the steps that depend on them again; the results of succeeded steps are kept."""
         await runs.retry(self._db, self.id)
 
     async def rerun(self, step: str, *, input: Any = _SAME) -> None:  # noqa: A002
-        """Do a step again, and everything after it; with another input for the run, if one is given."""
+        """Run a step and all steps after it again; with a new input for the run, if `input` is given."""
         await runs.rerun(self._db, self.id, step, input_=input, with_input=input is not _SAME)
 
     def __repr__(self) -> str:

@@ -1,7 +1,8 @@
-"""Everybody who watches, fed from one reader a process: one question a moment, however many watch, none if nobody does.
+"""Streams the event trail to many subscribers from one polling reader per process.
 
-A notification only shortens the wait. Who does not keep up is let go, and catches up when it comes back: the place of
-every line is in the line.
+The number of queries does not depend on the number of subscribers, and there are none without subscribers. A
+notification only shortens the wait between polls. A subscriber that falls too far behind is disconnected; it can resume
+without loss, because every event carries its cursor.
 """
 
 import asyncio
@@ -19,15 +20,15 @@ from windlass.errors import Unavailable, WindlassError
 from windlass.runtime.loops.loop import until
 
 POLL = timedelta(milliseconds=500)
-PATIENCE = 10  # seconds that the database gets to tell where we are
-PAUSE = 0.05  # seconds between two questions, whatever the hurry
+PATIENCE = 10  # seconds to wait for the current position in the event trail
+PAUSE = 0.05  # minimum seconds between two polls, unless the last one was cut short by its limit
 MOST_STREAMS = 500
-MOST_WAITING = 20_000  # lines that a slow reader may be behind
+MOST_WAITING = 20_000  # events that a slow subscriber may have pending
 _log = logging.getLogger("windlass.live")
 
 
 class Feed:
-    """What one reader has yet to be told; of one run, or of all."""
+    """The pending batches of one subscriber, to one run or to all runs."""
 
     def __init__(self, run: UUID | None) -> None:
         self.run = run
@@ -37,7 +38,7 @@ class Feed:
         self.closed = False
 
     def put(self, batch: Batch) -> None:
-        """One without lines only says where the reader is: of several such the last is enough."""
+        """Append a batch. An empty batch only carries a position, so it replaces an empty one before it."""
         if self._batches and not self._batches[-1].told and not batch.told:
             self._batches.pop()
         self._waiting += len(batch.told)
@@ -52,7 +53,7 @@ class Feed:
         self._news.set()
 
     async def get(self) -> Batch | None:
-        """The next batch; None: there will be no more."""
+        """Wait for the next batch and return it; return None when the feed is closed."""
         while not self._batches and not self.closed:
             self._news.clear()
             await self._news.wait()
@@ -74,13 +75,16 @@ class Live:
         self._task: asyncio.Task[None] | None = None
 
     async def follow(self, at: Cursor | None = None, *, run: UUID | None = None) -> AsyncGenerator[Batch, None]:
-        """What came after a place, and then what comes, until the reader is too slow or the app is closed.
+        """Yield the events after a cursor (default: now), then new ones, until the subscriber is too slow or the app
+        is closed.
 
-        The first batch is never missing, though it may be empty: it says where the reader is.
+        The first batch is always yielded, even if it is empty: it carries the current position.
         """
         feed = self._subscribe(run)
         try:
-            await self._begin()  # from here on nothing escapes the feed
+            # Subscribe before reading the past: from here on the feed receives every new event. `after` below removes
+            # those that the catch-up has already yielded.
+            await self._begin()
             at = at or await stream.here(self._db)
             batch = await stream.since(self._db, at, run=run)
             yield batch
@@ -99,12 +103,12 @@ class Live:
         return len(self._feeds)
 
     async def idle(self) -> None:
-        """Until nobody watches and nothing is asked any more."""
+        """Wait until the reader task has ended, which it does when there are no subscribers."""
         if self._task is not None:
             await asyncio.wait({self._task})
 
     async def close(self) -> None:
-        """Everybody is let go."""
+        """Disconnect all subscribers and stop the reader."""
         for feed in tuple(self._feeds):
             feed.close()
         if self._task is not None:
@@ -129,13 +133,13 @@ class Live:
             raise Unavailable(f"the database did not answer within {PATIENCE} s") from None
 
     async def _watch(self) -> None:
-        """Look as long as somebody watches."""
+        """Poll the event trail while there are subscribers."""
         self._at = None
         with self._db.subscribe(self._woken):
             while self._feeds:
                 try:
                     more = await self._look()
-                except WindlassError as error:  # the database is away: it will be asked again
+                except WindlassError as error:  # the database is unavailable: poll again
                     _log.info("%s", error)
                     more = False
                 if self._feeds and not more:

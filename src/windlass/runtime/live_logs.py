@@ -1,5 +1,8 @@
-"""Log lines as they come. Whoever works on a job may log more: which jobs that are is in the trail, so only those are
-looked at. Lines are told apart by the snapshots that saw them, as in the trail: none is lost and none comes twice."""
+"""Streams the log lines of a run or step as they are written.
+
+Only jobs that are leased, or that have new events, are queried: the event trail names them. Lines are separated by the
+snapshots that see them, as in the event trail, so that none is lost and none is sent twice.
+"""
 
 import contextlib
 from collections.abc import AsyncGenerator, Iterator, Sequence
@@ -18,17 +21,20 @@ LIVE = frozenset({RunState.PENDING, RunState.RUNNING})
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Lines with the place after each; none of them has one if they are only the end of what was there before."""
+    """Log lines, each with the cursor after it; lines of the initial tail have no cursor."""
 
     told: Sequence[tuple[RunLine, Cursor | None]]
     next: Cursor
-    over: bool = False  # there will be no more
+    over: bool = False  # the step or run has ended: there will be no more lines
 
 
 async def follow(
     live: Live, db: Database, asked: Chosen, at: Cursor | None, *, tail: int
 ) -> AsyncGenerator[Lines, None]:
-    """What comes after a place, or after the last lines; until the step has ended, or the run."""
+    """Yield the lines after a cursor, or the last `tail` lines, and then new ones as they come.
+
+    `Lines.over` marks the end of the step or run; the generator itself does not stop there.
+    """
     async with contextlib.aclosing(live.follow(run=asked.which.run)) as batches:
         batch = await anext(batches)
         had, over = batch.upto, _over(batch, asked.which.step)
@@ -50,7 +56,7 @@ async def follow(
 
 
 def _mind(busy: set[UUID], batch: Batch) -> None:
-    """Who works on what, after these lines of the trail."""
+    """Update the set of leased jobs from a batch of events."""
     for told in batch.told:
         if told.line.job_id is not None:
             (busy.add if told.line.word == "leased" else busy.discard)(told.line.job_id)

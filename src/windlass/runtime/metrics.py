@@ -45,7 +45,7 @@ last_poll = Gauge(
 
 
 class WorkerMetrics:
-    """One worker's share, counted in batches: labels are looked up once a batch and type, not once a job."""
+    """The metrics of one worker, updated in batches: labels are looked up once per batch and type, not once per job."""
 
     def __init__(self, worker: str) -> None:
         self._worker = worker
@@ -55,7 +55,7 @@ class WorkerMetrics:
             claimed_total.labels(type_, self._worker).inc(count)
 
     def ended(self, ends: Iterable[tuple[str, str, int, float]]) -> None:
-        """(type, state after, number of the attempt, seconds) of attempts that ended."""
+        """Count ended attempts, given as (type, state after, attempt number, seconds)."""
         by_kind: dict[tuple[str, str], list[float]] = {}
         for type_, status, number, seconds in ends:
             by_kind.setdefault((type_, status), []).append(seconds)

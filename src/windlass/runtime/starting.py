@@ -1,4 +1,4 @@
-"""Runs that are asked for one by one at the same time begin together: a batch costs hardly more than one."""
+"""Starts concurrently requested runs in one batch: a batch costs little more than a single run."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ class Starting:
         return await self._gathering.ask((workflow, spec))
 
     async def _start_all(self, asked: Sequence[Asked]) -> Sequence[UUID | Exception]:
-        """One transaction for each workflow, so that a batch of one workflow is all or nothing."""
+        """Start the runs, one transaction per workflow; return the answers in the order of the requests."""
         places: dict[str, list[int]] = defaultdict(list)
         for place, (workflow, _) in enumerate(asked):
             places[workflow].append(place)
@@ -33,7 +33,7 @@ class Starting:
         return [answers[place] for place in range(len(asked))]
 
     async def _start_some(self, workflow: str, specs: Sequence[RunSpec]) -> Sequence[UUID | Exception]:
-        """A request that is refused, or that raises something unforeseen, fails alone."""
+        """Start runs of one workflow. A request that raises an error fails alone; the others are started."""
 
         async def together(some: Sequence[RunSpec]) -> Sequence[UUID | Exception]:
             return await run_start.start(self._db, workflow, some)

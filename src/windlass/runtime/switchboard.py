@@ -1,4 +1,4 @@
-"""What operators see of an app: its schedules and queues, and the switches for them."""
+"""The operator methods of `Windlass`: list, pause, resume and run schedules; list, pause and resume queues."""
 
 from abc import ABC, abstractmethod
 from datetime import datetime
@@ -14,46 +14,46 @@ from windlass.engine.schedules.workflow import Backfill, ScheduleRow
 
 
 class Switchboard(ABC):
-    """A part of `Windlass`."""
+    """A mixin of `Windlass`."""
 
     @abstractmethod
     async def open(self) -> Database: ...
 
     async def schedules(self, *, after: str = "", limit: int = 50) -> Page:
-        """Those of workflows by name, then those of plain SQL by type."""
+        """List schedules: those of workflows by name, then those created by plain SQL by type."""
         return await schedule_listing.list_(await self.open(), after=after, limit=limit)
 
     async def get_schedule(self, workflow: str) -> ScheduleRow:
         return await workflow_schedules.get(await self.open(), workflow)
 
     async def pause_schedule(self, workflow: str, *, reason: str | None = None) -> None:
-        """No tick starts a run until it is resumed; runs under way go on."""
+        """Pause a schedule: no tick starts a run until it is resumed. Active runs continue."""
         await workflow_schedules.pause(await self.open(), workflow, reason=reason)
 
     async def resume_schedule(self, workflow: str) -> None:
-        """Go on with the next tick; those of the pause are not made up for."""
+        """Resume a schedule with its next tick; ticks missed during the pause are not caught up."""
         await workflow_schedules.resume(await self.open(), workflow)
 
     async def run_schedule(self, workflow: str) -> UUID:
-        """Start a run now, with the schedule's input; its id."""
+        """Start a run now with the schedule's input; return its id."""
         return await workflow_schedules.run_now(await self.open(), workflow)
 
     async def ticks(self, workflow: str, *, count: int = 10) -> list[datetime]:
-        """The next ticks, in the schedule's own zone."""
+        """Return the next `count` ticks, in the schedule's time zone."""
         return await workflow_schedules.preview(await self.open(), workflow, count=count)
 
     async def backfill(
         self, workflow: str, start: datetime, end: datetime | None = None, *, limit: int = 1000
     ) -> Backfill:
-        """Start the runs of past ticks; those that have one are left alone."""
+        """Start runs for past ticks that have none."""
         return await workflow_schedules.backfill(await self.open(), workflow, start, end, limit=limit)
 
     async def queues(self, *, after: str = "", limit: int = 100) -> QueuePage:
-        """By name: how much lies in each, how fast it goes, whether it is paused."""
+        """List queues by name, with depth, throughput and whether they are paused."""
         return await queues.list_(await self.open(), after=after, limit=limit)
 
     async def pause_queue(self, name: str) -> None:
-        """Our workers claim nothing from it until it is resumed; what they hold they finish."""
+        """Pause a queue: Windlass workers claim nothing from it until it is resumed. Running jobs finish."""
         await queues.pause(await self.open(), name)
 
     async def resume_queue(self, name: str) -> None:

@@ -1,4 +1,4 @@
-"""A door for plain scripts: an event loop in a thread of its own, and somebody who lives there."""
+"""Runs an event loop in a background thread so that synchronous code can call the async API."""
 
 import asyncio
 import atexit
@@ -16,7 +16,10 @@ A = TypeVar("A", bound=Closable)
 
 
 class Door(Generic[A]):
-    """Opened by its first use. Connections belong to one loop, so who works over there is a twin made for it."""
+    """Runs calls on an object that belongs to the background loop.
+
+    Connections belong to one event loop, so `make` creates a second object for the background loop, on first use.
+    """
 
     def __init__(self, make: Callable[[], A]) -> None:
         self._make = make
@@ -30,7 +33,7 @@ class Door(Generic[A]):
         return portal.run(work(twin))
 
     def close(self) -> None:
-        """Happens by itself when the program ends."""
+        """Close the object and stop the thread. Called automatically at exit."""
         if self._open is not None:
             portal, twin = self._open
             self._open = None
@@ -45,7 +48,7 @@ class SyncBridge:
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run to the end over there; its result or its exception comes back here."""
+        """Run a coroutine in the background loop, wait for it, and return its result or raise its exception."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Whoever waits for the end of runs: one question a moment for all of them. A notification only shortens the wait."""
+"""Waits for runs to end, with one query per poll for all waiting tasks. A notification only shortens the wait."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ class Waiters:
         self._task: asyncio.Task[None] | None = None
 
     async def ended(self, run: UUID) -> RunState:
-        """The state in which the run ended, once it has."""
+        """Wait until the run has ended and return its final state. Raise `NotFound` if there is no such run."""
         answer: asyncio.Future[RunState] = asyncio.get_running_loop().create_future()
         self._waiting[run].add(answer)
         self._wake.set()
@@ -44,10 +44,10 @@ class Waiters:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _watch(self) -> None:
-        """Look as long as somebody waits."""
+        """Poll while there are waiting tasks."""
         with self._db.subscribe(self._woken):
             while self._waiting:
-                with contextlib.suppress(WindlassError):  # the database is away: it will be asked again
+                with contextlib.suppress(WindlassError):  # the database is unavailable: poll again
                     await self._look()
                 if self._waiting:
                     await until(self._stop, POLL, wake=self._wake)

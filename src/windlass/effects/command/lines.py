@@ -1,4 +1,4 @@
-"""What a command says, cut into lines as it comes, in bounded memory however much it is."""
+"""Splits the output of a command into lines as it arrives, in bounded memory."""
 
 import codecs
 from collections.abc import Callable
@@ -12,7 +12,7 @@ Keep = Callable[[str, str], None]  # level, line
 
 
 class Lines:
-    """One stream. `room` is how many bytes of a line are remembered; `last` is the last line that was not blank."""
+    """One stream. At most `room` bytes of a line are kept; `last` is the last line that is not blank."""
 
     def __init__(self, level: str, keep: Keep, *, room: int = MAX_LINE) -> None:
         self.last = b""
@@ -21,7 +21,7 @@ class Lines:
         self._keep = keep
         self._room = room
         self._line = bytearray()
-        self._size = 0  # of the line, with what there was no room for
+        self._size = 0  # of the line, including bytes beyond `room`
         self._kept = 0
 
     def feed(self, data: bytes) -> None:
@@ -34,7 +34,7 @@ class Lines:
         self._add(begun)
 
     def finish(self) -> None:
-        """Nothing more comes; a line may have no end."""
+        """End the stream; emit the last line if it has no newline."""
         if self._size:
             self._end()
 
@@ -47,12 +47,13 @@ class Lines:
         self._forget()
         if line.strip():
             self.last, self.last_is_cut = line, is_cut
-        if self._kept <= MAX_LINES:  # one more than is kept: then whoever keeps them can say that there were more
+        if self._kept <= MAX_LINES:  # one more than is stored, so that `Context.keep` can note that there were more
             self._kept += 1
             self._keep(self._level, readable(line))
 
     def _only_the_end(self, data: bytes) -> bytes:
-        """Lines that nobody keeps are passed over without being looked at: there may be millions."""
+        """Return the part of `data` from its last non-blank line on. Lines beyond MAX_LINES are not emitted, so they
+        are skipped without being split: there may be millions."""
         content = data.rstrip()
         data = content + b"\n" if b"\n" in data[len(content) :] else data
         start = data.rfind(b"\n", 0, len(content))
@@ -66,6 +67,6 @@ class Lines:
 
 
 def readable(line: bytes) -> str:
-    """As text that can be stored, without half a character where it was cut."""
+    """Return a line as text that can be stored, without a partial character where it was cut."""
     text, _ = codecs.utf_8_decode(line[:MAX_LINE], "replace", len(line) < MAX_LINE)
     return plain(text)[:MAX_LINE]

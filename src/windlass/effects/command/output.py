@@ -1,4 +1,4 @@
-"""What a command's end means: its output if it went well, a failure that says why if not."""
+"""Converts the end of a command into its output or a failure."""
 
 import signal
 from pathlib import Path
@@ -12,7 +12,7 @@ OUTPUT = "$WINDLASS_OUTPUT"
 
 
 def output(path: Path, last_line: bytes) -> str:
-    """JSON text: what was written to the file, else the last line if that is JSON, else null."""
+    """Return the output as JSON text: the output file, else the last line if it is JSON, else null."""
     data = _written(path)
     if data is None or not data.strip():
         return _said(last_line)
@@ -24,12 +24,12 @@ def output(path: Path, last_line: bytes) -> str:
 
 
 def failure(code: int, last_line: bytes) -> Failed:
-    """Of an exit code as `subprocess` counts: below zero it is a signal."""
+    """Return the failure for an exit code of `subprocess`: a negative one is a signal."""
     said = f": {readable(last_line)}" if last_line else ""
     if code < 0:
         name = _signal(-code) or f"signal {-code}"
         return Failed({"type": "Killed", "message": f"killed by {name}{said}", "signal": name})
-    inner = _signal(code - 128)  # how a shell tells that what it ran was killed
+    inner = _signal(code - 128)  # a shell returns 128 + signal if its command was killed
     told = f"exited with {code} (128 + {inner})" if inner else f"exited with {code}"
     return Failed({"type": "ExitCode", "message": f"{told}{said}", "exit_code": code})
 
@@ -54,7 +54,7 @@ def _said(line: bytes) -> str:
     try:
         return encode(parse(line.decode(), field="stdout"), field="stdout")
     except (Invalid, UnicodeDecodeError):
-        return "null"  # it was only talk
+        return "null"  # the last line is not JSON, just log output
 
 
 def _signal(number: int) -> str | None:

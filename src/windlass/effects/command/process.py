@@ -1,7 +1,7 @@
-"""A shell command as a group of processes: started, listened to, and ended with everything it started.
+"""Runs a shell command as a process group, reads its output, and ends it with everything it started.
 
-The group is what ends together. A process that leaves it (`setsid`) is out of reach, and may even hold the pipes open:
-so nobody waits for their end, and what a command wrote before it ended is read from them without waiting.
+Signals go to the whole group. A process that leaves the group (`setsid`) is out of reach and may keep the pipes open.
+So end-of-file is not awaited: after the command has ended, the rest of its output is read without blocking.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from windlass.effects.command.process_group import Group
 
 SHELL = "/bin/sh"
 CHUNK = 65_536
-MAX_REST = 1_048_576  # the most a pipe can hold: more was not written before the end
+MAX_REST = 1_048_576  # maximum size of a pipe: anything beyond was written after the command ended
 KILLED_WITHIN = 2.0  # seconds; only a process stuck in the kernel takes longer
 
 
@@ -43,12 +43,12 @@ class Process:
         self._watch()
 
     async def exited(self) -> int:
-        """The exit code of the shell, once it has one; others of its group may still be there."""
+        """Wait for the shell and return its exit code; other processes of its group may still run."""
         await self._exited.wait()
         return int(self._popen.returncode)
 
     async def end(self, grace: float) -> None:
-        """Ask what is left of the group to end, kill it after `grace`; cancelled meanwhile, kill it at once."""
+        """Send SIGTERM to the rest of the group, and SIGKILL after `grace` seconds, or at once if this is cancelled."""
         try:
             if self._group.signal(signal.SIGTERM) and not await self._dead(grace):
                 self._group.signal(signal.SIGKILL)
@@ -84,7 +84,7 @@ class Process:
 
 
 class Pipe:
-    """Our end of a stream, read whenever there is something in it."""
+    """The read end of an output stream, read whenever data is available."""
 
     def __init__(self, file: IO[bytes], lines: Lines) -> None:
         self._file = file
@@ -94,7 +94,7 @@ class Pipe:
         self._loop.add_reader(file.fileno(), self._take)
 
     def finish(self) -> None:
-        """Take what is there now, wait for nothing."""
+        """Read what is available without waiting, and close the pipe."""
         taken = 0
         while taken < MAX_REST and (size := self._take()):
             taken += size

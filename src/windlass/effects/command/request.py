@@ -1,4 +1,4 @@
-"""What a command step runs: the script, the folder it runs in, and its environment."""
+"""Prepares a command step: the command, the folder it runs in, and its environment."""
 
 import asyncio
 from collections.abc import Mapping
@@ -12,8 +12,8 @@ from uuid import UUID
 from windlass.core.json_value import RESULT_LIMIT, encode
 from windlass.errors import Invalid
 
-MAX_VARIABLE = 100 * 1024  # bytes of input in a variable; Linux takes 128 KiB, name included
-MAX_COMMAND = 128 * 1024 - 1  # bytes; Linux takes no longer argument
+MAX_VARIABLE = 100 * 1024  # bytes of input in a variable; Linux allows 128 KiB, including the name
+MAX_COMMAND = 128 * 1024 - 1  # bytes; the longest argument that Linux allows
 
 INHERITED: Mapping[str, str] = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -24,7 +24,7 @@ INHERITED: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandRequest:
-    """The request of one attempt; `values` holds what the templates of `run` resolved to."""
+    """The request of one attempt; `values` holds the resolved templates of `run`."""
 
     run: str
     run_id: UUID | str
@@ -34,13 +34,13 @@ class CommandRequest:
     fence: int
     index: int = 0
     count: int = 1
-    values: Mapping[str, str] = field(default_factory=dict)  # of templates in the command, by variable
+    values: Mapping[str, str] = field(default_factory=dict)  # template values, by environment variable
     input: Any = field(default_factory=dict)
     timeout: timedelta | None = None
 
 
 class Folder:
-    """A fresh folder for one attempt. The command runs in `work`; what it is given and gives back lies beside it."""
+    """A temporary folder for one attempt. The command runs in `work`; its input and output files are beside it."""
 
     def __init__(self, where: Path | None = None) -> None:
         self._made = TemporaryDirectory(prefix="windlass-command-", dir=where, ignore_cleanup_errors=True)
@@ -49,12 +49,12 @@ class Folder:
         self.work.mkdir()
 
     async def remove(self) -> None:
-        """In a thread, because there may be much in it; once begun it comes to its end whoever stops waiting."""
+        """Remove the folder in a thread, because it may be large. Cancelling the caller does not stop the removal."""
         await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, self._made.cleanup))
 
 
 def inherited(environ: Mapping[str, str]) -> dict[str, str]:
-    """The part of the worker's environment that commands may see: no keys, no addresses of databases."""
+    """Return the part of the worker's environment that commands may see: no secrets, no database URLs."""
     home = {"HOME": environ["HOME"]} if environ.get("HOME") else {}
     return home | {name: environ.get(name) or usual for name, usual in INHERITED.items()}
 
@@ -72,7 +72,7 @@ def command_line(request: CommandRequest) -> str:
 
 
 def environment(request: CommandRequest, folder: Folder, base: Mapping[str, str]) -> dict[str, str]:
-    """Also writes the input to its file."""
+    """Return the environment of the command, and write its input file."""
     text = encode(request.input, field="input", limit=RESULT_LIMIT)
     data = text.encode()
     folder.input.write_bytes(data)

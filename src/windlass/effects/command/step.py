@@ -1,7 +1,7 @@
-"""The performer of `run` steps: a shell command in a process group and a folder of its own, turned into an outcome.
+"""Performs `run` steps: runs a shell command in its own process group and folder, and returns its outcome.
 
-It never raises for what a command does; only cancellation passes through, after everything the command started was
-ended. Whether commands may run at all, and what is retried when, is decided elsewhere.
+It never raises for what a command does; only cancellation is raised, after the command's process group was ended.
+Whether commands are allowed, and retries, are decided elsewhere.
 """
 
 import asyncio
@@ -25,9 +25,9 @@ MAX_OUTPUT_LINE = 1_048_576
 
 @dataclass(frozen=True, kw_only=True)
 class CommandOptions:
-    environment: Mapping[str, str] = field(default_factory=lambda: inherited({}))  # what commands see besides their own
+    environment: Mapping[str, str] = field(default_factory=lambda: inherited({}))  # base environment of commands
     grace: timedelta = timedelta(seconds=5)  # between SIGTERM and SIGKILL
-    folder: Path | None = None  # where the folders of commands are made; None: where the system makes such things
+    folder: Path | None = None  # parent of the commands' folders; None: the system's temporary directory
 
 
 class Commands:
@@ -35,7 +35,7 @@ class Commands:
         self._options = options or CommandOptions()
 
     async def perform(self, request: CommandRequest, keep: Keep) -> Outcome:
-        """Run a command to its end; `keep` is called with the level and the text of each line as it comes."""
+        """Run a command and return its outcome; `keep` is called with the level and text of each line as it arrives."""
         try:
             folder = Folder(self._options.folder)
             try:

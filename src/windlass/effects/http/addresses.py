@@ -1,7 +1,7 @@
-"""Which addresses may be connected to: public ones, and what the operator allowed.
+"""Decides which addresses may be connected to: public ones, and those the operator has allowed.
 
-A name proves nothing: it is the address that is checked, once when it was looked up and once more when its socket is
-made, so that literals, redirects and names that change their mind all pass here.
+Addresses are checked, not names: once after the lookup and again when the socket is created. This covers literals,
+redirects and names whose address changes (DNS rebinding).
 """
 
 from collections.abc import Iterable, Iterator
@@ -10,7 +10,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 Network = IPv4Network | IPv6Network
 Address = IPv4Address | IPv6Address
 
-# Our own table, because what `ipaddress` calls private differs from one Python to the next.
+# An explicit table, because what `ipaddress` considers private differs between Python versions.
 REFUSED: dict[str, tuple[Network, ...]] = {
     kind: tuple(map(ip_network, networks.split()))
     for kind, networks in {
@@ -30,12 +30,12 @@ REFUSED: dict[str, tuple[Network, ...]] = {
     }.items()
 }
 NAT64 = IPv6Network("64:ff9b::/96")
-# Of IPv6 only this is handed out to anybody; the other two stand for the IPv4 address they carry.
+# The only IPv6 range with global unicast addresses; the other two represent the IPv4 address they embed.
 PUBLIC_IPV6 = (IPv6Network("2000::/3"), IPv6Network("::ffff:0:0/96"), NAT64)
 
 
 class AddressRefused(OSError):
-    """An OSError, because the library beneath passes those on with their cause."""
+    """Raised if an address may not be connected to. An OSError, because aiohttp keeps those as the cause."""
 
     def __init__(self, host: str, address: str, kind: str) -> None:
         told = host if host == address else f"{host} ({address})"
@@ -51,7 +51,7 @@ class AddressGuard:
         self._allow = tuple(allow)
 
     def check(self, host: str, address: str) -> None:
-        """Raise `AddressRefused` unless `address`, which `host` led to, is public or allowed."""
+        """Raise `AddressRefused` unless `address`, the result of resolving `host`, is public or allowed."""
         forms = tuple(_forms(ip_address(address)))
         if any(form in network for network in self._allow for form in forms):
             return
@@ -61,7 +61,7 @@ class AddressGuard:
 
 
 def _forms(ip: Address) -> Iterator[Address]:
-    """The address and the IPv4 address inside it, if it carries one to whoever unpacks it."""
+    """Yield the address, and the IPv4 address that it embeds (mapped, 6to4 or NAT64), if any."""
     yield ip
     if isinstance(ip, IPv6Address):
         if ip.ipv4_mapped is not None:
@@ -73,7 +73,8 @@ def _forms(ip: Address) -> Iterator[Address]:
 
 
 def _is_isatap(ip: Address) -> bool:
-    """An interface id of ISATAP (RFC 5214) carries an IPv4 address, usually an internal one, in any prefix."""
+    """Return whether the interface id is ISATAP (RFC 5214): it embeds an IPv4 address, usually internal, under any
+    prefix."""
     return isinstance(ip, IPv6Address) and (int(ip) >> 32) & 0xFDFF_FFFF == 0x0000_5EFE
 
 

@@ -1,4 +1,4 @@
-"""What came back: the document that is kept of an answer, and what an answer means for its step."""
+"""HTTP responses: the document that is stored, and the outcome of the step."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ MAX_MESSAGE = 1000
 
 @dataclass(slots=True)
 class Answer:
-    """Filled while it arrives: a failure halfway keeps what there is."""
+    """A response, filled while it arrives: after a failure the part received so far is stored."""
 
     status: int
-    headers: Mapping[str, str]  # names in small letters, repeated ones joined
+    headers: Mapping[str, str]  # lower-case names, repeated headers joined
     charset: str | None
     body: Body
     is_whole: bool = False
@@ -45,7 +45,7 @@ class Answer:
 
 
 def outcome_of(answer: Answer, name: str, took: timedelta, now: datetime) -> Outcome:
-    """By its status alone. `name` is the request's, for people."""
+    """Return the outcome of a response, decided by its status alone. `name` describes the request in messages."""
     document = answer.document(took)
     if answer.succeeded:
         return Succeeded(document)
@@ -58,7 +58,7 @@ def outcome_of(answer: Answer, name: str, took: timedelta, now: datetime) -> Out
 
 
 def retry_after(text: str, now: datetime) -> timedelta | None:
-    """Seconds or a date, as the header has it; nothing that makes no sense, and never more than a day."""
+    """Parse a Retry-After header (seconds or a date); return None if it is invalid, and at most a day."""
     text = text.strip()
     if text.isascii() and text.isdigit():
         return min(timedelta(seconds=int(text[:9])), MAX_RETRY_AFTER)

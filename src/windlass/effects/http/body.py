@@ -1,4 +1,4 @@
-"""The body of an answer: inflated, decoded and kept up to a limit. A hostile server costs its limit and no more."""
+"""Reads a response body: decompressed, decoded and kept up to a limit, so that memory use is bounded."""
 
 import codecs
 import re
@@ -8,16 +8,16 @@ from windlass.core.json_value import plain
 
 GZIP = 16 + zlib.MAX_WBITS
 RAW_DEFLATE = -zlib.MAX_WBITS
-# Compressed data hardly grows what it packs: beyond this it is padding.
+# Compression barely enlarges incompressible data: input beyond twice the limit plus this is padding.
 MAX_PADDING = 64 * 1024
 
-# Codecs that Python has and the web has not are slow (idna), or are no charsets at all.
+# Web charsets only: other Python codecs are slow (idna) or not charsets.
 _CHARSET = re.compile(r"utf-?(8|16|32)|ascii|iso8859|cp\d|koi8|mac-|shift_jis|euc_|gb|big5").match
 _CODEC_NAME = re.compile(r"[A-Za-z0-9._:-]{1,40}").fullmatch
 
 
 class Body:
-    """Takes bytes as they come; `feed` is False as soon as no more are wanted."""
+    """Takes bytes as they arrive; `feed` returns False once the limit is exceeded."""
 
     def __init__(self, encoding: str | None, limit: int) -> None:
         self._limit = limit
@@ -34,11 +34,12 @@ class Body:
 
     @property
     def is_whole(self) -> bool:
-        """False if the packed data stopped before its own end."""
+        """False if the compressed data ended early."""
         return not self._taken or self._inflate.is_done
 
     def text(self, charset: str | None) -> str:
-        """As text that can be stored. Replacements may make it longer than the bytes were: the limit is for both."""
+        """Return the body as text that can be stored. Replacement characters may make it longer than the bytes, so the
+        limit applies to the text as well."""
         text = plain(bytes(self._kept[: self._limit]).decode(_codec(charset), "replace"))
         if len(text) * 4 > self._limit and len(raw := text.encode()) > self._limit:
             self.is_cut, text = True, raw[: self._limit].decode("utf-8", "ignore")
@@ -53,7 +54,8 @@ class _Plain:
 
 
 class _Gzip:
-    """`zlib` never makes more than it has room for. Members may follow each other; what else follows is padding."""
+    """Decompresses at most `room` bytes at a time. Several gzip members may follow each other; other trailing data is
+    ignored as padding."""
 
     def __init__(self) -> None:
         self._unpacker: zlib._Decompress | None = None
@@ -83,7 +85,7 @@ class _Deflate(_Gzip):
         return False
 
     def _window(self, data: bytes) -> int:
-        """Some servers leave out the zlib header that the standard asks for."""
+        """Return the window bits for zlib: some servers omit the zlib header that the standard requires."""
         return zlib.MAX_WBITS if data[0] & 0x0F == 8 else RAW_DEFLATE
 
 
@@ -98,4 +100,4 @@ def _codec(charset: str | None) -> str:
             return "utf-8-sig"
         if _CHARSET(name) and name != "utf-8":
             return name
-    return "utf-8-sig"  # a byte order mark is no part of the text
+    return "utf-8-sig"  # drops a byte order mark

@@ -1,4 +1,4 @@
-"""The pool of connections, with the guard at both doors: where names become addresses, and where sockets are made."""
+"""The connection pool, with the address guard at both places: name resolution and socket creation."""
 
 import socket
 from collections.abc import Awaitable, Callable, Sequence
@@ -29,7 +29,8 @@ def connector(guard: AddressGuard, look_up: LookUp, *, total: int, per_host: int
 
 
 class _CheckedResolver(AbstractResolver):
-    """One refused address refuses the name: whoever mixes public and private ones is mistaken or up to something."""
+    """Refuses a name if any of its addresses is refused: a mix of public and private addresses is a mistake or an
+    attack."""
 
     def __init__(self, guard: AddressGuard, look_up: LookUp) -> None:
         self._guard = guard

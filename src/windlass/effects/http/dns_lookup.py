@@ -1,8 +1,8 @@
-"""Looks names up in threads of its own.
+"""Resolves names in a dedicated thread pool.
 
-The C library's `getaddrinfo` blocks a thread for as long as a name server is silent. In the event loop's default pool a
-few slow names would stall everything else that uses it; here they stall only look-ups, and those of one domain take at
-most a few of the threads.
+The C library's `getaddrinfo` blocks its thread until the name server answers. In the event loop's default pool a few
+slow names would stall everything else that uses it. Here they stall only lookups, and one domain occupies at most
+PER_DOMAIN threads.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 THREADS = 16
-PER_DOMAIN = 4  # look-ups of names with the same last two labels
+PER_DOMAIN = 4  # concurrent lookups of names with the same last two labels
 
 GetAddrInfo = Callable[..., list[tuple[Any, Any, Any, Any, tuple[Any, ...]]]]
 
@@ -24,10 +24,10 @@ class DnsLookup:
         self._getaddrinfo = getaddrinfo
         self._pool: ThreadPoolExecutor | None = None
         self._turns: dict[str, asyncio.Semaphore] = {}
-        self._users: dict[str, int] = {}  # of a semaphore: the last one removes it
+        self._users: dict[str, int] = {}  # reference counts of the semaphores: the last user removes its semaphore
 
     async def __call__(self, host: str, port: int) -> Sequence[str]:
-        """The addresses of a name, as the system knows them."""
+        """Return the addresses of a name from the system resolver."""
         domain = ".".join(host.lower().rstrip(".").split(".")[-2:])
         turn = self._turns.setdefault(domain, asyncio.Semaphore(PER_DOMAIN))
         self._users[domain] = self._users.get(domain, 0) + 1
@@ -41,7 +41,7 @@ class DnsLookup:
         future = self._pool.submit(self._getaddrinfo, host, port, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
 
         def done(_: Future[Any]) -> None:
-            # A look-up whose request was given up still occupies its thread: its turn ends when the thread is free.
+            # A lookup whose request was cancelled still occupies its thread: release the semaphore only now.
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(self._release, domain, turn)
 

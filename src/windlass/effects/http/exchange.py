@@ -1,4 +1,4 @@
-"""One request from its first byte to its outcome: redirects, reading the body, and what can go wrong on the way."""
+"""Performs one request and returns its outcome: follows redirects, reads the body and handles errors."""
 
 import asyncio
 import io
@@ -19,7 +19,7 @@ from windlass.effects.http.redirect import FOLLOWED, redirected
 from windlass.effects.http.request import HttpRequest, Message, prepare
 from windlass.errors import Invalid
 
-MAX_TIMEOUT = timedelta(hours=24)  # of an attempt, whatever its step says: a connection is not held for ever
+MAX_TIMEOUT = timedelta(hours=24)  # per attempt, whatever the step's timeout: no connection is held forever
 
 
 class Exchange:
@@ -56,7 +56,7 @@ class Exchange:
         raise Invalid(f"more than {self._max_redirects} redirects")
 
     async def _send(self, message: Message) -> Answer:
-        body = None if message.body is None else io.BytesIO(message.body)  # sent piece by piece: it may be large
+        body = None if message.body is None else io.BytesIO(message.body)  # streamed: it may be large
         response = await self._session.request(
             message.method, message.url, headers=message.headers, data=body, allow_redirects=False
         )
@@ -80,7 +80,8 @@ class Exchange:
         return Answer(response.status, headers, response.charset, Body(headers.get("content-encoding"), self._max_body))
 
     def _broken(self, error: Exception) -> Outcome:
-        """A status that says failure stands even if its body broke off; a success must be whole."""
+        """Return the outcome after an error: an error status counts even if its body is incomplete; a success status
+        with an incomplete body is a failure."""
         answer, name = self._answer, self._message.name if self._message else "the request"
         if answer is not None and not answer.is_whole and not answer.succeeded:
             return outcome_of(answer, name, self._took, datetime.now(UTC))
@@ -112,7 +113,7 @@ def _refusal(error: BaseException | None) -> AddressRefused | None:
 
 
 def _words(error: Exception) -> str:
-    """The library's own words repeat the whole address; only these parts of them do not."""
+    """Return the error message without the URL, which aiohttp's own messages contain."""
     match error:
         case aiohttp.ClientConnectorError():
             return str(error.os_error) or type(error.os_error).__name__

@@ -1,4 +1,4 @@
-"""What a redirect makes of a message. Keys and bodies were meant for one server and are not sent to another."""
+"""Builds the next request after a redirect. Secrets and bodies are not sent to another origin."""
 
 from dataclasses import replace
 
@@ -7,13 +7,13 @@ from windlass.effects.http.url import read
 from windlass.errors import Invalid
 
 FOLLOWED = frozenset({301, 302, 303, 307, 308})
-# All other headers may carry a key.
+# Any other header may contain a secret.
 KEPT_ACROSS_ORIGINS = frozenset({"accept", "accept-encoding", "accept-language", "content-type", "user-agent"})
 ABOUT_THE_BODY = ("content-type", "content-encoding", "content-language", "content-location")
 
 
 def redirected(message: Message, status: int, location: str) -> Message:
-    """The next message. An address that is refused at first is refused here."""
+    """Return the next message. The new URL is checked like the first one."""
     url = read(location, base=message.url)
     followed = _turned(replace(message, url=url, headers=message.headers.copy()), status)
     if url.origin() != message.url.origin():
@@ -29,7 +29,7 @@ def redirected(message: Message, status: int, location: str) -> Message:
 
 
 def _turned(message: Message, status: int) -> Message:
-    """Browsers taught servers to expect this: after 303 a GET, after 301 and 302 too if it was a POST."""
+    """Change the method to GET as browsers do: after 303, and after 301 and 302 if it was POST."""
     if message.method == "HEAD" or not (status == 303 or (status in (301, 302) and message.method == "POST")):
         return message
     for name in ABOUT_THE_BODY:

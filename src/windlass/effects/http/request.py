@@ -1,4 +1,4 @@
-"""What is asked for: the request of a step, checked and made ready to be sent."""
+"""Checks the request of an HTTP step and prepares the message that is sent."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,8 @@ _LINE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]*").fullmatch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpRequest:
-    """All templates are resolved. The identity is the same for a step's instance, but for fence and attempt."""
+    """The request of an HTTP step, with all templates resolved. Attempts at one step instance differ only in `fence`,
+    `attempt` and `traceparent`."""
 
     url: str
     idempotency_key: str
@@ -31,14 +32,14 @@ class HttpRequest:
     method: str = "POST"
     headers: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, Any] = field(default_factory=dict)
-    body: Any = None  # None: no body; a text: sent as it is; anything else: JSON
+    body: Any = None  # None: no body; a string: sent as it is; anything else: JSON
     timeout: timedelta = timedelta(seconds=30)
     traceparent: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A request as it goes out, once."""
+    """A request as it is sent, once."""
 
     method: str
     url: URL
@@ -47,12 +48,12 @@ class Message:
 
     @property
     def name(self) -> str:
-        """For people. Paths and queries stay out of it: they carry keys, and messages end up in logs."""
+        """A description for messages. Without path and query: they may contain secrets, and messages are logged."""
         return f"{self.method} {self.url.origin()}"
 
 
 def prepare(request: HttpRequest, user_agent: str) -> Message:
-    """The message of a request, or an `Invalid` that names what is wrong with it."""
+    """Return the message of a request; raise `Invalid` if the request is invalid."""
     if request.method.upper() not in METHODS:
         raise Invalid(f"method is {request.method!r}: one of {', '.join(METHODS)}", field="method")
     url = _with_query(read(request.url), request.query)
@@ -97,7 +98,8 @@ def _pairs(query: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _given(request: HttpRequest) -> dict[str, str]:
-    """The user's headers, which win over ours but for those that would change what a message is."""
+    """Return the user's headers, which override the defaults; raise `Invalid` for an invalid name and for headers
+    that belong to the connection."""
     for name in request.headers:
         if not _TOKEN(name):
             raise Invalid(f"{name!r} is not a name of a header", field="headers")
@@ -107,13 +109,13 @@ def _given(request: HttpRequest) -> dict[str, str]:
 
 def _value(name: str, value: Any) -> str:
     text = _text(value, f"headers.{name}")
-    if not _LINE(text):  # refused without saying what it was: it may be a key
+    if not _LINE(text):  # the error must not contain the value: it may be a secret
         raise Invalid(f"the header {name} must be a text of one line", field=f"headers.{name}")
     return text
 
 
 def _text(value: Any, field: str) -> str:
-    """Strict: what has no obvious spelling is not sent."""
+    """Return a value as text; raise `Invalid` for types without an obvious text form."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):

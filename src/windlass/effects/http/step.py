@@ -1,7 +1,7 @@
-"""The performer of HTTP steps: a guarded pool of connections that turns requests into outcomes.
+"""Performs HTTP steps through a connection pool with an address guard.
 
-It never raises for what a server, a network or a mistaken request does; only cancellation passes through, and closes
-the connection. What is retried, and when, is the engine's business.
+It never raises for errors of the server, the network or the request; only cancellation is raised, and closes the
+connection. Retries are up to the engine.
 """
 
 from dataclasses import dataclass, field
@@ -24,12 +24,12 @@ __all__ = ["Http", "HttpOptions", "HttpRequest", "LookUp", "Network"]
 
 @dataclass(frozen=True, kw_only=True)
 class HttpOptions:
-    allow: tuple[Network, ...] = ()  # addresses that are reached although they are not public
-    max_body: int = 256 * 1024  # bytes kept of an answer
-    max_headers: int = 128  # of an answer
+    allow: tuple[Network, ...] = ()  # non-public networks that may be connected to
+    max_body: int = 256 * 1024  # bytes of a response body that are stored
+    max_headers: int = 128  # of a response
     max_header_size: int = 8190  # bytes of one header, and of the status line
     max_redirects: int = 5
-    per_host: int = 20  # connections at a time
+    per_host: int = 20  # concurrent connections
     total: int = 100
     connect_timeout: timedelta = timedelta(seconds=10)
     user_agent: str = field(default_factory=lambda: f"windlass/{version('windlass')}")
@@ -48,10 +48,10 @@ class Http:
         self._session = aiohttp.ClientSession(
             connector=connector(guard, self._look_up, total=options.total, per_host=options.per_host),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=options.connect_timeout.total_seconds()),
-            cookie_jar=aiohttp.DummyCookieJar(),  # steps of different owners share the pool, not their cookies
-            skip_auto_headers=("Content-Type",),  # nothing has no type
+            cookie_jar=aiohttp.DummyCookieJar(),  # steps of different owners share the pool but not cookies
+            skip_auto_headers=("Content-Type",),  # a request without a body has no type
             auto_decompress=False,
-            trust_env=False,  # a proxy would connect where the guard cannot see
+            trust_env=False,  # a proxy would connect without the guard
             max_line_size=options.max_header_size,
             max_field_size=options.max_header_size,
             max_headers=options.max_headers,

@@ -1,6 +1,6 @@
-"""Addresses of requests, read once and checked before anything is connected to.
+"""Parses and checks URLs before any connection is made.
 
-The parser is the one of the library that connects: there is no second one that could read the same text otherwise.
+The parser is the one of the HTTP library itself, so no second parser can interpret the same text differently.
 """
 
 import re
@@ -14,12 +14,12 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]").search
 
 
 def read(text: str, base: URL | None = None) -> URL:
-    """An absolute address, or one that is meant from `base` on."""
+    """Parse an absolute URL, or one relative to `base`, and check it."""
     if _CONTROL(text):
         raise Invalid("the address has a control character in it", field="url")
     try:
         url = URL(text) if base is None else base.join(URL(text))
-    except ValueError as error:  # its words repeat parts of the address
+    except ValueError as error:  # its message contains parts of the URL
         raise Invalid("the address cannot be read", field="url") from error
     check_address(url.scheme, url.raw_authority, url.raw_host, url.port)
     return url.with_fragment(None)

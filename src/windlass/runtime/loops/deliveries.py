@@ -1,4 +1,4 @@
-"""Tells subscribers: a loop that makes jobs of events, and the handler that carries them out."""
+"""Delivers events to webhook subscribers: a loop that turns events into jobs, and the handler that sends them."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ from windlass.errors import NotFound, Unavailable
 from windlass.runtime.loops.leader import LeaderTerm
 from windlass.runtime.loops.loop import run_periodically
 
-GONE = 410  # the receiver's word for: never again
+GONE = 410  # HTTP 410 Gone: the receiver wants no further deliveries
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,11 @@ class DeliveryOptions:
 
 
 class Deliveries:
-    """One process at a time reads the trail; if two do, the lock on the place lets one of them."""
+    """Creates delivery jobs from the event trail.
+
+    The leader term normally lets one process read the trail. If two do, only the one that locks the cursor row before
+    it has moved creates jobs.
+    """
 
     def __init__(self, db: Database, holder: str, options: DeliveryOptions | None = None) -> None:
         self.options = options or DeliveryOptions()
@@ -43,7 +47,7 @@ class Deliveries:
         self._term = LeaderTerm(db, "subscriptions", holder, length=self.options.term)
 
     async def tick(self) -> Fed:
-        """One round; nothing if nobody listens, or if another process holds the term."""
+        """Create a batch of delivery jobs; none if there is no subscription or another process holds the term."""
         if await subscriptions.place(self._db) is None or not await self._term.held():
             return Fed()
         return await subscriptions.feed(self._db, batch=self.options.batch)
@@ -58,7 +62,8 @@ class Deliveries:
 
 
 def delivery_handler(http: Http, open_: Callable[[], Awaitable[Database]]) -> Handler:
-    """Where it goes and what signs it is looked up when it is sent: both may have changed since the event."""
+    """Return the handler of delivery jobs. It looks up the URL and the signing secret when it sends, because both may
+    have changed since the event."""
 
     async def deliver(ctx: Context, payload: Any) -> Outcome:
         db, id_ = await open_(), UUID(payload["subscription"])
@@ -77,7 +82,7 @@ def delivery_handler(http: Http, open_: Callable[[], Awaitable[Database]]) -> Ha
 
 
 async def ping(http: Http, db: Database, id_: UUID) -> dict[str, Any]:
-    """Send a subscriber a test event now, and tell what came back."""
+    """Send a subscriber a test event now, and return the response."""
     await subscriptions.get(db, id_)
     target = await subscriptions.target(db, id_)
     if target is None:
@@ -98,7 +103,7 @@ async def ping(http: Http, db: Database, id_: UUID) -> dict[str, Any]:
 
 async def _send(http: Http, target: Target, payload: Any, job: UUID, fence: int, attempt: int) -> Outcome:
     event, subscription = payload["event"], payload["subscription"]
-    body = encode(event, field="event", limit=RESULT_LIMIT)  # as text: what is signed is what is sent, to the byte
+    body = encode(event, field="event", limit=RESULT_LIMIT)  # encoded once: the signature covers these exact bytes
     signed = headers(
         target,
         id_=event["id"],

@@ -1,4 +1,4 @@
-"""Runs the duties of a loop so that one that fails does not keep the others from their turn."""
+"""Runs the duties of a loop so that a failing one does not prevent the others."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -14,17 +14,20 @@ LONGEST_PAUSE = 60.0  # seconds
 
 
 class Duties:
-    """The duties of one loop. A failing one is recorded in the quarantine and tried again with growing pauses."""
+    """The duties of one loop. A failing duty is recorded in the quarantine and retried with backoff."""
 
     def __init__(self, db: Database, loop: str) -> None:
         self._db = db
         self._loop = loop
         self._pauses: dict[str, float] = {}
-        self._resting: dict[str, float] = {}  # until when, by the monotonic clock
+        self._resting: dict[str, float] = {}  # end of the pause, monotonic time
         self._known_good: set[str] = set()
 
     async def run(self, name: str, duty: Callable[[], Awaitable[Done]], default: Done) -> Done:
-        """Carry out a duty, or return `default` if it fails now or failed a moment ago."""
+        """Run a duty and return its result; return `default` if it fails or is still in its pause after a failure.
+
+        `Unavailable` is raised, not recorded: the caller's loop waits for the database.
+        """
         if time.monotonic() < self._resting.get(name, 0.0):
             return default
         try:
@@ -37,7 +40,7 @@ class Duties:
             self._resting[name] = time.monotonic() + pause
             await quarantine.set_aside(self._db, Kind.DUTY, f"{self._loop}.{name}", error, retry=False)
             return default
-        if name not in self._known_good:  # a process that failed and died may have left an entry
+        if name not in self._known_good:  # also on the first success: a process that died may have left an entry
             await quarantine.release(self._db, Kind.DUTY, f"{self._loop}.{name}")
             self._known_good.add(name)
             self._pauses.pop(name, None)

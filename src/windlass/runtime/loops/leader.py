@@ -1,8 +1,8 @@
-"""Chooses the process that carries out a duty: the holder of its term.
+"""Elects the process that carries out a duty: the holder of its leader term.
 
-A term is a lease on a row. Its holder renews it; when it dies the term runs out and another process takes over. Duties
-are written to be harmless when two processes carry them out at once (locked rows are skipped), so a holder that was
-paused past its term does no damage: the term saves work, it is not what makes the work safe.
+A term is a lease on a row. Its holder renews it; if the holder dies, the term expires and another process takes over.
+Duties are safe when two processes carry them out concurrently (locked rows are skipped), so a holder that was paused
+past its term does no damage: the term saves work, correctness does not depend on it.
 """
 
 import time
@@ -22,7 +22,7 @@ class LeaderTerm:
         self._good_until = float("-inf")
 
     async def held(self) -> bool:
-        """Take it, or renew it in its second half; False while another process holds it."""
+        """Take the term, or renew it in its second half; return False while another process holds it."""
         now = time.monotonic()
         if now >= self._good_until:
             mine = (await self.renew()).held
@@ -30,7 +30,7 @@ class LeaderTerm:
         return now < self._good_until
 
     async def renew(self) -> TermAnswer:
-        """Take it or renew it now."""
+        """Take or renew the term now."""
         return await upkeep.take_term(self._db, duty=self._duty, holder=self._holder, term=self._length)
 
     async def resign(self) -> None:

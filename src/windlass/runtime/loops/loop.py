@@ -1,7 +1,8 @@
-"""What all loops have in common: do the work, then wait for a wake-up, the next due time or the end.
+"""The common loop: run a tick, then wait for a wake-up, the next due time or the stop event.
 
-While the database is not available a loop waits for the moment when it is again, and logs nothing: the outage is logged
-once for the whole process (store/postgres/outage.py). Anything else that a tick raises is logged at each try.
+During an outage with a recovery event a loop waits for that event and logs nothing: the outage is logged once for the
+whole process (store/postgres/outage.py). Other unavailability is logged at the first failure in a row, any other error
+at every failure.
 """
 
 import asyncio
@@ -14,9 +15,9 @@ from windlass.errors import Unavailable
 
 _log = logging.getLogger("windlass.runtime")
 FIRST_PAUSE = 0.2  # seconds
-LONGEST_PAUSE = 1.0  # between two tries while the database is busy or away: it may be back at any moment
-DEFECT_PAUSE = 10.0  # between two tries of what raises something unforeseen
-RECOVERY_PAUSE = 10.0  # where the end of the outage is signalled
+LONGEST_PAUSE = 1.0  # between retries while the database is unavailable: it may be back at any moment
+DEFECT_PAUSE = 10.0  # between retries after an unexpected error
+RECOVERY_PAUSE = 10.0  # between retries if a recovery event ends the wait early
 
 
 async def run_periodically(
@@ -26,13 +27,14 @@ async def run_periodically(
     stop: asyncio.Event,
     wake: asyncio.Event | None = None,
 ) -> None:
-    """Call `tick` every so often, or when it said to, until `stop`. An error is no reason to end: it is tried again."""
+    """Call `tick` until `stop` is set, at least every `every`, or sooner if it returns a shorter wait. A tick that
+    raises is retried with backoff."""
     pause = 0.0
     while not stop.is_set():
         try:
             wait, recovered = await tick(), None
             pause = 0.0
-        except Exception as error:  # a loop that died would be missed by nobody until it is too late
+        except Exception as error:  # of any kind: nothing would restart a loop that has ended
             _say(error, first=not pause)
             recovered = error.recovered if isinstance(error, Unavailable) else None
             pause = min(_longest(error), max(FIRST_PAUSE, pause * 2))
@@ -60,7 +62,7 @@ async def until(
     wake: asyncio.Event | None = None,
     recovered: asyncio.Event | None = None,
 ) -> None:
-    """Wait for `stop`, `wake`, `recovered` or the time to pass, whichever is first."""
+    """Wait for `stop`, `wake`, `recovered` or the time to pass, whichever is first; clear `wake`."""
     waiters = [asyncio.ensure_future(event.wait()) for event in (stop, wake, recovered) if event is not None]
     try:
         await asyncio.wait(waiters, timeout=max(0.0, wait.total_seconds()), return_when=asyncio.FIRST_COMPLETED)

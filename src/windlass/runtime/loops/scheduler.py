@@ -1,5 +1,7 @@
-"""The scheduler loop: fires the three kinds of schedules when they are due. Waits until the next one, and looks every
-second for rows that plain SQL changed."""
+"""The scheduler loop: fires the three kinds of schedules (workflow, OJS cron, plain SQL) when they are due.
+
+It waits until the next due time, at most a second, because rows may be changed by plain SQL.
+"""
 
 import asyncio
 from dataclasses import dataclass
@@ -30,11 +32,11 @@ class Scheduler:
         self._db = db
         self._duties = Duties(db, "scheduler")
         self._wake = asyncio.Event()
-        self._waits = False  # a tick waits for a run to end
+        self._waits = False  # a schedule's tick waits for a run to end
 
     async def tick(self) -> timedelta:
-        """Fire what is due; returns how long until the next. Two queries a round while nothing is due."""
-        # A look that fails says nothing about what is due: then everything is tried.
+        """Fire the schedules that are due; return the wait until the next. Two queries if nothing is due."""
+        # If the query for due times fails, treat everything as due.
         due = await self._duties.run("look", lambda: workflow_schedules.next_due(self._db), UNKNOWN)
         self._waits = due.waits
         waits = [wait for wait in (due.job, due.run) if wait is not None]

@@ -1,4 +1,4 @@
-"""Runs a process's loops together: they start together, stop together, and a loop that dies takes the others down."""
+"""Runs a process's loops in one task group: they start and stop together, and a loop that raises cancels the others."""
 
 import asyncio
 from datetime import timedelta
@@ -16,7 +16,7 @@ class Supervisor:
     def __init__(
         self, db: Database, *, holder: str, keep: timedelta | None, lease: timedelta = UpkeepOptions.term
     ) -> None:
-        """`lease` is that of the worker here: if this process dies, others must not wait longer for its terms."""
+        """`lease` is the lease of this process's worker: if the process dies, its leader terms must not outlast it."""
         self._timers = Timers(db)
         self._sweeper = Sweeper(db)
         self._scheduler = Scheduler(db)

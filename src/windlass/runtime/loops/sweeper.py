@@ -1,5 +1,5 @@
-"""Looks for runs with unapplied events: ends of jobs written by plain SQL, notices of other runs, runs that wait for
-their workflow's limit. Also tries again what was set aside."""
+"""Applies events that did not come through a worker's report: job completions written by plain SQL, notices of other
+runs, and runs that wait for their workflow's concurrency limit. Also retries what is in quarantine."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -33,7 +33,7 @@ class Sweeper:
         self._wake = asyncio.Event()
 
     async def tick(self) -> int:
-        """One round; how many runs moved."""
+        """Run one sweep; return how many runs were started, settled or retried."""
         batch = self.options.batch
         begun = await self._duties.run("begin", lambda: sweep.start_held(self._db, batch=batch), 0)
         told = await self._duties.run("settle", lambda: sweep.sweep_runs(self._db, batch=batch), 0)
@@ -53,7 +53,7 @@ class Sweeper:
 
 
 def retries(db: Database) -> dict[Kind, Retry]:
-    """How each kind of thing that was set aside is tried again."""
+    """Return the retry function of each kind of quarantined object."""
 
     async def schedule(id_: UUID) -> bool:
         await sql_schedules.fire(db, [id_])

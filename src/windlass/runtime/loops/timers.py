@@ -1,4 +1,5 @@
-"""The timer loop: jobs become due, sleeps end, runs expire. Waits exactly until the next due time."""
+"""The timer loop: makes scheduled jobs due, ends sleeps and expires runs. It waits until the next due time, at most a
+second."""
 
 import asyncio
 from dataclasses import dataclass
@@ -28,8 +29,8 @@ class Timers:
         self._wake = asyncio.Event()
 
     async def tick(self) -> timedelta:
-        """Do what is due; returns how long until the next. One query a round while nothing is due."""
-        # A look that fails says nothing about what is due: then all duties are tried.
+        """Handle the timers that are due; return the wait until the next. One query if nothing is due."""
+        # If the query for due times fails, treat everything as due.
         job, sleep, expiry = await self._duties.run("look", lambda: sweep.next_due(self._db), UNKNOWN)
         waits = [wait for wait in (job, sleep, expiry) if wait is not None]
         if not waits or min(waits) > timedelta():

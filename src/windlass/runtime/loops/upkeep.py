@@ -1,7 +1,7 @@
-"""Recovers expired leases, ends what is too late, and removes old rows and old events.
+"""Recovers expired leases, ends overdue jobs, and removes old rows and events.
 
-Recovery has a loop of its own: what the other duties cost (removing many rows may take seconds) or raise must not
-delay it, and its rounds tell whether the database answers (see `core.jobs.lease_gaps`).
+Lease recovery has its own loop: the other duties (removing many rows may take seconds) and their errors must not delay
+it, and its rounds record when the database answered (see `core.jobs.lease_gaps`).
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from windlass.runtime.loops.duties import Duties
 from windlass.runtime.loops.leader import LeaderTerm
 from windlass.runtime.loops.loop import run_periodically
 
-SOON = timedelta(milliseconds=20)  # when there is more to do than one batch
+SOON = timedelta(milliseconds=20)  # the wait after a full batch
 REST, LONGEST_REST = 10, 30.0
 
 
@@ -30,8 +30,8 @@ class UpkeepOptions:
     every: timedelta = timedelta(milliseconds=500)
     prune_every: timedelta = timedelta(seconds=30)
     tend_every: timedelta = timedelta(minutes=10)
-    term: timedelta = timedelta(seconds=10)  # how long recovery may stop when its process dies; no longer than a lease
-    keep: timedelta | None = timedelta(days=30)  # how long finished jobs and their events are kept; None: for ever
+    term: timedelta = timedelta(seconds=10)  # recovery pauses this long if its process dies; at most a lease
+    keep: timedelta | None = timedelta(days=30)  # how long finished jobs and their events are kept; None: forever
     batch: int = 500
 
 
@@ -46,14 +46,14 @@ class Upkeep:
         self._release_at = self._prune_at = self._tend_at = float("-inf")
 
     async def recover(self) -> Swept:
-        """Release expired leases; nothing if another process holds the term."""
+        """Renew the term and release expired leases; nothing is released if another process holds the term."""
         answer = await self._term.renew()
         self._mine = answer.held
         self._continuity.answered(answer.now, before=answer.renewed_before)
         return await self._duties.run("leases", self._release, Swept()) if answer.held else Swept()
 
     async def clear(self) -> Swept:
-        """Do what else is due. A duty that fails does not keep the others from being done."""
+        """Run the other duties that are due. A failing duty does not prevent the others."""
         if not self._mine:
             return Swept()
         db, batch, run = self._db, self.options.batch, self._duties.run
@@ -66,10 +66,10 @@ class Upkeep:
         return Swept(failed=late + overdue, logged=logged, pruned=pruned)
 
     async def _release(self) -> Swept:
-        """Look for lost leases.
+        """Release expired leases.
 
-        While an old snapshot keeps dead index entries alive a look can take long. One that found nothing is followed by
-        a rest of ten times its length, so that looks do not cost more than a tenth of the time.
+        While an old snapshot keeps dead index entries alive, this query can be slow. After one that found nothing the
+        next waits for ten times its duration (at most LONGEST_REST), so that queries take at most a tenth of the time.
         """
         now = time.monotonic()
         if now < self._release_at:
@@ -94,7 +94,7 @@ class Upkeep:
     async def _tend(self) -> None:
         now, keep = time.monotonic(), self.options.keep
         if now >= self._tend_at:
-            self._tend_at = now + self.options.tend_every.total_seconds()  # also if it fails: it takes heavy locks
+            self._tend_at = now + self.options.tend_every.total_seconds()  # first: a failing one takes heavy locks too
             await upkeep.tend(self._db, age=keep if keep is not None else timedelta(days=36500))
 
     async def run(self, stop: asyncio.Event) -> None:

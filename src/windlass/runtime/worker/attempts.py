@@ -1,4 +1,4 @@
-"""The attempts of a worker: starts handlers, enforces time limits, stops them and turns their ends into reports."""
+"""Runs a worker's attempts: starts handlers, enforces timeouts, stops handlers and converts outcomes into reports."""
 
 import asyncio
 import logging
@@ -23,19 +23,19 @@ from windlass.runtime.worker.context_data import ContextData
 from windlass.runtime.worker.suspects import Suspects
 
 _log = logging.getLogger("windlass.worker")
-MARGIN = 5.0  # seconds beyond its timeout for a handler that ends by itself
-PATIENCE = 5.0  # seconds for an attempt that lost its lease to stop before a new claim of its job is handed back
+MARGIN = 5.0  # extra seconds for a handler that enforces its timeout itself (`keeps_time`)
+PATIENCE = 5.0  # seconds that a new claim of a job waits for the earlier attempt to stop, before it is released
 STILL_RUNNING = Released(
     "an earlier attempt is still running on this worker and cannot be stopped", timedelta(seconds=5)
 )
 
 
 class Stop(Enum):
-    """Why a running handler was told to stop."""
+    """Why a running handler is stopped."""
 
     TIMEOUT = "timeout"
-    LOST = "lost"  # cancelled, or the lease ran out: the row is no longer ours
-    ASKED = "asked"  # its run was cancelled: the row is ours, and what really becomes of it is recorded
+    LOST = "lost"  # the job was cancelled or its lease expired: this worker no longer owns the row
+    ASKED = "asked"  # its run was cancelled: this worker still owns the row, and the actual outcome is recorded
     DRAIN = "drain"
 
 
@@ -53,30 +53,29 @@ class Attempt:
 
     def end(self, why: Stop) -> None:
         if why is Stop.ASKED and not self.handler.is_async:
-            self.context.cancel()  # a thread cannot be stopped; it may look, and its end counts
+            self.context.cancel()  # a thread cannot be stopped: it may check the flag, and its outcome is recorded
         elif self.stop is None and self.task is not None:
             self.stop = why
             self.context.cancel()
-            if self.begun:  # a task that is cancelled before its first step ends without a word
+            if self.begun:  # cancelled before its first step, `_run` would never execute and never report
                 self.task.cancel()
 
 
 class Prepare(Protocol):
-    """Fills in what a step's handler is told about its run."""
+    """Fills in the run-related fields of a step handler's context."""
 
     async def __call__(self, job: Claimed, context: Context, *, upstream: bool) -> None: ...
 
 
 class Attempts:
-    """The attempts of one worker by job and claim number. A job has at most one that runs.
+    """The attempts of one worker. At most one attempt of a job runs at a time.
 
     A job may be claimed again while an attempt of an earlier claim still runs here: its lease was lost. The earlier
-    attempt is then told to stop, and the new one begins when it is over. A handler that does not stop (a thread cannot
-    be stopped, a coroutine may ignore its cancellation) keeps the new claim from running here: the job is handed back
-    uncharged.
+    attempt is then stopped, and the new one starts when it has ended. If the handler does not stop (a thread cannot be
+    stopped, a coroutine may ignore its cancellation), the new claim is released without counting the attempt.
 
-    `ended` is called once for each claim that was given to `start`: with the job, its report (None if the outcome no
-    longer matters) and how long it ran.
+    `ended` is called exactly once for each claim passed to `start`, with the job, its report (None if the outcome is
+    dropped) and the seconds since `start`.
     """
 
     def __init__(
@@ -89,12 +88,12 @@ class Attempts:
     ) -> None:
         self._prepare = prepare
         self._context_data = context_data
-        self.lines: deque[Line] = deque()  # what handlers logged; appended from any thread
+        self.lines: deque[Line] = deque()  # handlers' log lines; appended from any thread
         self._handlers = handlers
         self._concurrency = concurrency
         self._ended = ended
         self._running: dict[UUID, Attempt] = {}
-        self._waiting: dict[UUID, Attempt] = {}  # for the earlier attempt of the same job to end
+        self._waiting: dict[UUID, Attempt] = {}  # not started: the earlier attempt of the same job still runs
         self._per_handler: Counter[str] = Counter()
         self.suspects = Suspects()
         self._threads = context_data.threads
@@ -110,11 +109,11 @@ class Attempts:
 
     @property
     def stuck(self) -> int:
-        """Threads that did not stop when told."""
+        """Number of handler threads that did not stop when cancelled."""
         return self._threads.abandoned
 
     def room(self, type_: str) -> int | None:
-        """How many more of this type may run; None: no limit of its own."""
+        """Return how many more jobs of this type may run; None if its handler has no concurrency limit."""
         handler = self._handlers.find(type_)
         if handler is None or handler.concurrency is None:
             return None
@@ -122,7 +121,7 @@ class Attempts:
 
     def start(self, job: Claimed) -> None:
         handler = self._handlers.find(job.type)
-        assert handler is not None  # only lanes we serve are claimed
+        assert handler is not None  # only lanes of served types are claimed
         context = Context(
             job.id,
             job.type,
@@ -154,7 +153,7 @@ class Attempts:
         return [attempt.job.fence for attempt in known]
 
     def ask(self, fences: Iterable[Fence]) -> None:
-        """Ask attempts to stop whose runs were cancelled."""
+        """Stop attempts whose runs were cancelled; their outcomes are still recorded."""
         for fence in fences:
             if attempt := self._find(fence):
                 self._stop(attempt, Stop.ASKED)
@@ -179,15 +178,18 @@ class Attempts:
         return next((attempt for attempt in attempts if attempt is not None and attempt.job.fence == fence), None)
 
     def _queue(self, attempt: Attempt) -> None:
-        """Let a claim wait for the earlier attempt of its job to stop."""
+        """Stop the earlier attempt of the job and keep this claim waiting until it has ended.
+
+        Only the claim with the highest number is kept: an older one ends without a report.
+        """
         job, earlier = attempt.job, self._running.get(attempt.job.id)
         latest = self._waiting.get(job.id) or earlier
-        if latest is not None and latest.job.claim_no > job.claim_no:  # the answers of two turns overtook each other
+        if latest is not None and latest.job.claim_no > job.claim_no:  # two turns returned in reverse order
             return self._end(attempt, None)
         if waiting := self._waiting.pop(job.id, None):
             self._end(waiting, None)
         if earlier is None:
-            return self._end(attempt, STILL_RUNNING)  # in a thread
+            return self._end(attempt, STILL_RUNNING)  # its task has ended, but its thread has not
         _log.warning("job %s was claimed again while its earlier attempt runs: stopping that one first", job.id)
         self._waiting[job.id] = attempt
         attempt.timer = self._loop.call_later(PATIENCE, self._give_up, attempt)
@@ -195,7 +197,7 @@ class Attempts:
         return None
 
     def _give_up(self, attempt: Attempt) -> None:
-        """The earlier attempt did not stop in time."""
+        """Release a waiting claim whose earlier attempt did not stop in time."""
         if self._waiting.get(attempt.job.id) is attempt:
             del self._waiting[attempt.job.id]
             self._end(attempt, STILL_RUNNING)
@@ -230,7 +232,7 @@ class Attempts:
             outcome = _meaning(attempt, error)
         except Exception as error:
             outcome = failed(error)
-        enter(None)  # what the worker logs from here on is not the handler's
+        enter(None)  # what the worker logs from here on must not be attributed to the handler
         del self._running[attempt.job.id]
         try:
             self._end(attempt, outcome)
@@ -249,7 +251,7 @@ class Attempts:
         return await perform(attempt.handler, attempt.context, payload, self._threads)
 
     def _follow(self, attempt: Attempt) -> None:
-        """The earlier attempt of the same job is over, unless its thread goes on without it."""
+        """Start a waiting claim after the earlier attempt has ended; release it if that attempt's thread still runs."""
         if attempt.timer is not None:
             attempt.timer.cancel()
         if self._threads.occupied_by(attempt.job.id):
@@ -258,7 +260,10 @@ class Attempts:
             self._begin(attempt)
 
     def _end(self, attempt: Attempt, outcome: Outcome | None) -> None:
-        """Forget an attempt, begun or not, and pass its report on. The only place where counters go down."""
+        """Account for the end of an attempt, started or not, and pass its report on.
+
+        Every attempt ends here exactly once: this is the only place that decrements `_per_handler`.
+        """
         if attempt.timer is not None:
             attempt.timer.cancel()
         self._per_handler[attempt.handler.type] -= 1
@@ -267,7 +272,7 @@ class Attempts:
         if outcome is not None and attempt.stop is not Stop.LOST and not superseded:
             try:
                 report = after(attempt.job, outcome, attempt.handler.retry, random.random())
-            except Exception as error:  # a retry policy that plain SQL wrote: it must not cost the worker a slot
+            except Exception as error:  # for example an invalid retry policy written by plain SQL: free the slot anyway
                 report = Setback(attempt.job, JobMove.FAIL, failed(error).error, timedelta())
         if report is None:
             self.suspects.drop(attempt.job)
@@ -275,7 +280,7 @@ class Attempts:
 
 
 def _meaning(attempt: Attempt, error: BaseException) -> Outcome | None:
-    """What a cancelled handler's end means."""
+    """Return the outcome of a cancelled handler, by the reason it was stopped; None drops it."""
     match attempt.stop:
         case Stop.TIMEOUT:
             return timed_out(attempt.timeout or timedelta())

@@ -1,4 +1,4 @@
-"""Where handlers record what must outlive them: finished steps at once, progress bundled a few times a second."""
+"""Saves data that handlers record through their context: step results immediately, progress in periodic batches."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ class ContextData:
         self._db = db
         self._loop = asyncio.get_running_loop()
         self._said: dict[UUID, Said] = {}
-        self._door = threading.Lock()  # handlers speak from any thread
+        self._door = threading.Lock()  # guards `_said`: handlers report progress from any thread
 
     async def steps(self, job: UUID) -> dict[str, Any]:
         return await _patiently(lambda: checkpoints.steps(self._db, job))
@@ -44,7 +44,8 @@ class ContextData:
             self._said[job] = said
 
     async def tell(self) -> None:
-        """Write what was said since the last time; what cannot be written now is said again unless there is news."""
+        """Write the progress reported since the last call. If the database is unavailable, keep it for the next call,
+        unless newer progress of the same job has arrived."""
         with self._door:
             said, self._said = self._said, {}
         if not said:
@@ -58,7 +59,7 @@ class ContextData:
 
 
 async def _patiently(ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Ask until the database answers: that it is not available is no failure of the step."""
+    """Retry until the database answers: its unavailability must not fail the step."""
     pause = FIRST_PAUSE
     while True:
         try:
@@ -69,7 +70,7 @@ async def _patiently(ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 
 async def _recovery(error: Unavailable, seconds: float) -> None:
-    """Wait until it is worth another try, at most so long."""
+    """Wait until the outage is over, at most `seconds`; without a recovery event wait `seconds`."""
     if error.recovered is None:
         await asyncio.sleep(seconds)
         return

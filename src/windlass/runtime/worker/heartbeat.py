@@ -1,11 +1,11 @@
-"""Extends a worker's leases from a thread with an event loop and a connection of its own.
+"""Extends a worker's leases from a thread with its own event loop and connection.
 
 A handler that blocks the worker's loop, or a pool without a free connection, must not cost other jobs their leases.
-What the thread learns (leases lost, jobs asked to stop, an operator's directive) it passes on to the worker's loop.
+Lost leases, cancellation requests and an operator's directive are passed to the worker's loop.
 
-Failure policy: a round that fails or takes too long ends its connection, and the next round opens a new one. Rounds
-come at least every third of a lease, and more often while rows could not be extended because somebody else had locked
-them.
+Failure policy: a round in which the database is unavailable or too slow closes its connection, and the next round
+opens a new one. Leases are extended at least every third of their length; leases whose rows another session had locked
+are tried again every 200 ms.
 """
 
 import asyncio
@@ -26,15 +26,15 @@ from windlass.runtime.worker.registration import Registration
 from windlass.runtime.worker.watchdog import EVERY, Watchdog
 
 _log = logging.getLogger("windlass.worker")
-SIGN_OF_LIFE = 10.0  # seconds; a worker that was silent for three of these counts as dead
-SETTLING = 0.5  # seconds; younger claims are not checked, most of them end before
-AGAIN = timedelta(milliseconds=200)  # after rows were locked, or the database was away
+SIGN_OF_LIFE = 10.0  # seconds; a worker counts as dead after three of these without an update of its row
+SETTLING = 0.5  # seconds; younger claims are not checked, because most jobs end sooner
+AGAIN = timedelta(milliseconds=200)  # after rows were locked, or the database was unavailable
 
-Learn = Callable[[Sequence[Fence], Sequence[Fence]], None]  # leases lost; jobs asked to stop
+Learn = Callable[[Sequence[Fence], Sequence[Fence]], None]  # lost leases; jobs with a cancellation request
 
 
 class Heartbeat:
-    """`learn` and `obey` are called in the loop that called `start`."""
+    """`learn` and `obey` are called in the event loop in which this object was created."""
 
     def __init__(
         self,
@@ -65,18 +65,19 @@ class Heartbeat:
         threading.Thread(target=self._main, args=(self._loop, watchdog), name="windlass-heartbeat", daemon=True).start()
 
     def look_soon(self) -> None:
-        """Something was cancelled somewhere: check now whether it was one of these jobs."""
+        """Check now whether one of this worker's jobs was cancelled."""
         self._signal(self._wake)
 
     async def close(self, *, within: float = 5.0) -> None:
-        """Stop the thread. A daemon: one that hangs in the network does not keep the process alive."""
+        """Stop the thread and wait for its end, at most `within` seconds. It is a daemon thread, so one that hangs in
+        the network does not keep the process alive."""
         if self._loop is not None:
             self._signal(self._stop)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ended.wait(), within)
 
     async def tick(self) -> timedelta | None:
-        """Extend the leases if that is due, else check which are still held; return when to come again."""
+        """Extend the leases if that is due, else check which are still held; return the wait until the next tick."""
         round_ = asyncio.ensure_future(self._round())
         done, _ = await asyncio.wait({round_}, timeout=max(1.0, self._interval))
         try:
@@ -113,7 +114,7 @@ class Heartbeat:
         return AGAIN if self._locked else None
 
     async def _extend(self, db: Database, fences: Sequence[Fence]) -> None:
-        """Send heartbeats, and note which rows somebody else had locked."""
+        """Send heartbeats, and remember the fences whose rows another session had locked."""
         self._locked = []
         if fences:
             held = await turn.heartbeat(db, fences, worker=self._registration.worker, lease=self._lease)
@@ -149,7 +150,7 @@ class Heartbeat:
         if self._db is not None:
             db, self._db = self._db, None
             db.pool.terminate()
-            await db.pool.outage.close()  # the pool of the worker's loop logs the outage
+            await db.pool.outage.close()  # the worker's own pool logs the outage
 
     def _main(self, loop: asyncio.AbstractEventLoop, watchdog: Watchdog) -> None:
         try:

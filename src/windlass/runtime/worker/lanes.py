@@ -1,8 +1,8 @@
-"""Which lanes a worker draws from, and where in each it stands.
+"""Tracks the lanes that a worker claims from, with a cursor for each.
 
-A claim starts past the last place taken in a lane, so it never re-reads what is gone, however many dead index entries
-an old snapshot keeps there. What a cursor can miss (late commits, new lanes) a full look finds; looks may cost a
-twentieth of the time, and are due at least every second.
+A claim starts after the last `seq` claimed in its lane, so it does not read past dead index entries that an old
+snapshot keeps there. A full search (a "look") finds what a cursor can miss: late commits and new lanes. Looks may take
+about a twentieth of the time; one is due every second, or later if a look takes longer than 50 ms.
 """
 
 import re
@@ -29,22 +29,22 @@ class Lanes:
         self._stale = float("-inf")
 
     def stale(self, now: float) -> bool:
-        """Is a full look overdue, however much the known lanes still give?"""
+        """Return whether a full look is overdue, even if the known lanes still have jobs."""
         return now >= self._stale
 
     def distrust(self) -> None:
-        """Look before the next claim."""
+        """Make a full look due before the next claim."""
         self._stale = float("-inf")
 
     def rest(self, now: float) -> float:
-        """How long until the next full look may be taken; 0 means now."""
+        """Return the seconds until the next full look is allowed; 0 means now."""
         return max(0.0, self._looked + self._rest - now)
 
     def found(self, lanes: Iterable[Lane], *, started: float, ended: float) -> bool:
-        """Take in a full look; return whether there is anything to claim.
+        """Store the result of a full look; return whether there is anything to claim.
 
-        All lanes with due work are kept: which of them may be offered depends on what their handlers have room for.
-        Lanes now empty are kept while there is room.
+        All lanes with due jobs are kept: which of them are offered depends on the room of their handlers. Known lanes
+        that are empty now are kept while there are fewer than MAX_LANES.
         """
         due = {_key(lane): replace(lane, seq=lane.seq - 1) for lane in lanes if self._serves(lane.type)}
         kept = [(key, lane) for key, lane in self._lanes.items() if key not in due and self._serves(lane.type)]
@@ -54,18 +54,18 @@ class Lanes:
         return bool(due)
 
     def taken(self, jobs: Iterable[Claimed]) -> None:
-        """Move the cursors; `jobs` come in the order of their places."""
+        """Advance the cursors past claimed jobs; `jobs` of one lane must be ordered by `seq`."""
         for key, seq in {(job.queue, job.type, job.priority, job.alone): job.seq for job in jobs}.items():
             lane = self._lanes.get(key)
             if lane is not None and lane.seq < seq:
                 self._lanes[key] = replace(lane, seq=seq)
 
     def offer(self, count: int, room: Callable[[str], int | None], *, alone: int = 1) -> Sequence[tuple[Lane, int]]:
-        """Return up to MAX_LANES to claim from, each with the most it may give.
+        """Return up to MAX_LANES lanes to claim from, each with the most jobs that may be claimed from it.
 
-        A type with limited room offers its first lane only: however many lanes it has, they hide no others.
+        A type with a concurrency limit offers only its first lane, so that its lanes cannot crowd out those of others.
 
-        Of suspects (jobs that one more lost lease would end) at most `alone` are offered, over all lanes.
+        At most `alone` suspects (jobs that one more lost lease would fail) are offered over all lanes.
         """
         offered: list[tuple[Lane, int]] = []
         limited: set[str] = set()
@@ -85,9 +85,9 @@ class Lanes:
 
 
 def served(types: Iterable[str], serves: Callable[[str], bool]) -> Served:
-    """Return what a look has to search for: of handlers' types those that are served; of patterns what they begin with.
+    """Return what a look searches for: the served types, and for patterns their literal prefixes.
 
-    A pattern may match more than is served: what a look finds is filtered again.
+    A prefix may match types that are not served: `Lanes.found` filters the result again.
     """
     types = list(types)
     patterns = [f"{_begins(type_)}%" for type_ in types if "%" in type_]

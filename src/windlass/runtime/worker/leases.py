@@ -1,8 +1,8 @@
-"""The leases a worker keeps alive, shared by its event loop and its heartbeat thread.
+"""The set of leases that a worker keeps alive, shared by its event loop and its heartbeat thread.
 
-A lease is in here from the moment the claim is known until the job's report is recorded (or the lease is lost): while a
-job waits to start, while it runs, and while its report waits for a turn or is part of one. Whole batches are added and
-removed under the lock, so the loop pays for it once a turn rather than once a job.
+A lease is in the set from the moment its claim returns until the job's report is recorded (or its attempt ends without
+a report): while the job waits to start, while it runs, and while its report waits for a turn or is part of one. Whole
+batches are added and removed under the lock, so the event loop takes it once a turn rather than once a job.
 """
 
 import threading
@@ -31,7 +31,7 @@ class Leases:
                 self._claimed_at.pop(fence, None)
 
     def fences(self, *, older_than: float = 0.0) -> list[Fence]:
-        """Return a copy: those claimed at least `older_than` seconds ago."""
+        """Return the fences of the leases claimed at least `older_than` seconds ago."""
         limit = time.monotonic() - older_than
         with self._lock:
             return [fence for fence, claimed_at in self._claimed_at.items() if claimed_at <= limit]

@@ -1,4 +1,4 @@
-"""What a worker serves, how much of it at a time, and how long it may take."""
+"""The options of a worker: what it serves, its concurrency, and its timings."""
 
 import os
 import socket
@@ -13,13 +13,13 @@ from windlass.errors import Invalid
 class WorkerOptions:
     id: str = field(default_factory=lambda: f"{socket.gethostname()}-{os.getpid()}")
     queues: Sequence[str] = ("default", "sql", "windlass")
-    prefixes: Sequence[str] = ()  # LIKE patterns: of the types it has handlers for, serve only these
+    prefixes: Sequence[str] = ()  # LIKE patterns; if given, only matching types are served
     concurrency: int = 100
     lease: timedelta = timedelta(seconds=30)
     grace: timedelta = timedelta(seconds=30)
     poll: timedelta = timedelta(seconds=1)
     registry_every: timedelta = timedelta(seconds=3)
-    progress_every: timedelta = timedelta(milliseconds=300)  # what handlers say in between is written once
+    progress_every: timedelta = timedelta(milliseconds=300)  # only a job's latest progress in each interval is written
     batch: int = 200  # jobs claimed in one turn; plans are fixed, so larger batches only amortise the commit
     turns: int = 2
     runtime: str = "python"

@@ -1,7 +1,7 @@
-"""A worker's row in `windlass.worker`: registration and signs of life.
+"""Registers a worker in `windlass.worker` and keeps its row current.
 
-The id of a worker must belong to one process: what a process holds is known by it. An id that was given on the command
-line may be used twice by mistake; both processes notice it (`exclusive`), and then neither adopts orphaned claims.
+A worker id must belong to one process, because leases are attributed to the id. An id given on the command line may be
+used twice by mistake; a process that sees another one under its id clears `exclusive` and adopts no orphaned claims.
 """
 
 import logging
@@ -33,7 +33,7 @@ class Registration:
         self.done = True
 
     async def say_alive(self, db: Database, *, active: int) -> str | None:
-        """Return what an operator wants this worker to do: `quiet`, `terminate` or nothing."""
+        """Update the worker's row; return the operator's directive: `quiet`, `terminate` or None."""
         row = await turn.seen(db, id_=self.worker, state=self.state, active=active)
         if row is None:
             return None

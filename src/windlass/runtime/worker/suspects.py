@@ -1,12 +1,12 @@
-"""How many suspects a worker runs at a time.
+"""Limits how many suspects a worker runs concurrently.
 
-A suspect is a job that one more lost lease would end (`alone`): it may be what killed its workers. A worker starts with
-one suspect at a time, so that a poison job dies by itself. Each suspect that comes to an end without taking the worker
-down raises the limit by one, which doubles it with every generation (1, 2, 4, ...): innocent ones, lost together with
-their worker, do not have to go one by one. A suspect that is lost, or a restart, sets the limit back to one.
+A suspect is a job that one more lost lease would fail (`alone`): it may be the cause of its workers' crashes. A worker
+starts with one suspect at a time, so that a poison job crashes alone. Each suspect that ends without crashing the
+worker raises the limit by one, which doubles it with every generation (1, 2, 4, ..., at most MOST): harmless jobs that
+were lost together with their worker need not run one by one. A lost suspect, or a restart, resets the limit to one.
 
-What a larger group costs: if one of it kills the worker, the others have to run again. They are not charged for it:
-`release_expired` counts a loss against a suspect only if the worker held no other suspect.
+The cost of a larger group: if one suspect crashes the worker, the others have to run again. The loss is not counted
+against them: `release_expired` counts it against a suspect only if the worker held no other suspect.
 """
 
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ class Suspects:
 
     @property
     def room(self) -> int:
-        """How many more may be claimed now."""
+        """How many more suspects may be claimed now."""
         return max(0, self._limit - len(self._held))
 
     def add(self, job: Claimed) -> None:
@@ -34,15 +34,17 @@ class Suspects:
             self._held.add(job.fence)
 
     def drop(self, job: Claimed) -> None:
-        """Its attempt ended without a report: the lease was lost, so nothing is known about it."""
+        """Remove a suspect whose attempt ended without a report, and reset the limit: its lease was lost, so whether
+        it is harmless is unknown."""
         if job.fence in self._held:
             self._held.discard(job.fence)
             self._limit = 1
 
     def recorded(self, reports: Iterable[Report]) -> bool:
-        """These reports were recorded; return whether a suspect was among them.
+        """Remove the suspects whose reports were recorded and raise the limit; return whether there was one.
 
-        A suspect counts until then: while its report waits, another one may still take the worker down with it.
+        A suspect occupies its slot until its report is recorded: if another suspect crashes the worker before that,
+        this one is lost as well.
         """
         ended = [report for report in reports if report.job.alone and self._forget(report.job)]
         survived = [report for report in ended if not (isinstance(report, Setback) and report.move is JobMove.RELEASE)]

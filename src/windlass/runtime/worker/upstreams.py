@@ -1,4 +1,7 @@
-"""Tells a step's handler where it stands and what the steps before gave. Who asks at the same moment shares a query."""
+"""Fills in a step handler's context: its run, workflow and step, and the results of the steps it depends on.
+
+Concurrent lookups are coalesced into one query.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -24,7 +27,7 @@ class Upstreams:
         self._standings = Gathering[Claimed, Standing](self._stand, most=200)
 
     async def prepare(self, job: Claimed, context: Context, *, upstream: bool) -> None:
-        """Fill in the context of a step's job. An absent database is no failure of the step: it is waited for."""
+        """Fill in the context of a step's job. Retry while the database is unavailable: that must not fail the step."""
         pause = FIRST_PAUSE
         while True:
             try:
@@ -49,7 +52,7 @@ class Upstreams:
             context.upstream = await self._ask(job)
 
     async def _stand(self, jobs: Sequence[Claimed]) -> Sequence[Standing]:
-        """Where jobs of compositions stand."""
+        """Return the workflow id and the parents' results of each of these jobs of compositions."""
         found = await parent_results.of_jobs(self._db, jobs)
         return [found[job.run_id, job.step] for job in jobs if job.run_id is not None and job.step is not None]
 
@@ -61,12 +64,12 @@ class Upstreams:
         return await answer
 
     async def _answer(self) -> None:
-        """Everything that was asked before the query goes out is in it."""
-        await asyncio.sleep(0)
+        """Answer all waiting lookups with one query."""
+        await asyncio.sleep(0)  # let tasks that are ready now add their lookups to this query
         asked, self._waiting, self._task = self._waiting, [], None
         try:
             found = await outputs.of_needs(self._db, [job for job, _ in asked])
-        except Exception as error:  # whatever it is: who waits would wait for ever
+        except Exception as error:  # of any kind: unresolved futures would block their handlers forever
             for _, answer in asked:
                 if not answer.done():
                     answer.set_exception(error)

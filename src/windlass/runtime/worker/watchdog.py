@@ -1,7 +1,7 @@
-"""Notices from another thread that the worker's event loop is blocked, and says by which handler.
+"""Detects from another thread that the worker's event loop is blocked, and logs which handler blocks it.
 
-An async handler that calls blocking code holds up every other job of its worker. Heartbeats go on (they have a thread
-of their own), so nobody loses a lease; but nothing starts, ends or is reported until the handler returns.
+An async handler that calls blocking code delays every other job of its worker. Heartbeats continue in their own
+thread, so no lease is lost; but no job starts, ends or is reported until the handler returns.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ REMEDY = "write the handler as a plain function, which runs in a thread, or move
 
 
 class Watchdog:
-    """Made in the thread of the loop that it watches; `tick` is called from another one."""
+    """Watches the event loop in which it was created; `tick` is called from another thread."""
 
     def __init__(self, worker: str, job_of: Callable[[object], Claimed | None]) -> None:
         self._worker = worker
@@ -35,12 +35,12 @@ class Watchdog:
         self._blocked = False
 
     def tick(self) -> None:
-        """Ask the loop to answer; report it once if it has not answered for LIMIT seconds."""
+        """Schedule a callback in the loop; log once if the last one has not run for LIMIT seconds."""
         now = time.monotonic()
         paused, self._ticked = now - self._ticked > LIMIT, now
         if (
             self._answered >= self._asked or paused
-        ):  # paused: this thread did not run either, so the process was stopped
+        ):  # paused: this thread did not run either, so the whole process was suspended
             self._asked, self._blocked = now, False
             with contextlib.suppress(RuntimeError):  # the loop was closed
                 self._loop.call_soon_threadsafe(self._answer, now)
@@ -65,7 +65,7 @@ class Watchdog:
         )
 
     def _culprit(self) -> tuple[str, str]:
-        """Return the type, and type and id, of the job whose task occupies the loop."""
+        """Return the type of the job whose task occupies the loop, and a description of it for the log."""
         task = asyncio.current_task(self._loop)
         if task is not None:
             if job := self._job_of(task):

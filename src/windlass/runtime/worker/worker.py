@@ -1,15 +1,19 @@
-"""The worker: claims jobs, runs their handlers, reports in natural batches.
+"""Claims jobs, runs their handlers and reports the outcomes in batches.
+
+A turn is one exchange with the database: it writes reports and log lines and claims jobs.
 
 Invariants
-  * At most `concurrency` handlers run; what is claimed starts at once, nothing is hoarded.
-  * A report leaves memory only when its turn was committed; it is fenced, so saying it twice records it once.
-  * At most `turns` turns are under way. While they commit, outcomes gather for the next: batches grow with the load,
-    and an idle worker reports at once.
+  * At most `concurrency` handlers run. Claimed jobs start immediately; the worker prefetches nothing.
+  * A report leaves memory only after its turn has committed. Reports are fenced, so sending one twice records it once.
+  * At most `turns` turns are in flight, plus retries of reports whose rows were locked. Outcomes accumulate while
+    turns commit: batches grow with the load, and an idle worker reports immediately.
 Failure policy
-  * Database gone: keep running what runs, keep the reports, try again with growing pauses.
-  * A turn that claimed failed: jobs that it may have claimed all the same are looked for and started.
-  * Lease lost or job cancelled: the handler is told to stop and its outcome is dropped.
-  * Stop: no new claims, `grace` to finish, then handlers are cancelled and their jobs handed back uncharged.
+  * Database unavailable: running handlers continue, reports are kept, turns are retried with backoff.
+  * A turn that claimed has failed: its claim may have committed, so jobs leased to this worker are looked up and
+    started.
+  * Lease lost or job cancelled: the handler is stopped and its outcome is dropped.
+  * Stop: no new claims, `grace` to finish, then handlers are cancelled and their jobs released without counting the
+    attempt.
 """
 
 import asyncio
@@ -43,8 +47,8 @@ from windlass.runtime.worker.watchdog import Watchdog
 __all__ = ["Worker", "WorkerOptions"]
 
 _log = logging.getLogger("windlass.worker")
-LOCKED_PAUSE = 5.0  # seconds until a report is sent again whose row is locked
-MOST_NAMED = 20  # jobs that a log line names
+LOCKED_PAUSE = 5.0  # seconds before a report whose rows are locked is sent again
+MOST_NAMED = 20  # job ids listed in one log line
 
 
 class Worker:
@@ -60,15 +64,15 @@ class Worker:
             handlers, self.options.concurrency, self._ended, Upstreams(db).prepare, self._context_data
         )
         self._reports: list[Report] = []
-        self._locked = 0  # reports that wait because another session keeps their rows locked
+        self._locked = 0  # reports waiting because another session has locked rows they need
         self._ends: list[tuple[str, str, int, float]] = []
         self._turns: set[asyncio.Task[None]] = set()
         self._claiming = 0
         self._hungry = False
         self._wakes = 0
-        self._flowing = False  # the last claim got all it asked for, so a second one beside it is worth its while
-        self._open = False  # registered, and not yet draining
-        self._orphaned = False  # a turn that claimed has failed: there may be jobs leased to us that nobody runs
+        self._flowing = False  # the last claim was filled completely, so a second concurrent claim is worthwhile
+        self._open = False  # registered, not draining, and not quieted by an operator
+        self._orphaned = False  # a turn that claimed has failed: jobs may be leased to this worker but not running
         self._draining = False
         self._dispatch_due = False
         self._pause = 0.0
@@ -83,16 +87,16 @@ class Worker:
 
     @property
     def left(self) -> list[UUID]:
-        """Jobs that the drain could neither report nor hand back: others get them when their leases run out."""
+        """Jobs that the drain could neither report nor release; other workers get them when their leases expire."""
         return [id_ for id_, _ in self._leases.fences()]
 
     @property
     def stuck(self) -> int:
-        """Threads that did not stop when told: they keep a process from ending by itself."""
+        """Number of handler threads that did not stop when cancelled; they keep the process from exiting."""
         return self._attempts.stuck
 
     async def run(self, stop: asyncio.Event, *, at_once: asyncio.Event | None = None) -> None:
-        """Work until `stop`, then drain; `at_once` cuts the drain short."""
+        """Work until `stop` is set, then drain; `at_once` ends the grace period early."""
         keep_lines()
         over = asyncio.Event()
         loops = [
@@ -115,7 +119,8 @@ class Worker:
             self._attempts.close()
 
     def serves(self, type_: str) -> bool:
-        """Is this type ours: a handler, a wanted prefix, and not registered to another runtime or switched off?"""
+        """Return whether this worker runs the type: it has a handler, the type matches `prefixes`, and the registry
+        neither disables it nor assigns it to another runtime."""
         runtime, enabled = self._registry.get(type_, (self.options.runtime, True))
         return (
             enabled
@@ -138,7 +143,7 @@ class Worker:
         self._stir()
 
     def _stir(self) -> None:
-        """Something changed: look soon, once, after everything that is ready now has run."""
+        """Schedule one `_dispatch` call behind the callbacks that are ready now, however often this is called."""
         if not self._dispatch_due:
             self._dispatch_due = True
             asyncio.get_running_loop().call_soon(self._dispatch)
@@ -174,18 +179,19 @@ class Worker:
             short = await self._exchange(reports, lines, count)
             self._pause = 0.0
         except Exception as error:
-            # Nothing that was done may be lost: the reports stay for the next turn, and a defect is loud.
+            # No outcome may be lost: keep the reports and lines, in order, for the next turn.
             self._reports = reports + self._reports
             self._attempts.lines.extendleft(reversed(lines))
             self._back_off(error)
             return
         finally:
             self._claiming -= count
-        if short and wakes == self._wakes:  # woken meanwhile: claim again before looking around
+        if short and wakes == self._wakes:  # after a wake-up during the turn, claim again before searching for lanes
             await self._look_around()
 
     def _known_lanes(self, count: int) -> Sequence[tuple[Lane, int]]:
-        """What is limited, a type or suspects, is claimed by one turn at a time: what the other brings is not known."""
+        """Return the lanes to claim from. Types with a concurrency limit, and suspects, are offered only if no other
+        turn is claiming: what that turn will bring is not known yet, so the limit could be exceeded."""
         only = self._claiming == count
 
         def room(type_: str) -> int | None:
@@ -195,7 +201,7 @@ class Worker:
         return self._lanes.offer(count, room, alone=self._attempts.suspects.room if only else 0)
 
     async def _exchange(self, reports: list[Report], lines: list[Line], count: int) -> bool:
-        """One turn with the database; says whether it brought fewer jobs than there is room for."""
+        """Run one turn; return whether it claimed fewer jobs than `count`."""
         adopting = bool(count) and self._orphaned
         if adopting:
             await self._adopt()
@@ -219,7 +225,7 @@ class Worker:
             reports = [report for report in reports if report not in locked]
         self._leases.remove(report.job.fence for report in reports)
         if self._attempts.suspects.recorded(reports):
-            self._wake()  # the next of them may be claimed now
+            self._wake()  # the next suspects may be claimed now
         self._begin(claimed)
         if len(recorded) < len(reports):
             refused = ", ".join(str(report.job.id) for report in reports if report.job.id not in recorded)
@@ -239,8 +245,8 @@ class Worker:
         return self._known_lanes(count)
 
     def _keep_for_later(self, reports: Sequence[Report]) -> None:
-        """Report again in a while, apart from all others: another session keeps rows locked that these need. Heartbeats
-        go on for them."""
+        """Send these reports again after LOCKED_PAUSE, in a turn of their own: another session has locked rows that
+        they need. Their leases stay in `_leases`, so heartbeats continue."""
         _log.warning("%d reports wait: another session keeps rows locked that they need", len(reports))
         self._locked += len(reports)
 
@@ -254,7 +260,11 @@ class Worker:
         self._orphaned = True
 
     async def _adopt(self) -> None:
-        """Start jobs that a failed turn claimed for this worker. No other turn claims meanwhile: see `_room`."""
+        """Start jobs that a failed turn has claimed for this worker.
+
+        No other turn claims at the same time (see `_room`), so a job leased to this worker but not in `_leases` is an
+        orphan. That does not hold if another process uses the same worker id: then nothing is adopted.
+        """
         if self._registration.exclusive:
             held = set(self._leases.fences())
             adopted = await orphans.adopt(self._db, worker=self.options.id, held=held)
@@ -271,7 +281,11 @@ class Worker:
             self._attempts.start(job)
 
     async def _look(self) -> bool:
-        """Find lanes anew. Nothing found: wait for a wake-up. Looked just now: come back when a look is due again."""
+        """Search the queues for lanes with due jobs; return whether there are any.
+
+        If there are none, the worker waits for a wake-up. If the last search was too recent, nothing is searched and a
+        wake-up is scheduled for when the next one is allowed.
+        """
         started, wakes = time.monotonic(), self._wakes
         if rest := self._lanes.rest(started):
             self._hungry = False
@@ -279,7 +293,7 @@ class Worker:
             return False
         lanes = await turn.look(self._db, self.options.queues, served(self._handlers.types(), self.serves))
         found = self._lanes.found(lanes, started=started, ended=time.monotonic())
-        self._hungry = found or wakes != self._wakes  # what came during the look may not be in it
+        self._hungry = found or wakes != self._wakes  # the search may have missed jobs that arrived during it
         return found
 
     async def _look_around(self) -> None:
@@ -292,7 +306,7 @@ class Worker:
         self._metrics.erred(error)
         if not isinstance(error, Unavailable):
             _log.error("a turn failed: trying again", exc_info=error)
-        # An outage is logged once for the process, where it is found.
+        # With `recovered` set the pool has already logged the outage, once for the process.
         elif not self._pause and error.recovered is None:
             _log.warning("%s; running jobs go on, their reports wait", error)
         self._pause = min(LONGEST_PAUSE, max(0.1, self._pause * 2))
@@ -311,22 +325,22 @@ class Worker:
                 status = "failed" if report.move is JobMove.FAIL else "pending"
                 _tell(report)
             self._ends.append((job.type, status, job.number, seconds))
-            self._hungry = self._hungry or job.run_id is not None  # the next step may be there right after the report
+            self._hungry = self._hungry or job.run_id is not None  # this report may make the run's next step due
         else:
             self._leases.remove([job.fence])
         self._stir()
 
-    # Beats
+    # Periodic work
 
     async def _poll(self) -> None:
-        """NOTIFY only shortens the wait; this is the truth."""
+        """Wake the worker. Correctness rests on this poll: notifications only shorten the wait."""
         self._metrics.polled(time.time(), time.monotonic() - self._born)
         if not self._attempts.tasks():
-            self._lanes.distrust()  # idle: a look tells more than a claim from lanes that were empty
+            self._lanes.distrust()  # idle: search for lanes instead of claiming from lanes that were empty
         self._wake()
 
     def _learn(self, lost: Sequence[Fence], asked: Sequence[Fence]) -> None:
-        """Heartbeats found out that leases are lost, and that runs were cancelled."""
+        """Stop the attempts that lost their lease (`lost`) or whose run was cancelled (`asked`)."""
         self._attempts.ask(asked)
         for id_, _ in self._attempts.lose(lost):
             _log.info("job %s was cancelled or its lease lost: its handler is told to stop", id_)
@@ -334,10 +348,10 @@ class Worker:
     async def _read_registry(self) -> None:
         self._registry = await turn.registry(self._db)
 
-    # Beginning and end
+    # Start and shutdown
 
     async def _register(self) -> None:
-        """Register once; nothing is claimed before. Heartbeats send the signs of life after that."""
+        """Register the worker once; nothing is claimed before that. Afterwards heartbeats keep the row current."""
         if self._registration.done:
             return
         await self._read_registry()
@@ -345,11 +359,14 @@ class Worker:
         await self._registration.register(
             self._db, queues=self.options.queues, types=types, concurrency=self.options.concurrency
         )
-        self._open = not self._draining  # the stop may come while we register
+        self._open = not self._draining  # the stop may have come during registration
         self._wake()
 
     def _obey(self, wish: str | None) -> None:
-        """Quiet: it claims nothing, and finishes what it has. To end is its supervisor's business."""
+        """Apply an operator's directive: stop claiming (`quiet`, `terminate`) or claim again (None).
+
+        Running jobs finish in either case. Ending the process is left to its supervisor.
+        """
         is_open = wish is None and not self._draining
         if is_open != self._open and not self._draining:
             _log.info("an operator wants this worker to claim %s", "again" if is_open else "nothing")
@@ -367,20 +384,21 @@ class Worker:
         hurry.cancel()
         deadline = time.monotonic() + 5
         while self._occupied and (left := deadline - time.monotonic()) > 0:
-            self._attempts.stop_all(Stop.DRAIN)  # again and again: a claim may bring more
+            self._attempts.stop_all(Stop.DRAIN)  # in every round: a claim in flight may have started more
             await asyncio.wait(self._under_way(), timeout=left, return_when=asyncio.FIRST_COMPLETED)
         await self._flush(deadline=time.monotonic() + 5)
 
     @property
     def _occupied(self) -> bool:
-        """Jobs run, or a claim that was on its way when the stop came may still bring some."""
+        """Whether jobs are running, or a claim in flight may still bring some."""
         return bool(len(self._attempts) or self._claiming)
 
     def _under_way(self) -> list["asyncio.Task[None]"]:
         return [*self._attempts.tasks(), *self._turns]
 
     async def _flush(self, *, deadline: float) -> None:
-        """Write the last reports; what cannot be written is left to the leases, and said."""
+        """Write the last reports until `deadline`; log the jobs whose reports could not be written: they run again
+        when their leases expire."""
         while (self._reports or self._turns or self._locked) and time.monotonic() < deadline:
             self._paused = False
             self._dispatch()
@@ -388,7 +406,7 @@ class Worker:
                 await asyncio.wait(tuple(self._turns), timeout=1)
             if self._reports or self._locked:
                 await asyncio.sleep(0.1)
-        await self._heartbeat.close()  # or it would overwrite the state that is written now
+        await self._heartbeat.close()  # before the final state is written: a heartbeat would overwrite it
         await asyncio.wait({asyncio.ensure_future(self._say_stopped())}, timeout=5)
         if left := self.left:
             _log.error(
