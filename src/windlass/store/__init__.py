@@ -1,4 +1,5 @@
-"""Postgres: the only room that speaks SQL and the only importer of asyncpg.
+"""Postgres: the only layer with SQL and the only importer of asyncpg.
 
-Lock order everywhere: job rows in ascending id; a statement that locks several sorts them first or skips locked ones.
+Lock order everywhere: job rows in ascending id. A statement that locks several rows sorts them first or skips locked
+ones.
 """

@@ -1,4 +1,4 @@
-"""What people are told about a run: its steps' jobs, the runs below them, and what handlers logged. Only reads."""
+"""Read-only queries for inspecting a run: the jobs of its steps, their child runs, and the lines handlers logged."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class FirstJob(NamedTuple):
 
 
 class Instance(NamedTuple):
-    """The instance of a fanned-out step that people are told about; `busy`: a worker holds one of the instances."""
+    """The instance of a fanned-out step that is shown; `busy`: a worker holds one of the instances."""
 
     job: JobSnapshot
     busy: bool
@@ -47,7 +47,7 @@ class Below(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a reader of the lines of a run has got to."""
+    """The position of a log line in a run, for paging."""
 
     at: datetime
     job_id: UUID
@@ -125,7 +125,7 @@ async def lines(
 
 
 def _answer(status_code: object, duration_ms: object, is_truncated: object) -> ResponseSnapshot:
-    """Foreign workers may have written anything."""
+    """Return the response fields of a result; values of a wrong type, which other workers may write, are dropped."""
     code, took = (value if isinstance(value, int) else None for value in (status_code, duration_ms))
     return ResponseSnapshot(code, took, is_truncated is True)
 

@@ -1,4 +1,4 @@
-"""The inbox for workers and producers that speak HTTP, as functions. What all workers share is in `store.jobs`."""
+"""Statements on the job table for HTTP workers and producers. Those shared by all workers are in `store.jobs`."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _SQL = {name: query.sql for name, query in load("claims").items()}
 
 
 class HeldJob(NamedTuple):
-    """A job under lock: as its holder has it, and whether anybody does."""
+    """A locked job with its state and lease holder, if any."""
 
     job: Claimed
     status: str
@@ -28,16 +28,16 @@ class HeldJob(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ToldJob:
-    """A job, and what its trail says about its attempts."""
+    """A job, and the data about its attempts from the event trail."""
 
     job: Job
     started_at: datetime | None
-    number: int | None  # of the last attempt that began
+    number: int | None  # of the last attempt that started
     now: datetime
 
 
 class Kept(NamedTuple):
-    """Who has a unique key: a job, or a step of a workflow (as its client knows that) which waits for its turn."""
+    """The owner of a unique key: a job, or a workflow (by the client's id) with a step that has not started yet."""
 
     id: UUID | None
     status: str
@@ -47,8 +47,8 @@ class Kept(NamedTuple):
 
 class Fetched(NamedTuple):
     jobs: list[Job]
-    unreadable: dict[UUID, str]  # rows that plain SQL filled with what nobody can read, and why
-    limited: bool  # a job among them has a limit, so that others of its key may have come into line
+    unreadable: dict[UUID, str]  # rows whose values, written by plain SQL, cannot be decoded, and the reason
+    limited: bool  # a job among them has a rate limit, so other jobs with its key may have become due
 
 
 async def fetch(
@@ -66,7 +66,7 @@ async def fetch(
     for row in rows:
         try:
             found.jobs.append(job(row))
-        except Exception as error:  # whatever a row does to its reader, the others are handed out
+        except Exception as error:  # of any kind: one bad row must not keep the others from being handed out
             found.unreadable[row["id"]] = f"the job cannot be read: {plain(str(error))}"
     return found
 
@@ -74,7 +74,7 @@ async def fetch(
 async def set_aside(
     conn: Connection, reasons: Mapping[UUID, str], *, worker: str, delay: timedelta, actor: str
 ) -> None:
-    """Give back jobs that this transaction claimed and cannot hand out; they are tried again after a while."""
+    """Release jobs that this transaction claimed but cannot hand out; they become due again after `delay`."""
     if reasons:
         await conn.execute(_SQL["set_aside"], list(reasons), list(reasons.values()), worker, delay, actor)
 
@@ -95,7 +95,8 @@ async def read(conn: Connection, ids: Sequence[UUID]) -> dict[UUID, Job]:
 async def beat(
     conn: Connection, ids: Sequence[UUID], *, worker: str, lease: timedelta | None, default: timedelta
 ) -> list[tuple[UUID, bool, str | None]]:
-    """What it still holds, whether it is asked to stop it, and what a test wants it to be told."""
+    """Extend the worker's leases; return for each job still held its id, whether it should stop, and the test
+    directive in its metadata."""
     rows = await conn.fetch(_SQL["beat"], list(ids), worker, lease, default, MAX_LEASE)
     return [(row[0], row[1], row[2]) for row in rows]
 
@@ -103,7 +104,10 @@ async def beat(
 async def seen(
     conn: Connection, *, worker: str, host: str, queues: Sequence[str], state: str, active: int, is_said: bool
 ) -> tuple[str, str | None, datetime]:
-    """The state it is in, what it is to be told, and the time. `is_said`: the worker itself named the state."""
+    """Update the worker's row; return its state, the directive for it, and the time.
+
+    `is_said`: the worker itself reported the state.
+    """
     row = await conn.fetchrow(_SQL["seen"], worker, host, list(queues), state, active, is_said)
     assert row is not None
     return row[0], row[1], row[2]
@@ -122,7 +126,7 @@ async def expire(conn: Connection, batch: int, *, actor: str, only: Sequence[UUI
 
 
 async def activate(conn: Connection, id_: UUID, *, org: str) -> str | None:
-    """Its queue; None: there is no such job, or it is not held back."""
+    """Activate a held-back job; return its queue, or None if there is no such job or it is not held back."""
     queue: str | None = await conn.fetchval(_SQL["activate"], id_, org)
     return queue
 
@@ -142,7 +146,7 @@ async def lock_keys(conn: Connection, keys: Iterable[str]) -> None:
 
 
 async def find_unique(conn: Connection, wanted: Sequence[tuple[str, Unique]]) -> dict[str, Kept]:
-    """By key, with the org in front of it."""
+    """Return the owners of unique keys, by key (prefixed with the org)."""
     keys = [key for key, _ in wanted]
     standings = [encode(sorted(unique.standings), field="states") for _, unique in wanted]
     rows = await conn.fetch(_SQL["find_unique"], keys, standings, [unique.period for _, unique in wanted])

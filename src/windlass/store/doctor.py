@@ -1,4 +1,4 @@
-"""Facts for `windlass doctor`: the server, the lines, the sessions. What they mean is said in engine/doctor.py."""
+"""Queries of `windlass doctor`: the server, the waiting jobs, the sessions. engine/doctor.py interprets the results."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -22,17 +22,17 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The first job of a line, and for how long a worker could have taken it."""
+    """How long the first job of the lanes of a queue and type could have been claimed; the longest wait."""
 
     queue: str
     type: str
     waits: timedelta
-    paused: bool = False  # the queue is
+    paused: bool = False  # the queue is paused
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A session that keeps an old view of the database."""
+    """A session that holds an old snapshot."""
 
     pid: int
     user: str

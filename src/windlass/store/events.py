@@ -1,4 +1,4 @@
-"""The audit trail of jobs, and the lines their handlers logged."""
+"""The event trail of jobs, and the log lines of their handlers."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -18,7 +18,7 @@ LinePlace = tuple[int, int, int]  # epoch, attempt, line number
 
 
 class NamedJob(NamedTuple):
-    alias: str | None  # what its client calls it
+    alias: str | None  # the client's id
     errors: list[dict[str, Any]]
 
 
@@ -37,31 +37,32 @@ async def lines(
 
 
 async def make_partition(conn: Connection, *, week: int) -> str | None:
-    """Make the partition of this week (0) or of a later one; None if it was there."""
+    """Create the partition of this week (0) or of a later one; return its name, or None if it existed."""
     name: str | None = await conn.fetchval(_SQL["make_partition"], week)
     return name
 
 
 async def old_partitions(conn: Connection, *, age: timedelta) -> list[str]:
-    """Weeks that nobody needs any more."""
+    """Return the weekly partitions that may be dropped."""
     return [row[0] for row in await conn.fetch(_SQL["old_partitions"], age)]
 
 
 async def drop_partition(conn: Connection, name: str) -> None:
-    """Remove a week. Postgres has no DETACH CONCURRENTLY beside a default partition, so this locks the whole trail."""
+    """Drop a weekly partition. DETACH CONCURRENTLY is not possible with a default partition, so this locks the whole
+    event trail."""
     await conn.execute(f'drop table workflow."{name}"')
 
 
 async def recent(conn: Connection, lines: int) -> int:
-    """The number of a transaction that wrote a while ago."""
+    """Return the id of the transaction that wrote the `lines`-th latest event; 0 if there are fewer events."""
     return int(await conn.fetchval(_SQL["recent"], lines))
 
 
 async def named(conn: Connection, jobs: Sequence[UUID]) -> dict[UUID, NamedJob]:
-    """What there is to say of these jobs beside their trail; those of which there is nothing are left out."""
+    """Return the client's ids and the errors of these jobs; jobs without either are omitted."""
     return {row[0]: NamedJob(row[1], decode_objects(row[2])) for row in await conn.fetch(_SQL["named"], list(jobs))}
 
 
 async def began(conn: Connection, jobs: Sequence[UUID]) -> dict[tuple[UUID, int | None], datetime]:
-    """By job and number of the attempt."""
+    """Return the start times of attempts, by job and attempt number."""
     return {(row[0], row[1]): row[2] for row in await conn.fetch(_SQL["began"], list(jobs))}

@@ -1,4 +1,4 @@
-"""Hooks: callback addresses of runs, and what came there."""
+"""Hooks: callback URLs of runs, and the callbacks received."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -35,7 +35,7 @@ async def find(conn: Connection, token_hash: bytes) -> StepRef | None:
 class Standing(NamedTuple):
     is_received: bool
     state: str  # of the run
-    step: str  # its letter
+    step: str  # state letter of the step
 
 
 async def standing(conn: Connection, token_hash: bytes) -> Standing | None:
@@ -44,23 +44,23 @@ async def standing(conn: Connection, token_hash: bytes) -> Standing | None:
 
 
 async def listen(conn: Connection, places: Sequence[StepRef]) -> list[StepRef]:
-    """Those that were called already."""
+    """Return those of these waiting steps whose callback has already been received."""
     return [(row[0], row[1]) for row in await conn.fetch(_SQL["listen"], *map(list, zip(*places, strict=True)))]
 
 
 async def reset(conn: Connection, rows: Sequence[tuple[UUID, int, int, bytes]]) -> None:
-    """(run, step, round, hash of the new token) of hooks that are waited for again."""
+    """Reset hooks that are waited for again, given as (run, step, round, hash of the new token)."""
     await conn.execute(_SQL["reset"], *map(list, zip(*rows, strict=True)))
 
 
 async def rounds(conn: Connection, places: Sequence[StepRef]) -> dict[StepRef, int]:
-    """The rounds in which the addresses of these hooks were made."""
+    """Return the rounds in which the URLs of these hooks were created."""
     rows = await conn.fetch(_SQL["rounds"], *map(list, zip(*places, strict=True)))
     return {(row[0], row[1]): row[2] for row in rows}
 
 
 async def receive(conn: Connection, place: StepRef, *, body: str, headers: str, id_: str | None) -> bool:
-    """False if there was a callback before. `id_` is the sender's id of a signed request."""
+    """Store a callback; return False if there was one before. `id_` is the sender's id of a signed request."""
     return await conn.fetchval(_SQL["receive"], *place, body, headers, id_) is not None
 
 

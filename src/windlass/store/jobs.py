@@ -1,4 +1,4 @@
-"""The inbox's statements as functions. Batches in, batches out; meaning is left to core and engine."""
+"""Statements on the job table, in batches. The rules are in core and engine."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ _SQL = {name: query.sql for name, query in load("jobs").items()}
 # id, type, payload, queue, priority, run_at, delay, max_attempts, timeout, retry, idempotency_key, tags, meta,
 # envelope, expires_at, unique_key, visibility, rate_key
 NewRow = tuple[Any, ...]
-COMMON = 13  # of these columns nearly all rows use; they come before org and actor
-PAGE = 1000  # lanes that one statement of a look visits
+COMMON = 13  # the first columns, which nearly all rows use; as arguments they precede org and actor
+PAGE = 1000  # lanes that one `find_lanes` statement visits
 NOWHERE = (None, None, None)
-ALIKE = (1, 3, 4, 7, 9)  # type, queue, priority, max_attempts, retry: mostly the same all over a batch, then sent once
+ALIKE = (1, 3, 4, 7, 9)  # type, queue, priority, max_attempts, retry: sent once if the same in the whole batch
 
 
 class HeldLease(NamedTuple):
@@ -30,7 +30,7 @@ class HeldLease(NamedTuple):
     job_id: UUID
     claim_no: int
     cancel_requested: bool  # the run was cancelled: the handler should stop
-    extended: bool  # False after a heartbeat: somebody else has locked the row
+    extended: bool  # False after a heartbeat: another session had locked the row
 
     @property
     def fence(self) -> Fence:
@@ -39,18 +39,18 @@ class HeldLease(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A line of waiting jobs, and the place up to which it was already taken from."""
+    """Due jobs with the same queue, type and priority, and the cursor (`seq`) up to which they were claimed."""
 
     queue: str
     type: str
     priority: int
     seq: int
-    alone: bool = False  # its jobs are claimed one at a time
+    alone: bool = False  # its jobs are suspects: one more lost lease would fail them
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """The types that somebody looks for: these, and those that match a LIKE pattern."""
+    """The job types to search for: exact types and LIKE patterns."""
 
     types: Sequence[str]
     patterns: Sequence[str] = ()
@@ -70,7 +70,7 @@ class Filter:
 
 
 async def insert(conn: Connection, rows: Sequence[NewRow], *, org: str, actor: str) -> dict[UUID, datetime]:
-    """When those that are new were created."""
+    """Insert jobs; return the creation times of those that are new."""
     columns = list(zip(*rows, strict=True))
     shared = [columns[n][0] if columns[n].count(columns[n][0]) == len(rows) else None for n in ALIKE]
     for n, value in zip(ALIKE, shared, strict=True):
@@ -87,10 +87,10 @@ async def find_keys(conn: Connection, keys: Sequence[str]) -> dict[str, UUID]:
 
 
 async def find_lanes(conn: Connection, queues: Sequence[str], served: Served | None = None) -> list[Lane]:
-    """Return every lane with due work of the served types (None: all), the most urgent first, then by age.
+    """Return every lane with due jobs of the served types (None: all), by priority and then by age.
 
-    There may be lanes of other types among them. One statement visits PAGE lanes at most, so that it stays short
-    however many there are; the next one goes on from the last lane of each queue.
+    Lanes of other types may be among them. One statement visits at most PAGE lanes, so that it stays short; the next
+    one continues after the last lane of each queue.
     """
     types = None if served is None else list(served.types)
     patterns = [] if served is None else list(served.patterns)
@@ -111,7 +111,7 @@ async def find_lanes(conn: Connection, queues: Sequence[str], served: Served | N
 async def claim(
     conn: Connection, lanes: Iterable[tuple[Lane, int]], *, count: int, worker: str, lease: timedelta
 ) -> list[Claimed]:
-    """Take up to `count` jobs; each lane comes with the most it may give."""
+    """Claim up to `count` jobs; each lane has the maximum to claim from it."""
     taken = [(lane.queue, lane.type, lane.priority, lane.seq, lane.alone, room) for lane, room in lanes]
     if not taken or count < 1:
         return []
@@ -120,21 +120,27 @@ async def claim(
 
 
 async def defer_first(conn: Connection, lane: Lane, *, pause: timedelta) -> UUID | None:
-    """Take the first job of a lane out of line for a while; its id."""
+    """Defer the first job of a lane by `pause`; return its id."""
     place = lane.queue, lane.type, lane.priority, lane.alone, lane.seq
     id_: UUID | None = await conn.fetchval(_SQL["defer_first"], *place, pause)
     return id_
 
 
 async def lock(conn: Connection, ids: Iterable[UUID]) -> None:
-    """Lock rows that several statements of this transaction will touch: each locks by id, together they would not."""
+    """Lock jobs in the order of their ids, before several statements of one transaction update them.
+
+    Each statement locks its own rows by id, but several together do not keep that order: transactions could deadlock.
+    """
     await conn.execute(_SQL["lock"], list(ids))
 
 
 async def succeed(
     conn: Connection, reports: Sequence[Success], *, worker: str, holders: Mapping[UUID, str] | None = None
 ) -> set[UUID]:
-    """`holders` says who holds what, where it is not all `worker`'s."""
+    """Record successes, fenced; return the ids of the recorded jobs.
+
+    `holders` maps job ids to lease holders if not all jobs are leased by `worker`.
+    """
     reports = sorted(reports, key=_job_id)
     ids = [report.job.id for report in reports]
     fences = [report.job.claim_no for report in reports]
@@ -146,7 +152,7 @@ async def succeed(
 async def set_back(
     conn: Connection, reports: Sequence[Setback], *, worker: str, holders: Mapping[UUID, str] | None = None
 ) -> dict[UUID, str]:
-    """Which were recorded, and what the jobs are now."""
+    """Record failures, retries and releases, fenced; return the new states of the recorded jobs."""
     reports = sorted(reports, key=_job_id)
     rows = await conn.fetch(
         _SQL["set_back"],
@@ -189,7 +195,7 @@ async def find_expired(conn: Connection, *, limit: int) -> list[UUID]:
 
 
 async def become_due(conn: Connection, batch: int, *, only: Sequence[UUID] | None = None) -> list[str]:
-    """The queues of the rows that came into line, one entry a row."""
+    """Make scheduled jobs due; return their queues, one entry per job."""
     return [row[0] for row in await conn.fetch(_SQL["become_due"], batch, only)]
 
 
@@ -202,7 +208,7 @@ async def release_expired(
     answered_at: datetime | None = None,
     only: Sequence[UUID] | None = None,
 ) -> list[tuple[UUID, str]]:
-    """Return the jobs that were released, and what they are now."""
+    """Release jobs with expired leases; return their ids and new states."""
     since, until = [gap.since for gap in gaps], [gap.until for gap in gaps]
     rows = await conn.fetch(_SQL["release_expired"], batch, actor, since, until, answered_at, only)
     return [(row[0], row[1]) for row in rows]
@@ -213,7 +219,8 @@ async def cancel(conn: Connection, ids: Sequence[UUID], *, org: str, actor: str,
 
 
 async def reopen(conn: Connection, ids: Sequence[UUID], *, org: str, actor: str) -> dict[UUID, str]:
-    """Start those of these jobs over that may be; return their queues. Needs a transaction: unique keys are locked."""
+    """Reopen those of these jobs that may be reopened; return their queues. Needs a transaction: it locks their unique
+    keys first."""
     await conn.execute(_SQL["lock_unique"], list(ids), org)
     return {row[0]: row[1] for row in await conn.fetch(_SQL["reopen"], list(ids), org, actor)}
 
@@ -263,7 +270,7 @@ async def live(conn: Connection) -> list[tuple[str, str]]:
 
 
 def _job_id(report: Success | Setback) -> UUID:
-    """Rows are locked in the order in which they are named: by id, so that two batches never wait for each other."""
+    """Return the sort key of a report. Rows are locked in the given order: by id, so that batches cannot deadlock."""
     return report.job.id
 
 

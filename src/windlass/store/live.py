@@ -1,4 +1,4 @@
-"""The trails of runs and of jobs, read as one stream. Only reads."""
+"""Reads the event trails of runs and of jobs as one stream."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _SQL = {name: query.sql for name, query in load("live").items()}
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a trail, and how its run stood when it was read."""
+    """An event of a run or job, and the state of its run when it was read."""
 
     xid: int
     id: int
@@ -42,19 +42,20 @@ class Line:
     version_id: int | None
     workflow: str | None
     state: str | None  # of the run
-    letters: str | None  # of the step, or of all steps where it is about the run
+    letters: str | None  # of the step, or of all steps if the event is about the run
     fan: list[int] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Lines that `upto` sees, and perhaps some that it does not; where to go on, and whether there may be more."""
+    """Events that `upto` sees, and possibly some that it does not; the cursor to continue from, and whether there may
+    be more."""
 
     lines: list[Line]
     upto: Snapshot
     next: Cursor
     more: bool
-    state: str | None = None  # of the run that was asked for; None: there is none
+    state: str | None = None  # of the requested run; None if no run was requested
     letters: str = ""
 
 
@@ -63,7 +64,7 @@ async def here(conn: Connection) -> Snapshot:
 
 
 async def since(conn: Connection, at: Cursor, *, limit: int) -> Read:
-    """What follows, or, in the middle of a batch, the rest of it."""
+    """Return the events after a cursor; for a cursor within a batch, the rest of that batch."""
     ceiling = None if at.before is None else str(at.upto.xmax)
     rows = await conn.fetch(_SQL["since"], *_arguments(at.base), limit, ceiling)
     if at.before is not None:
@@ -74,7 +75,7 @@ async def since(conn: Connection, at: Cursor, *, limit: int) -> Read:
 
 
 async def since_of_run(conn: Connection, run: UUID, at: Cursor, *, limit: int) -> Read:
-    """The same for one run; here a batch comes in pages."""
+    """Return the events of one run after a cursor; here a batch is split into pages."""
     place = (0, 0) if at.before is None else (at.run_line, at.job_line)
     rows = await conn.fetch(_SQL["since_of_run"], *_arguments(at.base), run, *place, limit)
     if not rows:
@@ -94,7 +95,8 @@ def _arguments(base: Snapshot) -> tuple[str, list[str]]:
 
 
 def _merged(rows: Sequence[asyncpg.Record]) -> list[Line]:
-    """Each trail by its numbers, which are the order of its commits where that matters; the two together by time."""
+    """Return the events of both trails: each ordered by id, which is the commit order where that matters, and the two
+    interleaved by time."""
     lines = [_line(row) for row in rows if row["xid"] is not None]
     ours, theirs = (sorted((x for x in lines if x.of_job is of_job), key=attrgetter("id")) for of_job in (False, True))
     return list(interleaved(ours, theirs))

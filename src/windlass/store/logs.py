@@ -1,4 +1,4 @@
-"""What the handlers of a run's steps logged: the end of it, the whole, and what is new. Only reads."""
+"""Read-only queries on the log lines of a run: the last ones, all of them in pages, and new ones."""
 
 from collections.abc import Collection
 from typing import NamedTuple
@@ -15,7 +15,7 @@ _SQL = {name: query.sql for name, query in load("logs").items()}
 
 
 class Which(NamedTuple):
-    """Lines of a run; of one step, instance or attempt, if it says so."""
+    """Selects the lines of a run, or of one step, instance or attempt."""
 
     run: UUID
     step: int | None = None
@@ -24,7 +24,7 @@ class Which(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """Where a reader of the whole has got to."""
+    """The position of the last line of a page."""
 
     step: int = -1
     item: int = -1
@@ -34,12 +34,12 @@ class Mark(NamedTuple):
 
 
 async def tail(conn: Connection, which: Which, count: int) -> list[tuple[int, RunLine]]:
-    """(transaction, line): the last ones, in order."""
+    """Return the last lines in order, as (transaction, line)."""
     return [_line(row) for row in reversed(await conn.fetch(_SQL["tail"], *which, count))]
 
 
 async def whole(conn: Connection, which: Which, after: Mark, *, limit: int) -> tuple[list[RunLine], Mark | None]:
-    """A page, and where the next one begins, if there is one."""
+    """Return a page of lines, and the position after which the next page starts, if there may be one."""
     rows = await conn.fetch(_SQL["whole"], *which, *after, limit)
     last = rows[-1] if len(rows) == limit else None
     mark = Mark(*(last[name] for name in Mark._fields)) if last is not None else None
@@ -49,7 +49,7 @@ async def whole(conn: Connection, which: Which, after: Mark, *, limit: int) -> t
 async def since(
     conn: Connection, which: Which, base: Snapshot, *, jobs: Collection[UUID] | None = None
 ) -> list[tuple[int, RunLine]]:
-    """(transaction, line): those that a snapshot did not see; `jobs`: only these are looked at."""
+    """Return the lines that a snapshot does not see, as (transaction, line); only those of `jobs`, if given."""
     asked = (*which, str(base.xmax), [str(xid) for xid in sorted(base.under_way)])
     if jobs is None:
         rows = await conn.fetch(_SQL["since"], *asked)

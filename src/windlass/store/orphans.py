@@ -1,4 +1,4 @@
-"""Statements for claims whose answer was lost."""
+"""Statements for orphaned claims: committed, but the worker did not receive the result."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""The addresses at which servers of this installation are reached from outside."""
+"""The URLs under which the servers of this installation are reachable from outside."""
 
 from datetime import timedelta
 from typing import NamedTuple
@@ -12,7 +12,7 @@ _SQL = {name: query.sql for name, query in load("public_urls").items()}
 class RecordedUrl(NamedTuple):
     url: str
     configured: bool  # by WINDLASS_PUBLIC_URL; otherwise it is where a server listens
-    live: bool  # a server has repeated it lately
+    live: bool  # a server has recorded it recently
 
 
 async def record(conn: Connection, url: str, *, configured: bool) -> None:
@@ -20,7 +20,7 @@ async def record(conn: Connection, url: str, *, configured: bool) -> None:
 
 
 async def list_(conn: Connection, *, live_within: timedelta) -> list[RecordedUrl]:
-    """The best first, at most ten."""
+    """Return at most ten recorded URLs, the best first."""
     return list(map(RecordedUrl._make, await conn.fetch(_SQL["list"], live_within)))
 
 

@@ -1,4 +1,4 @@
-"""The quarantine table: things set aside after an unforeseen error, with the reason and the time of the next try."""
+"""The quarantine table: objects set aside after an unexpected error, with the reason and the time of the next retry."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class QuarantineEntry:
 
 
 async def put(conn: Connection, kind: str, key: str, *, error_type: str, reason: str, retry: bool) -> int:
-    """How often it has failed."""
+    """Record a failure; return how often the object has failed."""
     failures: int = await conn.fetchval(_SQL["put"], kind, key, error_type, reason, retry)
     return failures
 
@@ -33,7 +33,7 @@ async def release(conn: Connection, kind: str, key: str) -> None:
 
 
 async def take_due(conn: Connection, kinds: Sequence[str], limit: int) -> list[tuple[str, str]]:
-    """The (kind, key) of those of these kinds that are due for another try."""
+    """Return the (kind, key) of the entries of these kinds that are due for a retry."""
     return [(row[0], row[1]) for row in await conn.fetch(_SQL["take_due"], kinds, limit)]
 
 

@@ -1,4 +1,4 @@
-"""Queues: what lies in them, how fast it ends, and whether they are paused."""
+"""Queues: their depth, throughput, limits and whether they are paused."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,7 +17,7 @@ class QueueRow:
     due: int
     scheduled: int
     leased: int
-    capped: bool  # there is more than was counted
+    capped: bool  # there are more than were counted
     oldest: timedelta | None
     paused: bool
     paused_at: datetime | None
@@ -25,12 +25,12 @@ class QueueRow:
 
 
 async def list_(conn: Connection, *, after: str, limit: int, cap: int, name: str | None = None) -> list[QueueRow]:
-    """By name; only of this one, if there is a `name`."""
+    """List queues by name; only one if `name` is given."""
     return [QueueRow(*row) for row in await conn.fetch(_SQL["list"], after, limit, cap, name)]
 
 
 async def rates(conn: Connection, *, lines: int, within: timedelta) -> dict[str, float]:
-    """Jobs that ended, a second, of each queue where any did."""
+    """Return the ended jobs per second of each queue in which any ended."""
     rows = await conn.fetch(_SQL["rates"], lines, within)
     return {row["queue"]: row["ended"] / row["span"].total_seconds() for row in rows}
 
@@ -45,7 +45,7 @@ async def resume(conn: Connection, name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """How long a queue may get, and what a face keeps about it."""
+    """The maximum depth of a queue, and the configuration that an API (such as OJS) stores with it."""
 
     max_depth: int | None
     config: dict[str, Any]
@@ -71,7 +71,7 @@ async def depth(conn: Connection, name: str, *, cap: int) -> int:
 
 
 async def ends(conn: Connection, *, lines: int) -> tuple[int, int]:
-    """Jobs that succeeded and that failed in the last minute."""
+    """Return the numbers of jobs that succeeded and failed in the last minute."""
     row = await conn.fetchrow(_SQL["ends"], lines)
     assert row is not None
     return row[0], row[1]

@@ -1,4 +1,4 @@
-"""Rows as people read them: what the queries of this room answer with."""
+"""Row types that several modules of the store return: jobs, events, log lines and workers."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -10,12 +10,12 @@ import asyncpg
 from windlass.core.jobs.job import JobState
 from windlass.core.json_value import decode, decode_object, decode_objects
 
-FAR = datetime.max.replace(tzinfo=UTC)  # Postgres calls it infinity, and the driver forgets the zone
+FAR = datetime.max.replace(tzinfo=UTC)  # Postgres's infinity, which the driver returns without a time zone
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A row of the inbox, as people read it."""
+    """A job, as it is displayed."""
 
     id: UUID
     type: str
@@ -41,17 +41,17 @@ class Job:
     meta: dict[str, Any]
     seq: int
     epoch: int
-    run_id: UUID | None  # the run it is a step of
+    run_id: UUID | None  # the run that it is a step of
     step: int | None
     item: int | None
     cancel_requested: bool
     version_id: int | None  # of the run's workflow
-    envelope: dict[str, Any] | None  # what a face keeps with it
-    expires_at: datetime | None  # not begun by then: not at all
+    envelope: dict[str, Any] | None  # attributes that an API (such as OJS) stores with it
+    expires_at: datetime | None  # if not started by then, it is not run
 
     @property
     def client_id(self) -> str:
-        """The id that its client gave it, otherwise its own."""
+        """The id that its client gave it, or else its own."""
         alias = (self.envelope or {}).get("alias")
         return alias if isinstance(alias, str) and alias else str(self.id)
 

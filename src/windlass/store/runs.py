@@ -1,6 +1,6 @@
-"""Runs and what they have to hear. Lock order everywhere: run, job, timer, hook, ids ascending.
+"""Statements on runs and the notices for them. Lock order everywhere: run, job, timer, hook; ids ascending.
 
-Parent and child runs are never locked together: what one has to tell the other is a notice.
+Parent and child runs are never locked together: they communicate through notices.
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,14 +32,14 @@ OLDEST, NEWEST = UUID(int=0), UUID(int=2**128 - 1)
 NewRun = tuple[Any, ...]
 # parent_id, step, first, count, round, workflow_id, version_id, steps, input, max_duration, foreach, labels
 NewChildren = tuple[Any, ...]
-# id, state, steps, fans, round; the word, code and reason of its line in the trail, if there is one
+# id, state, steps, fans, round; the word, code and reason of its event, if there is one
 SavedRun = tuple[UUID, str, str, str | None, int, str | None, str | None, str | None]
 # run, step, word, code, reason
 Reasoned = tuple[UUID, int | None, str, str | None, str | None]
 
 
 class LockedRun(NamedTuple):
-    """A run under lock, as it is stored."""
+    """A locked run, as it is stored."""
 
     id: UUID
     org: str
@@ -66,7 +66,7 @@ class Notice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """A run as people read it."""
+    """A run as it is displayed."""
 
     id: UUID
     workflow: str
@@ -85,14 +85,14 @@ class RunRow:
     version_id: int
     fans: dict[str, Any]
     workflow_id: UUID
-    # The rest is told only of a run by itself: what it came from, and from where on what happens is news to its reader.
+    # Set only by `get`: what started the run, and the cursor after which events are newer than this row.
     trigger: Origin | None = None
     cursor: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class RunEvent:
-    """A line of a run's trail: about the run, a step, or (`of_job`) an attempt at the job of a step."""
+    """An event of a run: about the run, a step, or (`of_job`) an attempt at the job of a step."""
 
     id: int
     step: int | None
@@ -117,18 +117,18 @@ class RunFilter:
     states: Sequence[str] | None = None
     labels: str | None = None  # JSON
     before: UUID | None = None
-    since: UUID = OLDEST  # no id below it
+    since: UUID = OLDEST  # lower bound of the ids
     created_after: datetime | None = None
     created_before: datetime | None = None
-    about: str | None = None  # an id, a workflow's name, or a label's key or value begins with it
-    ids: tuple[UUID, UUID] | None = None  # those that do: the first and the last
+    about: str | None = None  # prefix of an id, a workflow's name, or a label's key or value
+    ids: tuple[UUID, UUID] | None = None  # the first and last id with that prefix
     retrying: bool = False
-    label: tuple[str, str] | None = None  # one of the labels, as the index of labels has it
+    label: tuple[str, str] | None = None  # one of the labels, for the index on labels
     limit: int = 50
 
     @property
     def arguments(self) -> tuple[Any, ...]:
-        """As the queries of lists have them."""
+        """Query arguments of the list queries."""
         states = sorted(set(self.states)) if self.states else None
         before = self.before or NEWEST
         page = (self.org, self.workflow_id, states, self.labels, before, self.limit)
@@ -136,7 +136,7 @@ class RunFilter:
 
     @property
     def more_arguments(self) -> tuple[Any, ...]:
-        """The same for those queries that know all filters."""
+        """Query arguments of the list queries that support all filters."""
         first, last = self.ids or (None, None)
         return (*self.arguments, self.about, first, last, self.retrying)
 
@@ -161,18 +161,18 @@ async def insert_children(conn: Connection, rows: Sequence[NewChildren], *, acto
 
 
 async def live_below(conn: Connection, ids: Iterable[UUID], *, cap: int) -> dict[UUID, tuple[UUID, int]]:
-    """Return for each of these runs the top of its tree, and how many live runs are below that, counted up to `cap`."""
+    """Return for each run the root of its tree, and the number of live runs below that root, counted up to `cap`."""
     return {row[0]: (row[1], row[2]) for row in await conn.fetch(_SQL["live_below"], list(ids), cap)}
 
 
 async def own_ancestors(conn: Connection, pairs: Iterable[tuple[UUID, UUID]]) -> dict[tuple[UUID, UUID], int]:
-    """For pairs of a run and a workflow: how many of the run and the runs above it belong to that workflow."""
+    """Return for pairs of run and workflow how many of the run and its ancestors belong to that workflow."""
     rows = await conn.fetch(_SQL["own_ancestors"], *map(list, zip(*pairs, strict=True)))
     return {(row[0], row[1]): row[2] for row in rows}
 
 
 async def find_keys(conn: Connection, keys: Sequence[str], *, org: str) -> dict[str, tuple[UUID, UUID]]:
-    """The run that has each key, and its workflow."""
+    """Return the run and workflow of each idempotency key."""
     return {row[0]: (row[1], row[2]) for row in await conn.fetch(_SQL["find_keys"], org, list(keys))}
 
 
@@ -181,13 +181,13 @@ async def lock(conn: Connection, ids: Iterable[UUID], *, wait: bool = True) -> l
 
 
 async def save(conn: Connection, rows: Sequence[SavedRun], *, actor: str) -> bool:
-    """True if a parent of one of these runs has news."""
+    """Write advanced runs; return True if a notice was left for a parent run."""
     told: bool = await conn.fetchval(_SQL["save"], *map(list, zip(*rows, strict=True)), actor)
     return told
 
 
 async def log(conn: Connection, rows: Sequence[Reasoned], *, actor: str) -> None:
-    """Reasons quote values from outside: what Postgres cannot store in a text is replaced."""
+    """Write events. Reasons may quote user values: characters that Postgres cannot store are replaced."""
     clean = [(*rest, plain(reason) if reason else reason) for *rest, reason in rows]
     await conn.execute(_SQL["log"], *map(list, zip(*clean, strict=True)), actor)
 
@@ -205,17 +205,17 @@ async def withdraw_children(conn: Connection, places: Sequence[StepRef], *, reas
 
 
 async def bad_children(conn: Connection, id_: UUID, step: int, created: int, count: int, *, round_: int) -> list[int]:
-    """Of the instances created, `count` whose run below is to be started anew."""
+    """Return up to `count` of the created instances whose child run has to be started again."""
     return [row[0] for row in await conn.fetch(_SQL["bad_children"], id_, step, created, round_, count)]
 
 
 async def find_held(conn: Connection, batch: int) -> list[UUID]:
-    """Return workflows with runs that wait to begin, from a random one on."""
+    """Return workflows with runs that wait to start, beginning at a random one."""
     return [row[0] for row in await conn.fetch(_SQL["find_held"], batch, uuid4())]
 
 
 async def hold_workflow(conn: Connection, workflow_id: UUID, *, wait: bool = True) -> int | None:
-    """Lock a workflow; its live version, or None if another session holds it and `wait` is false."""
+    """Lock a workflow; return its live version, or None if another session holds it and `wait` is false."""
     query = _SQL["hold_workflow" if wait else "hold_free_workflow"]
     version: int | None = await conn.fetchval(query, workflow_id)
     return version
@@ -258,7 +258,7 @@ async def list_(conn: Connection, wanted: RunFilter) -> list[RunRow]:
 
 
 def _way(wanted: RunFilter) -> tuple[str, tuple[Any, ...]]:
-    """The query whose index leaves the fewest runs to look at."""
+    """Return the query whose index leaves the fewest runs to filter, and its arguments."""
     asked = set(wanted.states or ())
     if wanted.retrying:
         return "list_retrying", wanted.more_arguments
@@ -274,7 +274,7 @@ def _way(wanted: RunFilter) -> tuple[str, tuple[Any, ...]]:
 
 
 async def find(conn: Connection, wanted: RunFilter) -> list[UUID]:
-    """Ids only, newest first; the states are live ones, or bad ones."""
+    """Return the ids of matching runs, newest first; the states must be all live or all bad."""
     name = "find_live" if set(wanted.states or ()) <= LIVE else "find_bad"
     return [row[0] for row in await conn.fetch(_SQL[name], *wanted.more_arguments)]
 
@@ -294,9 +294,9 @@ async def trail(
     until: datetime | None = None,
     limit: int = 10_000,
 ) -> list[RunEvent]:
-    """A page of a run's trail with the lines of the jobs of these steps, oldest first.
+    """Return a page of a run's event trail with the events of the jobs of these steps, oldest first.
 
-    Lines of the run lie before the line `before`, those of jobs between two moments.
+    Events of the run have ids below `before`, those of jobs times between `since` and `until`.
     """
     rows = await conn.fetch(_SQL["trail"], id_, limit, *after, before, list(steps), since, until)
     lines = [RunEvent(**{**row, "xid": int(row["xid"])}) for row in rows]

@@ -1,4 +1,4 @@
-"""The public schedule table."""
+"""Statements on the public schedule table, whose rows are written by plain SQL."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class JobScheduleRow:
-    """A schedule of plain SQL, as people read it."""
+    """A schedule created by plain SQL, as it is displayed."""
 
     id: UUID
     type: str
@@ -42,12 +42,12 @@ async def find_due(conn: Connection, *, batch: int) -> list[UUID]:
 
 
 async def lock_due(conn: Connection, ids: Sequence[UUID]) -> list[Due]:
-    """Those of these that are due and that no other ticker holds."""
+    """Lock and return those of these schedules that are due and that no other session has locked."""
     return [Due(*row) for row in await conn.fetch(_SQL["lock_due"], ids)]
 
 
 async def fire(conn: Connection, next_times: Mapping[UUID, datetime | None], *, actor: str) -> list[UUID]:
-    """Enqueue and move on; None pauses a schedule instead. Returns the jobs that this call made."""
+    """Enqueue the jobs of schedules and set their next times; None pauses a schedule instead. Return the new jobs."""
     rows = await conn.fetch(_SQL["fire"], list(next_times), list(next_times.values()), actor)
     return [row[0] for row in rows]
 

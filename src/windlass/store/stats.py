@@ -1,4 +1,4 @@
-"""An overview in numbers: statements as functions."""
+"""Statistics for the overview: runs, jobs, schedules and workflows."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _SQL = {name: query.sql for name, query in load("stats").items()}
 
 @dataclass(frozen=True, slots=True)
 class Hour:
-    """Runs that were asked for, and runs that ended, in the hour that begins `at`."""
+    """Runs that were created and runs that ended in the hour that begins `at`."""
 
     at: datetime
     started: int
@@ -22,7 +22,7 @@ class Hour:
     failed: int
     cancelled: int
     timeout: int
-    capped: bool  # there were more than were counted
+    capped: bool  # there are more than were counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class WorkflowStats:
-    """The last runs of a workflow: how many of them ended well and badly, how long the good ones took."""
+    """The last runs of a workflow: how many completed and failed, and the durations of those that completed."""
 
     completed: int
     failed: int

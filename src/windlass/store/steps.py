@@ -1,4 +1,4 @@
-"""Steps of runs: their jobs in the inbox, the items they go over, what they gave."""
+"""Statements on steps of runs: their jobs, the items of fan-outs, and their results."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _SQL = {name: query.sql for name, query in load("steps").items()}
 
 
 class Shape(NamedTuple):
-    """What the jobs of a step have in common."""
+    """The columns that the jobs of a step have in common."""
 
     version_id: int
     step: int
@@ -44,7 +44,7 @@ class NewJobs(NamedTuple):
 
 
 class EndedJob(NamedTuple):
-    """An end that somebody else recorded."""
+    """A job's end that was not recorded through a worker's report."""
 
     run_id: UUID
     step: int
@@ -62,7 +62,7 @@ class Withdrawn(NamedTuple):
 
 
 class Expansion(NamedTuple):
-    kind: str | None  # JSON type of what was found; None: nothing
+    kind: str | None  # JSON type of the value; None if there is no value
     many: int
     value: str | None
 
@@ -79,7 +79,7 @@ class Result(NamedTuple):
 
 
 class Given(NamedTuple):
-    """What a run was started with, as JSON."""
+    """The input and trigger headers of a run, as JSON."""
 
     input: str
     headers: str | None
@@ -109,7 +109,7 @@ class StepJob:
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """One copy of a step, as people read it."""
+    """One instance of a step, as it is displayed."""
 
     item: int
     job_id: UUID
@@ -127,18 +127,18 @@ class Instance:
 async def enqueue(
     conn: Connection, shapes: Sequence[Shape], rows: Sequence[NewJobs], ids: Sequence[UUID], *, actor: str
 ) -> None:
-    """One id a row; a row that stands for many has them made by the database."""
+    """Create the jobs of steps. `ids` has one id per row; for a row of several instances the database generates ids."""
     columns = [*zip(*shapes, strict=True), ids, *zip(*rows, strict=True)]
     await conn.execute(_SQL["enqueue"], *map(list, columns), actor)
 
 
 async def reopen(conn: Connection, run: UUID, step: int, count: int, *, round_: int, actor: str) -> list[str]:
-    """The queues of the jobs that were opened again."""
+    """Reopen jobs of a step; return their queues."""
     return [row[0] for row in await conn.fetch(_SQL["reopen"], run, step, count, round_, actor)]
 
 
 async def missing(conn: Connection, run: UUID, step: int, created: int, count: int) -> list[int]:
-    """Of the instances created, those that never had a job."""
+    """Return the created instances that never had a job."""
     return [row[0] for row in await conn.fetch(_SQL["missing"], run, step, created, count)]
 
 
@@ -147,7 +147,7 @@ async def take_ended(conn: Connection, runs: Sequence[UUID], *, batch: int) -> l
 
 
 async def unsettle(conn: Connection, jobs_: Sequence[UUID]) -> None:
-    """Mark these ends as not yet known to their runs."""
+    """Mark the ends of these jobs as not yet settled in their runs."""
     await conn.execute(_SQL["unsettle"], list(jobs_))
 
 
@@ -157,14 +157,16 @@ async def withdraw(conn: Connection, places: Sequence[StepRef], *, reason: str, 
 
 
 async def keep_going(conn: Connection, rounds: Mapping[UUID, int]) -> None:
-    """`rounds`: runs, and the round that each is in now."""
+    """Move the unsettled jobs of runs to the current round and clear their cancellation requests. `rounds` maps runs to
+    their current rounds."""
     await conn.execute(_SQL["keep_going"], list(rounds), list(rounds.values()))
 
 
 async def expand(
     conn: Connection, run: UUID, step: int, source: int | None, path: Sequence[str], *, make: bool, value: str | None
 ) -> Expansion:
-    """`make`: the items are wanted, not only the value. `value`: the source is this, not a row."""
+    """Read the list that a fan-out iterates over. `make`: also store its items. `value`: use this as the source instead
+    of a row."""
     row = await conn.fetchrow(_SQL["expand"], run, step, source, list(path), make, value)
     assert row is not None
     return Expansion._make(row)
@@ -180,12 +182,12 @@ async def items(conn: Connection, run: UUID, step: int, first: int, count: int) 
 
 
 async def results(conn: Connection, places: Sequence[StepRef], *, most: int) -> list[Result]:
-    """In the order of items, up to `most` of each step."""
+    """Return the results of steps in the order of their items, up to `most` per step."""
     return list(map(Result._make, await conn.fetch(_SQL["results"], *map(list, zip(*places, strict=True)), most)))
 
 
 async def codes(conn: Connection, places: Sequence[StepRef]) -> dict[StepRef, str | None]:
-    """Why these steps are what they are."""
+    """Return the code of the latest reason of each of these steps."""
     rows = await conn.fetch(_SQL["codes"], *map(list, zip(*places, strict=True)))
     return {(row[0], row[1]): row[2] for row in rows}
 
@@ -199,7 +201,7 @@ async def succeeded(conn: Connection, places: Sequence[StepRef]) -> list[StepRef
 
 
 async def children(conn: Connection, places: Sequence[tuple[UUID, int, bool]]) -> list[Child]:
-    """The places say too whether the step is fanned out."""
+    """Return the latest child runs of steps, given as (run, step, whether it is fanned out)."""
     return list(map(Child._make, await conn.fetch(_SQL["children"], *map(list, zip(*places, strict=True)))))
 
 

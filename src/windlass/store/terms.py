@@ -1,4 +1,4 @@
-"""Terms: leases on duties."""
+"""Leader terms: leases on duties."""
 
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -10,11 +10,11 @@ _SQL = {name: query.sql for name, query in load("terms").items()}
 
 
 class TermAnswer(NamedTuple):
-    """The answer to whoever asked for a term."""
+    """The result of an attempt to take or renew a term."""
 
-    held: bool  # by the one who asked
+    held: bool  # by the caller
     now: datetime
-    renewed_before: datetime | None  # by whoever held it; None: nobody ever did
+    renewed_before: datetime | None  # the previous renewal, by any holder; None if there was none
 
 
 async def take(conn: Connection, *, duty: str, holder: str, term: timedelta) -> TermAnswer:

@@ -1,4 +1,4 @@
-"""When the jobs of a run did what. Only reads."""
+"""Read-only queries for the timeline of a run: the state changes of its jobs."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -22,6 +22,7 @@ async def moves(conn: Connection, run: UUID, steps: Sequence[int], *, limit: int
 
 
 async def together(conn: Connection, run: UUID, steps: Sequence[int], round_: Round) -> list[Span]:
-    """One span for all copies of a step, and for the runs below it; those below are found by themselves."""
+    """Return one span per step in a round: for all instances of a step, and for its child runs (of any step, not only
+    of `steps`)."""
     rows = await conn.fetch(_TOGETHER, run, list(steps), round_.began_at, round_.left_at, round_.number - 1)
     return [Span(step, SpanKind.RUNNING, None, began, ended, failed) for step, began, ended, failed in rows]

@@ -9,7 +9,7 @@ from windlass.store.postgres.queries import load
 
 _SQL = {name: query.sql for name, query in load("timers").items()}
 
-StepRef = tuple[UUID, int]  # a run, and the number of a step in it
+StepRef = tuple[UUID, int]  # run id, step number
 
 
 async def insert(conn: Connection, rows: Sequence[tuple[UUID, int, datetime]]) -> None:
@@ -17,7 +17,7 @@ async def insert(conn: Connection, rows: Sequence[tuple[UUID, int, datetime]]) -
 
 
 async def delete(conn: Connection, places: Sequence[StepRef]) -> list[StepRef]:
-    """Those that existed."""
+    """Delete timers; return those that existed."""
     return [(row[0], row[1]) for row in await conn.fetch(_SQL["delete"], *map(list, zip(*places, strict=True)))]
 
 
@@ -30,7 +30,7 @@ async def take_due(conn: Connection, runs: Sequence[UUID]) -> list[StepRef]:
 
 
 async def next_due(conn: Connection) -> tuple[timedelta | None, timedelta | None, timedelta | None]:
-    """How long until a job comes into line, a sleep ends, a run runs out of time."""
+    """Return the time until the next job becomes due, sleep ends and run expires; None where there is none."""
     row = await conn.fetchrow(_SQL["next_due"])
     assert row is not None
     return row[0], row[1], row[2]

@@ -1,4 +1,4 @@
-"""What starts runs: schedules of workflows, and the tokens of their addresses. Lock order: workflow, schedule, run."""
+"""Triggers of workflows: their schedules, and the tokens of their webhook URLs. Lock order: workflow, schedule, run."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ KeptSchedule = tuple[UUID, UUID, str, str, str, str, str, datetime | None]
 
 @dataclass(frozen=True, slots=True)
 class HeldSchedule:
-    """A schedule under lock, with its workflow."""
+    """A locked schedule with its workflow."""
 
     id: UUID
     org: str
@@ -37,7 +37,7 @@ class HeldSchedule:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleRow:
-    """A schedule as people read it."""
+    """A schedule as it is displayed."""
 
     workflow: str
     id: UUID
@@ -61,9 +61,9 @@ class ScheduleRow:
 
 class NextDue(NamedTuple):
     job: timedelta | None  # until a schedule enqueues a job
-    run: timedelta | None  # until one starts a run
+    run: timedelta | None  # until a schedule starts a run
     waits: bool  # a tick waits for a run to end
-    ready: bool  # and for one of them it has
+    ready: bool  # the run that such a tick waited for has ended
 
 
 class Address(NamedTuple):
@@ -80,7 +80,7 @@ async def find_due(conn: Connection, batch: int) -> list[UUID]:
 
 
 async def hold_due(conn: Connection, id_: UUID) -> HeldSchedule | None:
-    """None: it is not due any more, or somebody else has it."""
+    """Lock a due schedule; return None if it is no longer due or another session has locked it."""
     return _held(await conn.fetchrow(_SQL["hold_due"], id_))
 
 
@@ -122,7 +122,7 @@ async def remove(conn: Connection, workflow_ids: Iterable[UUID]) -> None:
 
 
 async def lacking(conn: Connection, *, schedules: Iterable[UUID], tokens: Iterable[UUID]) -> set[UUID]:
-    """Workflows that should have a schedule, or a token, and have none."""
+    """Return the workflows that should have a schedule or a token but have none."""
     return {row[0] for row in await conn.fetch(_SQL["lacking"], list(schedules), list(tokens))}
 
 
@@ -142,7 +142,7 @@ async def get(conn: Connection, name: str, *, org: str) -> ScheduleRow | None:
 
 
 async def give_tokens(conn: Connection, hashes: Sequence[tuple[UUID, bytes]]) -> set[UUID]:
-    """The workflows that had none."""
+    """Store tokens for workflows without one; return those workflows."""
     return {row[0] for row in await conn.fetch(_SQL["give_tokens"], *map(list, zip(*hashes, strict=True)))}
 
 

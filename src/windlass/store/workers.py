@@ -1,4 +1,4 @@
-"""Workers' signs of life, and the registry that says which runtime serves a type."""
+"""The worker table, and the registry of which runtime serves a job type."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -14,16 +14,16 @@ _SQL = {name: query.sql for name, query in load("workers").items()}
 class Registered(NamedTuple):
     """The process that registered under a worker's id."""
 
-    directive: str | None  # what an operator wants of it
+    directive: str | None  # set by an operator
     host: str
     pid: int
-    alive: bool  # it was seen a moment ago, and did not say that it stopped
+    alive: bool  # it was seen recently and has not reported that it stopped
 
 
 async def register(
     conn: Connection, *, id_: str, host: str, pid: int, queues: Sequence[str], types: Sequence[str], concurrency: int
 ) -> Registered | None:
-    """Return who had this id before."""
+    """Register a worker; return the process that was registered under this id before, if any."""
     row = await conn.fetchrow(_SQL["register"], id_, host, pid, list(queues), list(types), concurrency)
     return Registered(*row) if row else None
 

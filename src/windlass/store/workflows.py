@@ -1,4 +1,4 @@
-"""Workflows and their versions: statements as functions. Names are unique in an org among those not deleted."""
+"""Statements on workflows and their versions. Names are unique in an org among workflows that are not deleted."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _SQL = {name: query.sql for name, query in load("workflows").items()}
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """What a new run of a name starts on."""
+    """The live version of a workflow, on which new runs start."""
 
     name: str
     workflow_id: UUID
@@ -28,7 +28,7 @@ class Live:
 
 @dataclass(frozen=True, slots=True)
 class WorkflowRow:
-    """A workflow and one version of it, whole."""
+    """A workflow with one complete version."""
 
     name: str
     id: UUID
@@ -70,12 +70,12 @@ class VersionRow:
 
 
 async def hold(conn: Connection, ids: Sequence[UUID], names: Sequence[str], *, org: str) -> None:
-    """Lock these names until the end of the transaction; a name that is new takes its id."""
+    """Lock these names until the end of the transaction; a new name is created with its id."""
     await conn.execute(_SQL["hold"], list(ids), list(names), org)
 
 
 async def publish(conn: Connection, versions: Iterable[tuple[str, str, str]], *, org: str) -> set[int]:
-    """(name, document, fingerprint) of names that are held; the ids of the versions made."""
+    """Publish versions, given as (name, document, fingerprint) of locked names; return the ids of the new versions."""
     columns = [list(column) for column in zip(*versions, strict=True)]
     return {row[0] for row in await conn.fetch(_SQL["publish"], org, *columns)}
 
@@ -103,7 +103,7 @@ async def names(conn: Connection, *, org: str, limit: int) -> list[str]:
 
 
 async def exists(conn: Connection, id_: UUID, *, org: str) -> bool:
-    """Also if it is deleted."""
+    """Return whether there is such a workflow, deleted or not."""
     found: bool = await conn.fetchval(_SQL["exists"], org, id_)
     return found
 

@@ -27,8 +27,8 @@ async def run_periodically(
     stop: asyncio.Event,
     wake: asyncio.Event | None = None,
 ) -> None:
-    """Call `tick` until `stop` is set, at least every `every`, or sooner if it returns a shorter wait. A tick that
-    raises is retried with backoff."""
+    """Call `tick` until `stop` is set, with a wait of `every` in between, or less if it returns a shorter one. A tick
+    that raises is retried with backoff."""
     pause = 0.0
     while not stop.is_set():
         try:

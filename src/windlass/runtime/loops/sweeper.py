@@ -1,5 +1,5 @@
-"""Applies events that did not come through a worker's report: job completions written by plain SQL, notices of other
-runs, and runs that wait for their workflow's concurrency limit. Also retries what is in quarantine."""
+"""Applies events that did not come through a worker's report: job completions written by plain SQL, and notices of
+other runs. Also starts runs that wait for their workflow's concurrency limit, and retries what is in quarantine."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

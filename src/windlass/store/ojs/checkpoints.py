@@ -1,4 +1,4 @@
-"""How far jobs had got: what a worker saved as a whole, and the results of a handler's finished steps."""
+"""Checkpoints of jobs: a worker's saved state, and the results of a handler's finished steps."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,8 @@ class Checkpoint:
 async def save(
     conn: Connection, job: UUID, state: str, *, org: str, worker: str | None = None
 ) -> tuple[int, datetime] | None:
-    """None: there is no such live job, or this worker does not hold it."""
+    """Save a checkpoint; return its sequence and time, or None if there is no such live job or this worker does not
+    hold it."""
     row = await conn.fetchrow(_SQL["save"], job, org, state, worker)
     return (row[0], row[1]) if row else None
 
@@ -47,5 +48,5 @@ async def steps(conn: Connection, job: UUID) -> dict[str, Any]:
 
 
 async def save_step(conn: Connection, job: UUID, fence: int, name: str, result: str) -> bool:
-    """False: this attempt no longer holds the job."""
+    """Save a step's result; return False if this attempt no longer holds the job."""
     return await conn.fetchval(_SQL["save_step"], job, fence, name, result) is True

@@ -1,4 +1,4 @@
-"""Compositions of jobs: who they are, what is inside them, how their jobs stand. Their runs are in `store.runs`."""
+"""Statements on compositions: their metadata, nesting and jobs. Their runs are in `store.runs`."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -31,7 +31,7 @@ class NewComposition(NamedTuple):
 
 
 class ReservedKey(NamedTuple):
-    """The unique key of the job of a step, with the org in front of it."""
+    """The unique key of a step's job, prefixed with the org."""
 
     key: str
     run_id: UUID
@@ -54,7 +54,7 @@ class NewPart(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A composition of a tree, and its run if that has begun."""
+    """A composition in a tree, and its run if that has started."""
 
     run_id: UUID
     parent_id: UUID | None
@@ -65,7 +65,7 @@ class Node(NamedTuple):
     version_id: int
     jobs: int
     labels: list[str | None] | None
-    retry_of: str | None  # as its client knows that one
+    retry_of: str | None  # the client's id of the composition that this one retries
     created_at: datetime
     started_at: datetime | None
     state: str | None
@@ -87,9 +87,9 @@ class PartJob(NamedTuple):
     attempts: int
     created_at: datetime
     updated_at: datetime
-    shown: str  # the id its client knows it by
+    shown: str  # the client's id
     started_at: datetime | None
-    is_cut: bool  # it has a result, which was too large to be read with the others
+    is_cut: bool  # it has a result that was too large to be read with the others
 
     @property
     def value(self) -> Any:
@@ -138,17 +138,17 @@ class PartResult(NamedTuple):
     error: dict[str, Any] | None
     last_error: str | None
     attempts: int
-    omitted: bool  # the result is not here: together they would be too large
+    omitted: bool  # the result was not read: all results together would be too large
 
 
 class Who(NamedTuple):
-    """A composition; `shown` and `around` are ids as clients know them."""
+    """A composition; `shown` and `around` are clients' ids."""
 
     run_id: UUID
     kind: str
     name: str
     shown: str
-    around: str | None  # the one it is inside of
+    around: str | None  # the enclosing composition
 
 
 class ToldJob(NamedTuple):
@@ -176,7 +176,7 @@ async def insert(conn: Connection, root: UUID, rows: Sequence[NewComposition], *
 
 
 async def reserve(conn: Connection, rows: Sequence[tuple[UUID, UUID]]) -> set[UUID]:
-    """(id, run); the answer has those that were free."""
+    """Reserve job ids, given as (id, run); return those that were free."""
     return {row[0] for row in await conn.fetch(_SQL["reserve"], *map(list, zip(*rows, strict=True)))}
 
 
@@ -185,7 +185,7 @@ async def reserve_keys(conn: Connection, rows: Sequence[ReservedKey]) -> None:
 
 
 async def keys(conn: Connection, steps: Sequence[tuple[UUID, UUID, int]]) -> list[ReservedKey]:
-    """(old run, new run, step)"""
+    """Return the unique keys of steps, given as (old run, new run, step)."""
     return list(map(ReservedKey._make, await conn.fetch(_SQL["keys"], *map(list, zip(*steps, strict=True)))))
 
 
@@ -194,7 +194,7 @@ async def enqueue(conn: Connection, rows: Sequence[NewPart], ids: Sequence[UUID]
 
 
 async def find(conn: Connection, id_: UUID | None, alias: str, *, org: str) -> tuple[UUID, UUID] | None:
-    """The composition and the outermost one around it."""
+    """Return the composition and the outermost one that contains it."""
     row = await conn.fetchrow(_SQL["find"], org, id_, alias)
     return (row[0], row[1]) if row else None
 
@@ -208,7 +208,7 @@ async def tree(conn: Connection, root: UUID) -> dict[UUID, Node]:
 
 
 async def jobs(conn: Connection, run: UUID, inside: Sequence[UUID], *, most: int, bytes_: int) -> list[PartJob]:
-    """The jobs of a run; of those inside it up to `most`, with results of up to `bytes_` together."""
+    """Return the jobs of a run, and up to `most` of the runs inside it, with results of up to `bytes_` in total."""
     rows = await conn.fetch(_SQL["jobs"], run, list(inside), most, bytes_)
     return [PartJob._make(row)._replace(error=decode_object(row["error"])) for row in rows]
 
@@ -231,7 +231,7 @@ async def below(conn: Connection, places: Sequence[StepRef]) -> list[Below]:
 
 
 async def results(conn: Connection, places: Sequence[StepRef], *, each: int, most: int) -> list[PartResult]:
-    """Return results of up to `each` bytes a run, the last steps first, and `most` in all."""
+    """Return results of up to `each` bytes per run, the last steps first, and up to `most` bytes in total."""
     rows = await conn.fetch(_SQL["results"], *map(list, zip(*places, strict=True)), each, most)
     return [PartResult._make(row)._replace(error=decode_object(row["error"])) for row in rows]
 
@@ -241,12 +241,12 @@ async def kin(conn: Connection, runs: Sequence[UUID]) -> list[UUID]:
 
 
 async def copy_runs(conn: Connection, rows: Sequence[tuple[UUID, UUID, UUID]]) -> None:
-    """(old, new, new parent)"""
+    """Copy runs, given as (old run, new run, new parent)."""
     await conn.execute(_SQL["copy_runs"], *map(list, zip(*rows, strict=True)))
 
 
 async def copy_jobs(conn: Connection, rows: Sequence[tuple[UUID, UUID, int]]) -> None:
-    """(old run, new run, step)"""
+    """Copy the jobs of steps, given as (old run, new run, step)."""
     await conn.execute(_SQL["copy_jobs"], *map(list, zip(*rows, strict=True)))
 
 

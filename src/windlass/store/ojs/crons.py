@@ -36,7 +36,7 @@ class CronRow:
 
 @dataclass(frozen=True, slots=True)
 class HeldCron:
-    """One under lock. `live`: the job of its last tick is under way."""
+    """A locked schedule. `live`: the job of its last tick has not ended."""
 
     row: CronRow
     now: datetime
@@ -45,7 +45,7 @@ class HeldCron:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A tick that made no job."""
+    """A tick that created no job."""
 
     xid: int
     id: int
@@ -56,7 +56,7 @@ class Skipped:
 
 
 async def put(conn: Connection, row: CronRow) -> tuple[CronRow, bool]:
-    """As it is now, and whether it is new."""
+    """Create or replace a schedule; return it, and whether it is new."""
     schedule = row.schedule
     told = (row.id, row.org, row.name, schedule.cron, schedule.timezone, schedule.overlap.value)
     kept = (encode(row.asked, field="job_template"), encode(row.template.to_json(), field="job_template"))
@@ -100,7 +100,7 @@ async def next_due(conn: Connection) -> tuple[timedelta | None, bool]:
 
 
 async def skipped(conn: Connection, base: Snapshot, *, org: str) -> list[Skipped]:
-    """Ticks without a job that this snapshot does not see."""
+    """Return the skipped ticks that a snapshot does not see."""
     seen = (str(base.xmax), [str(xid) for xid in sorted(base.under_way)])
     return [Skipped(int(row[0]), *tuple(row)[1:]) for row in await conn.fetch(_SQL["skipped"], *seen, org)]
 

@@ -1,4 +1,4 @@
-"""Jobs that failed for good, by what is wrong with them."""
+"""Dead letters: jobs that failed permanently, grouped by type, queue and error."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,7 +15,7 @@ LATEST = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Dead letters of one kind. `error` is what they have in common, `example` the error of the latest."""
+    """Dead letters of one kind. `error` is the common part of their errors, `example` the error of the latest."""
 
     type: str
     queue: str
@@ -26,12 +26,12 @@ class Group:
     last_at: datetime
     example_id: UUID
     example: str | None
-    seq: int  # the place of the latest
+    seq: int  # of the latest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kinds:
-    """Which kinds: those that are all of this."""
+    """Selects dead letters that match all given fields."""
 
     org: str
     type: str | None = None  # a LIKE pattern

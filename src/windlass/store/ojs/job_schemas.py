@@ -1,4 +1,4 @@
-"""What the arguments of job types must look like."""
+"""JSON Schemas for the arguments of job types."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class JobSchema:
 async def insert(
     conn: Connection, *, org: str, type_: str, version: str, uri: str | None, document: str, mode: Mode
 ) -> datetime | None:
-    """None: there is this version already."""
+    """Insert a schema; return its creation time, or None if the version exists already."""
     at: datetime | None = await conn.fetchval(_SQL["insert"], org, type_, version, uri, document, mode.value)
     return at
 

@@ -1,4 +1,4 @@
-"""What jobs say of themselves while they run."""
+"""Progress reports of running jobs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Progress:
 
 
 class Said(NamedTuple):
-    """What an attempt says; `data` is JSON."""
+    """A progress report of an attempt; `data` is JSON."""
 
     job: UUID
     fence: int
@@ -38,7 +38,7 @@ async def report(conn: Connection, said: Sequence[Said]) -> None:
 async def say(
     conn: Connection, job: UUID, fraction: float, message: str | None, data: str | None, *, org: str
 ) -> datetime | None:
-    """None: there is no such live job."""
+    """Write the progress of a job without a fence; return its time, or None if there is no such live job."""
     at: datetime | None = await conn.fetchval(_SQL["say"], job, org, fraction, message, data)
     return at
 

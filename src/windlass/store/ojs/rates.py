@@ -1,6 +1,6 @@
-"""Limits under which jobs are handed out: how they stand, and who waits for them.
+"""Rate limits of jobs: their current use, and the jobs that wait for them.
 
-They are set in claims.sql and used by `windlass.rate_admit`.
+Limits are written by claims.sql and applied by `windlass.rate_admit`.
 """
 
 from datetime import timedelta
@@ -17,7 +17,7 @@ class Rate(NamedTuple):
     per_period: float | None
     period: timedelta
     concurrency: int | None
-    left: float | None  # what may be handed out at once
+    left: float | None  # jobs that may be handed out now
     active: int
 
 
@@ -31,7 +31,7 @@ async def list_(conn: Connection, prefix: str, *, limit: int, offset: int) -> li
 
 
 async def call_waiting(conn: Connection) -> list[str]:
-    """Return the queues of the jobs that came back into line, one entry a job."""
+    """Make waiting jobs due again; return their queues, one entry per job."""
     return [row[0] for row in await conn.fetch(_SQL["call_waiting"])]
 
 

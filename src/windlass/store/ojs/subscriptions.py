@@ -1,4 +1,4 @@
-"""Who is told of events, and up to where they were told."""
+"""Webhook subscriptions, and the cursor up to which events were delivered to them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _SQL = {name: query.sql for name, query in load("subscriptions").items()}
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """As people read it: never with its secret."""
+    """A subscription as it is displayed, without its secret."""
 
     id: UUID
     url: str
@@ -35,7 +35,7 @@ class Subscription:
 
 
 class Change(NamedTuple):
-    """What is None stays; `metadata` is JSON."""
+    """Changes to a subscription: None keeps the old value; `metadata` is JSON."""
 
     url: str | None = None
     events: Sequence[str] | None = None
@@ -111,7 +111,7 @@ async def given_up(conn: Connection, id_: UUID, *, most: int, reason: str | None
 
 
 async def place(conn: Connection) -> str | None:
-    """None: nobody listens."""
+    """Return the cursor; None if there are no active subscriptions."""
     found: str | None = await conn.fetchval(_SQL["place"])
     return found
 
@@ -125,7 +125,7 @@ async def begin_at(conn: Connection, at: str, *, but: UUID) -> None:
 
 
 async def take_place(conn: Connection) -> str | None:
-    """None: another process is at it."""
+    """Lock and return the cursor; None if another process has locked it."""
     found: str | None = await conn.fetchval(_SQL["take_place"])
     return found
 

@@ -1,4 +1,4 @@
-"""The label `meta.tenant_id` of jobs, from its index."""
+"""Queries on the tenants of jobs (`meta.tenant_id`)."""
 
 from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import load

@@ -1,8 +1,8 @@
-"""Which driver errors mean that the database is not available, and what we call them.
+"""Classifies driver errors: which ones mean that the database is unavailable, and the message for each.
 
-Everything listed here is worth another try with the same statement, and becomes `Unavailable`; every other driver error
-is about the statement or its values. The driver's own words name addresses and users, so they stay in `__cause__`, for
-the log at DEBUG and the command line; an HTTP answer has only our sentence.
+The errors listed here become `Unavailable`: the same statement may be retried. Every other driver error concerns the
+statement or its values. The driver's own messages contain addresses and users, so they stay in `__cause__`, for the
+log at DEBUG and the command line; an HTTP response contains only the message from here.
 """
 
 import asyncio
@@ -14,16 +14,16 @@ from asyncpg import exceptions as pg
 
 
 class Trouble(Enum):
-    """What a failed statement says about the database, and the sentence for it."""
+    """The kind of unavailability that an error shows, with its message."""
 
     GONE = "the database did not answer"  # no connection, or it was lost
-    SILENT = "the database did not answer in time"  # the connection is open, but nothing came back
+    SILENT = "the database did not answer in time"  # the connection is open, but there was no response
     READ_ONLY = "the database refuses to write: it is read-only"  # a standby, or storage that is full
     EXHAUSTED = "the database refuses to write: its disk, memory or storage is exhausted or failing"
     BUSY = "the database is busy: a lock, a deadlock or a time limit ended the statement"
 
 
-# The first match counts: a subclass stands before its base.
+# The first match counts, so a subclass must precede its base class.
 _TROUBLES: tuple[tuple[Trouble, tuple[type[BaseException], ...]], ...] = (
     (
         Trouble.BUSY,
@@ -45,14 +45,14 @@ _TROUBLES: tuple[tuple[Trouble, tuple[type[BaseException], ...]], ...] = (
         (
             OSError,
             asyncpg.InterfaceError,
-            pg.InternalClientError,  # what the driver says of a connection that ends just now
+            pg.InternalClientError,  # raised by the driver while a connection is being closed
             asyncpg.PostgresConnectionError,
             pg.OperatorInterventionError,
         ),
     ),
 )
 UNAVAILABLE = tuple(kind for _, kinds in _TROUBLES for kind in kinds)
-_MISCOUNTED = "for this query"  # a defect of ours, though the driver files it with lost connections
+_MISCOUNTED = "for this query"  # a wrong number of arguments: a bug, although the driver raises an InterfaceError
 _REASONS: tuple[tuple[type[BaseException], str], ...] = (
     (ConnectionRefusedError, "the connection was refused"),
     (socket.gaierror, "its host name is not known"),
@@ -70,14 +70,14 @@ _REFUSALS: tuple[tuple[type[BaseException], str], ...] = (
 
 
 def trouble(error: BaseException | None) -> Trouble | None:
-    """What an error says about the database; None: nothing, it is about the statement."""
+    """Return the kind of unavailability that an error shows; None if the error concerns the statement."""
     if error is None or _MISCOUNTED in str(error):
         return None
     return next((found for found, kinds in _TROUBLES if isinstance(error, kinds)), None)
 
 
 def sentence(found: Trouble, error: BaseException) -> str:
-    """Our words for it: no address, no user, nothing of the driver's."""
+    """Return the message for an error, without address, user or text of the driver."""
     told: str = found.value
     if found is not Trouble.GONE:
         return told
@@ -86,6 +86,6 @@ def sentence(found: Trouble, error: BaseException) -> str:
 
 
 def refusal(error: BaseException) -> str:
-    """Why a server that answers does not let us in."""
+    """Return the message for a server that refuses the connection."""
     reason = next((text for kind, text in _REFUSALS if isinstance(error, kind)), "it does not accept the connection")
     return f"the database refused: {reason}; check WINDLASS_DATABASE_URL and its user's rights"

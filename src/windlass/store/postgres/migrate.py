@@ -1,9 +1,9 @@
-"""Numbered, forward-only migrations, applied under an advisory lock: several processes may start at once.
+"""Numbered, forward-only migrations, applied under an advisory lock, because several processes may start at once.
 
-A migration is one transaction. One that makes an index on a table that may be large must not be: writers would wait
-until it is made, which may take longer than a lease. Its file has the line `-- Outside a transaction`, and its
-statements run one by one, such as `create index concurrently if not exists ...`. If it is interrupted it is done again
-from its beginning, so each statement must be harmless the second time. An index that was left half-made (invalid) is
+A migration is one transaction, except if it creates an index on a table that may be large: writers would be blocked
+until the index is built, which may take longer than a lease. Such a file has the line `-- Outside a transaction`, and
+its statements run one by one, for example `create index concurrently if not exists ...`. After an interruption it
+starts again from the beginning, so each statement must be idempotent. An invalid index left by an interrupted build is
 dropped first.
 """
 
@@ -22,7 +22,7 @@ LEDGER = """
 create schema if not exists windlass;
 create table if not exists windlass.migration (
   version int primary key, name text not null, applied_at timestamptz not null default now(),
-  early boolean not null default false)"""  # early: it may run before the code that needs it, so older code may go on
+  early boolean not null default false)"""  # early: compatible with older code, which may keep running
 EARLY = "-- May run before the new code: yes"
 CONCURRENT = "-- Outside a transaction"
 CONCURRENT_LOCK = LOCK + 1
@@ -44,7 +44,7 @@ class Migration:
 
     @property
     def concurrent(self) -> bool:
-        """Whether it runs outside a transaction."""
+        """Whether the migration runs outside a transaction."""
         return CONCURRENT in self.sql.splitlines()
 
     @property
@@ -68,7 +68,7 @@ async def applied(conn: Connection) -> list[int]:
 
 
 async def migrate(conn: Connection) -> list[Migration]:
-    """Bring the database up to date; returns what was applied."""
+    """Apply the missing migrations; return those that this call applied."""
     await _check_server(conn)
     done = await applied(conn)
     if set(done) >= {migration.version for migration in migrations()}:
@@ -78,8 +78,11 @@ async def migrate(conn: Connection) -> list[Migration]:
 
 
 async def _apply(conn: Connection, migration: Migration) -> bool:
-    """False if another process was first. The lock ends with the transaction: behind a transaction pooler a session's
-    lock would be taken in one connection, and stay there."""
+    """Apply a migration in a transaction; return False if another process has already applied it.
+
+    The advisory lock belongs to the transaction: behind a transaction pooler a session lock would stay with a server
+    connection that later statements may not use.
+    """
     async with conn.transaction():
         await conn.execute("select pg_advisory_xact_lock($1)", LOCK)
         await conn.execute("set local lock_timeout = '5s'")
@@ -92,7 +95,7 @@ async def _apply(conn: Connection, migration: Migration) -> bool:
 
 
 async def _apply_apart(conn: Connection, migration: Migration) -> bool:
-    """The same outside a transaction."""
+    """Apply a migration outside a transaction; return False if another process has already applied it."""
     async with _alone(conn):
         if migration.version in await applied(conn):
             return False
@@ -106,8 +109,11 @@ async def _apply_apart(conn: Connection, migration: Migration) -> bool:
 
 @asynccontextmanager
 async def _alone(conn: Connection) -> AsyncIterator[None]:
-    """Hold a lock of the session. It is asked for again and again: whoever waits for a lock inside a statement has a
-    snapshot, and an index that is made concurrently waits for all older snapshots to end."""
+    """Hold a session-level advisory lock, acquired by polling.
+
+    A session that blocks in `pg_advisory_lock` holds a snapshot, and `create index concurrently` waits until all older
+    snapshots are gone: the lock's holder and the waiting session would block each other.
+    """
     while not await conn.fetchval("select pg_try_advisory_lock($1)", CONCURRENT_LOCK):  # noqa: ASYNC110 - another process holds it
         await asyncio.sleep(_POLL_SECONDS)
     try:
@@ -117,7 +123,7 @@ async def _alone(conn: Connection) -> AsyncIterator[None]:
 
 
 async def _drop_invalid(conn: Connection, *, schema: str, name: str) -> None:
-    """Remove what an interrupted attempt left: `if not exists` would take it for the index."""
+    """Drop an invalid index left by an interrupted attempt: `if not exists` would accept it."""
     invalid = await conn.fetchval(
         "select exists (select from pg_index where indexrelid = to_regclass($1) and not indisvalid)", f"{schema}.{name}"
     )
@@ -135,7 +141,7 @@ async def _record(conn: Connection, migration: Migration) -> None:
 
 
 async def _check_newer(conn: Connection) -> None:
-    """A database that went on without us: fine if every step beyond ours said that older code may stay."""
+    """Raise if a newer version has migrated the database, unless all unknown migrations are marked as early."""
     known = [migration.version for migration in migrations()]
     strange = await conn.fetchval(
         "select min(version) from windlass.migration where version <> all($1) and not early", known

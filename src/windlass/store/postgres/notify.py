@@ -1,7 +1,8 @@
-"""Wake-ups across processes: one connection a process, notifications coalesced and sent after commit.
+"""Wake-ups across processes with LISTEN/NOTIFY: one connection per process, notifications coalesced and sent after
+commit.
 
-A NOTIFY inside a transaction takes a lock that all committers share, so ours never ride in one. Losing every one of
-them costs only time: each loop polls as well. The connection comes back by itself when the server restarts.
+A transaction with a NOTIFY takes a global lock at commit, so notifications are never part of a transaction that does
+other work. Lost notifications only cost time: each loop polls as well. The connection is reopened after a failure.
 """
 
 import asyncio
@@ -17,8 +18,8 @@ from windlass.store.postgres.pool import Connection, DatabaseOptions, open_conne
 from windlass.store.postgres.queries import sql
 
 CHANNEL = "windlass"
-LONGEST_TOPIC = 255  # a queue that plain SQL named may be longer than a notification can be: then wake everybody
-CHECK_SECONDS = 15.0  # of silence after which the connection is tried
+LONGEST_TOPIC = 255  # queue names written by plain SQL may exceed the size of a notification: then wake all listeners
+CHECK_SECONDS = 15.0  # without a notification to send, after which the connection is checked
 ANSWER_SECONDS = 10.0
 Listener = Callable[[str], None]
 
@@ -35,12 +36,12 @@ class Notifier:
         self._task: asyncio.Task[None] | None = None
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Be told of every topic; call the answer to be told no more."""
+        """Call `listener` with the topic of every wake-up; return a function that unsubscribes it."""
         self._listeners.add(listener)
         return lambda: self._listeners.discard(listener)
 
     def poke(self, topic: str) -> None:
-        """Tell this process at once and the others soon. Call it after the commit."""
+        """Wake the listeners of this process now and those of other processes soon. Call it after the commit."""
         self._tell(topic)
         if self._on:
             self._topics.add(topic if len(topic) <= LONGEST_TOPIC else "")
@@ -54,7 +55,7 @@ class Notifier:
     async def close(self) -> None:
         if self._task:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._sent.wait(), timeout=1)  # a wake-up that was promised still goes out
+                await asyncio.wait_for(self._sent.wait(), timeout=1)  # send pending wake-ups first
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
@@ -68,16 +69,16 @@ class Notifier:
     async def _serve(self) -> None:
         conn = await open_connection(self._options, command_timeout=ANSWER_SECONDS)
         try:
-            # A notification commits like anything else, but there is nothing in it that a crash could lose.
+            # A NOTIFY is a transaction too, but it writes nothing that a crash could lose: do not wait for the flush.
             await conn.execute("set synchronous_commit = off")
             conn.add_termination_listener(lambda _: self._pending.set())
             await conn.add_listener(CHANNEL, self._hearing(conn.get_server_pid()))
-            self._tell("")  # whatever was said while we were away: look for yourself
+            self._tell("")  # notifications were missed while the connection was down: wake all listeners
             while not conn.is_closed():
                 try:
                     await asyncio.wait_for(self._pending.wait(), CHECK_SECONDS)
                 except TimeoutError:
-                    await conn.execute("")  # a connection that only listens would never notice that the server is gone
+                    await conn.execute("")  # a connection that only listens would not notice that the server is gone
                 else:
                     await self._send(conn)
         finally:
@@ -93,9 +94,9 @@ class Notifier:
             self._sent.set()
 
     def _hearing(self, own_pid: int) -> "Callable[[Connection, int, str, object], None]":
-        """A listener that leaves out what this connection sent: that was told when it was said.
+        """Return a callback that ignores this connection's own notifications: `poke` has already called the listeners.
 
-        The pid is read once: a connection that was closed meanwhile has none, and may still deliver.
+        The pid is read once, because a closed connection has none and may still deliver notifications.
         """
 
         def heard(_conn: Connection, pid: int, _channel: str, payload: object) -> None:

@@ -1,11 +1,11 @@
-"""How long a database has been unavailable: one log line when that begins, one when it ends, and a signal for waiters.
+"""Tracks database outages: logs when one begins and ends, and signals the end to waiting tasks.
 
-Statements that fail report here. A single task then probes the database with fresh connections until one works, and
-sets the event that the `Unavailable` errors carry, so that everybody who backs off tries again at once. A hundred loops
-that fail for the same reason are one outage, and so are several pools of a process on the same database.
+Failed statements report here. One task per pool then probes the database with new connections until one works, and
+sets the event that the `Unavailable` errors carry, so that all tasks that back off retry immediately. Any number of
+loops that fail for the same reason are one outage, and so are several pools of a process on the same database.
 
-A probe cannot tell whether a full disk has room again. So an outage is over when the probe succeeds and no statement
-fails for `QUIET` seconds after that.
+A probe cannot tell whether a full disk has space again. So an outage is over when the probe succeeds and no statement
+fails in the `QUIET` seconds after it.
 """
 
 import asyncio
@@ -17,18 +17,19 @@ from collections.abc import Awaitable, Callable
 
 from windlass.store.postgres.availability import UNAVAILABLE, Trouble, sentence, trouble
 
-PROBE_SECONDS = 0.5  # between two probes; spread, so that many processes do not come back at the same moment
+PROBE_SECONDS = 0.5  # between probes; randomized, so that many processes do not reconnect at the same moment
 QUIET = 1.0  # seconds
-REVIVE_AFTER = 1.0  # seconds without a connection after which an embedded server is looked after
+REVIVE_AFTER = 1.0  # seconds without a connection before an embedded server is restarted, if it died
 MOST_REVIVALS = 5
 _log = logging.getLogger("windlass.database")
 
 
 class _Announcements:
-    """Logs the outages of this process: the first pool that notices one, and the last that has recovered from it."""
+    """Logs the outages of this process once per database: when the first pool notices one, and when the last pool has
+    recovered."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()  # pools may live in several threads
+        self._lock = threading.Lock()  # the pools may belong to event loops in several threads
         self._waiting: dict[str, set[Outage]] = {}
         self._since: dict[str, float] = {}
 
@@ -43,7 +44,7 @@ class _Announcements:
             _log.warning("%s; what needs it waits and tries again", why)
 
     def end(self, database: str, outage: "Outage", *, recovered_at: float | None) -> None:
-        """None: nobody waits any more, because the pool was closed."""
+        """Remove a pool's outage; log the recovery if it was the last. `recovered_at` is None if the pool is closed."""
         with self._lock:
             waiting = self._waiting.get(database, set())
             waiting.discard(outage)
@@ -56,7 +57,7 @@ _announcements = _Announcements()
 
 
 class Outage:
-    """Tracks whether a database is available to one pool. `database` tells databases apart and is never shown."""
+    """Tracks whether a database is available to one pool. `database` is an identifying key that is never shown."""
 
     def __init__(
         self,
@@ -67,7 +68,7 @@ class Outage:
     ) -> None:
         self._database = database
         self._probe = probe
-        self._revive = revive  # starts a dead embedded server again
+        self._revive = revive  # restarts an embedded server that died
         self._recovered = asyncio.Event()
         self._failed_at = float("-inf")
         self._announced: str | None = None
@@ -75,11 +76,14 @@ class Outage:
 
     @property
     def reason(self) -> str | None:
-        """Why the database is not available; None: as far as we know, it is."""
+        """Why the database is unavailable; None if no outage is known."""
         return self._announced
 
     def report(self, found: Trouble, error: BaseException) -> asyncio.Event | None:
-        """Take note of a failed statement; the event is set when it is worth another try. None: try again at will."""
+        """Record a failed statement; return the event that is set when a retry is worthwhile.
+
+        Return None if the database is only busy: the caller chooses when to retry.
+        """
         _log.debug("%s", sentence(found, error), exc_info=error)
         if found is Trouble.BUSY:
             return None
@@ -97,11 +101,15 @@ class Outage:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-            self._finish()  # a task that never ran has not done it
+            self._finish()  # a task that was cancelled before it first ran has not called it
         self._recovered.set()
 
     def _announce(self, why: str) -> None:
-        """Log the beginning, once. A connection that was lost alone, on a server that answers, is no outage."""
+        """Log the beginning of the outage, once.
+
+        Called after a failed probe, or for a read-only or exhausted database: a single lost connection to a server that
+        answers the probe is no outage.
+        """
         if self._announced is None:
             _announcements.begin(self._database, self, why)
         self._announced = why
@@ -127,20 +135,23 @@ class Outage:
         self._announced = self._task = None
 
     async def _attempt(self) -> BaseException | None:
-        """Probe once; the error, or None."""
+        """Probe once; return the error, or None if it succeeded."""
         try:
             await self._probe()
         except UNAVAILABLE as error:
             self._announce(sentence(trouble(error) or Trouble.GONE, error))
             return error
-        except Exception as error:  # it refuses us, for example: the next statement will say so itself
+        except Exception as error:  # for example a refused login: the next statement raises the exact error
             self._announce("the database does not accept connections")
             _log.debug("the probe failed", exc_info=error)
             return error
         return None
 
     async def _stays_up(self) -> bool:
-        """Wake everybody who waits, and see whether what they try succeeds."""
+        """Wake all waiting tasks; return whether no statement fails in the QUIET seconds after that.
+
+        The event is replaced first: a statement that fails during this time waits for the next one.
+        """
         woken = time.monotonic()
         recovered, self._recovered = self._recovered, asyncio.Event()
         recovered.set()
@@ -154,7 +165,7 @@ class Outage:
         return True
 
     async def _start_again(self) -> int:
-        """Start an embedded server that died; 1 if that was necessary, whether or not it worked."""
+        """Restart an embedded server that died; return 1 if that was necessary, whether or not it worked, else 0."""
         try:
             if self._revive is None or not await self._revive():
                 return 0

@@ -1,7 +1,7 @@
-"""Connections: how they are opened, what a transaction starts with, and what a driver error means to the caller.
+"""Opens connections, begins and ends transactions, and translates driver errors.
 
-A connection that timed out or answered that it is read-only is closed, and so are all that are idle: after a failover
-the address leads to another server, and the old connections to the old one.
+A connection on which a statement timed out or failed as read-only is closed, and the others of the pool are replaced
+before their next use: after a failover the address leads to another server, but open connections lead to the old one.
 """
 
 import asyncio
@@ -27,32 +27,32 @@ else:
     Connection = asyncpg.Connection | PoolConnectionProxy
     AsyncpgPool = asyncpg.Pool
 
-# Plans must not depend on how fresh the statistics are: a plan made while the inbox was empty would scan it when full.
-# Nested loops also lock rows in the order in which they are named, which is how batches avoid each other.
+# Plans must not depend on the age of the statistics: a plan made for an empty job table would scan it when it is full.
+# Nested loops also lock rows in the order of the given ids, which prevents deadlocks between batches.
 PLANNER = {
     **{f"enable_{way}": "off" for way in ("seqscan", "bitmapscan", "hashjoin", "mergejoin")},
     "plan_cache_mode": "force_generic_plan",
     "jit": "off",
     "idle_in_transaction_session_timeout": "5000",
-    # A row that somebody else keeps locked (an open psql) must not hold up what does not need it: see `errors.Locked`.
+    # A row locked by another session (an open psql) must not delay work that does not need it: see `errors.Locked`.
     "lock_timeout": "2000",
-    "windlass.writes_events": "on",  # every statement of ours writes its events itself: see workflow_run_50_created
+    "windlass.writes_events": "on",  # Windlass's statements write their own events: see workflow_run_50_created
 }
-# Every statement is written for it; the default of a database or a role may be another.
+# All statements are written for this level; a database or role may have another default.
 ISOLATION = "read committed"
 BEGIN = "begin"
 BEGIN_POOLED = "; ".join(
     [f"begin isolation level {ISOLATION}", *(f"set local {name} = {value}" for name, value in PLANNER.items())]
 )
 CONNECT_SECONDS = 10.0
-# A machine that vanished sends no farewell. The kernel asks an idle peer after 10 s and gives up 15 s later; what was
-# sent and not acknowledged for 20 s ends the connection too.
+# A machine that vanishes does not close its connections. The kernel probes an idle peer after 10 s and gives up 15 s
+# later; data that is not acknowledged for 20 s ends the connection too.
 KEEPALIVE = {"SO_KEEPALIVE": 1, "TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 20_000}
-# After these a connection is of no more use, though it may still be open.
+# After these a connection is closed, although it may still be open.
 USELESS = frozenset({Trouble.SILENT, Trouble.READ_ONLY})
 
-TAKEN = asyncpg.UniqueViolationError  # somebody has the id that was given
-# Postgres or the driver cannot store what we said; saying it again will not help.
+TAKEN = asyncpg.UniqueViolationError  # the given id is in use
+# Postgres or the driver cannot store the value; a retry would fail again.
 UNSTORABLE = (asyncpg.DataError, asyncpg.exceptions.ProgramLimitExceededError, UnicodeEncodeError)
 
 
@@ -60,23 +60,23 @@ UNSTORABLE = (asyncpg.DataError, asyncpg.exceptions.ProgramLimitExceededError, U
 class DatabaseOptions:
     url: str
     size: int = 10
-    notify: bool = True  # LISTEN / NOTIFY shorten waits; polling is the truth
-    pooler: bool = False  # a transaction pooler (PgBouncer) sits in between: no prepared statements, no LISTEN
-    command_timeout: float = 60.0  # seconds that one statement may take before its connection counts as lost
-    search_timeout: float = 5.0  # seconds that a list or a search may take
-    clock: Callable[[], datetime | None] | None = None  # tests move windlass.now() with it
-    revive: Callable[[], Awaitable[bool]] | None = None  # starts an embedded server again that died
+    notify: bool = True  # LISTEN/NOTIFY shortens waits; correctness rests on polling
+    pooler: bool = False  # connections go through a transaction pooler (PgBouncer): no prepared statements, no LISTEN
+    command_timeout: float = 60.0  # seconds for one statement before its connection counts as lost
+    search_timeout: float = 5.0  # seconds for a list or search
+    clock: Callable[[], datetime | None] | None = None  # for tests: sets windlass.now()
+    revive: Callable[[], Awaitable[bool]] | None = None  # restarts an embedded server that died
 
 
 class Pool(AsyncpgPool):
-    """asyncpg's pool, and whether its database is available."""
+    """asyncpg's pool with the outage state of its database."""
 
     __slots__ = ("outage",)
     outage: Outage
 
 
 async def leave_as_is(_conn: Connection) -> None:
-    """We leave no session state behind, so giving a connection back costs no round trip."""
+    """Do not reset a released connection: no session state is left behind, and a reset costs a round trip."""
 
 
 async def open_pool(options: DatabaseOptions) -> Pool:
@@ -90,7 +90,7 @@ async def open_pool(options: DatabaseOptions) -> Pool:
             options.url,
             connect=_connect,
             init_size=1,
-            min_size=0,  # with a floor the pool restores it by itself, and logs each failure with a traceback
+            min_size=0,  # asyncpg would restore a minimum by itself, and log each failure with a traceback
             max_size=options.size,
             max_queries=50_000,
             max_inactive_connection_lifetime=300.0,
@@ -103,7 +103,7 @@ async def open_pool(options: DatabaseOptions) -> Pool:
             statement_cache_size=0 if options.pooler else 1024,
             command_timeout=options.command_timeout,
             timeout=CONNECT_SECONDS,
-            server_settings={} if options.pooler else settings,  # a pooler's sessions are not ours to set
+            server_settings={} if options.pooler else settings,  # a pooler's sessions are shared: see BEGIN_POOLED
         )
         await pool
     pool.outage = Outage(options.url, lambda: probe(options), revive=options.revive)
@@ -113,7 +113,7 @@ async def open_pool(options: DatabaseOptions) -> Pool:
 async def open_connection(
     options: DatabaseOptions, *, command_timeout: float | None = None
 ) -> "asyncpg.Connection[asyncpg.Record]":
-    """A connection of its own; without a time limit a statement may take for ever, as a migration does."""
+    """Open a connection outside the pool. Without `command_timeout` a statement may take any time, for migrations."""
     with translated(), admitted():
         return await _connect(
             options.url,
@@ -124,7 +124,7 @@ async def open_connection(
 
 
 async def probe(options: DatabaseOptions) -> None:
-    """Raise what a new connection runs into, or because it cannot write."""
+    """Open a new connection; raise if that fails or if the server is read-only."""
     conn = await asyncpg.connect(options.url, statement_cache_size=0, timeout=5, command_timeout=5)
     try:
         if await conn.fetchval(sql("server", "read_only")):
@@ -140,7 +140,7 @@ async def _connect(*arguments: Any, **options: Any) -> "asyncpg.Connection[async
     found = transport.get_extra_info("socket")
     if found is not None and found.family in (socket.AF_INET, socket.AF_INET6):
         for name, value in KEEPALIVE.items():
-            if (option := getattr(socket, name, None)) is not None:  # not every system has all of them
+            if (option := getattr(socket, name, None)) is not None:  # not every platform has all of them
                 level = socket.SOL_SOCKET if name.startswith("SO_") else socket.IPPROTO_TCP
                 found.setsockopt(level, option, value)
     return conn
@@ -148,7 +148,7 @@ async def _connect(*arguments: Any, **options: Any) -> "asyncpg.Connection[async
 
 @asynccontextmanager
 async def statement(pool: Pool) -> AsyncIterator[Connection]:
-    """For a use case of one statement, which is a transaction by itself."""
+    """Yield a connection for a use case of one statement, which is a transaction by itself."""
     with translated(pool):
         async with pool.acquire() as conn:
             try:
@@ -160,7 +160,7 @@ async def statement(pool: Pool) -> AsyncIterator[Connection]:
 
 @asynccontextmanager
 async def transaction(pool: Pool, *, pooler: bool = False) -> AsyncIterator[Connection]:
-    """One use case: all of it or nothing."""
+    """Yield a connection inside a transaction; commit at the end, roll back on any exception."""
     with translated(pool):
         async with pool.acquire() as conn:
             try:
@@ -175,9 +175,9 @@ async def transaction(pool: Pool, *, pooler: bool = False) -> AsyncIterator[Conn
 
 @asynccontextmanager
 async def search(pool: Pool, *, seconds: float, advice: str, pooler: bool = False) -> AsyncIterator[Connection]:
-    """For statements that may read a long history to find little: stopped after `seconds`, here and on the server.
+    """Yield a connection for searches that may scan a long history; cancel them after `seconds`, also on the server.
 
-    That is the caller's to mend, unlike an outage: the same search would take as long again.
+    A timeout raises `Invalid` with `advice`, not `Unavailable`: the same search would be as slow again.
     """
     begun = False
     try:
@@ -191,17 +191,18 @@ async def search(pool: Pool, *, seconds: float, advice: str, pooler: bool = Fals
 
 
 async def _discard(pool: Pool, conn: Connection, error: BaseException) -> bool:
-    """Close a connection that an error showed to be of no more use, and replace the others when they are next used."""
+    """Close a connection after an error in USELESS and expire the others, which are replaced at their next use; return
+    whether it was closed."""
     useless = trouble(error) in USELESS
     if useless:
-        with suppress(asyncpg.InterfaceError):  # it was lost, and is back in the pool already
+        with suppress(asyncpg.InterfaceError):  # it was lost and is already back in the pool
             conn.terminate()
         await pool.expire_connections()
     return useless
 
 
 async def _roll_back(conn: Connection) -> None:
-    """What went wrong before is what the caller must hear, not that a lost connection cannot roll back."""
+    """Roll back. Errors of a lost connection are suppressed: the caller must see the original error."""
     with suppress(*UNAVAILABLE):
         if not conn.is_closed():
             await conn.execute("rollback")
@@ -209,7 +210,7 @@ async def _roll_back(conn: Connection) -> None:
 
 @contextmanager
 def admitted() -> Iterator[None]:
-    """A server that answers with a refusal (password, database, rights) is as good as none."""
+    """Translate a refused connection (password, database, privileges) into `Unavailable`."""
     try:
         yield
     except asyncpg.PostgresError as error:
@@ -219,8 +220,10 @@ def admitted() -> Iterator[None]:
 
 
 class translated:  # noqa: N801 - used as a context manager, reads as a verb
-    """Driver errors that mean "not available" become `Unavailable`; everything else passes. With a pool, its outage is
-    told, and the error carries the event that ends the wait."""
+    """Translates driver errors that mean unavailability into `Unavailable` (or `Locked`); other errors pass through.
+
+    With a pool the error is reported to its outage, and `recovered` is the event that ends the wait.
+    """
 
     def __init__(self, pool: Pool | None = None) -> None:
         self._pool = pool

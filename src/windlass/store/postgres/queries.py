@@ -1,4 +1,5 @@
-"""Named queries from sql/*.sql: `-- name: x`, a reason, and for those that change a job's state a `-- moves:` note."""
+"""Loads named queries from sql/*.sql. A query has a line `-- name: x`, a reason, and a `-- moves:` note if it changes
+the state of jobs."""
 
 import re
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ class Query:
 
 @cache
 def load(noun: str) -> dict[str, Query]:
-    """The queries of sql/<noun>.sql by name."""
+    """Return the queries of sql/<noun>.sql by name."""
     text = (files("windlass.store") / "sql" / f"{noun}.sql").read_text("utf-8")
     _, *parts = _NAME.split(text)
     return {name: _query(name, body) for name, body in zip(parts[::2], parts[1::2], strict=True)}

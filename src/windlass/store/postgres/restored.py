@@ -1,9 +1,10 @@
-"""Data that was restored from a dump into another cluster.
+"""Renumbers event trails that were restored from a dump into another cluster.
 
-The trails know their lines by the transactions that wrote them. A dump takes those numbers along, and the counter of
-the new cluster begins anew: the lines would come "after" all that happens there, until it has caught up, and then be
-taken for new. So they are renumbered when a process starts on such a database: what subscribers had been told becomes
-old, what they had not becomes new. One transaction, under the lock of the migrations; it writes every line.
+Events are ordered by the ids of the transactions that wrote them. A dump keeps those ids, but the new cluster starts
+its own counter: the restored events would sort after all new ones until the counter has caught up, and would then be
+read as new. So they are renumbered when a process starts on such a database: events that were already delivered to
+subscribers become old, the others become new. This is one transaction under the migration lock; it rewrites every
+event.
 """
 
 import logging
@@ -16,19 +17,19 @@ from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import load
 
 _SQL = {name: query.sql for name, query in load("restored").items()}
-_NOTHING = Cursor(Snapshot(LAST))  # nobody reads: there is nothing that has not been had
+_NOTHING = Cursor(Snapshot(LAST))  # without a readable cursor all restored events count as delivered
 _log = logging.getLogger("windlass.database")
 
 
 async def renumber(conn: Connection) -> bool:
-    """Renumber the trails if they come from another cluster; whether they did."""
+    """Renumber the trails if they come from another cluster; return whether they did."""
     if not await conn.fetchval(_SQL["foreign"]):
         return False
     async with conn.transaction():
         await conn.execute("select pg_advisory_xact_lock($1)", LOCK)
         if not await conn.fetchval(_SQL["foreign"]):
-            return False  # another process was first
-        here = await live.here(conn)  # before this transaction has a number: what it writes comes after
+            return False  # another process has done it
+        here = await live.here(conn)  # before this transaction gets an id, so that its writes come after this position
         place = await conn.fetchval(_SQL["bookmark"])
         had = _cursor(place).base
         seen = str(had.xmax), [str(xid) for xid in sorted(had.under_way)]
