@@ -45,7 +45,7 @@ def test_what_many_objects_and_servers_say_is_escaped(
         if thing == "bad":
             raise Invalid(HOSTILE)
 
-    monkeypatch.setattr(each_, "reach", lambda action: asyncio.run(action(None)))
+    monkeypatch.setattr(each_, "backend", lambda action: asyncio.run(action(None)))
     with pytest.raises(typer.Exit):
         each_.each(["bad", HOSTILE], "paused", fails, json=False)
     _warn([HOSTILE])

@@ -93,8 +93,9 @@ class Admission:
             for queue, count in wanted.items():
                 found.append(await self._reserve(queue, bounds[queue], count))
         except QueueFull:
-            for pressure in found:  # all or none: take back what was counted
-                self._depths[pressure.queue].count -= wanted[pressure.queue]
+            for pressure in found:  # all or none: take back what was counted, unless it was forgotten meanwhile
+                if depth := self._depths.get(pressure.queue):
+                    depth.count -= wanted[pressure.queue]
             raise
         return max(found, key=lambda pressure: pressure.share, default=None)
 

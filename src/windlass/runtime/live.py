@@ -142,6 +142,9 @@ class Live:
                 except WindlassError as error:  # the database is unavailable: poll again
                     _log.info("%s", error)
                     more = False
+                except Exception as error:  # or the streams of all subscribers would hang without a word
+                    _log.error("the event trail could not be read: trying again", exc_info=error)
+                    more = False
                 if self._feeds and not more:
                     await asyncio.sleep(PAUSE)
                     await until(self._stop, POLL, wake=self._wake)

@@ -24,12 +24,14 @@ class Door(Generic[A]):
     def __init__(self, make: Callable[[], A]) -> None:
         self._make = make
         self._open: tuple[SyncBridge, A] | None = None
+        self._opening = threading.Lock()  # two threads may come first
 
     def run(self, work: Callable[[A], Coroutine[Any, Any, T]]) -> T:
-        if self._open is None:
-            self._open = SyncBridge(), self._make()
-            atexit.register(self.close)
-        portal, twin = self._open
+        with self._opening:
+            if self._open is None:
+                self._open = SyncBridge(), self._make()
+                atexit.register(self.close)
+            portal, twin = self._open
         return portal.run(work(twin))
 
     def close(self) -> None:

@@ -2,17 +2,21 @@
 
 import asyncio
 import contextlib
+import logging
 from collections import defaultdict
+from collections.abc import Sequence
 from datetime import timedelta
 from uuid import UUID
 
 from windlass.core.runs.run import RunState
 from windlass.engine.database import Database
+from windlass.engine.quarantine import split_batch
 from windlass.engine.runs import control as runs
-from windlass.errors import NotFound, WindlassError
+from windlass.errors import NotFound, Unavailable
 from windlass.runtime.loops.loop import until
 
 POLL = timedelta(seconds=1)
+_log = logging.getLogger("windlass.runs")
 LIVE = frozenset({RunState.PENDING, RunState.RUNNING})
 
 
@@ -47,14 +51,26 @@ class Waiters:
         """Poll while there are waiting tasks."""
         with self._db.subscribe(self._woken):
             while self._waiting:
-                with contextlib.suppress(WindlassError):  # the database is unavailable: poll again
+                with contextlib.suppress(Unavailable):  # poll again
                     await self._look()
                 if self._waiting:
                     await until(self._stop, POLL, wake=self._wake)
 
     async def _look(self) -> None:
+        """Resolve the waits for runs that have ended. A run that cannot be read fails its own waits only."""
+
+        async def read(ids: Sequence[UUID]) -> dict[UUID, RunState]:
+            return await runs.states(self._db, ids)
+
+        async def fail(run: UUID, error: Exception) -> None:
+            _log.error("run %s cannot be read", run, exc_info=error)
+            for answer in tuple(self._waiting.get(run, ())):
+                if not answer.done():
+                    answer.set_exception(error)
+
         asked = tuple(self._waiting)
-        states = await runs.states(self._db, asked)
+        found = await split_batch(asked, read, fail)
+        states = {id_: state for part in found for id_, state in part.items()}
         for run in asked:
             state = states.get(run)
             for answer in tuple(self._waiting.get(run, ())):

@@ -1,0 +1,35 @@
+"""Waiting for runs to end: one run that cannot be read costs its own waits only."""
+
+import asyncio
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from tests.engine.harness import begin, node
+from windlass.core.runs.run import RunState
+from windlass.engine.database import Database
+from windlass.engine.runs import control as runs
+from windlass.errors import NotFound
+from windlass.runtime.waiters import Waiters
+
+Connection = Any
+
+
+async def test_a_run_that_cannot_be_read_fails_its_own_waits_only(db: Database, conn: Connection) -> None:
+    strange, plain = await begin(db, node("a")), await begin(db, node("a"))
+    await conn.execute("alter table windlass.run drop constraint run_state_check")
+    await conn.execute("update windlass.run set state = 'strange' where id = $1", strange)
+    await runs.cancel(db, plain)
+    waiters = Waiters(db)
+    failed, ended = await asyncio.gather(waiters.ended(strange), waiters.ended(plain), return_exceptions=True)
+    assert isinstance(failed, ValueError)
+    assert ended is RunState.CANCELLED
+    await waiters.close()
+
+
+async def test_a_run_that_does_not_exist_is_not_waited_for(db: Database) -> None:
+    waiters = Waiters(db)
+    with pytest.raises(NotFound):
+        await waiters.ended(UUID(int=1))
+    await waiters.close()
