@@ -1,8 +1,9 @@
--- What people are told about a run. Nothing here changes anything or locks; huge fan-outs are counted only where asked.
+-- Queries that describe a run to people. All are read-only and take no locks. Large fan-outs are counted only when the caller
+-- requests it.
 
 -- name: first_jobs
--- The job of each of these steps, or of its first instance, and who has it or had it last. One that was opened again began
--- when that happened.
+-- Return the job of each of these steps, or its first instance, and the worker that holds it or held it last. `began_at` of a job
+-- that was reset is the time of the reset.
 select s.step, j.*,
        case j.epoch when 0 then j.created_at else coalesce((
          select max(e.created_at) from workflow.workflow_event e
@@ -17,7 +18,7 @@ select s.step, j.*,
      from workflow.workflow_run j where j.run_id = $1 and j.step = s.step order by j.item limit 1) as j
 
 -- name: tally
--- Of these fanned-out steps: when the last instance changed, and the first one that failed.
+-- Return, for each of these fanned-out steps, when an instance last changed, and the first failed instance.
 select s.step, t.updated_at, j.id, j.item, j.type, j.queue, j.status, j.attempt, j.lost, j.max_attempts, j.run_at, j.last_error,
        j.leased_by as worker, j.cancel_requested
   from unnest($2::int[]) as s(step)
@@ -27,7 +28,7 @@ select s.step, t.updated_at, j.id, j.item, j.type, j.queue, j.status, j.attempt,
   left join workflow.workflow_run j on j.run_id = $1 and j.step = s.step and j.item = t.failed
 
 -- name: waiting_jobs
--- Of these fanned-out steps: an instance that is pending, if there is one, else one that a worker holds; and whether any is held.
+-- Return, for each of these fanned-out steps, a pending instance or else a leased one, and whether any instance is leased.
 select s.step, j.*,
        exists (select from workflow.workflow_run h where h.run_id = $1 and h.step = s.step and h.status = 'leased') as busy
   from unnest($2::int[]) as s(step)
@@ -40,7 +41,8 @@ select s.step, j.*,
    limit 1) as j
 
 -- name: below
--- Runs below these steps, the latest of each instance: how many, and one that went wrong, or is under way, or any.
+-- Return, for each of these steps, the number of its child runs (the latest of each instance) and one example: a run that ended
+-- badly if there is one, else a live run, else any.
 select s.step, c.* from unnest($2::int[]) as s(step)
  cross join lateral (
    select count(*) as count, count(*) filter (where state in ('pending', 'running')) as live, min(created_at) as began_at,
@@ -53,26 +55,26 @@ select s.step, c.* from unnest($2::int[]) as s(step)
  where c.count > 0
 
 -- name: answers
--- What these HTTP steps were answered, without the bodies.
+-- Return status code, duration and truncation flag of the responses to these HTTP steps, without the bodies.
 select s.step, j.result -> 'status_code', j.result -> 'duration_ms', j.result -> 'is_truncated'
   from unnest($2::int[]) as s(step) join workflow.workflow_run j on j.run_id = $1 and j.step = s.step and j.item = 0
  where j.result is not null
 
 -- name: wakes
--- When the sleeping steps of a run will go on.
+-- Return when the sleeping steps of a run will continue.
 select step, due_at from windlass.timer where run_id = $1
 
 -- name: paused
--- Which of these queues are paused.
+-- Return which of these queues are paused.
 select name from windlass.queue where paused and name = any($1)
 
 -- name: running_beside
--- How many runs of the same workflow are under way.
+-- Count the running runs of the workflow that this run belongs to.
 select count(*) from windlass.run
  where workflow_id = (select workflow_id from windlass.run where id = $1) and state in ('pending', 'running') and state = 'running'
 
 -- name: lines
--- What the handlers of a run's steps logged, in the order of time, after a place.
+-- Return the log lines of the step jobs of a run, in the order of time, after a position.
 select j.step, j.item, j.items is not null as fanned_out, l.job_id, l.attempt, l.line, l.at, l.level, l.message
   from workflow.workflow_run j join windlass.job_log l on l.job_id = j.id
  where j.run_id = $1 and ($2::int is null or j.step = $2) and ($3::int is null or j.item = $3)

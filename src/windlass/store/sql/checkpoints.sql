@@ -1,8 +1,8 @@
--- How far jobs had got: what a worker saved as a whole, and the results of a handler's finished steps.
+-- Checkpoints of jobs: state that a worker saved as a whole, and the results of the finished steps of a handler.
 
 -- name: save
--- Keep the state of a live job; the answer is the number of the save and when it was. Nothing back: no such live job, or
--- another worker holds it than the one that speaks.
+-- Save the state of a live job. Returns the sequence number and the time of the save, or no row if there is no such live job or a
+-- worker other than the caller holds it.
 with job as (
   select id from workflow.workflow_run
    where id = $1 and org = $2 and deleted_at is null and status in ('pending', 'leased')
@@ -13,29 +13,29 @@ on conflict (job_id, name) do update
 returning sequence, saved_at
 
 -- name: get
--- What was last saved of a job. Of a handler that saves steps: their results by name.
+-- Return the latest checkpoint of a job. For a handler that saves steps, return their results by name.
 select state, sequence, saved_at from windlass.checkpoint where job_id = $1 and name = ''
 union all
 select jsonb_build_object('steps', jsonb_object_agg(name, state)), count(*)::int, max(saved_at) from windlass.checkpoint
  where job_id = $1 having count(*) > 0 and not exists (select from windlass.checkpoint where job_id = $1 and name = '')
 
 -- name: of_jobs
--- What was saved as a whole, of many jobs.
+-- Return the states that were saved as a whole for these jobs.
 select job_id, state, sequence, saved_at from windlass.checkpoint where job_id = any($1) and name = ''
 
 -- name: remove
--- Forget what a job saved: it starts from nothing.
+-- Delete the checkpoints of a job, so that it starts from the beginning.
 delete from windlass.checkpoint where job_id = $1
 
 -- name: steps
--- The finished steps that still count: of the same payload, and not of an execution that ran to its good end.
+-- Return the finished steps that are still valid: saved for the same payload, and not followed by a success of the job.
 select c.name, c.state from windlass.checkpoint c join workflow.workflow_run j on j.id = c.job_id
  where c.job_id = $1 and c.name <> '' and c.input = md5(j.payload::text)
    and not exists (select from workflow.workflow_event e
                     where e.workflow_id = c.job_id and e.event_type = 'succeeded' and e.xid > c.xid)
 
 -- name: save_step
--- Record a finished step of an attempt that still holds its job. Nothing back: the lease was lost.
+-- Save a finished step of an attempt that still holds its job. Returns no row if the lease was lost.
 with held as (
   select id, md5(payload::text) as input from workflow.workflow_run
    where id = $1 and claim_no = $2 and leased_by is not null for share)

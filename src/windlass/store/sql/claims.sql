@@ -1,13 +1,13 @@
--- The inbox for workers that speak HTTP: they name queues, not types, want strict order, and may forget to say who they are.
--- The rest of the inbox is in jobs.sql.
+-- Claims and reports of workers that use HTTP: they name queues instead of types, expect strict order, and may omit their worker
+-- id. The other inbox queries are in jobs.sql.
 
 -- name: fetch
--- Take up to $2 jobs: queues from left to right, then by priority, then first come, first served. Lanes are found by hopping
--- through the index, as in `windlass.lane`; `line` has more than is wanted, because others may hold some of it.
--- There must be no sort above `line`: limits are asked row by row, and only for rows that are taken. `status ||` keeps the
--- planner off the partial indexes, through which rows would come in another order. Jobs whose limit has no room leave the line as
--- soon as they are met, without a place in `line`: they hide nobody. Times that plain SQL set beyond all calendars are cut; with
--- `case`, because `least` and `greatest` ignore nulls.
+-- Claim up to $2 jobs: queues in the given order, then by priority, then by `seq`. Lanes are found by hopping through the index,
+-- as in `windlass.lane`. `line` has more rows than needed, because other sessions may have locked some of them.
+-- There must be no sort above `line`: rate limits are charged row by row, and only for rows that are taken. `status ||` keeps the
+-- planner off the partial indexes, which would return the rows in another order. A job whose limit has no room becomes not due as
+-- soon as it is met and takes no row of `line`, so it hides no other job. Times that plain SQL set outside the supported calendar
+-- are clamped. `expires_at` needs `case`, because `least` and `greatest` ignore nulls.
 -- moves: pending -> leased
 with recursive wanted as (
   select q.queue, q.rank from unnest($1::text[]) with ordinality as q(queue, rank)
@@ -62,8 +62,8 @@ logged as (
 select * from claimed order by array_position($1, queue), priority, seq
 
 -- name: set_aside
--- Give jobs back that this transaction claimed and cannot hand out. They leave the line for a while, with the reason; no attempt is
--- charged: a process of another version may be able to read them.
+-- Release jobs that this transaction claimed but cannot hand out. They are postponed and record the reason. No attempt is
+-- charged, because a process of another version may be able to read them.
 -- moves: leased -> pending
 with done as (
   update workflow.workflow_run j
@@ -78,22 +78,23 @@ insert into workflow.workflow_event (workflow_id, event_type, data, actor, attem
 select id, 'retried', jsonb_build_object('error', last_error, 'reason', 'set aside'), $5, number, (select windlass.now()) from done
 
 -- name: runs_of
--- Which runs do these jobs belong to? Found without a lock: runs are locked before jobs.
+-- Return the runs that these jobs belong to. Takes no lock, because runs must be locked before jobs.
 select distinct run_id from workflow.workflow_run where id = any($1) and run_id is not null
 
 -- name: hold
--- Lock jobs that somebody reports on, and see who holds them. $2 null: of all orgs.
+-- Lock the jobs that a report is about, in ascending id, and return them with their status and holder. $2 null means all orgs.
 select id, type, '' as payload, queue, priority, seq, attempt, lost, max_attempts, claim_no,
        case when timeout > interval '36525 days' then interval '36525 days' else timeout end, retry, least(greatest(created_at, '0001-01-02'), '9999-12-30'), null as meta,
        alone, run_id, version_id, step, item, items, epoch, status, leased_by
   from workflow.workflow_run where id = any($1) and ($2::text is null or org = $2) and deleted_at is null order by id for update
 
 -- name: read
--- Jobs as they are now.
+-- Return the current rows of these jobs.
 select * from workflow.workflow_run where id = any($1)
 
 -- name: beat
--- Extend what this worker holds of these, by the lease it names or the one in force.
+-- Extend the leases that this worker holds among these jobs, by the length it requests or else by the length of the current
+-- lease.
 with held as (
   update workflow.workflow_run j
      set lease_until = (select windlass.now()) + least(coalesce($3::interval, j.lease, $4::interval), $5::interval), updated_at = (select windlass.now())
@@ -106,7 +107,7 @@ logged as (
 select id, cancel_requested, directive from held
 
 -- name: seen
--- A worker that speaks HTTP is alive. The first sign makes it known; what it is to be told is the answer.
+-- Record a heartbeat of an HTTP worker. The first one inserts its row. Returns its state, its directive and the time.
 insert into windlass.worker (id, host, pid, queues, types, concurrency, state, active)
 values ($1, $2, 0, $3, '{}', 0, $4, $5)
 on conflict (id) do update set seen_at = windlass.now(), active = excluded.active,
@@ -114,18 +115,18 @@ on conflict (id) do update set seen_at = windlass.now(), active = excluded.activ
 returning state, directive, windlass.now()
 
 -- name: overdue
--- Attempts that ran out of time while their worker did not see to it.
+-- Return attempts that exceeded their timeout without being stopped by their worker.
 select id, claim_no from workflow.workflow_run
  where status = 'leased' and stop_at is not null and stop_at <= windlass.now() and id <> all(array(select key::uuid from windlass.quarantine where kind = 'job' and retry_at > windlass.now()))
  order by stop_at limit $1
 
 -- name: find_late
--- The rows that `expire` would take.
+-- Return the jobs that `expire` would end.
 select id from workflow.workflow_run
  where status = 'pending' and expires_at is not null and expires_at <= windlass.now() and id <> all(array(select key::uuid from windlass.quarantine where kind = 'job' and retry_at > windlass.now())) order by id limit $1
 
 -- name: expire
--- End jobs that were not begun in time; of $3 only, unless that is null.
+-- Fail jobs that were not started before `expires_at`. Only the jobs in $3, unless that is null.
 -- moves: pending -> failed
 with late as (
   select id from workflow.workflow_run
@@ -145,12 +146,13 @@ logged as (
 select id from ended
 
 -- name: activate
--- Let a job that was held back go.
+-- Make a job that was held back (`run_at` is infinity) due now.
 update workflow.workflow_run set run_at = windlass.now(), updated_at = windlass.now()
  where id = $1 and org = $2 and status = 'pending' and run_at = 'infinity' and deleted_at is null returning queue
 
 -- name: told
--- One job, whole, with what its trail says about the attempts: when the last one of its present life began, and its number.
+-- Return one job with all columns, and when its last attempt since the latest restart began, with the number of that attempt,
+-- from its event trail.
 select j.*, trail.started_at, trail.number, windlass.now() as moment
   from workflow.workflow_run j
  cross join lateral (
@@ -162,16 +164,17 @@ select j.*, trail.started_at, trail.number, windlass.now() as moment
  where j.id = $1 and j.org = $2 and j.deleted_at is null
 
 -- name: moment
--- What time is it?
+-- Return the current time.
 select windlass.now()
 
 -- name: lock_keys
--- Whoever enqueues a job of these unique keys waits for whoever does the same; keys ascending.
+-- Lock these unique keys, so that sessions that enqueue jobs with the same key run one after the other. The caller passes the
+-- keys in ascending order, so that two sessions cannot deadlock.
 select pg_advisory_xact_lock(hashtextextended(key, 0)) from unnest($1::text[]) as key
 
 -- name: find_unique
--- The latest job of each unique key that counts as being there; `core.jobs.unique.STANDINGS` has the words. If there is none, a step
--- of a composition that has the key and waits for its turn: it has no job yet.
+-- Return the latest job for each unique key that counts as existing (`core.jobs.unique.STANDINGS` lists the values). If there is
+-- none, return a composition step that has the key and waits for its turn: it has no job yet.
 select u.key, j.id, j.status, j.run_at, j.workflow
   from unnest($1::text[], $2::jsonb[], $3::interval[]) as u(key, standings, period)
  cross join lateral (
@@ -195,7 +198,7 @@ select u.key, j.id, j.status, j.run_at, j.workflow
    limit 1) as j
 
 -- name: keep_rates
--- Limits as they were said last; what is left of them stays.
+-- Insert or update rate limits. Remaining tokens are kept, up to the new maximum.
 insert into windlass.rate as r (key, per_period, period, concurrency, tokens)
 select key, per_period, period, concurrency, coalesce(greatest(per_period, 1), 1)
   from unnest($1::text[], $2::float8[], $3::interval[], $4::int[]) as n(key, per_period, period, concurrency) order by key
@@ -205,7 +208,7 @@ on conflict (key) do update
  where (r.per_period, r.period, r.concurrency) is distinct from (excluded.per_period, excluded.period, excluded.concurrency)
 
 -- name: dead_letters
--- Jobs that failed for good and are to be looked at, the latest first, and how many there are (counted up to 10,000).
+-- List dead letters, newest first, with their total number (counted up to 10,000).
 select j.*, (select count(*) from (
          select from workflow.workflow_run
           where status = 'failed' and dead_letter and deleted_at is null and org = $1 and ($2::text is null or queue = $2)
@@ -215,13 +218,13 @@ select j.*, (select count(*) from (
  order by j.seq desc limit $3 offset $4
 
 -- name: is_dead_letter
--- Is it one of them?
+-- Return whether this job is a dead letter.
 select exists (select from workflow.workflow_run
                 where id = $1 and org = $2 and status = 'failed' and dead_letter and deleted_at is null)
 
 -- name: standing
--- What lies in a queue and what became of it, counted up to $2 of a kind. Of finished jobs the latest $2 of each type are looked at:
--- what came before is history, and its size must not matter.
+-- Count the jobs of a queue by state, up to $2 of each kind. Of finished jobs only the latest $2 of each type and status are
+-- read, so that the cost does not grow with the history.
 select coalesce((select sum(n) from windlass.lane cross join lateral (
          select count(*) as n from (
            select from workflow.workflow_run j

@@ -1,7 +1,8 @@
--- Schedules that enqueue jobs of the Open Job Spec. Whoever serves one holds its row.
+-- Schedules that enqueue jobs of the Open Job Spec. A process that fires a schedule holds the lock of its row.
 
 -- name: put
--- A schedule as it was said last; the same times go on where they were. Whether it is new is told, too.
+-- Insert or replace a schedule. If expression and time zone are unchanged and it is enabled, the next tick stays the same.
+-- `is_new` tells whether it was inserted.
 insert into windlass.cron as c (id, org, name, expression, timezone, overlap, asked, template, next_run_at)
 values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 on conflict (org, name) do update
@@ -13,15 +14,15 @@ on conflict (org, name) do update
 returning *, xmax = 0 as is_new
 
 -- name: list
--- By name, and how many there are.
+-- List schedules by name, with their total number.
 select *, count(*) over () as total from windlass.cron where org = $1 order by name limit $2 offset $3
 
 -- name: delete
--- It fires no more.
+-- Delete a schedule, so that it no longer fires.
 delete from windlass.cron where org = $1 and name = $2 returning *
 
 -- name: find_due
--- Those whose time has come, and those whose tick waited for a job that has ended.
+-- Return schedules whose next tick is due, and those with a buffered tick whose previous job has ended.
 (select id from windlass.cron where enabled and next_run_at <= windlass.now() and id <> all(array(select key::uuid from windlass.quarantine where kind = 'cron'))
   order by next_run_at limit $1)
 union
@@ -31,14 +32,15 @@ union
   limit $1)
 
 -- name: hold
--- Take one of them; what somebody else holds is in good hands. `live`: the job of its last tick is under way.
+-- Lock one due schedule. A schedule that another session has locked is skipped, because that session fires it. `live` means that
+-- the job of its last tick has not ended.
 select c.*, windlass.now() as now,
        exists (select from workflow.workflow_run j
                 where j.id = c.last_job_id and j.status in ('pending', 'leased') and j.deleted_at is null) as live
   from windlass.cron c where c.id = $1 and c.enabled for update of c skip locked
 
 -- name: move
--- After its ticks were seen to; $6 says why a tick made no job.
+-- Advance a schedule after its ticks were handled. $6 is the reason why a tick enqueued no job.
 with moved as (
   update windlass.cron set next_run_at = $2, buffered_at = $3, last_job_id = coalesce($4, last_job_id),
          last_run_at = case when $4::uuid is null then last_run_at else windlass.now() end,
@@ -48,11 +50,11 @@ insert into windlass.cron_event (org, name, tick, reason)
 select org, name, $5::timestamptz, $6::text from moved where $5::timestamptz is not null
 
 -- name: switch_off
--- A schedule that makes no sense (any more) must not be tried for ever.
+-- Disable an invalid schedule, so that it is not tried forever.
 update windlass.cron set enabled = false, updated_at = windlass.now() where id = $1
 
 -- name: next_due
--- How long until one is due; whether a tick need not wait any more.
+-- Return how long until a schedule is due, and whether a buffered tick can fire now.
 select (select greatest(next_run_at, 'epoch') - windlass.now() from windlass.cron where enabled and next_run_at < 'infinity'
           and id <> all(array(select key::uuid from windlass.quarantine where kind = 'cron')) order by next_run_at limit 1),
        exists (select from windlass.cron c
@@ -61,12 +63,12 @@ select (select greatest(next_run_at, 'epoch') - windlass.now() from windlass.cro
                   where j.id = c.last_job_id and j.status in ('pending', 'leased') and j.deleted_at is null))
 
 -- name: skipped
--- Ticks that made no job, of transactions that a reader has not seen: see live.sql.
+-- Return ticks that enqueued no job, written by transactions that the snapshot of a reader did not include: see live.sql.
 select xid::text, id, name, tick, reason, created_at from windlass.cron_event
  where org = $3 and (xid >= $1::text::xid8 or xid = any($2::text[]::xid8[])) order by xid, id limit 1000
 
 -- name: prune_skipped
--- Remove a batch of the oldest ticks that made no job, if they are older than the cutoff.
+-- Delete those of a batch of the oldest skipped ticks that are older than the cutoff.
 delete from windlass.cron_event
  where (xid, id) in (select xid, id from windlass.cron_event order by xid, id limit $2)
    and created_at < windlass.now() - $1::interval

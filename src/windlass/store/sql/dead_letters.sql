@@ -1,7 +1,8 @@
--- Jobs that failed for good, by what is wrong with them. One index has them all: a kind is a stretch of it.
+-- Dead letters grouped by kind (type, queue, error and whether they belong to a run). One index contains them all, and each kind
+-- is a range of it.
 
 -- name: groups
--- The kinds of dead letters, the one that failed last first, $7 at a time, below place $6; each counted up to $8.
+-- List the kinds of dead letters, the kind with the newest one first, $7 at a time, below position $6. Each is counted up to $8.
 with kind as materialized (
   select * from windlass.dead_letters($1)
    where ($2::text is null or type like $2) and ($3::text is null or queue = $3) and ($4::text is null or error = $4)
@@ -30,7 +31,7 @@ select page.type, page.queue, page.error, page.of_run, counted.n as count, first
  order by page.seq desc
 
 -- name: find
--- The dead letters of these kinds, newest first, $7 at a time, below place $6.
+-- Return the dead letters of these kinds, newest first, $7 at a time, below position $6.
 select dead.id, dead.run_id, dead.seq from windlass.dead_letters($1) as kind cross join lateral (
   select j.id, j.run_id, j.seq from workflow.workflow_run j
    where j.status = 'failed' and j.deleted_at is null and j.org = $1 and j.type = kind.type and j.queue = kind.queue
@@ -41,7 +42,7 @@ select dead.id, dead.run_id, dead.seq from windlass.dead_letters($1) as kind cro
  order by dead.seq desc limit $7
 
 -- name: list
--- The same, whole.
+-- Return the same jobs with all columns.
 with page as materialized (
   select dead.id, dead.seq from windlass.dead_letters($1) as kind cross join lateral (
     select j.id, j.seq from workflow.workflow_run j

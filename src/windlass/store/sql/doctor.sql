@@ -1,14 +1,15 @@
--- What a doctor asks. Each answer is bounded by lanes, types or sessions, never by the number of jobs.
+-- Queries of the doctor command. The cost of each is bounded by the number of lanes, types or sessions, never by the number of
+-- jobs.
 
 -- name: server
--- The server itself; works before the first migration.
+-- Return version, size and settings of the server. Works before the first migration.
 select current_setting('server_version_num')::int as version, current_setting('server_version') as name,
        pg_database_size(current_database()) as size, current_setting('fsync') as fsync,
        current_setting('synchronous_commit') as synchronous_commit,
        current_setting('full_page_writes') as full_page_writes, current_setting('TimeZone') as timezone
 
 -- name: waiting
--- How long the first job of each line has waited since it could have been taken; one probe a lane.
+-- Return how long the first job of each lane has been claimable. One probe per lane.
 select lane.queue, lane.type, max(windlass.now() - greatest(j.run_at, j.updated_at)) as waits,
        lane.queue = any(array(select name from windlass.queue where paused)) as paused
   from windlass.lane cross join lateral (
@@ -19,7 +20,7 @@ select lane.queue, lane.type, max(windlass.now() - greatest(j.run_at, j.updated_
  group by lane.queue, lane.type order by waits desc, lane.queue, lane.type
 
 -- name: types
--- The types the inbox knows. Of the jobs whose time has not come only the next few thousand are looked at.
+-- Return the job types in the inbox. Of the jobs that are not yet due only the next 5000 are read.
 select type from windlass.lane
 union select type from windlass.finished
 union select type from workflow.workflow_run where status = 'leased'
@@ -27,7 +28,8 @@ union (select type from workflow.workflow_run where status = 'pending' and not d
 order by type
 
 -- name: snapshots
--- Sessions of this database that have kept a snapshot for longer than $1: behind them nothing can be cleaned away.
+-- Return sessions of this database whose transaction has held a snapshot or a transaction id for longer than $1: vacuum cannot
+-- remove rows that died since.
 select pid, coalesce(usename, '') as usename, coalesce(application_name, '') as application,
        coalesce(state, '') as state, windlass.now() - xact_start as age
   from pg_stat_activity

@@ -1,15 +1,16 @@
 -- The inbox. Invariants:
---  * whoever leaves `leased` clears `leased_by`, so a report is fenced by (id, claim_no, leased_by) through the primary
---    key alone: a `status = 'leased'` there would lure the planner into the lease index;
---  * every change and its event are one statement;
---  * a claim probes lanes (queue, type, priority, alone) past a cursor: dead index entries at the front, which an old snapshot
---    keeps alive, are read only by `find_lanes`, whose frequency the worker bounds;
+--  * every move out of `leased` clears `leased_by`, so the fence (id, claim_no, leased_by) of a report can be checked through
+--    the primary key alone. A condition on `status` there would lure the planner into the lease index,
+--  * a change and its event are written by one statement,
+--  * a claim probes lanes (queue, type, priority, alone) past a cursor. Dead index entries at the front of a lane, which an old
+--    snapshot keeps from being removed, are read only by `find_lanes`, and the worker bounds how often that runs,
 --  * rows are locked in ascending id, or skipped when locked.
 
 -- name: insert
--- Record a batch of jobs. Rows whose key exists already are not among those returned; an id that exists fails them all (to look
--- for both costs a tenth more).
--- A column without values comes as an empty array, one with a single value as $16 to $19 and $25: arrays cost by their length.
+-- Insert a batch of jobs with their `created` events. Returns the inserted rows: a job whose idempotency key already exists is
+-- left out. A duplicate id fails the whole statement, because checking for both costs a tenth more.
+-- A column without values is passed as an empty array, and a column with a single value as $16 to $19 and $25, because the cost
+-- of an array grows with its length.
 with asked as (
   select id, coalesce(type, $16) as type, payload, coalesce(queue, $17) as queue, coalesce(priority, $18) as priority,
          run_at, delay, coalesce(max_attempts, $19) as max_attempts, timeout, coalesce(retry, $25) as retry,
@@ -35,14 +36,15 @@ logged as (
 select id, created_at from born
 
 -- name: find_keys
--- Who holds these idempotency keys?
+-- Return the ids of the jobs that have these idempotency keys.
 select idempotency_key, id from workflow.workflow_run where idempotency_key = any($1)
 
 -- name: find_lanes
--- A full look at what is due in these queues, unless they are paused: each lane once, with its oldest place in line, by hopping through
--- the claim index. Types that are not in $5 and match no pattern of $6 are hopped over with all their lanes; without patterns
--- the next hop goes straight to the next type of $5, so that lanes nobody serves here cost next to nothing. $5 null: all types count.
--- $2 to $4 say, for each queue, after which lane to go on; nulls: from the beginning. Stops after $7 hops.
+-- List the lanes with due jobs in these queues, except paused ones: each lane once, with the lowest `seq` in it, by hopping
+-- through the claim index. A type that is neither in $5 nor matches a pattern of $6 is skipped after its first lane. Without
+-- patterns the next hop goes straight to the next type of $5, so that types this worker does not serve cost almost nothing. $5
+-- null means all types.
+-- $2 to $4 give, for each queue, the lane to continue after, and nulls mean from the beginning. Stops after $7 hops.
 with recursive wanted as (
   select q.queue, coalesce(q.type, '') as type, coalesce(q.priority, -2147483648) as priority, coalesce(q.alone, false) as alone
     from unnest($1::text[], $2::text[], $3::int[], $4::boolean[]) as q(queue, type, priority, alone)
@@ -70,10 +72,11 @@ lane as (
 select queue, type, priority, seq, alone from lane limit $7
 
 -- name: claim
--- Take up to $7 jobs from these lanes: the most urgent lane first, then the one whose head waited longest.
--- `any(array(...))` and the inner limit keep the plan on its indexes. Jobs whose limit has no room leave the line (`rate_admit`);
--- to take a long row of them out takes several claims, of which none spends more than half a second on it. Paused queues are looked up once a statement: whoever
--- claims after a pause was committed takes nothing.
+-- Claim up to $7 jobs from these lanes: the most urgent lane first, then the one whose first job has the lowest `seq`.
+-- `any(array(...))` and the inner limit keep the plan on its indexes. A job whose rate limit has no room becomes not due
+-- (`rate_admit`). Removing a long row of such jobs takes several claims, and none of them spends more than half a second on it
+-- (`rate_enough`). Paused queues are read once per statement: a claim that starts after a pause was committed returns nothing
+-- from that queue.
 -- moves: pending -> leased
 with lane as materialized (
   select l.queue, l.type, l.priority, l.alone, l.room, head.seq
@@ -113,7 +116,7 @@ logged as (
 select * from claimed order by priority, seq
 
 -- name: defer_first
--- Take the first job of a lane out of line until $6 from now: it cannot be claimed.
+-- Postpone the first job of a lane by $6, because it cannot be claimed.
 update workflow.workflow_run set due = false, run_at = windlass.now() + $6::interval, updated_at = windlass.now()
  where id = (
    select id from workflow.workflow_run
@@ -123,11 +126,12 @@ update workflow.workflow_run set due = false, run_at = windlass.now() + $6::inte
 returning id
 
 -- name: lock
--- Take the locks of a batch in one go, by id.
+-- Lock a batch of jobs with one statement, in ascending id.
 select from workflow.workflow_run where id = any($1) order by id for update
 
 -- name: succeed
--- Record successes of one worker, or of the holders that $5 names row by row; a zombie's are not among those returned.
+-- Record successful attempts of one worker, or of the holders that $5 names row by row. A report that does not match the fence is
+-- ignored and not in the result.
 -- moves: leased -> succeeded
 with done as (
   update workflow.workflow_run j
@@ -142,9 +146,9 @@ logged as (
 select id from done
 
 -- name: set_back
--- Record failures (with attempts left or without), jobs handed back and jobs that stopped when asked; a zombie's are not
--- among those returned. Whoever was asked to stop is not tried again; but a step's job that nobody asks to stop any more,
--- because its run was retried meanwhile, is handed back.
+-- Record failed attempts (with or without attempts left), released jobs and jobs that stopped on request. A report that does not
+-- match the fence is ignored and not in the result. A job that was requested to stop is not retried. A step job that reports a
+-- stop although the request was withdrawn (its run was retried in the meantime) becomes pending again.
 -- moves: leased -> pending; leased -> failed; leased -> cancelled
 with told as (
   select * from unnest($1::uuid[], $2::int[], $3::text[], $4::jsonb[], $5::interval[], $6::jsonb[], $8::boolean[], $9::text[])
@@ -180,9 +184,9 @@ logged as (
 select id, status from done
 
 -- name: heartbeat
--- Extend what this worker still holds; what is not returned was lost or cancelled. A row that somebody else has locked is
--- skipped, or one session with an open transaction would stop the heartbeats of all jobs of this worker. Such a row is read
--- as it was before: it counts as held, and `extended` is false. Also: which of it is it asked to stop?
+-- Extend the leases that this worker still holds, and return them with `cancel_requested`. A job that is not returned was lost or
+-- cancelled. A row that another session has locked is skipped: otherwise one session with an open transaction would stop the
+-- heartbeats of all jobs of this worker. A skipped row is read as it was before: it counts as held, and `extended` is false.
 with named as materialized (select id, claim_no from unnest($1::uuid[], $2::int[]) as d(id, claim_no)),
 free as (
   select j.id from named d join workflow.workflow_run j on j.id = d.id and j.claim_no = d.claim_no and j.leased_by = $3
@@ -199,12 +203,13 @@ select j.id, j.claim_no, j.cancel_requested, j.id = any(array(select id from hel
   from named d join workflow.workflow_run j on j.id = d.id and j.claim_no = d.claim_no and j.leased_by = $3
 
 -- name: held
--- What does this worker still hold, and which of it is it asked to stop?
+-- Return the jobs that this worker still holds, with `cancel_requested`.
 select j.id, j.claim_no, j.cancel_requested, false as extended from unnest($1::uuid[], $2::int[]) as d(id, claim_no)
   join workflow.workflow_run j on j.id = d.id and j.claim_no = d.claim_no and j.leased_by = $3
 
 -- name: become_due
--- Put rows whose time has come into line, in the order of their time; of $2 only, unless that is null.
+-- Mark pending jobs whose `run_at` has passed as due, and give them a `seq` in the order of `run_at`. Only the jobs in $2, unless
+-- that is null.
 with ripe as (
   select id, run_at from workflow.workflow_run
    where status = 'pending' and not due and run_at <= windlass.now() and ($2::uuid[] is null or id = any($2))
@@ -216,12 +221,12 @@ update workflow.workflow_run j set due = true, seq = placed.seq from placed wher
 returning j.queue
 
 -- name: find_ripe
--- The rows that `become_due` would take.
+-- Return the jobs that `become_due` would update.
 select id from workflow.workflow_run
  where status = 'pending' and not due and run_at <= windlass.now() and id <> all(array(select key::uuid from windlass.quarantine where kind = 'job' and retry_at > windlass.now())) order by run_at limit $1
 
 -- name: log_created
--- Write the `created` events that bulk inserts of plain SQL left out; of $2 only, unless that is null.
+-- Write the `created` events that bulk inserts by plain SQL left out. Only for the jobs in $2, unless that is null.
 with silent as (
   select id, created_at from workflow.workflow_run
    where needs_created_event and ($2::uuid[] is null or id = any($2))
@@ -236,25 +241,26 @@ update workflow.workflow_run j set needs_created_event = false from silent where
 returning j.id
 
 -- name: find_unlogged
--- The rows that `log_created` would take.
+-- Return the jobs that `log_created` would update.
 select id from workflow.workflow_run
  where needs_created_event and id <> all(array(select key::uuid from windlass.quarantine where kind = 'job' and retry_at > windlass.now()))
  order by seq limit $1
 
 -- name: find_expired
--- The rows that `release_expired` would look at.
+-- Return the jobs with expired leases that `release_expired` would check.
 select id from workflow.workflow_run
  where status = 'leased' and lease_until < windlass.now() and id <> all(array(select key::uuid from windlass.quarantine where kind = 'job' and retry_at > windlass.now())) order by id limit $1
 
 -- name: release_expired
--- Give work back whose holder fell silent, whoever it was; a job that used up its attempts that way ends.
--- Not in the first seconds of a server, and not before one lease has passed since a gap ($3, $4; the last one may have
--- ended just now, $5) in which nobody could send a heartbeat: see core/jobs/lease_gaps.py. `lease_until - updated_at` is the
--- length of a lease, for whoever extends one sets both.
--- What one more loss would end is claimed by itself from now on: whatever kills its workers takes no others along.
--- One of our workers may hold several of those: they are released together, when all have expired, and none is charged,
--- for it is not known which one it was. A worker that starts again begins with one of them, so that the guilty one ends.
--- Whoever was asked to stop is not tried again.
+-- Release jobs whose lease has expired, whatever kind of worker held it. A job that has used up its attempts this way fails. A
+-- job that was requested to stop is cancelled instead of retried.
+-- Releases nothing in the first 5 seconds after the server started, and no lease within one lease length after a gap in which no
+-- worker could send a heartbeat (gaps are $3 and $4, and the latest one may have ended just now: $5). See
+-- core/jobs/lease_gaps.py. `lease_until - updated_at` is the length of a lease, because every extension sets both.
+-- A job that one more loss would end is marked `alone`: it is claimed by itself from then on, so that a job that kills its
+-- workers takes no other jobs down with it. A worker of ours (pid <> 0) may hold several such jobs. They are released together,
+-- when all of them have expired, and none is charged, because it is unknown which one killed the worker. A worker that starts
+-- again begins with one of them, so that the job at fault is charged and ends.
 -- moves: leased -> pending; leased -> failed; leased -> cancelled
 with gap as materialized (
   select since, until from unnest($3::timestamptz[], $4::timestamptz[]) as g(since, until)
@@ -300,7 +306,7 @@ logged as (
 select id, status from freed
 
 -- name: cancel
--- End live jobs at once. A holder learns of it by its next heartbeat; its late outcome advances nothing.
+-- Cancel live jobs at once. Their workers learn of it with their next heartbeat, and a late report has no effect.
 -- moves: pending -> cancelled; leased -> cancelled
 with ended as (
   update workflow.workflow_run j set status = 'cancelled', leased_by = null, lease_until = null, updated_at = windlass.now()
@@ -316,9 +322,9 @@ logged as (
 select id from ended
 
 -- name: reopen
--- Start a finished job over: attempts are counted afresh, the trail goes on. Not a run's job: its result and its error are
--- part of the record of the run, which starts it over itself. A job whose unique key another live job has, or a later one of
--- these, stays as it is.
+-- Restart finished jobs: attempts are counted from zero, and the event trail continues. Step jobs are excluded: their result and
+-- error belong to the record of the run, and the run restarts them itself. A job is left unchanged if another live job, or a
+-- later one of the given jobs, has its unique key.
 -- moves: failed -> pending; cancelled -> pending
 with again as (
   update workflow.workflow_run j
@@ -342,31 +348,33 @@ logged as (
 select id, queue from again
 
 -- name: lock_unique
--- Whoever starts jobs with these unique keys over waits for whoever enqueues one: see lock_keys in claims.sql. Keys ascending.
+-- Lock the unique keys of these jobs, in ascending order, before restarting them. Serializes with sessions that enqueue a job
+-- with one of the keys: see `lock_keys` in claims.sql.
 select pg_advisory_xact_lock(hashtextextended(key, 0)) from (
   select distinct unique_key as key from workflow.workflow_run where id = any($1) and org = $2 and unique_key is not null
    order by unique_key) as keys
 
 -- name: unique_holder
--- The live job that has the unique key of job $1, if it is another one.
+-- Return the other live job that has the unique key of job $1, if there is one.
 select other.id from workflow.workflow_run j join workflow.workflow_run other
     on other.unique_key is not null and other.unique_key = j.unique_key and other.id <> j.id
    and other.status in ('pending', 'leased') and other.deleted_at is null
  where j.id = $1 and j.org = $2 order by other.seq desc limit 1
 
 -- name: soft_delete
--- Hide a job; what is still live is no longer claimed.
+-- Mark jobs as deleted. A live job is no longer claimed.
 update workflow.workflow_run set deleted_at = windlass.now()
  where id = any($1) and org = $2 and deleted_at is null returning id
 
 -- name: get
--- One job, whole.
+-- Return one job with all columns.
 select * from workflow.workflow_run where id = $1 and org = $2 and deleted_at is null
 
 -- name: list
--- Newest first, $6 at a time, below place $5. Finished rows come from one probe per (type, status), waiting ones from one
--- probe a lane, those whose time has not come from one probe a queue: the cost follows the page, not the table. Without $8
--- jobs of steps are left out; those of HTTP and command steps are nothing else, so their history is not looked through.
+-- List jobs, newest first, $6 at a time, with `seq` below $5. Finished jobs come from one probe per (type, status), due jobs from
+-- one probe per lane, jobs that are not yet due from one probe per queue: the cost grows with the page, not with the table.
+-- Unless $8 is true, step jobs are left out. All jobs of the HTTP and command types are step jobs, so the finished ones are not
+-- even scanned.
 with page as (
   (select j.id, j.seq from windlass.finished kind cross join lateral (
      select j.id, j.seq from workflow.workflow_run j
@@ -403,7 +411,7 @@ select j.* from workflow.workflow_run j
  where j.id = any(array(select id from page order by seq desc limit $6)) order by j.seq desc
 
 -- name: list_of_run
--- The jobs of run $8's steps, in the same order. They are looked through, so the cost follows the run.
+-- List the step jobs of run $8, in the same order. All jobs of the run are scanned, so the cost grows with the run.
 select * from workflow.workflow_run j
  where j.run_id = $8 and j.org = $1 and j.deleted_at is null and ($2::text[] is null or j.status = any($2))
    and ($3::text is null or j.queue = $3) and ($4::text is null or j.type like $4) and j.seq < $5
@@ -411,19 +419,21 @@ select * from workflow.workflow_run j
  order by j.seq desc limit $6
 
 -- name: list_held
--- What a worker holds, the latest first; who holds anything is found among what is held at all.
+-- List the jobs that a worker holds, newest first. They are searched among all leased jobs.
 select * from workflow.workflow_run j
  where j.status = 'leased' and j.leased_by = $1 and j.org = $2 and j.deleted_at is null order by j.seq desc limit $3
 
 -- name: date_open_leases
--- Whoever claimed by plain SQL without `lease_until` has $1 from its last sign of life; then the job is given back like any other.
+-- Give leases that plain SQL took without `lease_until` an end: $1 after their last update. After that, the job is released like
+-- any other.
 update workflow.workflow_run
    set lease_until = least(updated_at, windlass.now()) + $1::interval
  where status = 'leased' and lease_until is null
 
 -- name: prune
--- Remove a batch of rows that ended before the cutoff, of the first $2 places of each (type, status). Steps go with their runs.
--- Only what goes is locked: to lock the rows that were looked at would write each of them.
+-- Delete a batch of jobs that ended, or were marked as deleted, before the cutoff. Looks at the $2 oldest of each (type, status).
+-- Step jobs are deleted with their runs. Only the rows to delete are locked: locking every row that is looked at would write each
+-- of them.
 with old as (
   select j.id from windlass.finished kind cross join lateral (
     select id, updated_at, run_id from workflow.workflow_run j
@@ -448,7 +458,7 @@ said as (delete from windlass.progress where job_id = any(array(select id from g
 select count(*) from gone
 
 -- name: depth
--- How much waits in each lane, counted up to $1 each.
+-- Return the number of due jobs by queue and type, counted up to $1 per lane.
 select lane.queue, lane.type, sum(n)::bigint as depth from windlass.lane cross join lateral (
   select count(*) as n from (
     select 1 from workflow.workflow_run j
@@ -458,7 +468,7 @@ select lane.queue, lane.type, sum(n)::bigint as depth from windlass.lane cross j
  group by lane.queue, lane.type
 
 -- name: live
--- What waits in line or is being worked on, at one moment.
+-- Return the queues and types that have due or leased jobs, from one snapshot.
 select queue, type from windlass.lane
 union
 select queue, type from workflow.workflow_run where status = 'leased'

@@ -1,14 +1,15 @@
--- The two trails as one stream: what a reader's last snapshot did not see. One statement, so that both are read at the same
--- moment, which is the reader's next snapshot. $1 and $2 are the last one: its xmax, and who was under way.
+-- Reads both event trails as one stream: the events that were not visible in the last snapshot of a reader. One statement reads
+-- both, so that they are read with the same snapshot, which becomes the next one of the reader. $1 and $2 describe the last one:
+-- its xmax and the transactions that were in progress.
 
 -- name: here
--- The moment itself.
+-- Return the current snapshot.
 select pg_current_snapshot()::text
 
 -- name: since
--- All that is new: whole transactions, about $3 lines, `fence` is the last of them or null if that was all. Or, below $4, the
--- rest of such a batch. Transactions that this cluster has not had yet come from a restored dump: a reader that took them for
--- new would find them again and again.
+-- Return all new events as whole transactions, about $3 lines. `fence` is the last transaction of the batch, or null if there are
+-- no more. With $4, return the rest of such a batch below it. Transaction ids that this cluster has not assigned yet come from a
+-- restored dump and are left out: a reader that took them for new would read them again and again.
 with fence as (
   select case when $4::text is null then least(
            (select xid from windlass.event where xid >= $1::text::xid8 and xid < pg_snapshot_xmax(pg_current_snapshot())
@@ -45,7 +46,7 @@ select pg_current_snapshot()::text as snapshot, (select xid::text from fence) as
       left join windlass.run r on r.id = j.run_id left join windlass.workflow w on w.id = r.workflow_id) as l on true
 
 -- name: since_of_run
--- The same for one run, from its own indexes; up to $6 lines of each trail, after $4 and $5.
+-- Return the new events of one run through its own indexes, up to $6 lines of each trail, after $4 and $5.
 with ours as (
   select * from windlass.event
    where run_id = $3 and id > $4 and (xid >= $1::text::xid8 or xid = any($2::text[]::xid8[])) order by id limit $6),

@@ -1,15 +1,15 @@
--- What the handlers of a run's steps logged, for those who want more than a page of it. Only reads.
+-- Log lines of the step jobs of a run, for readers that need more than one page. Read-only.
 
 -- name: tail
--- The last lines in the order of time, the last one first.
+-- Return the last lines in the order of time, newest first.
 select l.xid::text as xid, j.step, j.item, j.items is not null as fanned_out, l.job_id, l.attempt, l.line, l.at, l.level, l.message
   from workflow.workflow_run j join windlass.job_log l on l.job_id = j.id
  where j.run_id = $1 and ($2::int is null or j.step = $2) and ($3::int is null or j.item = $3) and ($4::int is null or l.attempt = $4)
  order by l.at desc, l.job_id desc, l.epoch desc, l.attempt desc, l.line desc limit $5
 
 -- name: whole
--- All lines, step by step, instance by instance, in pages: each begins where the one before ended, so that the whole costs
--- the whole, however long it is.
+-- Return all lines by step and instance, in pages. Each page starts at the end of the previous one, so that the total cost stays
+-- linear.
 select l.xid::text as xid, j.step, j.item, j.items is not null as fanned_out, l.job_id, l.attempt, l.line, l.at, l.level, l.message, l.epoch
   from workflow.workflow_run j join windlass.job_log l on l.job_id = j.id
  where j.run_id = $1 and ($2::int is null or j.step = $2) and ($3::int is null or j.item = $3) and ($4::int is null or l.attempt = $4)
@@ -17,7 +17,7 @@ select l.xid::text as xid, j.step, j.item, j.items is not null as fanned_out, l.
  order by j.step, j.item, l.epoch, l.attempt, l.line limit $10
 
 -- name: since
--- Lines that a snapshot ($5, $6: its xmax, and who was under way) did not see.
+-- Return the lines that were not visible in a snapshot ($5 and $6 are its xmax and the transactions that were in progress).
 select l.xid::text as xid, j.step, j.item, j.items is not null as fanned_out, l.job_id, l.attempt, l.line, l.at, l.level, l.message
   from workflow.workflow_run j join windlass.job_log l on l.job_id = j.id
  where j.run_id = $1 and ($2::int is null or j.step = $2) and ($3::int is null or j.item = $3) and ($4::int is null or l.attempt = $4)
@@ -25,7 +25,7 @@ select l.xid::text as xid, j.step, j.item, j.items is not null as fanned_out, l.
  order by l.at, l.job_id, l.epoch, l.attempt, l.line
 
 -- name: since_of_jobs
--- The same, only of these jobs.
+-- Return the same lines, but only of these jobs.
 select l.xid::text as xid, j.step, j.item, j.items is not null as fanned_out, l.job_id, l.attempt, l.line, l.at, l.level, l.message
   from unnest($7::uuid[]) as w(id) join workflow.workflow_run j on j.id = w.id join windlass.job_log l on l.job_id = j.id
  where j.run_id = $1 and ($2::int is null or j.step = $2) and ($3::int is null or j.item = $3) and ($4::int is null or l.attempt = $4)
@@ -33,5 +33,5 @@ select l.xid::text as xid, j.step, j.item, j.items is not null as fanned_out, l.
  order by l.at, l.job_id, l.epoch, l.attempt, l.line
 
 -- name: held
--- Jobs of a run that somebody works on at this moment.
+-- Return the leased jobs of a run.
 select id from workflow.workflow_run where run_id = $1 and status = 'leased' and ($2::int is null or step = $2)

@@ -1,11 +1,11 @@
--- Claims that were committed though their answer never arrived: the connection was lost, or a row could not be decoded.
+-- Claims that were committed although their result never arrived: the connection was lost, or a row could not be decoded.
 
 -- name: find
--- What is leased to this worker: identity only, which can always be decoded.
+-- Return the jobs that are leased to this worker: only id and claim number, which can always be decoded.
 select id, claim_no from workflow.workflow_run where status = 'leased' and leased_by = $1 order by seq limit 10000
 
 -- name: read
--- One of them, as `claim` in jobs.sql returns it.
+-- Return one of these jobs in the form in which `claim` in jobs.sql returns it.
 select id, type, payload, queue, priority, seq, attempt, lost, max_attempts, claim_no,
        case when timeout > interval '36525 days' then interval '36525 days' else timeout end as timeout, retry,
        least(greatest(created_at, '0001-01-02'), '9999-12-30') as created_at, meta, alone,
@@ -13,7 +13,8 @@ select id, type, payload, queue, priority, seq, attempt, lost, max_attempts, cla
   from workflow.workflow_run where id = $1 and claim_no = $2 and leased_by = $3
 
 -- name: put_back
--- Hand one back uncharged that cannot be started, to be tried again later. Whoever was asked to stop is left to its lease.
+-- Release a job that cannot be started, to be tried again later, without charging an attempt. A job that was requested to stop is
+-- left leased until its lease expires.
 -- moves: leased -> pending
 with back as (
   update workflow.workflow_run

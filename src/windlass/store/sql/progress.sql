@@ -1,7 +1,8 @@
--- What jobs say of themselves while they run.
+-- Progress that jobs report while they run.
 
 -- name: report
--- Keep the latest of each job. With a fence ($2) only the attempt that holds the job, or held it last, is heard.
+-- Store the latest progress of each job. Only reports that match the claim number ($2) are stored: those of the attempt that
+-- holds the job or held it last.
 with told as (
   select * from unnest($1::uuid[], $2::int[], $3::double precision[], $4::text[], $5::jsonb[])
              as t(id, claim_no, fraction, message, data)),
@@ -13,7 +14,7 @@ on conflict (job_id) do update
    set fraction = excluded.fraction, message = excluded.message, data = excluded.data, updated_at = excluded.updated_at
 
 -- name: say
--- A worker of any language speaks for a live job. Nothing back: no such live job.
+-- Store the progress of a live job, reported through the API. Returns no row if there is no such live job.
 with job as (
   select id from workflow.workflow_run
    where id = $1 and org = $2 and deleted_at is null and status in ('pending', 'leased') for share)
@@ -23,5 +24,5 @@ on conflict (job_id) do update
 returning updated_at
 
 -- name: get
--- What a job said last.
+-- Return the latest progress of a job.
 select fraction, message, data, updated_at from windlass.progress where job_id = $1

@@ -1,7 +1,7 @@
--- Things set aside because processing them failed in a way nobody foresaw. The table is nearly always empty.
+-- Things set aside because processing them failed unexpectedly. The table is nearly always empty.
 
 -- name: put
--- Set one aside, or push its next try further away: 1 s, 2 s, 4 s, ... up to ten minutes.
+-- Set a thing aside, or postpone its next try: 1 s, 2 s, 4 s, ... up to ten minutes.
 insert into windlass.quarantine as q (kind, key, error_type, reason, retry_at)
 values ($1, $2, $3, $4, case when $5::boolean then windlass.now() + interval '1 second' end)
 on conflict (kind, key) do update
@@ -10,11 +10,11 @@ on conflict (kind, key) do update
 returning failures
 
 -- name: release
--- It was processed, or it is gone.
+-- Delete an entry: the thing was processed, or no longer exists.
 delete from windlass.quarantine where kind = $1 and key = $2
 
 -- name: take_due
--- Claim what is due for another try. Its next turn is moved first: if this process dies, another one tries later.
+-- Claim entries that are due for another try. Their next try is postponed first: if this process dies, another one tries later.
 update windlass.quarantine q
    set retry_at = windlass.now() + least(interval '1 second' * 2 ^ least(q.failures, 20), interval '10 minutes')
  where (q.kind, q.key) in (
@@ -23,22 +23,22 @@ update windlass.quarantine q
 returning q.kind, q.key
 
 -- name: retry_now
--- Let it be tried in a moment; no row back: it is not there, or is only reported.
+-- Make an entry due at once. Returns no row if it does not exist or is only informational.
 update windlass.quarantine set retry_at = windlass.now() where kind = $1 and key = $2 and retry_at is not null
 returning kind, key, error_type, reason, failures, first_at, last_at, retry_at
 
 -- name: list
--- The latest first.
+-- List entries, newest first.
 select kind, key, error_type, reason, failures, first_at, last_at, retry_at from windlass.quarantine
  order by last_at desc, kind, key limit $1
 
 -- name: count
--- How many of each kind.
+-- Count the entries of each kind.
 select kind, count(*)::int from windlass.quarantine group by kind order by kind
 
 -- name: forget
--- Entries that only inform go after $1. A job's entry goes when the job has ended or is gone. What is an hour past its next try
--- without another failure was processed, or exists no more.
+-- Delete informational entries older than $1, entries of jobs that have ended or no longer exist, and entries whose next try was
+-- due an hour ago without another failure: the thing was processed or no longer exists.
 delete from windlass.quarantine q
  where retry_at is null and last_at < windlass.now() - $1::interval
     or retry_at < windlass.now() - interval '1 hour'

@@ -1,8 +1,9 @@
--- Queues: what lies in them, what becomes of it, and switches. A queue exists as soon as a job names it.
+-- Queues: their contents, their throughput and their settings. A queue exists as soon as a job names it.
 
 -- name: list
--- Queues by name, $2 at a time, after name $1, each with what is due, what waits for its time and what is held by workers,
--- counted up to $3 a lane. The cost follows the lanes and what workers hold, not the depth and not the history.
+-- List queues by name, $2 at a time, after name $1, each with the numbers of due, scheduled and leased jobs, the first two
+-- counted up to $3 (per lane and per queue). The cost grows with the number of lanes and leased jobs, not with the depth or the
+-- history.
 with due as (
   select lane.queue, sum(counted.n) as n, max(windlass.now() - greatest(head.run_at, head.updated_at)) as oldest,
          bool_or(counted.n = $3) as capped
@@ -38,8 +39,8 @@ select name.queue as name, coalesce(due.n, 0)::bigint as due, coalesce(later.n, 
  order by name.queue limit $2
 
 -- name: rates
--- How many jobs of each queue ended in how much time, by the last $1 lines of the trail, of which none older than $2 counts.
--- The trail is read from its end, so that this costs the same whatever went before.
+-- Count the jobs of each queue that ended, and the time span of the count, from the last $1 events, ignoring those older than $2.
+-- The event trail is read from its end, so the cost does not depend on the history.
 with line as materialized (
   select workflow_id, event_type, created_at from workflow.workflow_event order by xid desc, id desc limit $1),
 window_ as (
@@ -54,30 +55,30 @@ select j.queue, count(*) as ended, (select span from window_) as span
  group by j.queue
 
 -- name: pause
--- Nothing is claimed from it from now on.
+-- Pause a queue: nothing is claimed from it from now on.
 insert into windlass.queue as q (name, paused, paused_at) values ($1, true, windlass.now())
 on conflict (name) do update
    set paused = true, updated_at = windlass.now(), paused_at = case when q.paused then q.paused_at else windlass.now() end
 
 -- name: resume
--- Go on.
+-- Resume a paused queue.
 update windlass.queue set paused = false, resumed_at = windlass.now(), updated_at = windlass.now() where name = $1 and paused
 
 -- name: configure
--- How long it may get ($2), and what a face keeps about it ($3).
+-- Set the maximum depth of a queue ($2) and the configuration that an API keeps for it ($3).
 insert into windlass.queue as q (name, max_depth, config) values ($1, $2, $3::jsonb)
 on conflict (name) do update set max_depth = excluded.max_depth, config = excluded.config, updated_at = windlass.now()
 
 -- name: bounds
--- Queues that must not get longer than they are told.
+-- Return the queues that have a maximum depth.
 select name, max_depth, config from windlass.queue where max_depth is not null
 
 -- name: config
--- What was said about a queue.
+-- Return the settings of a queue.
 select max_depth, config from windlass.queue where name = $1
 
 -- name: depth
--- How many jobs wait in a queue, those included whose time has not come, counted up to $2: by hopping through its lanes.
+-- Count the pending jobs of a queue, due or not, up to $2, by hopping through its lanes.
 with recursive lane as (
   (select j.queue, j.type, j.priority, j.alone from workflow.workflow_run j
     where j.status = 'pending' and j.due and j.deleted_at is null and j.queue = $1
@@ -98,7 +99,7 @@ select least($2, (
     select from workflow.workflow_run j where j.status = 'pending' and not j.due and j.queue = $1 limit $2) as later))::bigint
 
 -- name: ends
--- How many jobs succeeded and how many failed in the last minute, by the last $1 lines of the trail.
+-- Count the jobs that succeeded and failed in the last minute, from the last $1 events.
 select count(*) filter (where event_type = 'succeeded') as succeeded, count(*) filter (where event_type = 'failed') as failed
   from (select event_type, created_at from workflow.workflow_event order by xid desc, id desc limit $1) as line
  where created_at > windlass.now() - interval '1 minute'

@@ -1,9 +1,10 @@
--- Runs. Lock order everywhere: run, job, timer, hook, ids ascending. Parent and child runs are never locked together:
--- what one has to tell the other is a notice, taken under the lock of the run it is for.
+-- Runs. Lock order everywhere: run, job, timer, hook, each in ascending id. Parent and child runs are never locked together: they
+-- communicate by notices, which are consumed under the lock of the run they are addressed to.
 
 -- name: insert
--- Runs come into being. Those whose key (or place below a parent) is taken are not among the answer. Keys are taken in
--- order: two batches that share some would otherwise wait for each other.
+-- Insert runs with their first events. Returns the inserted ids: a run whose idempotency key (or position below its parent)
+-- already exists is left out. Rows are inserted in the order of their keys, because two batches that share keys could otherwise
+-- deadlock.
 with asked as (
   select * from unnest($1::uuid[], $2::text[], $3::text[], $4::jsonb[], $5::jsonb[], $6::jsonb[], $7::text[],
                        $8::uuid[], $9::int[], $10::int[], $11::int[], $12::int[], $13::jsonb[])
@@ -22,8 +23,8 @@ logged as (
 select id from born
 
 -- name: insert_children
--- Runs below a step, one an instance, all of them held: they begin by themselves in a moment. A composition has its id, and
--- what was done of it before, already.
+-- Insert child runs of a step, one per instance, all of them pending: they are started separately, a moment later. A composition
+-- already has its run id and, if it repeats an earlier one, the step states copied from it.
 with asked as (
   select * from unnest($1::uuid[], $2::int[], $3::int[], $4::int[], $5::int[], $6::uuid[], $7::int[], $8::text[], $9::jsonb[],
                        $10::interval[], $11::boolean[], $12::jsonb[])
@@ -44,7 +45,7 @@ born as (
 insert into windlass.event (run_id, word, actor) select id, 'pending', $13 from born
 
 -- name: live_below
--- The top of the tree that each of these runs belongs to, and how many live runs there are below it, counted up to $2.
+-- Return the root of the tree that each of these runs belongs to, and the number of live runs below that root, counted up to $2.
 select p.id, coalesce(p.root_id, p.id) as root_id, (
          select count(*) from (
            select from windlass.run r
@@ -52,7 +53,7 @@ select p.id, coalesce(p.root_id, p.id) as root_id, (
   from windlass.run p where p.id = any($1)
 
 -- name: own_ancestors
--- For each run and workflow: how many of the run and the runs above it belong to that workflow.
+-- Count, for each pair of run and workflow, how many of the run and its ancestors belong to the workflow.
 with recursive line as (
   select r.id as run_id, a.workflow_id as wanted, r.workflow_id, r.parent_id
     from unnest($1::uuid[], $2::uuid[]) as a(run_id, workflow_id) join windlass.run r on r.id = a.run_id
@@ -61,22 +62,22 @@ with recursive line as (
 select run_id, wanted, count(*) filter (where workflow_id = wanted) from line group by run_id, wanted
 
 -- name: find_keys
--- Who holds these idempotency keys?
+-- Return the runs that have these idempotency keys.
 select idempotency_key, id, workflow_id from windlass.run where org = $1 and idempotency_key = any($2)
 
 -- name: lock
--- Hold these runs: one read gives the whole state of each.
+-- Lock these runs in ascending id and return the whole state of each.
 select id, org, workflow_id, version_id, state, steps, fans, round, depth, expires_at, windlass.now() from windlass.run
  where id = any($1) order by id for update
 
 -- name: lock_free
--- The same, but what somebody else holds is left for later.
+-- Lock these runs like `lock`, but skip those that another session has locked.
 select id, org, workflow_id, version_id, state, steps, fans, round, depth, expires_at, windlass.now() from windlass.run
  where id = any($1) order by id for update skip locked
 
 -- name: save
--- Runs advanced. Whose run ended below a parent, the parent has news; the answer is whether any parent does. A parent is
--- told once: what becomes of a child that somebody retries is not its business any more.
+-- Write the new states of runs. If a child run ended, insert a notice for its parent. Returns whether there is any notice. A
+-- parent is notified only of the end in round 0: a child that is retried later does not notify it again.
 with done as (
   update windlass.run r
      set steps = d.steps, state = d.state, fans = d.fans, round = d.round,
@@ -103,14 +104,14 @@ told as (
 select exists (select from told)
 
 -- name: log
--- Reasons.
+-- Write events of runs and their steps, with reasons.
 insert into windlass.event (run_id, step, word, code, reason, actor, created_at)
 select n.run_id, n.step, n.word, n.code, n.reason, $6, (select windlass.now())
   from unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::text[]) as n(run_id, step, word, code, reason)
 
 -- name: find_unsettled
--- Runs with unapplied events: ends of their jobs that were not recorded by our workers, and notices. Runs in quarantine are
--- skipped before the limit, so that their rows do not hide those of other runs.
+-- Return runs with unapplied events: job ends that were not recorded by our workers, and notices. Runs in quarantine are filtered
+-- out before the limit, so that their rows do not hide those of other runs.
 (select distinct run_id from (
    select run_id from workflow.workflow_run
     where not settled and (status in ('succeeded', 'failed', 'cancelled') or deleted_at is not null)
@@ -121,11 +122,11 @@ union
     order by run_id limit $1) as told)
 
 -- name: take_notices
--- Under the lock of the runs they are for.
+-- Delete and return the notices of these runs. The caller holds the locks of the runs.
 delete from windlass.notice where run_id = any($1) returning run_id, word, step, item, round, letter, reason
 
 -- name: withdraw_children
--- Tell the live runs below these steps to stop.
+-- Insert a notice to cancel for each live child run of these steps.
 insert into windlass.notice (run_id, word, reason)
 select c.id, 'cancel', $3
   from unnest($1::uuid[], $2::int[]) as w(run_id, step)
@@ -133,8 +134,8 @@ select c.id, 'cancel', $3
  where c.state in ('pending', 'running')
 
 -- name: bad_children
--- Instances of a step, of the first $3, whose latest run below ended badly (as the parent was told) or never was, and that
--- have none of this round.
+-- Return the instances of a step, of the first $3, that have no child run, or whose latest one is of an earlier round and did not
+-- complete. What counts is the first end of a child run, which is the one its parent was notified of.
 select n from generate_series(0, $3::int - 1) as n
   left join lateral (
     select id, parent_round from windlass.run where parent_id = $1 and parent_step = $2 and parent_item = n
@@ -145,8 +146,8 @@ select n from generate_series(0, $3::int - 1) as n
  order by n limit $5
 
 -- name: find_held
--- Workflows with runs that wait to begin, $1 at most, by id from $2 on and around: whoever looks begins at another place each time, so
--- that no number of workflows that are at their limit hides another one.
+-- Return up to $1 workflows that have pending runs, in the order of their ids from $2 on and then around. The caller passes
+-- another $2 each time, so that workflows at their concurrency limit cannot hide the others, however many there are.
 with recursive later as (
   (select workflow_id from windlass.run where state = 'pending' and workflow_id >= $2 order by workflow_id limit 1)
   union all
@@ -163,52 +164,55 @@ select workflow_id from (select workflow_id from later union all select workflow
  limit $1
 
 -- name: hold_workflow
--- Lock a workflow to begin runs of it: two processes would both see the last free place. Returns its live version.
+-- Lock a workflow before starting pending runs of it: without the lock two processes could both use the last free slot. Returns
+-- the id of its live version.
 select v.id from windlass.workflow w join windlass.version v on v.workflow_id = w.id and v.number = w.live
  where w.id = $1 for no key update of w
 
 -- name: hold_free_workflow
--- The same, but no row if another session holds the lock.
+-- Lock a workflow like `hold_workflow`, but return no row if another session has locked it.
 select v.id from windlass.workflow w join windlass.version v on v.workflow_id = w.id and v.number = w.live
  where w.id = $1 for no key update of w skip locked
 
 -- name: moment
--- What time is it?
+-- Return the current time.
 select windlass.now()
 
 -- name: running
--- How many runs of this workflow are under way.
+-- Count the running runs of this workflow.
 select count(*) from windlass.run where workflow_id = $1 and state in ('pending', 'running') and state = 'running'
 
 -- name: first_held
--- The oldest runs that wait to begin.
+-- Return the oldest pending runs of this workflow.
 select id from windlass.run where workflow_id = $1 and state = 'pending'
    and id <> all(array(select key::uuid from windlass.quarantine where kind = 'run')) order by id limit $2
 
 -- name: find_expired
--- Runs whose time is over.
+-- Return live runs that have reached `expires_at`.
 select id from windlass.run where state in ('pending', 'running') and expires_at <= windlass.now()
    and id <> all(array(select key::uuid from windlass.quarantine where kind = 'run')) order by expires_at limit $1
 
 -- name: replace_input
--- Runs that go on may do so with another input, and have their time afresh: as long as it was given when they began last.
+-- Set another input for runs that are retried, if one is given, and restart their time limit with the length it had when they
+-- last started.
 update windlass.run r set input = coalesce($2::jsonb, input), expires_at = windlass.now() + (r.expires_at - coalesce((
          select max(e.created_at) from windlass.event e where e.run_id = r.id and e.step is null and e.word in ('retried', 'rerun')),
          r.created_at))
  where id = any($1)
 
 -- name: get
--- One run, whole, and the moment at which it was read.
+-- Return one run with all columns, and the snapshot with which it was read.
 select r.*, w.name as workflow, w.hidden, v.number as version, pg_current_snapshot()::text as snapshot from windlass.run r
   join windlass.version v on v.id = r.version_id join windlass.workflow w on w.id = r.workflow_id
  where r.id = $1 and r.org = $2
 
 -- name: states
--- How these runs stand.
+-- Return the states of these runs.
 select id, state from windlass.run where id = any($1)
 
 -- name: list
--- Newest first, below $5 and from $7 on: the primary key serves. Ids have the time in them, but created_at is exact.
+-- List runs, newest first, with ids below $5 and from $7 on, through the primary key. Ids contain the creation time, but only
+-- created_at is exact.
 select r.*, w.name as workflow, v.number as version from windlass.run r
   join windlass.version v on v.id = r.version_id join windlass.workflow w on w.id = r.workflow_id
  where r.org = $1 and $2::uuid is null and ($3::text[] is null or r.state = any($3))
@@ -217,7 +221,7 @@ select r.*, w.name as workflow, v.number as version from windlass.run r
  order by r.id desc limit $6
 
 -- name: list_of_workflow
--- The same for one workflow.
+-- List the runs of one workflow in the same way.
 select r.*, w.name as workflow, v.number as version from windlass.run r
   join windlass.version v on v.id = r.version_id join windlass.workflow w on w.id = r.workflow_id
  where r.org = $1 and r.workflow_id = $2 and ($3::text[] is null or r.state = any($3))
@@ -226,7 +230,7 @@ select r.*, w.name as workflow, v.number as version from windlass.run r
  order by r.id desc limit $6
 
 -- name: list_live
--- Only those under way: there are few of them, however long the history.
+-- List live runs only. There are few of them, however long the history is.
 with r as materialized (
   select * from windlass.run where state in ('pending', 'running') and state = any($3) and org = $1
      and ($2::uuid is null or workflow_id = $2) and ($4::jsonb is null or labels @> $4) and id < $5 and id >= $7
@@ -241,7 +245,7 @@ select r.*, w.name as workflow, v.number as version from r
  order by r.id desc limit $6
 
 -- name: list_bad
--- Only those that did not end well, from an index that has no others.
+-- List runs that failed, timed out or were cancelled, through an index that contains only those.
 with r as materialized (
   select run.* from unnest($3::text[]) as s(state) cross join lateral (
     select * from windlass.run where state in ('failed', 'cancelled', 'timeout') and state = s.state and org = $1
@@ -258,7 +262,8 @@ select r.*, w.name as workflow, v.number as version from r
  order by r.id desc limit $6
 
 -- name: list_labelled
--- Those with a label, from the index of labels; $10 and $11 are one of those in $4, as that has it.
+-- List runs with a label, through the index on labels. $10 and $11 are the key and value of one label of $4, in the form in which
+-- the index stores it.
 select r.*, w.name as workflow, v.number as version from windlass.label l join windlass.run r on r.id = l.run_id
   join windlass.version v on v.id = r.version_id join windlass.workflow w on w.id = r.workflow_id
  where l.org = $1 and l.key = $10 and l.value = $11 and l.run_id < $5 and l.run_id >= $7
@@ -267,7 +272,7 @@ select r.*, w.name as workflow, v.number as version from windlass.label l join w
  order by l.run_id desc limit $6
 
 -- name: list_retrying
--- Those with a step that waits for its next attempt, from the index of such jobs.
+-- List runs that have a step waiting for its next attempt, through the index on such jobs.
 with j as (
   select distinct run_id from workflow.workflow_run
    where status = 'pending' and not due and run_id is not null and run_id < $5 and run_id >= $7 order by run_id desc)
@@ -281,9 +286,9 @@ select r.*, w.name as workflow, v.number as version from j join windlass.run r o
  order by j.run_id desc limit $6
 
 -- name: list_about
--- Those whose id, whose workflow's name, or a label of which (its key or its value) begins with $10. A page is read for each
--- way to match; of names, keys, and values of a key the first hundred count. `between` and the order by two columns keep the
--- planner on the index of workflows: it would go through all runs if a workflow had few of them.
+-- List runs whose id, workflow name, or a label key or value starts with $10. Reads one page for each way to match, and at most
+-- the first hundred names, keys, and values of a key. `between` and the order by two columns keep the planner on the index on
+-- workflows: without them it would walk through all runs to find the few of a workflow.
 with recursive key as (
   (select key, 1 as n from windlass.label where org = $1 order by key limit 1)
   union all
@@ -330,7 +335,7 @@ select r.*, w.name as workflow, v.number as version from windlass.run r
  where r.id = any(array(select distinct id from hit order by id desc limit $6)) and not $13::boolean order by r.id desc
 
 -- name: find_live
--- The ids of `list_live`.
+-- Return the ids that `list_live` would list.
 select id from windlass.run
  where state in ('pending', 'running') and state = any($3) and org = $1 and ($2::uuid is null or workflow_id = $2)
    and ($4::jsonb is null or labels @> $4) and id < $5 and id >= $7
@@ -343,7 +348,7 @@ select id from windlass.run
  order by id desc limit $6
 
 -- name: find_bad
--- The ids of `list_bad`, but of runs that no other run started.
+-- Return the ids that `list_bad` would list, without child runs.
 select run.id from unnest($3::text[]) as s(state) cross join lateral (
   select id from windlass.run where state in ('failed', 'cancelled', 'timeout') and state = s.state and org = $1
      and ($2::uuid is null or workflow_id = $2) and ($4::jsonb is null or labels @> $4) and id < $5 and id >= $7
@@ -357,8 +362,9 @@ select run.id from unnest($3::text[]) as s(state) cross join lateral (
  order by run.id desc limit $6
 
 -- name: trail
--- A run's trail with the lines of its steps' jobs: up to $2 lines of each, after $3 and $4. Steps that are fanned out are not
--- among $6: they have lines of their own, and jobs without number. How a job ended badly is told by the line of its step.
+-- Return the event trail of a run merged with the events of its step jobs: up to $2 lines of each, after $3 and $4. Fanned-out
+-- steps are not in $6: they have lines of their own in the event trail of the run, and any number of jobs. Failures and
+-- cancellations of jobs are left out, because the line of the step reports them.
 (select id, step, word, code, reason, actor, created_at, null::int as attempt, false as of_job, xid::text from windlass.event
   where run_id = $1 and id > $3 and ($5::bigint is null or id < $5) order by id limit $2)
 union all
@@ -374,16 +380,16 @@ union all
   order by e.id limit $2)
 
 -- name: events
--- What a run's own trail says, oldest first.
+-- Return the events of a run, without those of its jobs, oldest first.
 select id, step, word, code, reason, actor, created_at from windlass.event where run_id = $1 order by id limit $2
 
 -- name: turns
--- What became of a run as a whole, oldest first.
+-- Return the events that concern a run as a whole, oldest first.
 select id, word, created_at from windlass.event where run_id = $1 and step is null order by id
 
 -- name: prune
--- Remove a batch of runs that ended before the cutoff, with everything that hangs on them. A run below another goes after it:
--- its output is part of what that one gave.
+-- Delete a batch of runs that ended before the cutoff, with all dependent rows. A child run is deleted only after its parent,
+-- because its output is part of the output of the parent.
 with old as (
   select id from windlass.run r where finished_at < windlass.now() - $1::interval
      and not exists (select from windlass.run above where above.id = r.parent_id)

@@ -1,20 +1,22 @@
--- Schedules that enqueue jobs: the contract's public table. Foreign tickers serve it too; the key keeps a tick single.
+-- Schedules that enqueue jobs: the public table of the contract. Foreign schedulers may fire it too, and the idempotency key
+-- ensures one job per tick.
 
 -- name: find_due
--- Schedules whose time has come.
+-- Return schedules that are due.
 select id from workflow.workflow_schedule
  where next_run_at <= windlass.now() and enabled and deleted_at is null
    and id <> all(array(select key::uuid from windlass.quarantine where kind = 'schedule'))
  order by next_run_at limit $1
 
 -- name: lock_due
--- Lock those of these schedules that are due and that no other ticker holds; also what time it is.
+-- Lock those of these schedules that are due and that no other session has locked. Also returns the current time.
 select id, type, schedule, timezone, windlass.now() as moment from workflow.workflow_schedule
  where id = any($1) and next_run_at <= windlass.now() and enabled and deleted_at is null
  order by id for update skip locked
 
 -- name: fire
--- Enqueue a job for each tick, once whoever ticks, and move the schedules on; a schedule without a next time is paused.
+-- Enqueue one job per tick, whichever scheduler fires it, and advance the schedules. A schedule without a next time is disabled
+-- and enqueues nothing.
 with tick as (
   select * from unnest($1::uuid[], $2::timestamptz[]) as t(id, next_run_at)),
 born as (
@@ -34,6 +36,6 @@ moved as (
 select id from born
 
 -- name: list
--- Schedules by type, $1 at a time, after one of them.
+-- List schedules by type, $1 at a time, after a given one.
 select id, type, payload, schedule, timezone, next_run_at, last_run_at, enabled from workflow.workflow_schedule
  where deleted_at is null and (type, id) > ($2, $3) order by type, id limit $1

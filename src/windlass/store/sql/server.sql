@@ -1,9 +1,9 @@
--- The server itself.
+-- Queries about the server itself.
 
 -- name: read_only
--- Whether a write would be refused: on a standby, and where the database, the role or an operator says so.
+-- Return whether writes are refused: on a standby, or because of a setting of the database, the role or an operator.
 select current_setting('transaction_read_only')::boolean
 
 -- name: notify
--- Send notifications, each a transaction's once.
+-- Send notifications. Postgres delivers equal ones of a transaction once.
 select pg_notify($1, topic) from unnest($2::text[]) as topic

@@ -1,7 +1,7 @@
--- An overview in numbers. Everything is counted up to a cap: what is beyond it costs nothing.
+-- Statistics for the overview. Every count has a cap, and rows beyond it cost nothing.
 
 -- name: ended_jobs
--- How many jobs there are that have ended, by state, counted up to $2 each.
+-- Count the finished jobs by state, up to $2 each.
 select s.status, (
   select count(*) from (
     select 1 from windlass.finished kind cross join lateral (
@@ -12,14 +12,14 @@ select s.status, (
   from unnest(array['succeeded', 'failed', 'cancelled']) as s(status)
 
 -- name: live_runs
--- How many runs are under way, by state, counted up to $2 together.
+-- Count the live runs by state, up to $2 in total.
 select state, count(*) from (
   select state from windlass.run where state in ('pending', 'running') and org = $1 limit $2) as live
  group by state
 
 -- name: hours
--- The last 24 hours, the latest last: runs that began and runs that ended, counted up to $2 an hour. An id tells when its run
--- was asked for.
+-- Count the runs that were created and that ended in each of the last 24 hours, oldest hour first, up to $2 per hour. The
+-- creation time is taken from the run id.
 select hour.at, began.n as started, ended.completed, ended.failed, ended.cancelled, ended.timeout, began.n = $2 or ended.n = $2 as capped
   from (select date_trunc('hour', windlass.now()) - n * interval '1 hour' as at from generate_series(0, 23) as n) as hour
  cross join lateral (
@@ -36,7 +36,7 @@ select hour.at, began.n as started, ended.completed, ended.failed, ended.cancell
  order by hour.at
 
 -- name: next_ticks
--- What the clock does next, of all kinds of schedules.
+-- Return the next ticks of all kinds of schedules.
 (select w.name, 'run' as starts, s.cron, s.timezone, s.next_run_at
    from windlass.schedule s join windlass.workflow w on w.id = s.workflow_id
   where not s.paused and s.next_run_at is not null and s.org = $1 order by s.next_run_at limit $2)
@@ -49,8 +49,9 @@ union all
 order by next_run_at limit $2
 
 -- name: of_workflows
--- The last $2 runs of each of these workflows in numbers, the latest $3 one by one, and the next tick. Compared as rows, the
--- runs of a workflow are a stretch of one index: `workflow_id = w.id` would let the planner look for a rare one among all.
+-- Summarize the last $2 runs of each of these workflows, with the latest $3 one by one, and the next tick. The row comparison
+-- makes the runs of a workflow a range of one index. With `workflow_id = w.id` the planner might search all runs for those of a
+-- rare workflow.
 select w.id as workflow_id, recent.*, s.next_run_at
   from unnest($1::uuid[]) as w(id)
  cross join lateral (

@@ -1,8 +1,8 @@
--- Steps of runs: their jobs in the inbox, the items they go over, their outputs. The run's lock is held by whoever changes them.
+-- Steps of runs: their jobs in the inbox, their fan-out items and their outputs. Changes are made under the lock of the run.
 
 -- name: enqueue
--- Make jobs of steps. What is the same for many rows comes once, as a shape; a row may stand for a range of instances.
--- A row of an earlier round is opened again.
+-- Insert the jobs of steps with their `created` events. Values that many rows share are passed once, as a shape. One row may
+-- represent a range of instances. A job of an earlier round is reset to pending.
 -- moves: failed -> pending; cancelled -> pending; succeeded -> pending
 with shape as (
   select * from unnest($1::int[], $2::int[], $3::text[], $4::jsonb[], $5::text[], $6::int[], $7::int[], $8::interval[], $9::jsonb[], $10::boolean[])
@@ -33,7 +33,8 @@ insert into workflow.workflow_event (workflow_id, event_type, actor, created_at)
 select id, 'created', $20, (select windlass.now()) from born
 
 -- name: reopen
--- Do so many instances again that went wrong in an earlier round; one that the run has not heard of is still under way.
+-- Reset a limited number of instances that failed or were cancelled in an earlier round to pending. An instance whose end has not
+-- been applied to the run yet (not settled) still counts as live and is left alone.
 -- moves: failed -> pending; cancelled -> pending
 with again as (
   update workflow.workflow_run j
@@ -50,7 +51,8 @@ logged as (
 select queue from again
 
 -- name: take_ended
--- Ends that somebody else recorded, by plain SQL or upkeep: from now on their runs know. A deleted job is a cancelled one.
+-- Mark job ends that plain SQL or upkeep recorded as settled, and return them for their runs. A live job that was deleted is
+-- cancelled.
 -- moves: pending -> cancelled; leased -> cancelled
 with news as (
   select id, status in ('pending', 'leased') as ends, attempt + lost + 1 as number from workflow.workflow_run
@@ -66,14 +68,15 @@ update workflow.workflow_run j
 returning j.run_id, j.step, j.status, j.last_error, j.errors -> -1 ->> 'type' as error_type, j.deleted_at is not null as deleted
 
 -- name: unsettle
--- Ends of steps that were recorded while their runs could not be advanced: the runs have yet to learn of them.
+-- Mark ended step jobs as not settled, because their runs could not be advanced when the ends were recorded: the sweep applies
+-- them later.
 update workflow.workflow_run set settled = false
  where id = any($1) and run_id is not null and status in ('succeeded', 'failed', 'cancelled')
 
 -- name: withdraw
--- Take back what these steps began. What nobody holds ends at once; a holder of ours, or one that speaks HTTP (it has its
--- lease in the row), is asked to stop, and its outcome will be recorded; a plain SQL client can only read the status, and
--- sees it cancelled.
+-- Cancel the live jobs of these steps. A pending job ends at once. A worker of ours, or one that uses HTTP (its lease length is
+-- in the row), is requested to stop and still reports its outcome. A plain SQL client can only read the status, so its job is set
+-- to cancelled.
 -- moves: pending -> cancelled; leased -> cancelled
 with live as (
   select j.id, j.status = 'pending' or j.lease is null and not exists (select from windlass.worker w where w.id = j.leased_by) as ends
@@ -93,16 +96,16 @@ select run_id, step, count(*) filter (where ends) as ended, count(*) filter (whe
   from done group by run_id, step
 
 -- name: keep_going
--- Runs go on: whoever still works for one need not stop, and works for this round now. What fails from here on is not
--- among what an earlier round left to be done again.
+-- Withdraw stop requests for the jobs of retried runs that are not settled, and assign these jobs to the new round. If one of
+-- them fails from now on, it does not count as a failure left over from an earlier round.
 with busy as (
   select j.id, w.round from unnest($1::uuid[], $2::int[]) as w(run_id, round)
     join workflow.workflow_run j on j.run_id = w.run_id where not j.settled and j.epoch < w.round order by j.id for update of j)
 update workflow.workflow_run j set cancel_requested = false, epoch = busy.round from busy where j.id = busy.id
 
 -- name: expand
--- Make items of a list: the value at a path of a step's result, of the run's input, or as given. The answer is how many,
--- and what was found if it was no list.
+-- Insert the fan-out items of a step from a list: the value at a path of the result of a step, of the input of the run, or of the
+-- given value. Returns their number, and the type and text of the value for the case that it is not a list.
 with source as (
   select coalesce($6::jsonb, case when $3::int is null then (select input from windlass.run where id = $1)
                    else (select result from workflow.workflow_run where run_id = $1 and step = $3 and item = 0) end) #> $4::text[] as value),
@@ -118,7 +121,7 @@ select jsonb_typeof(value) as kind, (select count(*) from made) as count,
        case jsonb_typeof(value) when 'array' then null when 'object' then null else left(value #>> '{}', 100) end as value from source
 
 -- name: expand_instances
--- Make items of the results of a fanned-out step; of an earlier round there may be more than it has now.
+-- Insert the results of a fanned-out step as items. Jobs of an earlier round beyond the current number of instances are ignored.
 with made as (
   insert into windlass.item (run_id, step, item, value)
   select j.run_id, $2, j.item, coalesce(j.result, 'null') from windlass.run r join workflow.workflow_run j on j.run_id = r.id
@@ -128,16 +131,16 @@ with made as (
 select count(*) from made
 
 -- name: missing
--- Instances that never had a job, such as those whose templates could not be filled in.
+-- Return instances that never had a job, for example because their templates could not be rendered.
 select n from generate_series(0, $3::int - 1) as n
  where not exists (select from workflow.workflow_run j where j.run_id = $1 and j.step = $2 and j.item = n) limit $4
 
 -- name: items
--- Items of a step, a range of them.
+-- Return a range of the fan-out items of a step.
 select item, value from windlass.item where run_id = $1 and step = $2 and item >= $3 and item < $3 + $4 order by item
 
 -- name: results
--- What the jobs of these steps gave, up to $3 instances of each. What is left of an earlier round does not count.
+-- Return the outcomes of the jobs of these steps, up to $3 instances of each. Jobs left over from an earlier round are ignored.
 select w.run_id, w.step, j.item, j.items, j.status, j.result, j.last_error, j.attempts
   from unnest($1::uuid[], $2::int[]) as w(run_id, step)
   join windlass.run r on r.id = w.run_id and substr(r.steps, w.step + 1, 1) not in ('.', 'k')
@@ -148,22 +151,22 @@ select w.run_id, w.step, j.item, j.items, j.status, j.result, j.last_error, j.at
       and (j.items is null or j.item < coalesce((r.fans -> w.step::text ->> 0)::int, 0)) order by item limit $3) as j
 
 -- name: succeeded
--- Which of these steps did? A fan-out over nothing leaves no other trace.
+-- Return which of these steps succeeded. For a fan-out over an empty list the step state is the only record.
 select w.run_id, w.step from unnest($1::uuid[], $2::int[]) as w(run_id, step)
   join windlass.run r on r.id = w.run_id and substr(r.steps, w.step + 1, 1) = 's'
 
 -- name: codes
--- Why these steps are what they are: the code of the latest reason of each.
+-- Return the code of the latest event of each of these steps.
 select w.run_id, w.step,
        (select e.code from windlass.event e where e.run_id = w.run_id and e.step = w.step order by e.id desc limit 1)
   from unnest($1::uuid[], $2::int[]) as w(run_id, step)
 
 -- name: inputs
--- What these runs were started with.
+-- Return the inputs and trigger headers of these runs.
 select id, input, trigger_headers from windlass.run where id = any($1)
 
 -- name: children
--- Runs below these steps, the latest of each instance. What is left of an earlier round does not count.
+-- Return the child runs of these steps, the latest of each instance. Child runs left over from an earlier round are ignored.
 select c.parent_id, c.parent_step, c.id, c.version_id, c.steps
   from unnest($1::uuid[], $2::int[], $3::boolean[]) as w(run_id, step, fanned)
   join windlass.run r on r.id = w.run_id and substr(r.steps, w.step + 1, 1) not in ('.', 'k')
@@ -173,7 +176,7 @@ select c.parent_id, c.parent_step, c.id, c.version_id, c.steps
     order by parent_item, parent_round desc limit 10000) as c
 
 -- name: instances
--- A page of a step's instances, in order. What is left of an earlier round does not count.
+-- Return a page of the instances of a step, in order. Jobs left over from an earlier round are ignored.
 select j.item, j.id, j.status, j.attempt, j.lost, j.max_attempts, j.result, j.last_error, j.errors, j.leased_by, j.created_at,
        j.updated_at
   from windlass.run r join workflow.workflow_run j on j.run_id = r.id
@@ -181,7 +184,7 @@ select j.item, j.id, j.status, j.attempt, j.lost, j.max_attempts, j.result, j.la
    and (j.items is null or j.item < coalesce((r.fans -> ($2::int)::text ->> 0)::int, 0)) order by j.item limit $4
 
 -- name: jobs
--- The first instance of each step that has a job: what people see of a step.
+-- Return the first instance of each step that has a job: the one shown for the step.
 select s.step, j.* from windlass.run r cross join lateral generate_series(0, length(r.steps) - 1) as s(step)
  cross join lateral (
    select id, status, attempt, lost, max_attempts, last_error, leased_by, created_at, updated_at

@@ -1,7 +1,7 @@
 -- The label `meta.tenant_id` of jobs.
 
 -- name: list
--- Each label once, by hopping through the index.
+-- List the distinct tenant ids by hopping through the index.
 with recursive label as (
   (select meta ->> 'tenant_id' as name from workflow.workflow_run
     where meta ->> 'tenant_id' is not null and org = $1 order by meta ->> 'tenant_id' limit 1)
@@ -13,7 +13,7 @@ with recursive label as (
 select name from label limit $2
 
 -- name: counts
--- How many jobs have a label, by state; $3 of them are looked at.
+-- Count the jobs of a tenant by state. Reads at most $3 of them.
 select status, count(*) from (
   select status from workflow.workflow_run
    where meta ->> 'tenant_id' is not null and meta ->> 'tenant_id' = $2 and org = $1 and deleted_at is null limit $3) as looked_at

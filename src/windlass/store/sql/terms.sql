@@ -1,7 +1,8 @@
--- Duties that one process at a time carries out.
+-- Leader terms: duties that one process at a time carries out.
 
 -- name: take
--- Take or renew the term of a duty. Whoever asks learns what time it is and when the term was renewed before.
+-- Take or renew the leader term of a duty. Returns whether the caller holds it, the current time, and when the term was last
+-- renewed before.
 with former as (select renewed_at from windlass.term where duty = $1),
 taken as (
   insert into windlass.term (duty, holder, until, renewed_at) values ($1, $2, windlass.now() + $3::interval, windlass.now())
@@ -11,5 +12,6 @@ taken as (
 select exists (select from taken) as held, windlass.now() as now, (select renewed_at from former) as renewed_before
 
 -- name: resign
--- Give a term up, so that the next holder need not wait for its end. The row stays: it tells when the last round was.
+-- End a leader term early, so that the next holder need not wait. The row is kept, because it records when the duty was last
+-- carried out.
 update windlass.term set until = '-infinity', renewed_at = windlass.now() where duty = $1 and holder = $2

@@ -1,14 +1,15 @@
--- When the jobs of a run did what.
+-- Times of the jobs of a run.
 
 -- name: moves
--- The trails of the jobs of steps that are not fanned out, oldest first; heartbeats tell nothing here.
+-- Return the events of the jobs of steps that are not fanned out, oldest first, without heartbeats.
 select j.step, e.event_type, e.attempt, e.created_at, e.data ->> 'reason', (e.data ->> 'delay_seconds')::float
   from workflow.workflow_run j join workflow.workflow_event e on e.workflow_id = j.id
  where j.run_id = $1 and j.step = any($2::int[]) and e.event_type <> 'heartbeat'
  order by e.id limit $3
 
 -- name: together
--- What the copies of these steps did between two moments, and the runs below them that a round started: one line a step.
+-- Return, for each of these steps, when its instances had their first and last event between two times, and whether any failed.
+-- Also the same for the child runs that a round started. One row per step for each of the two.
 select j.step, min(e.created_at), max(e.created_at), bool_or(e.event_type = 'failed')
   from workflow.workflow_run j join workflow.workflow_event e on e.workflow_id = j.id
  where j.run_id = $1 and j.step = any($2::int[]) and e.event_type <> 'heartbeat'

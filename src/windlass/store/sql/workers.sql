@@ -1,8 +1,8 @@
--- Who works here, and which runtime serves which type.
+-- Workers, and which runtime serves which type.
 
 -- name: register
--- Register a worker. The same id again means that it restarted, or that two processes share it: the answer is who had it
--- before, and whether that one may still be alive.
+-- Register a worker. If the id already exists, the worker restarted or two processes share the id: returns the previous process,
+-- and whether it may still be alive.
 with former as (
   select directive, host, pid, state <> 'stopped' and seen_at > windlass.now() - interval '30 seconds' as alive
     from windlass.worker where id = $1),
@@ -15,28 +15,28 @@ registered as (
 select directive, host, pid, alive from former
 
 -- name: seen
--- Record a sign of life; the answer is what an operator wants of the worker, and which process registered last under its id.
+-- Record a heartbeat of a worker. Returns the directive of an operator, and the process that registered last under this id.
 update windlass.worker set seen_at = windlass.now(), state = $2, active = $3 where id = $1
 returning directive, host, pid, true as alive
 
 -- name: list
--- Workers, the latest sign of life first: all of them, or the one that is named.
+-- List workers, the latest heartbeat first: all of them, or the one with the given id.
 select id, host, pid, queues, types, concurrency, state, active, started_at, seen_at,
        seen_at > windlass.now() - $1::interval and state <> 'stopped' as alive, windlass.now() - seen_at as silence
   from windlass.worker where $2::text is null or id = $2 order by seen_at desc, id
 
 -- name: forget
--- Workers silent for long are no longer listed.
+-- Delete workers whose last heartbeat is older than the cutoff.
 delete from windlass.worker where seen_at < windlass.now() - $1::interval
 
 -- name: direct
--- What a worker is to be told.
+-- Set the directive for a worker.
 update windlass.worker set directive = $2 where id = $1 returning true
 
 -- name: remove
--- One that is gone.
+-- Delete a worker that is gone.
 delete from windlass.worker where id = $1
 
 -- name: registry
--- Which runtime serves which type?
+-- Return which runtime serves which type.
 select workflow_name, runtime, is_enabled from workflow.workflow_registry where deleted_at is null
