@@ -1,1 +1,1 @@
-
+"""The command line: parses arguments, calls a backend, prints."""
