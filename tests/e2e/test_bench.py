@@ -68,13 +68,13 @@ def test_the_table_names_contestants_and_floors(ran: tuple[str, dict[str, Any]])
 
 
 def test_everybody_goes_first_once_in_a_round(bench: Callable[[str], Any]) -> None:
-    rotated = bench("arena").rotated
+    rotated = bench("runner").rotated
     assert [rotated(["a", "b", "c"], turn)[0] for turn in range(4)] == ["a", "b", "c", "a"]
     assert rotated([], 3) == []
 
 
 def test_percentiles_of_a_known_row(bench: Callable[[str], Any]) -> None:
-    assert bench("arena").percentiles([float(n) for n in range(101)]) == {"p50": 50.0, "p99": 99.0}
+    assert bench("runner").percentiles([float(n) for n in range(101)]) == {"p50": 50.0, "p99": 99.0}
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_percentiles_of_a_known_row(bench: Callable[[str], Any]) -> None:
 def test_a_floor_compares_our_median_with_the_rivals(
     bench: Callable[[str], Any], measure: str, column: str, ours: float, theirs: float | None, verdict: str
 ) -> None:
-    plan, floors = bench("plan"), bench("floors")
+    plan, floors = bench("plan"), bench("thresholds")
     kind = plan.Measure(measure)
     found = [
         plan.Series(measure=kind, contestant=name, column=column, values=(value,))
@@ -105,7 +105,7 @@ def test_a_floor_compares_our_median_with_the_rivals(
 def test_a_floor_without_a_rival_is_a_number_of_our_own(
     bench: Callable[[str], Any], seconds: float, verdict: str
 ) -> None:
-    plan, floors = bench("plan"), bench("floors")
+    plan, floors = bench("plan"), bench("thresholds")
     kind = plan.Measure.FANOUT
     found = [plan.Series(measure=kind, contestant="windlass", column="seconds", values=(seconds,))]
     alone, against_bare = [one for one in floors.judge(floors.Results(found)) if one.floor.measure is kind]
@@ -113,7 +113,7 @@ def test_a_floor_without_a_rival_is_a_number_of_our_own(
 
 
 def test_every_measure_has_a_title_entrants_and_a_floor(bench: Callable[[str], Any]) -> None:
-    plan, floors = bench("plan"), bench("floors")
+    plan, floors = bench("plan"), bench("thresholds")
     assert set(plan.TITLES) == set(plan.ENTRANTS) == set(plan.Measure)
     assert {floor.measure for floor in floors.FLOORS} == set(plan.Measure)
 

@@ -28,7 +28,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="about what root does")
 CLIENT = """
 import sys
 from pathlib import Path
-from windlass.store.embedded import Embedded, EmbeddedOptions
+from windlass.embedded.server import Embedded, EmbeddedOptions
 with Embedded.start(EmbeddedOptions(home=Path(sys.argv[1]))) as server:
     print(server.url, flush=True)
     sys.stdin.readline()
@@ -36,7 +36,7 @@ with Embedded.start(EmbeddedOptions(home=Path(sys.argv[1]))) as server:
 FORKING_CLIENT = """
 import os, sys
 from pathlib import Path
-from windlass.store.embedded import Embedded, EmbeddedOptions
+from windlass.embedded.server import Embedded, EmbeddedOptions
 server = Embedded.start(EmbeddedOptions(home=Path(sys.argv[1])))
 if os.fork() == 0:
     server.close()

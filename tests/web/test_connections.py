@@ -22,7 +22,7 @@ PROGRAM = """
 import asyncio, logging, resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (60, 60))
 logging.basicConfig(level="INFO", stream=sys.stderr)
-from windlass.web import connections
+from windlass.web.middleware import connections
 from windlass.web.server import listen, serving
 connections.FREE_SHARE = {share}
 
