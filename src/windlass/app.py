@@ -9,10 +9,10 @@ from typing import Any, ParamSpec, Self, TypeVar
 from uuid import UUID
 
 from windlass import settings as settings_
+from windlass.core.definition.builder import Served, WorkflowBuilder
 from windlass.core.jobs.retry import Retry
 from windlass.core.jobs.spec import JobSpec, check_name
-from windlass.core.runs.step_payload import COMMAND_TYPE
-from windlass.core.workflows.builder import Served, WorkflowBuilder
+from windlass.core.workflows.step_payload import COMMAND_TYPE
 from windlass.cron.cron import Cron
 from windlass.effects.command.step import CommandOptions, Commands
 from windlass.effects.handlers import Handler, Handlers

@@ -11,7 +11,7 @@ from windlass.core.definition.parser import parse
 from windlass.core.jobs.job import Claimed
 from windlass.core.jobs.outcome import Failed, Outcome, Succeeded
 from windlass.core.json_value import encode
-from windlass.core.runs.step_payload import OWN_QUEUE
+from windlass.core.workflows.step_payload import OWN_QUEUE
 from windlass.engine import hooks
 from windlass.engine.database import Database
 from windlass.engine.hooks import Received

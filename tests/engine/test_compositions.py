@@ -7,8 +7,8 @@ from uuid import UUID, uuid4
 import pytest
 
 from tests.engine.harness import Fails, Player, events_of, state, tick
+from windlass.core.compositions import Composition, Part
 from windlass.core.ids import of_name
-from windlass.core.workflows.compositions import Composition, Part
 from windlass.core.workflows.workflow import Primitive
 from windlass.engine.compositions import control as compositions
 from windlass.engine.compositions import parent_results

@@ -21,7 +21,7 @@ from tests.engine.schedule_harness import (
     timed,
 )
 from tests.unit.test_schedule import CHANGES
-from windlass.core.workflows.workflow import CatchUp, Overlap
+from windlass.core.cron.schedule import CatchUp, Overlap
 from windlass.engine import quarantine
 from windlass.engine.database import Database
 from windlass.engine.runs import control as runs

@@ -20,7 +20,7 @@ from tests.engine.schedule_harness import (
     timed,
 )
 from tests.store.test_queries import words
-from windlass.core.workflows.workflow import CatchUp, Overlap
+from windlass.core.cron.schedule import CatchUp, Overlap
 from windlass.engine.database import Database
 from windlass.engine.runs import control as runs
 from windlass.engine.schedules import sql as sql_schedules

@@ -10,7 +10,7 @@ import atheris  # type: ignore[import-untyped,import-not-found,unused-ignore]  #
 
 with atheris.instrument_imports(include=["windlass.core"]):
     from windlass.core.expressions.expression import evaluate, parse
-    from windlass.core.runs.scope import Facts, JsonText, TaskFacts
+    from windlass.core.expressions.scope import Facts, JsonText, TaskFacts
     from windlass.core.templates import template
     from windlass.errors import Invalid
 

@@ -14,9 +14,10 @@ import pytest
 
 from tests.runtime.conftest import Working, eventually
 from windlass import InvalidWorkflow, Windlass
+from windlass.core.cron.schedule import CatchUp, Overlap
 from windlass.core.definition.parser import parse
 from windlass.core.jobs.job import TERMINAL
-from windlass.core.workflows.workflow import ApiTrigger, CatchUp, CronTrigger, Overlap, Workflow
+from windlass.core.workflows.workflow import ApiTrigger, CronTrigger, Workflow
 from windlass.cron import (
     CLASSIC,
     FULL,

@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 from windlass.core.runs.command import Command, Conclude, Enqueue, ListenUntil, Note, Reopen, StartChild, WakeAt
 from windlass.core.runs.decide import decide
 from windlass.core.runs.event import Begun, CancelAsked, Ended, Event, Judged
-from windlass.core.runs.plan import Plan
 from windlass.core.runs.reason import Reason
 from windlass.core.runs.run import Fan, Letter, Run, RunState
+from windlass.core.workflows.plan import Plan
 from windlass.core.workflows.step import Step
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

@@ -7,8 +7,8 @@ import pytest
 
 from tests.unit.reference import node
 from tests.unit.snapshots import NOW, SECOND, job
+from windlass.core.explain.activity import Activity, Doing, doing
 from windlass.core.explain.snapshot import Served, StepSnapshot
-from windlass.core.runs.activity import Activity, Doing, doing
 from windlass.core.runs.run import Fan, Letter, RunState
 from windlass.core.workflows.step import ChildAction, HookAction, Parallel, SleepAction
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from windlass.core.runs.scope import Facts
+from windlass.core.expressions.scope import Facts
 from windlass.core.templates.command import check_places
 from windlass.core.templates.template import compile_command
 from windlass.errors import Invalid, TemplateError

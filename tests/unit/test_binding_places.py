@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from windlass.core.runs.scope import Facts
+from windlass.core.expressions.scope import Facts
 from windlass.core.templates.template import compile_header, compile_url
 from windlass.errors import TemplateError
 

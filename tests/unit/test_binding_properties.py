@@ -6,8 +6,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from windlass.core.expressions.scope import Facts, JsonText
 from windlass.core.json_value import cleaned
-from windlass.core.runs.scope import Facts, JsonText
 from windlass.core.templates import template
 from windlass.errors import Invalid, TemplateError
 

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
+from windlass.core.cron.schedule import CatchUp, Overlap
+from windlass.core.definition.builder import Served, WorkflowBuilder
 from windlass.core.definition.parser import checked, parse
+from windlass.core.definition.step_builder import StepBuilder
 from windlass.core.jobs.retry import Backoff, Retry
-from windlass.core.workflows.builder import Served, WorkflowBuilder
 from windlass.core.workflows.step import Condition, Edge, Step
-from windlass.core.workflows.step_builder import StepBuilder
-from windlass.core.workflows.workflow import CatchUp, Overlap, Workflow
+from windlass.core.workflows.workflow import Workflow
 
 
 def work() -> None:

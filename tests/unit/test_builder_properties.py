@@ -7,10 +7,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from windlass.core.definition.builder import WorkflowBuilder
 from windlass.core.definition.parser import parse
-from windlass.core.workflows.builder import WorkflowBuilder
+from windlass.core.definition.step_builder import StepBuilder
 from windlass.core.workflows.step import Condition
-from windlass.core.workflows.step_builder import StepBuilder
 
 WORKS = ("job", "url", "run", "workflow")
 PAUSES = ("sleep", "wait_for_webhook")

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from windlass.core.workflows.builder import WorkflowBuilder
-from windlass.core.workflows.references import Reference
+from windlass.core.definition.builder import WorkflowBuilder
+from windlass.core.definition.step_builder import Reference
 from windlass.core.workflows.step import Condition, Edge, Foreach, JobAction, Parallel, Step
 from windlass.errors import Invalid
 
@@ -53,7 +53,7 @@ def test_references_are_values() -> None:
 
 @pytest.mark.parametrize("key", ["a.b", "a b", "", "{x}", "a/b", -1, 1.5, True, None], ids=repr)
 def test_what_cannot_stand_in_a_path_is_refused_on_the_spot(key: Any) -> None:
-    with pytest.raises(Invalid, match="cannot stand in a path: it must be a number from 0, or a key of letters"):
+    with pytest.raises(Invalid, match="cannot be used in a path: it must be a number from 0, or a key of letters"):
         EXTRACT[key]
 
 
@@ -62,7 +62,7 @@ def test_what_is_known_only_in_a_run_is_neither_true_nor_gone_through() -> None:
         list(EXTRACT["files"])
     with pytest.raises(TypeError, match=r"fan out over it with \.foreach"):
         list(EXTRACT)
-    with pytest.raises(TypeError, match=r"ask for it with \.only_if"):
+    with pytest.raises(TypeError, match=r"test it with \.only_if"):
         bool(EXTRACT["files"])
 
 

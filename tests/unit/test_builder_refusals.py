@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from windlass.core.workflows.builder import Served, WorkflowBuilder
+from windlass.core.definition.builder import Served, WorkflowBuilder
 from windlass.errors import Invalid, InvalidWorkflow
 
 

@@ -5,17 +5,10 @@ from typing import Any
 
 import pytest
 
+from windlass.core.cron.schedule import CatchUp, Overlap
 from windlass.core.definition.parser import parse
 from windlass.core.workflows.step import Condition, Edge, Foreach, Join, Parallel, Step
-from windlass.core.workflows.workflow import (
-    ApiTrigger,
-    CatchUp,
-    CronTrigger,
-    Overlap,
-    Trigger,
-    WebhookTrigger,
-    Workflow,
-)
+from windlass.core.workflows.workflow import ApiTrigger, CronTrigger, Trigger, WebhookTrigger, Workflow
 
 SECOND = timedelta(seconds=1)
 DISCOVER = {"job": "files.discover.v1"}

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from windlass.core.definition.diff import difference
 from windlass.core.definition.parser import parse
 from windlass.core.definition.secret import HIDDEN, has_hidden, hidden, revealed, secrets
-from windlass.core.workflows.diff import difference
 from windlass.errors import InvalidWorkflow
 
 

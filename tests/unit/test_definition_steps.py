@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from windlass.core.definition.parser import parse
-from windlass.core.definition.serialize import step_document
 from windlass.core.jobs.retry import Backoff, Retry
 from windlass.core.workflows.step import (
     Action,
@@ -18,6 +17,7 @@ from windlass.core.workflows.step import (
     SleepAction,
     Step,
 )
+from windlass.core.workflows.workflow import step_document
 
 SECOND = timedelta(seconds=1)
 JOB = {"job": "files.discover.v1"}

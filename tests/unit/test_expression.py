@@ -3,7 +3,7 @@
 import pytest
 
 from windlass.core.expressions.expression import evaluate, parse
-from windlass.core.runs.scope import Facts, JsonText, TaskFacts
+from windlass.core.expressions.scope import Facts, JsonText, TaskFacts
 
 FACTS = Facts(
     trigger_body={"order_id": 123, "tags": ["vip", "new"], "note": "", "none": None, "rate": 0.5, "on": True},

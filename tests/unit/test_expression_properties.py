@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from windlass.core.expressions.expression import Expression, evaluate, parse
-from windlass.core.runs.scope import Facts, JsonText, TaskFacts
+from windlass.core.expressions.scope import Facts, JsonText, TaskFacts
 from windlass.errors import InvalidExpression
 
 BODY = {"n": 3, "f": 2.5, "t": "abc", "yes": True, "no": False, "nil": None, "list": [1, "a", None, [2]], "o": {"k": 1}}

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from windlass.core.expressions.expression import evaluate, parse
-from windlass.core.runs.reason import Reason
-from windlass.core.runs.scope import Facts, TaskFacts
+from windlass.core.expressions.scope import Facts, TaskFacts
 
 FACTS = Facts(
     trigger_body={"tags": ["vip", "new"], "none": None, "on": True},
@@ -43,12 +42,6 @@ CUT = "because the response from 'large' was truncated"
 )
 def test_the_answer_shows_the_values_it_saw(text: str, told: str) -> None:
     assert evaluate(parse(text), FACTS).text.endswith(told)
-
-
-def test_the_answer_is_ready_to_be_a_reason() -> None:
-    verdict = evaluate(parse("tasks.charge.status_code == 500"), FACTS)
-    text = "tasks.charge.status_code == 500 is false: tasks.charge.status_code is 200"
-    assert verdict.reason == Reason("if", text)
 
 
 @pytest.mark.parametrize(

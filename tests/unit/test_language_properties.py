@@ -6,7 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from windlass.core.expressions.expression import evaluate, parse
-from windlass.core.runs.scope import Facts, JsonText, TaskFacts
+from windlass.core.expressions.scope import Facts, JsonText, TaskFacts
 from windlass.core.templates import template
 from windlass.errors import Invalid, InvalidExpression, TemplateError
 

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.reference import node
-from windlass.core.runs.plan import Plan
 from windlass.core.runs.run import (
     BAD,
     OPEN,
@@ -25,6 +24,7 @@ from windlass.core.runs.run import (
     fans_from_json,
     fans_to_json,
 )
+from windlass.core.workflows.plan import Plan
 
 State = TypeVar("State", bound=StrEnum)
 Move = TypeVar("Move", bound=StrEnum)

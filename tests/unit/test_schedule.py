@@ -13,8 +13,18 @@ from tests.unit.instants import APIA, BERLIN, LORD_HOWE, NEW_YORK, SAO_PAULO, at
 from tests.unit.test_cron_properties import DAILY, TEXTS, moments
 from windlass.core.cron import schedule as scheduling
 from windlass.core.cron.expression import parse
-from windlass.core.cron.schedule import GRACE, Firing, Schedule, between, due, fire, following, upcoming
-from windlass.core.workflows.workflow import CatchUp, Overlap
+from windlass.core.cron.schedule import (
+    GRACE,
+    CatchUp,
+    Firing,
+    Overlap,
+    Schedule,
+    between,
+    due,
+    fire,
+    following,
+    upcoming,
+)
 from windlass.errors import Invalid
 
 NOON = datetime(2030, 3, 1, 12, 0, tzinfo=UTC)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from windlass.core.cron.schedule import CatchUp, Overlap
 from windlass.core.definition.parser import checked, parse
 from windlass.core.jobs.retry import Backoff, Retry
 from windlass.core.workflows.step import (
@@ -29,15 +30,7 @@ from windlass.core.workflows.step import (
     SleepAction,
     Step,
 )
-from windlass.core.workflows.workflow import (
-    ApiTrigger,
-    CatchUp,
-    CronTrigger,
-    Overlap,
-    Trigger,
-    WebhookTrigger,
-    Workflow,
-)
+from windlass.core.workflows.workflow import ApiTrigger, CronTrigger, Trigger, WebhookTrigger, Workflow
 from windlass.errors import InvalidWorkflow
 
 NAMES = ["fetch", "x", "send-receipt", "_1", "Ab-9", "clean"]

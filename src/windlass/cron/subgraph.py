@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from windlass.core.cron.expression import CLASSIC
+from windlass.core.cron.schedule import CatchUp, Overlap
 from windlass.core.cron.syntax import split_zone
-from windlass.core.workflows.workflow import CatchUp, CronTrigger, Overlap
+from windlass.core.workflows.workflow import CronTrigger
 from windlass.cron.dependencies import Dependency
 from windlass.cron.entry import Entry, Missed
 from windlass.cron.executions.breaker import CircuitBreaker

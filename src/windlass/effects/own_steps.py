@@ -8,8 +8,8 @@ from datetime import timedelta
 from typing import Any
 
 from windlass.core.jobs.outcome import Failed, Outcome
-from windlass.core.runs.step_payload import COMMAND_TYPE, HTTP_TYPE, OWN_QUEUE
 from windlass.core.workflows.step import CommandAction, HttpAction
+from windlass.core.workflows.step_payload import COMMAND_TYPE, HTTP_TYPE, OWN_QUEUE
 from windlass.effects.command.step import CommandRequest, Commands
 from windlass.effects.context import Context
 from windlass.effects.handlers import Handler

@@ -3,7 +3,7 @@
 from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
-from windlass.core.workflows.builder import WorkflowBuilder
+from windlass.core.definition.builder import WorkflowBuilder
 from windlass.cron.cron import Cron
 from windlass.cron.job import wrapped
 from windlass.cron.migration_check import Reason, reasons

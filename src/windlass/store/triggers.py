@@ -8,9 +8,8 @@ from uuid import UUID
 
 import asyncpg
 
-from windlass.core.cron.schedule import Firing, Schedule
+from windlass.core.cron.schedule import CatchUp, Firing, Overlap, Schedule
 from windlass.core.json_value import decode
-from windlass.core.workflows.workflow import CatchUp, Overlap
 from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import load
 

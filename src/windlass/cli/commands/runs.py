@@ -15,8 +15,8 @@ from windlass.cli.commands.run import until_ended
 from windlass.cli.output import Json, cell, note, say, show_fields, show_json, show_table
 from windlass.cli.runner import backend
 from windlass.core import duration
+from windlass.core.compositions import title
 from windlass.core.runs.run import RunState
-from windlass.core.workflows.compositions import title
 from windlass.engine.runs.control import PAGE_LIMIT
 from windlass.runtime.handle import RunResult
 

@@ -15,7 +15,7 @@ from windlass.cli.commands import logs
 from windlass.cli.runner import leave, run
 from windlass.cli.serving import listen, serving
 from windlass.core import duration
-from windlass.core.runs.step_payload import COMMAND_TYPE
+from windlass.core.workflows.step_payload import COMMAND_TYPE
 from windlass.effects.handlers import like
 from windlass.effects.signals import Signals
 from windlass.runtime.worker.worker import Worker, WorkerOptions

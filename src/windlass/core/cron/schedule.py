@@ -7,16 +7,33 @@ decides whether they run. If a run is still active, `overlap` decides what happe
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from typing import assert_never
 from uuid import UUID
 
 from windlass.core.cron.expression import Cron, parse
 from windlass.core.cron.syntax import CLASSIC, Dialect, Every
-from windlass.core.workflows.workflow import CatchUp, Overlap
 
 LIMIT = 1000  # ticks of one schedule that are handled at once
 GRACE = timedelta(minutes=1)  # a tick up to this old counts as on time, not as missed
 YEARS = 8  # far enough to find the next 29 February
+
+
+class Overlap(StrEnum):
+    """What a cron tick does while an earlier run is active."""
+
+    ALLOW = "allow"
+    SKIP = "skip"
+    REPLACE = "replace"
+    BUFFER = "buffer"
+
+
+class CatchUp(StrEnum):
+    """What happens to missed ticks."""
+
+    NONE = "none"
+    ONE = "one"
+    ALL = "all"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@
 
 from typing import Any
 
+from windlass.core.cron.schedule import CatchUp, Overlap
 from windlass.core.definition.action import ACTIONS, RunsOn
 from windlass.core.definition.names import STEP_NAME, WORKFLOW_NAME
 from windlass.core.definition.shape import MAX_EDGES, MAX_STEPS
@@ -14,7 +15,6 @@ from windlass.core.jobs.retry import Backoff
 from windlass.core.jobs.spec import MAX_PRIORITY
 from windlass.core.workflows.http_rules import METHODS
 from windlass.core.workflows.step import Condition, Join
-from windlass.core.workflows.workflow import CatchUp, Overlap
 
 Schema = dict[str, Any]
 

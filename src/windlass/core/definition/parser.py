@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from windlass.core.cron import expression as cron_expression
+from windlass.core.cron.schedule import CatchUp, Overlap
 from windlass.core.cron.syntax import read_zone
 from windlass.core.definition.action import SECOND, UNREADABLE, read_secret
 from windlass.core.definition.fields import Fields, Mistakes, inside, is_number, shown
@@ -18,16 +19,7 @@ from windlass.core.definition.step import read_step
 from windlass.core.events.webhook import Scheme
 from windlass.core.json_value import encode
 from windlass.core.workflows.step import Step
-from windlass.core.workflows.workflow import (
-    MAX_DURATION,
-    ApiTrigger,
-    CatchUp,
-    CronTrigger,
-    Overlap,
-    Trigger,
-    WebhookTrigger,
-    Workflow,
-)
+from windlass.core.workflows.workflow import MAX_DURATION, ApiTrigger, CronTrigger, Trigger, WebhookTrigger, Workflow
 from windlass.errors import Invalid, InvalidWorkflow
 
 MAX_DOCUMENT = 1_000_000

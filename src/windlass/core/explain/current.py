@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from windlass.core import duration
 from windlass.core.explain.snapshot import JobSnapshot, RunSnapshot, Served, StepSnapshot
 from windlass.core.jobs.job import JobState
-from windlass.core.runs.step_payload import COMMAND_TYPE, HTTP_TYPE
 from windlass.core.workflows.step import HookAction
+from windlass.core.workflows.step_payload import COMMAND_TYPE, HTTP_TYPE
 
 LONGEST_ERROR = 300
 

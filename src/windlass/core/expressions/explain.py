@@ -9,8 +9,8 @@ from itertools import islice
 from typing import Any
 
 from windlass.core.expressions.paths import Path
+from windlass.core.expressions.scope import Nothing
 from windlass.core.json_value import plain
-from windlass.core.runs.scope import Nothing
 
 LONGEST_VALUE = 60
 LONGEST_EXPRESSION = 200

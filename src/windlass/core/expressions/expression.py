@@ -15,9 +15,8 @@ from windlass.core.expressions.explain import LONGEST_EXPRESSION, cut, told
 from windlass.core.expressions.nodes import Call, Compare, Every, Literal, Node, Not, Reference, Sight, Some
 from windlass.core.expressions.parser import tree
 from windlass.core.expressions.paths import Path
+from windlass.core.expressions.scope import Facts
 from windlass.core.expressions.values import TooCostly, truth
-from windlass.core.runs.reason import Reason
-from windlass.core.runs.scope import Facts
 
 ABOUT_ANCESTORS = frozenset({"success", "failure"})
 
@@ -53,10 +52,6 @@ class Expression:
 class Verdict:
     holds: bool
     text: str  # the explanation
-
-    @property
-    def reason(self) -> Reason:
-        return Reason("if", self.text)
 
 
 def parse(text: str) -> Expression:

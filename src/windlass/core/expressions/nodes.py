@@ -6,8 +6,8 @@ from math import isfinite
 from typing import Any
 
 from windlass.core.expressions.paths import Path
+from windlass.core.expressions.scope import Facts, Nothing, find
 from windlass.core.expressions.values import Budget, begins, contains, ordered, same, size, truth
-from windlass.core.runs.scope import Facts, Nothing, find
 
 
 class Sight:

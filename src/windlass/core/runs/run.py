@@ -11,8 +11,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple
 
-from windlass.core.runs.plan import Plan
 from windlass.core.runs.reason import Reason
+from windlass.core.workflows.plan import Plan
 
 
 class Letter(StrEnum):

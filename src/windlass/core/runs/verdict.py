@@ -7,9 +7,9 @@ A failure is handled if a dependent, direct or reached only through skipped step
 
 from collections.abc import Iterator
 
-from windlass.core.runs.plan import Plan
 from windlass.core.runs.reason import Reason, unhandled
 from windlass.core.runs.run import BAD, Letter, RunMove
+from windlass.core.workflows.plan import Plan
 from windlass.core.workflows.step import Condition
 
 

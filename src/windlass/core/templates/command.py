@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from windlass.core.expressions.paths import Path
-from windlass.core.runs.scope import Facts
+from windlass.core.expressions.scope import Facts
 from windlass.core.templates.parser import Pieces, paths_of, pieces
 from windlass.core.templates.shell_context import Context, Script
 from windlass.core.templates.value import refusal, text_at

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from windlass.core.expressions.paths import Path
-from windlass.core.runs.scope import Facts
+from windlass.core.expressions.scope import Facts
 from windlass.core.templates.parser import Pieces, paths_of
 from windlass.core.templates.value import filled, refusal, text_at
 

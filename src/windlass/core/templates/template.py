@@ -12,7 +12,7 @@ from typing import Any
 
 from windlass.core import json_value
 from windlass.core.expressions.paths import Path
-from windlass.core.runs.scope import Facts
+from windlass.core.expressions.scope import Facts
 from windlass.core.templates.command import Command
 from windlass.core.templates.header import Header
 from windlass.core.templates.parser import OPEN, Pieces, pieces

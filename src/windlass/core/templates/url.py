@@ -12,7 +12,7 @@ from enum import Enum, auto
 from urllib.parse import quote
 
 from windlass.core.expressions.paths import Path
-from windlass.core.runs.scope import Facts
+from windlass.core.expressions.scope import Facts
 from windlass.core.templates.parser import Pieces, paths_of
 from windlass.core.templates.value import refusal, text_at, value_at
 

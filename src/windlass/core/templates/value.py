@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from windlass.core.expressions.paths import Path
+from windlass.core.expressions.scope import Facts, Nothing, find
 from windlass.core.json_value import RESULT_LIMIT
-from windlass.core.runs.scope import Facts, Nothing, find
 from windlass.core.templates.parser import Pieces, paths_of
 from windlass.errors import TemplateError
 

@@ -5,12 +5,12 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from windlass.core.compositions import MAX_LEVELS, Composition, Part
 from windlass.core.jobs.job_template import Template
 from windlass.core.jobs.spec import DEFAULT_PRIORITY, check
 from windlass.core.json_value import encode
 from windlass.core.runs.event import Begun
 from windlass.core.runs.run import Letter, Run, RunState, fans_to_json
-from windlass.core.workflows.compositions import MAX_LEVELS, Composition, Part
 from windlass.core.workflows.workflow import NO_TIME_LIMIT, Workflow
 from windlass.engine.compositions import definitions as composition_definitions
 from windlass.engine.compositions import keys as composition_keys

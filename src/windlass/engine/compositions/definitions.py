@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from uuid import UUID
 
+from windlass.core.compositions import Composition
 from windlass.core.json_value import encode
-from windlass.core.workflows.compositions import Composition
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.database import Database, new_ids
 from windlass.store import workflows

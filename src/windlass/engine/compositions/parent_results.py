@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from windlass.core.compositions import callbacks_of, sources
 from windlass.core.json_value import decode
 from windlass.core.runs.run import BAD, Letter
-from windlass.core.workflows.compositions import callbacks_of, sources
 from windlass.core.workflows.step import ChildAction
 from windlass.core.workflows.workflow import Primitive, Workflow
 from windlass.engine.database import Database

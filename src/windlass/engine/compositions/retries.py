@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from windlass.core.compositions import kept
 from windlass.core.json_value import encode
 from windlass.core.runs.run import Letter
-from windlass.core.workflows.compositions import kept
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.compositions import control as compositions
 from windlass.engine.compositions import keys as composition_keys

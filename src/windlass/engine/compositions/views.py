@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from uuid import UUID
 
+from windlass.core.compositions import callbacks_of
 from windlass.core.json_value import encode
 from windlass.core.runs.run import BAD, OPEN, Letter, RunState
-from windlass.core.workflows.compositions import callbacks_of
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.compositions.control import Node, find, letters_of
 from windlass.engine.database import Database

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from windlass.core.compositions import callbacks_of
 from windlass.core.events.ojs_event import error_document
-from windlass.core.workflows.compositions import callbacks_of
 from windlass.core.workflows.step import JobAction
 from windlass.core.workflows.workflow import Primitive
 from windlass.engine.compositions.events import Known, ToldInside, ToldJob, Who

@@ -26,7 +26,7 @@ from windlass.core.events.subscription import (
 )
 from windlass.core.jobs.spec import JobSpec, check_name
 from windlass.core.json_value import encode
-from windlass.core.runs.step_payload import OWN_QUEUE
+from windlass.core.workflows.step_payload import OWN_QUEUE
 from windlass.effects.http import url as http_url
 from windlass.engine import quarantine
 from windlass.engine.database import Database, new_ids

@@ -13,8 +13,8 @@ from windlass.core.jobs.job import JobState
 from windlass.core.jobs.retry import Retry
 from windlass.core.jobs.spec import JobSpec, advice, check, check_pattern
 from windlass.core.json_value import PAYLOAD_LIMIT, encode
-from windlass.core.runs.step_payload import HTTP_TYPE
 from windlass.core.sensitive import masked
+from windlass.core.workflows.step_payload import HTTP_TYPE
 from windlass.engine.database import Database, new_ids
 from windlass.errors import Conflict, Duplicate, Invalid, NotFound
 from windlass.store import events as event_store

@@ -12,12 +12,12 @@ from uuid import UUID
 
 from windlass.core.expressions import expression
 from windlass.core.expressions.paths import Path
+from windlass.core.expressions.scope import MISSING, Facts
 from windlass.core.json_value import encode
 from windlass.core.runs.command import Enqueue, StartChild
 from windlass.core.runs.event import Ended, Event, Judged
 from windlass.core.runs.reason import Reason
 from windlass.core.runs.run import BAD, Letter, Run
-from windlass.core.runs.scope import MISSING, Facts
 from windlass.core.workflows.step import CommandAction, Foreach
 from windlass.engine.database import Database
 from windlass.engine.runs import scope as knowledge
@@ -84,7 +84,7 @@ def _judge(question: Question, facts: Facts) -> Event:
         good = all(letter == Letter.SUCCEEDED for letter in letters)
         facts = replace(facts, ancestors_failed=failed, all_succeeded=good)
     verdict = expression.evaluate(condition, facts)
-    return Judged(number, verdict.holds, verdict.reason)
+    return Judged(number, verdict.holds, Reason("if", verdict.text))
 
 
 async def fill(conn: Connection, question: Question, facts: Facts) -> AsyncIterator[tuple[list[Filled], list[Event]]]:

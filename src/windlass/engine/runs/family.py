@@ -7,9 +7,9 @@ at once, one generation per transaction.
 from collections.abc import Sequence
 from uuid import UUID
 
+from windlass.core.compositions import MAX_LEVELS
 from windlass.core.runs.event import Begun, Event
 from windlass.core.runs.run import RunState
-from windlass.core.workflows.compositions import MAX_LEVELS
 from windlass.engine.database import Database
 from windlass.engine.runs.settle import settle
 from windlass.engine.runs.sweep import ACTOR, heard, untold

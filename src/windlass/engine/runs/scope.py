@@ -7,9 +7,9 @@ from uuid import UUID
 
 from windlass.core.events import hook
 from windlass.core.expressions.paths import Path
+from windlass.core.expressions.scope import MISSING, Facts, JsonText, TaskFacts
 from windlass.core.json_value import decode
 from windlass.core.runs.run import Letter, Run
-from windlass.core.runs.scope import MISSING, Facts, JsonText, TaskFacts
 from windlass.core.workflows.step import ChildAction, HookAction, HttpAction, SleepAction, Step
 from windlass.engine.database import Database
 from windlass.engine.runs import outputs

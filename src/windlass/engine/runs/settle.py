@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import assert_never
 from uuid import UUID
 
+from windlass.core.compositions import CALLBACKS
 from windlass.core.events import hook
 from windlass.core.runs.command import (
     Command,
@@ -28,7 +29,6 @@ from windlass.core.runs.decide import decide
 from windlass.core.runs.event import Begun, Ended, Event, RerunAsked, RetryAsked
 from windlass.core.runs.reason import Reason
 from windlass.core.runs.run import OPEN, WORDS, Letter, Run, RunState, changed, fans_from_json, fans_to_json
-from windlass.core.workflows.compositions import CALLBACKS
 from windlass.core.workflows.step import ChildAction, HookAction, SleepAction
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.database import Database

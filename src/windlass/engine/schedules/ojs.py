@@ -12,12 +12,11 @@ from typing import Any
 from uuid import UUID
 
 from windlass.core.cron import schedule
-from windlass.core.cron.schedule import Schedule
+from windlass.core.cron.schedule import Overlap, Schedule
 from windlass.core.cron.syntax import OJS
 from windlass.core.events.cursor import Snapshot
 from windlass.core.jobs.job_template import Template
 from windlass.core.jobs.spec import JobSpec, check
-from windlass.core.workflows.workflow import Overlap
 from windlass.engine.database import Database, new_ids
 from windlass.engine.jobs import submit
 from windlass.engine.quarantine import Kind, each_alone

@@ -12,7 +12,7 @@ from functools import partial
 from uuid import UUID
 
 from windlass.core.cron import schedule
-from windlass.core.cron.schedule import Schedule
+from windlass.core.cron.schedule import Overlap, Schedule
 from windlass.core.definition.names import workflow_name_mistake
 from windlass.core.events import hook, webhook
 from windlass.core.events.request_body import parse_body
@@ -20,7 +20,7 @@ from windlass.core.explain.source import SCHEDULED_FOR
 from windlass.core.json_value import encode
 from windlass.core.runs.event import CancelAsked
 from windlass.core.runs.reason import Reason
-from windlass.core.workflows.workflow import Overlap, Trigger, WebhookTrigger
+from windlass.core.workflows.workflow import Trigger, WebhookTrigger
 from windlass.engine.database import Database
 from windlass.engine.quarantine import Kind, each_alone
 from windlass.engine.runs import start as run_start

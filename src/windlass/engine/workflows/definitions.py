@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterable
 
-from windlass.core.workflows.compositions import read
+from windlass.core.compositions import read
 from windlass.core.workflows.workflow import Workflow
 from windlass.errors import NotFound, WindlassError
 from windlass.store import workflows as store

@@ -12,7 +12,7 @@ from windlass.core.events.ojs_event import OjsEvent
 from windlass.core.events.subscription import MAX_ATTEMPTS, TEST, TIMEOUT, TYPE, Target, headers
 from windlass.core.jobs.outcome import Cancelled, Failed, Outcome, Succeeded
 from windlass.core.json_value import RESULT_LIMIT, decode, encode
-from windlass.core.runs.step_payload import OWN_QUEUE
+from windlass.core.workflows.step_payload import OWN_QUEUE
 from windlass.effects.context import Context
 from windlass.effects.handlers import Handler
 from windlass.effects.http.step import Http, HttpRequest

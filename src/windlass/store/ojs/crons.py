@@ -7,12 +7,11 @@ from uuid import UUID
 
 import asyncpg
 
-from windlass.core.cron.schedule import Firing, Schedule
+from windlass.core.cron.schedule import CatchUp, Firing, Overlap, Schedule
 from windlass.core.cron.syntax import OJS
 from windlass.core.events.cursor import Snapshot
 from windlass.core.jobs.job_template import Template
 from windlass.core.json_value import decode, encode
-from windlass.core.workflows.workflow import CatchUp, Overlap
 from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import load
 

@@ -8,8 +8,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from windlass.core.cron.schedule import Overlap
 from windlass.core.jobs.job_template import Template
-from windlass.core.workflows.workflow import Overlap
 from windlass.engine.schedules import ojs as ojs_schedules
 from windlass.engine.schedules.ojs import CronRow
 from windlass.errors import Invalid

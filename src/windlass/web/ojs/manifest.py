@@ -8,8 +8,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from windlass import __version__
+from windlass.core.compositions import MAX_LEVELS, MAX_PARTS
 from windlass.core.json_value import PAYLOAD_LIMIT, RESULT_LIMIT
-from windlass.core.workflows.compositions import MAX_LEVELS, MAX_PARTS
 from windlass.engine.workers import remote
 from windlass.errors import Unavailable
 from windlass.web.ojs import dependencies

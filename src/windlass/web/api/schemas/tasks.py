@@ -5,9 +5,9 @@ from typing import Any
 
 from pydantic import ConfigDict, Field
 
+from windlass.core.explain.activity import Activity, doing
 from windlass.core.explain.snapshot import ChildSnapshot, RunSnapshot, StepSnapshot
 from windlass.core.explain.summary import remark
-from windlass.core.runs.activity import Activity, doing
 from windlass.core.runs.run import OPEN, Fan, Letter, RunState
 from windlass.core.sensitive import masked
 from windlass.core.workflows.step import HookAction, SleepAction

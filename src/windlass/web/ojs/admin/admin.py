@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from windlass.core.runs.step_payload import OWN_QUEUE
+from windlass.core.workflows.step_payload import OWN_QUEUE
 from windlass.engine import stats
 from windlass.engine.jobs import queue_limits, queues
 from windlass.engine.jobs.queues import Queue

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from windlass.core.compositions import callbacks_of
 from windlass.core.runs.run import Letter
-from windlass.core.workflows.compositions import callbacks_of
 from windlass.core.workflows.step import ChildAction, JobAction
 from windlass.core.workflows.workflow import Primitive
 from windlass.engine.compositions.control import Node

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any, assert_never
 
 from windlass.core.expressions.paths import Path
+from windlass.core.expressions.scope import Facts
 from windlass.core.jobs.spec import OWN_QUEUE
-from windlass.core.runs.scope import Facts
 from windlass.core.templates import template
 from windlass.core.templates.template import Binding
 from windlass.core.workflows.step import (

@@ -1,24 +1,86 @@
-"""Builder for one step: each method sets an option in the step's part of the document.
+"""Builder for one step, and references to values that exist only in a run.
 
-`core.definition` validates the options. This module only checks what a document cannot show: steps and references of
-another workflow, and options set twice. It also adds the edges implied by reading another step's output.
+Each method of `StepBuilder` sets an option in the step's part of the document; the parser validates the options. This
+module only checks what a document cannot show: steps and references of another workflow, and options set twice. It also
+adds the edges implied by reading another step's output.
+
+The string form of a `Reference` is its template, so it can be used in an input, in an f-string and in an `only_if`.
 """
 
 import contextlib
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Protocol, Self
 
 from windlass.core import duration
 from windlass.core.definition.fields import Mistakes, inside, is_number, shown
 from windlass.core.jobs.retry import Retry
 from windlass.core.json_value import MAX_DEPTH
-from windlass.core.workflows.references import Owner, Reference, bare, mentioned
 from windlass.core.workflows.step import Condition
+from windlass.errors import Invalid
 
 Span = timedelta | float | str  # a number is in seconds
 
 STAND_IN = "input"  # replaces a refused path, so that the rest can still be parsed
+
+
+_KEY = re.compile(r"[\w$@-]+").fullmatch
+_MENTION = re.compile(r"\{\{\s*tasks\.([A-Za-z0-9_-]+)")
+_TEMPLATE = re.compile(r"\{\{\s*([^\s{}]+)\s*\}\}")
+
+
+class Owner(Protocol):
+    """The workflow that a reference or a step belongs to."""
+
+    @property
+    def name(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A path to a value: `extract["files"]`, `extract["files"][0]`, `etl.input["bucket"]`."""
+
+    owner: Owner = field(repr=False)
+    path: str  # as in templates: tasks.extract.output.files
+    items: str | None = None  # as in fan-outs: extract.files; None if it cannot be fanned out over
+
+    def __getitem__(self, key: str | int) -> "Reference":
+        word = _key(key)
+        return replace(self, path=f"{self.path}.{word}", items=None if self.items is None else f"{self.items}.{word}")
+
+    def __str__(self) -> str:
+        return f"{{{{{self.path}}}}}"
+
+    def __format__(self, spec: str) -> str:
+        return format(str(self), spec)
+
+    def __iter__(self) -> NoReturn:
+        """Raise `TypeError`. Without this, iteration would call `__getitem__` with 0, 1, 2, ... without end."""
+        raise TypeError(f"{self} is known only in a run: fan out over it with .foreach")
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError(f"{self} is known only in a run: test it with .only_if")
+
+
+def mentioned(text: str) -> Iterator[str]:
+    """Return the steps that the templates in a text refer to."""
+    return (found[1] for found in _MENTION.finditer(text))
+
+
+def bare(text: str) -> str:
+    """Return the text with each template replaced by its path: expressions have no braces."""
+    return _TEMPLATE.sub(r"\1", text)
+
+
+def _key(key: object) -> str:
+    if isinstance(key, int) and not isinstance(key, bool) and key >= 0:
+        return str(key)
+    if isinstance(key, str) and _KEY(key):
+        return key
+    rule = "a number from 0, or a key of letters, digits, _, -, $ and @; other keys can be written as a template"
+    raise Invalid(f"{shown(key)} cannot be used in a path: it must be {rule}", field="key")
 
 
 class StepBuilder:

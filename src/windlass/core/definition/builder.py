@@ -8,13 +8,13 @@ from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from windlass.core.cron.schedule import CatchUp, Overlap
 from windlass.core.definition.action import UNREADABLE
 from windlass.core.definition.fields import Mistakes, inside, shown
 from windlass.core.definition.parser import parse
-from windlass.core.workflows.references import Reference
+from windlass.core.definition.step_builder import Reference, Span, StepBuilder, span
 from windlass.core.workflows.step import Condition
-from windlass.core.workflows.step_builder import Span, StepBuilder, span
-from windlass.core.workflows.workflow import CatchUp, Overlap, Workflow
+from windlass.core.workflows.workflow import Workflow
 from windlass.errors import Invalid, InvalidWorkflow
 
 
