@@ -94,11 +94,12 @@ select * from workflow.workflow_run where id = any($1)
 
 -- name: beat
 -- Extend the leases that this worker holds among these jobs, by the length it requests or else by the length of the current
--- lease.
+-- lease. The rows are locked in ascending id, like everywhere, so that two heartbeats for the same jobs cannot deadlock.
 with held as (
   update workflow.workflow_run j
      set lease_until = (select windlass.now()) + least(coalesce($3::interval, j.lease, $4::interval), $5::interval), updated_at = (select windlass.now())
-   where j.id = any($1) and j.leased_by = $2
+   where j.id = any(array(
+           select id from workflow.workflow_run where id = any($1) and leased_by = $2 order by id for no key update))
   returning j.id, j.cancel_requested, j.attempt + j.lost + 1 as number, j.envelope #>> '{options,metadata,test_directive}' as directive,
             extract(epoch from least(coalesce($3::interval, j.lease, $4::interval), $5::interval)) as seconds),
 logged as (

@@ -362,9 +362,11 @@ select other.id from workflow.workflow_run j join workflow.workflow_run other
  where j.id = $1 and j.org = $2 order by other.seq desc limit 1
 
 -- name: soft_delete
--- Mark jobs as deleted. A live job is no longer claimed.
+-- Mark jobs as deleted. A live job is no longer claimed. Locked in ascending id: see `beat` in claims.sql.
 update workflow.workflow_run set deleted_at = windlass.now()
- where id = any($1) and org = $2 and deleted_at is null returning id
+ where id = any(array(
+         select id from workflow.workflow_run where id = any($1) and org = $2 and deleted_at is null
+          order by id for no key update)) returning id
 
 -- name: get
 -- Return one job with all columns.
