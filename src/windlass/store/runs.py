@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any, NamedTuple
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import asyncpg
 
@@ -209,9 +209,9 @@ async def bad_children(conn: Connection, id_: UUID, step: int, created: int, cou
     return [row[0] for row in await conn.fetch(_SQL["bad_children"], id_, step, created, round_, count)]
 
 
-async def find_held(conn: Connection, batch: int) -> list[UUID]:
-    """Return workflows with runs that wait to start, beginning at a random one."""
-    return [row[0] for row in await conn.fetch(_SQL["find_held"], batch, uuid4())]
+async def find_held(conn: Connection, batch: int, *, after: UUID) -> list[UUID]:
+    """Return workflows with runs that wait to start: those with ids above `after`, then the others."""
+    return [row[0] for row in await conn.fetch(_SQL["find_held"], batch, after)]
 
 
 async def hold_workflow(conn: Connection, workflow_id: UUID, *, wait: bool = True) -> int | None:

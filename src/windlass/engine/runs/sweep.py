@@ -71,11 +71,25 @@ def _child_ended(notice: Notice, step: int, run: LockedRun) -> Event:
     return Ended(step, letter, why)
 
 
-async def start_held(db: Database, *, batch: int = 500) -> int:
-    """Begin pending runs whose workflow has room; return the number of workflows."""
-    async with db.once() as conn:
-        found = await runs.find_held(conn, batch)
-    return await each_alone(db, Kind.WORKFLOW, found, partial(start_held_of, db, batch=batch))
+class HeldRuns:
+    """Starts pending runs whose workflow has room.
+
+    Each call looks at the next `batch` workflows with pending runs, in the order of their ids and around: workflows at
+    their concurrency limit cannot hide the others, however many there are.
+    """
+
+    def __init__(self, db: Database, *, batch: int = 500) -> None:
+        self._db = db
+        self._batch = batch
+        self._last = UUID(int=0)
+
+    async def start(self) -> int:
+        """Start the runs that fit; return the number of workflows they belong to."""
+        async with self._db.once() as conn:
+            workflows = await runs.find_held(conn, self._batch, after=self._last)
+        if workflows:
+            self._last = workflows[-1]
+        return await each_alone(self._db, Kind.WORKFLOW, workflows, partial(start_held_of, self._db, batch=self._batch))
 
 
 async def wake(db: Database, *, batch: int = 1000) -> int:

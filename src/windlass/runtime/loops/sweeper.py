@@ -30,15 +30,16 @@ class Sweeper:
         self.options = options or SweeperOptions()
         self._db = db
         self._duties = Duties(db, "settler")
+        self._held = sweep.HeldRuns(db, batch=self.options.batch)
         self._wake = asyncio.Event()
 
     async def tick(self) -> int:
         """Run one sweep; return how many runs were started, settled or retried."""
         batch = self.options.batch
-        begun = await self._duties.run("begin", lambda: sweep.start_held(self._db, batch=batch), 0)
-        told = await self._duties.run("settle", lambda: sweep.sweep_runs(self._db, batch=batch), 0)
-        again = await self._duties.run("retry", lambda: quarantine.retry_due(self._db, retries(self._db)), 0)
-        return begun + told + again
+        begun = await self._duties.run("begin", self._held.start, 0)
+        settled = await self._duties.run("settle", lambda: sweep.sweep_runs(self._db, batch=batch), 0)
+        retried = await self._duties.run("retry", lambda: quarantine.retry_due(self._db, retries(self._db)), 0)
+        return begun + settled + retried
 
     async def run(self, stop: asyncio.Event) -> None:
         async def round_() -> timedelta | None:

@@ -146,18 +146,18 @@ select n from generate_series(0, $3::int - 1) as n
  order by n limit $5
 
 -- name: find_held
--- Return up to $1 workflows that have pending runs, in the order of their ids from $2 on and then around. The caller passes
--- another $2 each time, so that workflows at their concurrency limit cannot hide the others, however many there are.
+-- Return up to $1 workflows that have pending runs, in the order of their ids after $2 and then around. The caller passes the
+-- last one of its previous call, so that workflows at their concurrency limit cannot hide the others.
 with recursive later as (
-  (select workflow_id from windlass.run where state = 'pending' and workflow_id >= $2 order by workflow_id limit 1)
+  (select workflow_id from windlass.run where state = 'pending' and workflow_id > $2 order by workflow_id limit 1)
   union all
   select (select r.workflow_id from windlass.run r where r.state = 'pending' and r.workflow_id > later.workflow_id
            order by r.workflow_id limit 1) from later where later.workflow_id is not null),
 earlier as (
-  (select workflow_id from windlass.run where state = 'pending' and workflow_id < $2 order by workflow_id limit 1)
+  (select workflow_id from windlass.run where state = 'pending' and workflow_id <= $2 order by workflow_id limit 1)
   union all
   select (select r.workflow_id from windlass.run r
-           where r.state = 'pending' and r.workflow_id > earlier.workflow_id and r.workflow_id < $2
+           where r.state = 'pending' and r.workflow_id > earlier.workflow_id and r.workflow_id <= $2
            order by r.workflow_id limit 1) from earlier where earlier.workflow_id is not null)
 select workflow_id from (select workflow_id from later union all select workflow_id from earlier) as held
  where workflow_id is not null and workflow_id <> all(array(select key::uuid from windlass.quarantine where kind = 'workflow'))
