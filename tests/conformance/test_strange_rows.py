@@ -3,6 +3,8 @@
 import pytest
 
 from tests.conformance.ojs_client import Talk
+from windlass.core import json_value
+from windlass.engine.compositions import parent_results
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 STRANGE = {
@@ -33,3 +35,29 @@ async def _everything_is_shown(talk: Talk, ids: list[str]) -> None:
     for path in ("/ojs/v1/events", "/ojs/v1/admin/jobs", "/api/v1/jobs", *of_jobs):
         answer = await talk.http.get(path)
         assert answer.status_code == 200, (path, answer.text)
+
+
+async def test_a_job_whose_parent_results_cannot_be_read_keeps_no_other_from_its_worker(
+    talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def decode(result: str) -> object:
+        if "poison" in result:
+            raise ArithmeticError("nobody foresaw this")
+        return json_value.decode(result)
+
+    for result in ("poison", "bread"):
+        steps = [{"type": f"{result}.bake", "args": []}, {"type": f"{result}.eat", "args": []}]
+        await talk.ask("POST", "/workflows", {"type": "chain", "steps": steps}, 201)
+    for result, job in zip(("poison", "bread"), await talk.fetch(count=2), strict=True):
+        await talk.ack(job, result)
+    with monkeypatch.context() as patch:
+        patch.setattr(parent_results, "decode", decode)
+        [job] = await talk.fetch(count=5)
+        assert (job["type"], job["parent_results"]) == ("bread.eat", ["bread"])
+    listed = await talk.http.get("/api/v1/jobs", params={"type": "poison.eat", "steps": "true"})
+    [job] = listed.json()["data"]
+    assert job["status"] == "pending"
+    assert job["error"] == "the job cannot be handed out: ArithmeticError: nobody foresaw this"
+    await talk.pass_time(minutes=2)
+    [job] = await talk.fetch(count=5)
+    assert (job["type"], job["parent_results"]) == ("poison.eat", ["poison"])

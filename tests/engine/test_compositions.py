@@ -184,6 +184,6 @@ async def test_what_a_step_is_given_has_a_limit_and_the_last_results_go_first(
         [taken] = await player.take()
         await player.end(taken, "x" * 100)
     [last] = await player.take()
-    [given] = (await parent_results.of_jobs(db, [last])).values()
+    [given] = (await parent_results.of_jobs(db, [last])).found.values()
     long = "x" * 100
     assert given.listed == [parent_results.OMITTED, parent_results.OMITTED, long, long, long]

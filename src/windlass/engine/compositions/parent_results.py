@@ -8,7 +8,8 @@ replaced by OMITTED, those of the last steps last: the spec requires the result 
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -18,13 +19,14 @@ from windlass.core.runs.run import BAD, Letter
 from windlass.core.workflows.step import ChildAction
 from windlass.core.workflows.workflow import Primitive, Workflow
 from windlass.engine.database import Database
+from windlass.engine.quarantine import split_batch
 from windlass.engine.workers.first_claims import Taken
 from windlass.store.ojs import compositions as store
 from windlass.store.ojs.compositions import Around, PartResult
 from windlass.store.postgres.pool import Connection
 from windlass.store.timers import StepRef
 
-__all__ = ["StepRef", "Standing", "of_jobs"]
+__all__ = ["StepRef", "Standing", "Standings", "of_jobs"]
 Results = dict[str, Any]
 EACH = 16 * 1_048_576  # bytes of results that a job receives from one composition, the last steps first
 MOST = 8 * EACH  # for all jobs of one fetch together
@@ -51,8 +53,27 @@ class Standing:
         return [self.results.get(str(n)) for n in range(count)]
 
 
-async def of_jobs(db: Database, jobs: Sequence[Taken]) -> dict[StepRef, Standing]:
-    """Return positions by run and step, for those of the jobs that belong to compositions."""
+@dataclass(frozen=True, slots=True)
+class Standings:
+    """The positions of jobs by run and step, and the errors of those whose composition or results cannot be read."""
+
+    found: dict[StepRef, Standing] = field(default_factory=dict)
+    errors: dict[StepRef, Exception] = field(default_factory=dict)
+
+
+async def of_jobs(db: Database, jobs: Sequence[Taken]) -> Standings:
+    """Return the positions of those of the jobs that belong to compositions. One that fails does not affect the rest."""
+    errors: dict[StepRef, Exception] = {}
+
+    async def isolate(job: Taken, error: Exception) -> None:
+        if job.run_id is not None and job.step is not None:
+            errors[job.run_id, job.step] = error
+
+    parts = await split_batch(jobs, partial(_of_batch, db), isolate)
+    return Standings({ref: standing for part in parts for ref, standing in part.items()}, errors)
+
+
+async def _of_batch(db: Database, jobs: Sequence[Taken]) -> dict[StepRef, Standing]:
     wanted = {job.version_id for job in jobs if job.version_id is not None}
     if not wanted:
         return {}
@@ -147,13 +168,14 @@ def _one(row: PartResult) -> Any:
     if row.status == "succeeded":
         return decode(row.result)
     error = row.error or {}
-    told = {
-        "code": error.get("code") or "handler_error",
-        "type": error.get("type") or "handler_error",
+    code = error.get("code") or ("cancelled" if row.status == "cancelled" else "handler_error")
+    described = {
+        "code": code,
+        "type": error.get("type") or code,
         "message": error.get("message") or row.last_error or row.status,
         "attempt": error.get("attempt") or row.attempts,
     }
-    return {"error": told, "state": "cancelled" if row.status == "cancelled" else "discarded"}
+    return {"error": described, "state": "cancelled" if row.status == "cancelled" else "discarded"}
 
 
 def _is_composed(known: Mapping[int, Workflow], version_id: int | None) -> bool:

@@ -70,14 +70,20 @@ async def fetch(db: Database, wishes: Sequence[Wish]) -> list[list[Job]]:
 async def _readable(conn: Connection, known: Container[int], wish: Wish, found: list[Job]) -> list[Job]:
     """Return those of these jobs whose version this process can read; set the others aside."""
     bad = {job.id: UNREADABLE for job in found if job.version_id is not None and job.version_id not in known}
-    await _set_aside(conn, wish, bad)
+    await _set_aside(conn, wish.worker, bad)
     return [job for job in found if job.id not in bad]
 
 
-async def _set_aside(conn: Connection, wish: Wish, reasons: Mapping[UUID, str]) -> None:
+async def set_aside(db: Database, worker: str, reasons: Mapping[UUID, str]) -> None:
+    """Release jobs that were claimed for this worker but cannot be handed out; they are tried again later."""
+    async with db.begin() as conn:
+        await _set_aside(conn, worker, reasons)
+
+
+async def _set_aside(conn: Connection, worker: str, reasons: Mapping[UUID, str]) -> None:
     for id_, why in reasons.items():
         _log.error("job %s is set aside for %d s: %s", id_, SET_ASIDE.total_seconds(), why)
-    await store.set_aside(conn, reasons, worker=wish.worker, delay=SET_ASIDE, actor=ACTOR)
+    await store.set_aside(conn, reasons, worker=worker, delay=SET_ASIDE, actor=ACTOR)
 
 
 async def _fetch(conn: Connection, db: Database, wish: Wish) -> list[Job]:
@@ -106,7 +112,7 @@ async def _take(conn: Connection, wish: Wish, count: int) -> tuple[list[Job], bo
         default=LEASE,
         tenant=wish.tenant,
     )
-    await _set_aside(conn, wish, found.unreadable)
+    await _set_aside(conn, wish.worker, found.unreadable)
     return found.jobs, found.limited
 
 

@@ -1,6 +1,6 @@
 """Fills in a step handler's context: its run, workflow and step, and the results of the steps it depends on.
 
-Concurrent lookups are coalesced into one query.
+Concurrent lookups are coalesced into one query. One that fails does not affect the others.
 """
 
 import asyncio
@@ -22,9 +22,8 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 1.0  # seconds
 class Upstreams:
     def __init__(self, db: Database) -> None:
         self._db = db
-        self._waiting: list[tuple[Claimed, asyncio.Future[Upstream]]] = []
-        self._task: asyncio.Task[None] | None = None
-        self._standings = Gathering[Claimed, Standing](self._stand, most=200)
+        self._standings = Gathering[Claimed, Standing](self._load_standings, most=200)
+        self._outputs = Gathering[Claimed, Upstream](self._load_outputs, most=200)
 
     async def prepare(self, job: Claimed, context: Context, *, upstream: bool) -> None:
         """Fill in the context of a step's job. Retry while the database is unavailable: that must not fail the step."""
@@ -49,34 +48,18 @@ class Upstreams:
             standing = await self._standings.ask(job)
             context.workflow_id, context.parent_results = standing.workflow_id, standing.results
         elif upstream and workflow.plan.before(job.step):
-            context.upstream = await self._ask(job)
+            context.upstream = await self._outputs.ask(job)
 
-    async def _stand(self, jobs: Sequence[Claimed]) -> Sequence[Standing]:
+    async def _load_standings(self, jobs: Sequence[Claimed]) -> Sequence[Standing | Exception]:
         """Return the workflow id and the parents' results of each of these jobs of compositions."""
-        found = await parent_results.of_jobs(self._db, jobs)
-        return [found[job.run_id, job.step] for job in jobs if job.run_id is not None and job.step is not None]
+        standings = await parent_results.of_jobs(self._db, jobs)
+        refs = [(job.run_id, job.step) for job in jobs if job.run_id is not None and job.step is not None]
+        return [standings.errors.get(ref) or standings.found[ref] for ref in refs]
 
-    async def _ask(self, job: Claimed) -> Upstream:
-        answer: asyncio.Future[Upstream] = asyncio.get_running_loop().create_future()
-        self._waiting.append((job, answer))
-        if self._task is None:
-            self._task = asyncio.create_task(self._answer())
-        return await answer
-
-    async def _answer(self) -> None:
-        """Answer all waiting lookups with one query."""
-        await asyncio.sleep(0)  # let tasks that are ready now add their lookups to this query
-        asked, self._waiting, self._task = self._waiting, [], None
-        try:
-            found = await outputs.of_needs(self._db, [job for job, _ in asked])
-        except Exception as error:  # of any kind: unresolved futures would block their handlers forever
-            for _, answer in asked:
-                if not answer.done():
-                    answer.set_exception(error)
-            return
-        for job, answer in asked:
-            if not answer.done():
-                answer.set_result(_upstream(found[job.id]))
+    async def _load_outputs(self, jobs: Sequence[Claimed]) -> Sequence[Upstream]:
+        """Return the outputs of the steps that each job's step depends on."""
+        outputs_of = await outputs.of_needs(self._db, jobs)
+        return [_upstream(outputs_of[job.id]) for job in jobs]
 
 
 def _upstream(found: dict[str, object]) -> Upstream:

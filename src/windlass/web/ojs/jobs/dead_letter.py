@@ -48,7 +48,7 @@ async def check_alone(db: Database, id_: UUID) -> None:
     if job.run_id is None:
         return
     standings = await parent_results.of_jobs(db, [job])
-    found = next(iter(standings.values()), None)
+    found = next(iter(standings.found.values()), None)
     if found is None:
         raise Conflict(f"job {id_} is a step of run {job.run_id}: retry the run, windlass runs retry {job.run_id}")
     again = f'{{"retry_of": "{found.workflow_id}"}}'

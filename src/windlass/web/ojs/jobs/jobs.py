@@ -50,9 +50,10 @@ async def get(request: Request) -> Response:
     db = await dependencies.db(request)
     told = await remote.told(db, dependencies.job_id(request))
     tenants.check(request, told.job)
-    standing = await parent_results.of_jobs(db, [told.job])
+    standings = await parent_results.of_jobs(db, [told.job])
     return answer(
-        request, {"job": render_workflow.within(told.job, envelope.shown(told.job, told.now, told=told), standing)}
+        request,
+        {"job": render_workflow.within(told.job, envelope.shown(told.job, told.now, told=told), standings.found)},
     )
 
 

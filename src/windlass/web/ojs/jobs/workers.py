@@ -12,7 +12,7 @@ from starlette.routing import Route
 from windlass.core.jobs.outcome import Failed, Outcome, Released, Succeeded
 from windlass.core.json_value import RESULT_LIMIT, encode, plain
 from windlass.engine.compositions import parent_results
-from windlass.engine.compositions.parent_results import Standing, StepRef
+from windlass.engine.compositions.parent_results import Standings
 from windlass.engine.jobs import checkpoints
 from windlass.engine.jobs.checkpoints import Checkpoint
 from windlass.engine.workers import remote
@@ -49,9 +49,17 @@ async def fetch(request: Request) -> Response:
         tenant=tenants.named(request),
     )
     db, jobs = await dependencies.db(request), await (await dependencies.desk(request)).fetch(wish)
-    standing = await parent_results.of_jobs(db, [job for job in jobs if job.run_id is not None])
+    standings = await parent_results.of_jobs(db, [job for job in jobs if job.run_id is not None])
     saved = await checkpoints.of_jobs(db, [job.id for job in jobs]) if jobs else {}
-    return answer(request, {"jobs": [_handed_out(job, standing, saved) for job in jobs]})
+    handed_out, unreadable = [], {}
+    for job in jobs:
+        try:
+            handed_out.append(_handed_out(job, standings, saved))
+        except Exception as error:  # of any kind: the worker still gets the other jobs, which are leased to it
+            unreadable[job.id] = f"the job cannot be handed out: {type(error).__name__}: {error}"
+    if unreadable:
+        await remote.set_aside(db, wish.worker, unreadable)
+    return answer(request, {"jobs": handed_out})
 
 
 async def ack(request: Request) -> Response:
@@ -103,8 +111,10 @@ async def heartbeat(request: Request) -> Response:
     )
 
 
-def _handed_out(job: Job, standing: Mapping[StepRef, Standing], saved: Mapping[UUID, Checkpoint]) -> dict[str, Any]:
-    found = render_workflow.handed_out(job, standing)
+def _handed_out(job: Job, standings: Standings, saved: Mapping[UUID, Checkpoint]) -> dict[str, Any]:
+    if job.run_id is not None and job.step is not None and (job.run_id, job.step) in standings.errors:
+        raise standings.errors[job.run_id, job.step]
+    found = render_workflow.handed_out(job, standings.found)
     return {**found, "checkpoint": short(saved[job.id])} if job.id in saved else found
 
 
