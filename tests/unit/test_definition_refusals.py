@@ -242,3 +242,23 @@ def test_a_short_wait_for_a_callback_is_advised_against() -> None:
         "step a of w waits 3s600ms for its callback: a number without a unit is milliseconds,"
         " write for example 1h if you meant more"
     ]
+
+
+def test_headers_are_advised_against_where_no_webhook_starts_the_runs() -> None:
+    def warnings(trigger: Any) -> list[str]:
+        tasks = {"a": {"url": "http://x.test/", "body": {"kind": "{{trigger.headers.content-type}}"}}}
+        return advice(parse({"name": "w", "trigger": trigger, "tasks": tasks}))
+
+    assert warnings("webhook") == []
+    assert warnings("api") == [
+        "tasks.a.body.kind of w uses trigger.headers.content-type: only runs that a webhook starts have headers,"
+        " the others fail"
+    ]
+
+
+def test_enabled_is_not_part_of_a_definition_and_the_message_names_the_command() -> None:
+    with pytest.raises(InvalidWorkflow) as refused:
+        parse({"name": "w", "enabled": True, "tasks": {"a": {"job": "a.b.v1"}}})
+    assert refused.value.errors == [
+        ("enabled", "it is not part of the definition: use `windlass workflows enable` or `disable`")
+    ]

@@ -60,7 +60,9 @@ def parse_stored(document: Mapping[str, Any]) -> Workflow:
 
 def _read(document: Mapping[str, Any], mistakes: Mistakes) -> Workflow:
     fields = Fields(document, "", mistakes)
-    fields.refuse_unknown(WORKFLOW_KEYS)
+    if "enabled" in fields:
+        mistakes.add("enabled", "it is not part of the definition: use `windlass workflows enable` or `disable`")
+    fields.refuse_unknown((*WORKFLOW_KEYS, "enabled"))
     return Workflow(
         name=_name(fields),
         steps=_steps(fields),

@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import assert_never
 
 from windlass.core import duration
+from windlass.core.definition.references import paths_of
 from windlass.core.definition.secret import HIDDEN
 from windlass.core.events.webhook import Scheme, secret_mistake
 from windlass.core.jobs.spec import reserved
@@ -39,11 +40,19 @@ def check(workflow: Workflow) -> Workflow:
 
 def advice(workflow: Workflow) -> list[str]:
     """Return warnings about values that are allowed but probably not intended."""
-    return [
+    waits = [
         f"step {step.name} of {workflow.name} waits {duration.text(step.action.timeout)} for its callback:"
         " a number without a unit is milliseconds, write for example 1h if you meant more"
         for step in workflow.steps
         if isinstance(step.action, HookAction) and step.action.timeout is not None and step.action.timeout < SHORT_WAIT
+    ]
+    if isinstance(workflow.trigger, WebhookTrigger):
+        return waits
+    return waits + [
+        f"{place} of {workflow.name} uses {path.text}: only runs that a webhook starts have headers, the others fail"
+        for step in workflow.steps
+        for place, path in paths_of(step)
+        if path.root == "trigger" and path.field == "headers"
     ]
 
 

@@ -42,6 +42,13 @@ def check_references(steps: Sequence[Step], lineage: Lineage | None, mistakes: M
                 return
 
 
+def paths_of(step: Step) -> Iterator[tuple[str, Path]]:
+    """Yield the paths in a valid step's `if` and templates, each with its place in the document."""
+    for place, text, read in _sayings(step):
+        for path in read(text):
+            yield place, path
+
+
 class _Check:
     def __init__(self, named: Mapping[str, Step], lineage: Lineage | None, mistakes: Mistakes) -> None:
         self._named, self._lineage, self._mistakes = named, lineage, mistakes

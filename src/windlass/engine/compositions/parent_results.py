@@ -62,7 +62,7 @@ class Standings:
 
 
 async def of_jobs(db: Database, jobs: Sequence[Taken]) -> Standings:
-    """Return the positions of those of the jobs that belong to compositions. One that fails does not affect the rest."""
+    """Return the positions of the jobs that belong to compositions. One that fails does not affect the others."""
     errors: dict[StepRef, Exception] = {}
 
     async def isolate(job: Taken, error: Exception) -> None:
