@@ -9,7 +9,7 @@ import windlass.cron as api
 from windlass.cron import Cron, FakeClock
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ["reference/cron-scheduler.md", "tutorial/in-process-cron.md", "how-to/coming-from-other-schedulers.md"]
+PAGES = ["reference/cron-scheduler.md", "tutorial/in-process-cron.md", "how-to/migrate-from-other-schedulers.md"]
 REFERENCE = (DOCS / PAGES[0]).read_text("utf-8")
 
 
