@@ -12,9 +12,9 @@ from windlass.core.explain.snapshot import JobSnapshot, ResponseSnapshot
 from windlass.core.jobs.job import JobState
 from windlass.core.json_value import decode
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import load
+from windlass.store.postgres.queries import column, mapping, statements
 
-_SQL = {name: query.sql for name, query in load("accounts").items()}
+_SQL = statements("accounts")
 
 
 class FirstJob(NamedTuple):
@@ -90,7 +90,7 @@ async def waiting_jobs(conn: Connection, run: UUID, steps: Sequence[int]) -> dic
 
 
 async def paused(conn: Connection, queues: Iterable[str]) -> set[str]:
-    return {row[0] for row in await conn.fetch(_SQL["paused"], list(queues))}
+    return set(column(await conn.fetch(_SQL["paused"], list(queues))))
 
 
 async def below(conn: Connection, run: UUID, steps: Sequence[int]) -> dict[int, Below]:
@@ -102,7 +102,7 @@ async def answers(conn: Connection, run: UUID, steps: Sequence[int]) -> dict[int
 
 
 async def wakes(conn: Connection, run: UUID) -> dict[int, datetime]:
-    return {row[0]: row[1] for row in await conn.fetch(_SQL["wakes"], run)}
+    return mapping(await conn.fetch(_SQL["wakes"], run))
 
 
 async def running_beside(conn: Connection, run: UUID) -> int:

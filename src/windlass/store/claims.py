@@ -12,10 +12,10 @@ from windlass.core.jobs.spec import MAX_LEASE
 from windlass.core.jobs.unique import Unique
 from windlass.core.json_value import encode, plain
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import load
+from windlass.store.postgres.queries import column, columns, statements
 from windlass.store.rows import Job, job
 
-_SQL = {name: query.sql for name, query in load("claims").items()}
+_SQL = statements("claims")
 
 
 class HeldJob(NamedTuple):
@@ -80,7 +80,7 @@ async def set_aside(
 
 
 async def runs_of(conn: Connection, ids: Sequence[UUID]) -> list[UUID]:
-    return sorted(row[0] for row in await conn.fetch(_SQL["runs_of"], list(ids)))
+    return sorted(column(await conn.fetch(_SQL["runs_of"], list(ids))))
 
 
 async def hold(conn: Connection, ids: Sequence[UUID], *, org: str | None) -> dict[UUID, HeldJob]:
@@ -118,11 +118,11 @@ async def overdue(conn: Connection, batch: int) -> list[tuple[UUID, int]]:
 
 
 async def find_late(conn: Connection, *, limit: int) -> list[UUID]:
-    return [row[0] for row in await conn.fetch(_SQL["find_late"], limit)]
+    return column(await conn.fetch(_SQL["find_late"], limit))
 
 
 async def expire(conn: Connection, batch: int, *, actor: str, only: Sequence[UUID] | None = None) -> list[UUID]:
-    return [row[0] for row in await conn.fetch(_SQL["expire"], batch, actor, only)]
+    return column(await conn.fetch(_SQL["expire"], batch, actor, only))
 
 
 async def activate(conn: Connection, id_: UUID, *, org: str) -> str | None:
@@ -155,7 +155,7 @@ async def find_unique(conn: Connection, wanted: Sequence[tuple[str, Unique]]) ->
 
 async def keep_rates(conn: Connection, limits: Sequence[tuple[str, Limit]]) -> None:
     rows = [(key, limit.rate, limit.period, limit.concurrency) for key, limit in dict(limits).items()]
-    await conn.execute(_SQL["keep_rates"], *map(list, zip(*rows, strict=True)))
+    await conn.execute(_SQL["keep_rates"], *columns(rows))
 
 
 async def dead_letters(

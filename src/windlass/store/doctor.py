@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import load
+from windlass.store.postgres.queries import column, statements
 
-_SQL = {name: query.sql for name, query in load("doctor").items()}
+_SQL = statements("doctor")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ async def waiting(conn: Connection) -> list[Waiting]:
 
 
 async def types(conn: Connection) -> list[str]:
-    return [row[0] for row in await conn.fetch(_SQL["types"])]
+    return column(await conn.fetch(_SQL["types"]))
 
 
 async def snapshots(conn: Connection, *, older_than: timedelta) -> list[Snapshot]:

@@ -7,10 +7,10 @@ from uuid import UUID
 
 from windlass.core.json_value import decode_objects
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import load
+from windlass.store.postgres.queries import column, columns, statements
 from windlass.store.rows import Event, LogLine, event
 
-_SQL = {name: query.sql for name, query in load("events").items()}
+_SQL = statements("events")
 
 # job id, epoch, attempt, line number, time, level, message
 Line = tuple[UUID, int, int, int, datetime, str, str]
@@ -27,7 +27,7 @@ async def of_job(conn: Connection, job: UUID, *, after: int = 0, limit: int = 10
 
 
 async def insert_lines(conn: Connection, lines: Sequence[Line]) -> None:
-    await conn.execute(_SQL["insert_lines"], *[list(column) for column in zip(*lines, strict=True)])
+    await conn.execute(_SQL["insert_lines"], *columns(lines))
 
 
 async def lines(
@@ -44,7 +44,7 @@ async def make_partition(conn: Connection, *, week: int) -> str | None:
 
 async def old_partitions(conn: Connection, *, age: timedelta) -> list[str]:
     """Return the weekly partitions that may be dropped."""
-    return [row[0] for row in await conn.fetch(_SQL["old_partitions"], age)]
+    return column(await conn.fetch(_SQL["old_partitions"], age))
 
 
 async def drop_partition(conn: Connection, name: str) -> None:

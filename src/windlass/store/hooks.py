@@ -5,10 +5,10 @@ from typing import NamedTuple
 from uuid import UUID
 
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import load
+from windlass.store.postgres.queries import columns, statements
 from windlass.store.timers import StepRef
 
-_SQL = {name: query.sql for name, query in load("hooks").items()}
+_SQL = statements("hooks")
 
 
 class Callback(NamedTuple):
@@ -24,7 +24,7 @@ async def key(conn: Connection) -> bytes:
 
 
 async def insert(conn: Connection, rows: Sequence[tuple[UUID, int, bytes]]) -> None:
-    await conn.execute(_SQL["insert"], *map(list, zip(*rows, strict=True)))
+    await conn.execute(_SQL["insert"], *columns(rows))
 
 
 async def find(conn: Connection, token_hash: bytes) -> StepRef | None:
@@ -45,17 +45,17 @@ async def standing(conn: Connection, token_hash: bytes) -> Standing | None:
 
 async def listen(conn: Connection, places: Sequence[StepRef]) -> list[StepRef]:
     """Return those of these waiting steps whose callback has already been received."""
-    return [(row[0], row[1]) for row in await conn.fetch(_SQL["listen"], *map(list, zip(*places, strict=True)))]
+    return [(row[0], row[1]) for row in await conn.fetch(_SQL["listen"], *columns(places))]
 
 
 async def reset(conn: Connection, rows: Sequence[tuple[UUID, int, int, bytes]]) -> None:
     """Reset hooks that are waited for again, given as (run, step, round, hash of the new token)."""
-    await conn.execute(_SQL["reset"], *map(list, zip(*rows, strict=True)))
+    await conn.execute(_SQL["reset"], *columns(rows))
 
 
 async def rounds(conn: Connection, places: Sequence[StepRef]) -> dict[StepRef, int]:
     """Return the rounds in which the URLs of these hooks were created."""
-    rows = await conn.fetch(_SQL["rounds"], *map(list, zip(*places, strict=True)))
+    rows = await conn.fetch(_SQL["rounds"], *columns(places))
     return {(row[0], row[1]): row[2] for row in rows}
 
 
@@ -69,4 +69,4 @@ async def received(conn: Connection, place: StepRef, id_: str | None) -> bool:
 
 
 async def bodies(conn: Connection, places: Sequence[StepRef]) -> list[Callback]:
-    return list(map(Callback._make, await conn.fetch(_SQL["bodies"], *map(list, zip(*places, strict=True)))))
+    return list(map(Callback._make, await conn.fetch(_SQL["bodies"], *columns(places))))

@@ -3,25 +3,48 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from windlass.core.jobs.job import Claimed, Fence, Setback, Success
 from windlass.core.jobs.lease_gaps import Gap
 from windlass.core.json_value import encode
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import load
+from windlass.store.postgres.queries import column, columns, mapping, statements
 from windlass.store.rows import Job, job
 
-_SQL = {name: query.sql for name, query in load("jobs").items()}
+_SQL = statements("jobs")
 
-# id, type, payload, queue, priority, run_at, delay, max_attempts, timeout, retry, idempotency_key, tags, meta,
-# envelope, expires_at, unique_key, visibility, rate_key
-NewRow = tuple[Any, ...]
-COMMON = 13  # the first columns, which nearly all rows use; as arguments they precede org and actor
 PAGE = 1000  # lanes that one `find_lanes` statement visits
 NOWHERE = (None, None, None)
-ALIKE = (1, 3, 4, 7, 9)  # type, queue, priority, max_attempts, retry: sent once if the same in the whole batch
+
+
+class NewJob(NamedTuple):
+    """A row to insert. Values of jsonb columns are JSON texts."""
+
+    id: UUID
+    type: str
+    payload: str
+    queue: str
+    priority: int
+    run_at: datetime | None
+    delay: timedelta | None
+    max_attempts: int
+    timeout: timedelta | None
+    retry: str | None
+    idempotency_key: str | None  # prefixed with the org, like the other keys
+    tags: str | None
+    meta: str | None
+    envelope: str | None
+    expires_at: datetime | None
+    unique_key: str | None
+    visibility: timedelta | None
+    rate_key: str | None
+
+
+COMMON = NewJob._fields.index("envelope")  # columns before it are used by nearly all rows; they precede org and actor
+# Sent once if the same in the whole batch.
+SHARED = [NewJob._fields.index(name) for name in ("type", "queue", "priority", "max_attempts", "retry")]
 
 
 class HeldLease(NamedTuple):
@@ -69,21 +92,21 @@ class Filter:
     limit: int = 50
 
 
-async def insert(conn: Connection, rows: Sequence[NewRow], *, org: str, actor: str) -> dict[UUID, datetime]:
+async def insert(conn: Connection, rows: Sequence[NewJob], *, org: str, actor: str) -> dict[UUID, datetime]:
     """Insert jobs; return the creation times of those that are new."""
-    columns = list(zip(*rows, strict=True))
-    shared = [columns[n][0] if columns[n].count(columns[n][0]) == len(rows) else None for n in ALIKE]
-    for n, value in zip(ALIKE, shared, strict=True):
+    arrays = columns(rows)
+    shared = [arrays[n][0] if arrays[n].count(arrays[n][0]) == len(rows) else None for n in SHARED]
+    for n, value in zip(SHARED, shared, strict=True):
         if value is not None:
-            columns[n] = ()
-    given = [list(column) if column.count(None) < len(column) else [] for column in columns]
-    *common, retry = shared
-    told = (*given[:COMMON], org, actor, *common, *given[COMMON:], retry)
-    return {row[0]: row[1] for row in await conn.fetch(_SQL["insert"], *told)}
+            arrays[n] = []
+    arrays = [values if values.count(None) < len(values) else [] for values in arrays]
+    *shared, retry = shared
+    arguments = (*arrays[:COMMON], org, actor, *shared, *arrays[COMMON:], retry)
+    return mapping(await conn.fetch(_SQL["insert"], *arguments))
 
 
 async def find_keys(conn: Connection, keys: Sequence[str]) -> dict[str, UUID]:
-    return {row[0]: row[1] for row in await conn.fetch(_SQL["find_keys"], list(keys))}
+    return mapping(await conn.fetch(_SQL["find_keys"], list(keys)))
 
 
 async def find_lanes(conn: Connection, queues: Sequence[str], served: Served | None = None) -> list[Lane]:
@@ -100,8 +123,8 @@ async def find_lanes(conn: Connection, queues: Sequence[str], served: Served | N
         places = [
             (queue, *((last.type, last.priority, last.alone) if last else NOWHERE)) for queue, last in after.items()
         ]
-        columns = [list(column) for column in zip(*places, strict=True)]
-        page = [Lane(*row) for row in await conn.fetch(_SQL["find_lanes"], *columns, types, patterns, PAGE)]
+        rows = await conn.fetch(_SQL["find_lanes"], *columns(places), types, patterns, PAGE)
+        page = [Lane(*row) for row in rows]
         found += page
         if len(page) < PAGE:
             return sorted(found, key=lambda lane: (lane.priority, lane.seq))
@@ -115,8 +138,8 @@ async def claim(
     taken = [(lane.queue, lane.type, lane.priority, lane.seq, lane.alone, room) for lane, room in lanes]
     if not taken or count < 1:
         return []
-    columns = [list(column) for column in zip(*taken, strict=True)]
-    return list(map(Claimed._make, await conn.fetch(_SQL["claim"], *columns, count, worker, lease)))
+    rows = await conn.fetch(_SQL["claim"], *columns(taken), count, worker, lease)
+    return list(map(Claimed._make, rows))
 
 
 async def defer_first(conn: Connection, lane: Lane, *, pause: timedelta) -> UUID | None:
@@ -146,7 +169,7 @@ async def succeed(
     fences = [report.job.claim_no for report in reports]
     results = [report.result for report in reports]
     whose = [holders[id_] for id_ in ids] if holders else []
-    return {row[0] for row in await conn.fetch(_SQL["succeed"], ids, fences, results, worker, whose)}
+    return set(column(await conn.fetch(_SQL["succeed"], ids, fences, results, worker, whose)))
 
 
 async def set_back(
@@ -166,7 +189,7 @@ async def set_back(
         [report.dead_letter or None for report in reports],
         [holders[report.job.id] for report in reports] if holders else [],
     )
-    return {row[0]: row[1] for row in rows}
+    return mapping(rows)
 
 
 async def heartbeat(conn: Connection, claims: Iterable[Fence], *, worker: str, lease: timedelta) -> list[HeldLease]:
@@ -179,24 +202,24 @@ async def held(conn: Connection, claims: Iterable[Fence], *, worker: str) -> lis
 
 
 async def find_ripe(conn: Connection, *, limit: int) -> list[UUID]:
-    return [row[0] for row in await conn.fetch(_SQL["find_ripe"], limit)]
+    return column(await conn.fetch(_SQL["find_ripe"], limit))
 
 
 async def find_unlogged(conn: Connection, *, limit: int) -> list[UUID]:
-    return [row[0] for row in await conn.fetch(_SQL["find_unlogged"], limit)]
+    return column(await conn.fetch(_SQL["find_unlogged"], limit))
 
 
 async def log_created(conn: Connection, batch: int, *, only: Sequence[UUID] | None = None) -> list[UUID]:
-    return [row[0] for row in await conn.fetch(_SQL["log_created"], batch, only)]
+    return column(await conn.fetch(_SQL["log_created"], batch, only))
 
 
 async def find_expired(conn: Connection, *, limit: int) -> list[UUID]:
-    return [row[0] for row in await conn.fetch(_SQL["find_expired"], limit)]
+    return column(await conn.fetch(_SQL["find_expired"], limit))
 
 
 async def become_due(conn: Connection, batch: int, *, only: Sequence[UUID] | None = None) -> list[str]:
     """Make scheduled jobs due; return their queues, one entry per job."""
-    return [row[0] for row in await conn.fetch(_SQL["become_due"], batch, only)]
+    return column(await conn.fetch(_SQL["become_due"], batch, only))
 
 
 async def release_expired(
@@ -215,14 +238,14 @@ async def release_expired(
 
 
 async def cancel(conn: Connection, ids: Sequence[UUID], *, org: str, actor: str, reason: str | None) -> set[UUID]:
-    return {row[0] for row in await conn.fetch(_SQL["cancel"], list(ids), org, actor, reason)}
+    return set(column(await conn.fetch(_SQL["cancel"], list(ids), org, actor, reason)))
 
 
 async def reopen(conn: Connection, ids: Sequence[UUID], *, org: str, actor: str) -> dict[UUID, str]:
     """Reopen those of these jobs that may be reopened; return their queues. Needs a transaction: it locks their unique
     keys first."""
     await conn.execute(_SQL["lock_unique"], list(ids), org)
-    return {row[0]: row[1] for row in await conn.fetch(_SQL["reopen"], list(ids), org, actor)}
+    return mapping(await conn.fetch(_SQL["reopen"], list(ids), org, actor))
 
 
 async def unique_holder(conn: Connection, id_: UUID, *, org: str) -> UUID | None:
@@ -231,7 +254,7 @@ async def unique_holder(conn: Connection, id_: UUID, *, org: str) -> UUID | None
 
 
 async def soft_delete(conn: Connection, ids: Sequence[UUID], *, org: str) -> set[UUID]:
-    return {row[0] for row in await conn.fetch(_SQL["soft_delete"], list(ids), org)}
+    return set(column(await conn.fetch(_SQL["soft_delete"], list(ids), org)))
 
 
 async def get(conn: Connection, id_: UUID, *, org: str) -> Job | None:

@@ -12,9 +12,9 @@ import asyncpg
 from windlass.core.events.cursor import Cursor, Snapshot, interleaved
 from windlass.core.json_value import decode
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import load
+from windlass.store.postgres.queries import statements
 
-_SQL = {name: query.sql for name, query in load("live").items()}
+_SQL = statements("live")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ import asyncpg
 from windlass.core.events.cursor import Snapshot
 from windlass.store.accounts import RunLine
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import load
+from windlass.store.postgres.queries import column, statements
 
-_SQL = {name: query.sql for name, query in load("logs").items()}
+_SQL = statements("logs")
 
 
 class Which(NamedTuple):
@@ -59,7 +59,7 @@ async def since(
 
 
 async def held(conn: Connection, run: UUID, step: int | None) -> set[UUID]:
-    return {row[0] for row in await conn.fetch(_SQL["held"], run, step)}
+    return set(column(await conn.fetch(_SQL["held"], run, step)))
 
 
 def _line(row: asyncpg.Record) -> tuple[int, RunLine]:

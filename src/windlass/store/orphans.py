@@ -4,9 +4,9 @@ from datetime import timedelta
 
 from windlass.core.jobs.job import Claimed, Fence
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import load
+from windlass.store.postgres.queries import statements
 
-_SQL = {name: query.sql for name, query in load("orphans").items()}
+_SQL = statements("orphans")
 
 
 async def find(conn: Connection, *, worker: str) -> list[Fence]:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import load
+from windlass.store.postgres.queries import mapping, statements
 
-_SQL = {name: query.sql for name, query in load("quarantine").items()}
+_SQL = statements("quarantine")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ async def list_(conn: Connection, *, limit: int) -> list[QuarantineEntry]:
 
 
 async def count(conn: Connection) -> dict[str, int]:
-    return {row[0]: row[1] for row in await conn.fetch(_SQL["count"])}
+    return mapping(await conn.fetch(_SQL["count"]))
 
 
 async def forget(conn: Connection, *, age: timedelta) -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 from windlass.core.json_value import decode
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import load
+from windlass.store.postgres.queries import statements
 
-_SQL = {name: query.sql for name, query in load("queues").items()}
+_SQL = statements("queues")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,10 @@ from windlass.core.explain.source import Origin, origin
 from windlass.core.json_value import decode, plain
 from windlass.core.runs.run import RunState
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import load
+from windlass.store.postgres.queries import column, columns, mapping, statements
 from windlass.store.timers import StepRef
 
-_SQL = {name: query.sql for name, query in load("runs").items()}
+_SQL = statements("runs")
 LIVE = frozenset({"pending", "running"})
 BAD = frozenset({"failed", "cancelled", "timeout"})
 BEGINNING = TrailPlace()
@@ -151,13 +151,12 @@ async def insert(
     max_duration: timedelta,
     actor: str,
 ) -> set[UUID]:
-    columns = map(list, zip(*rows, strict=True))
-    born = await conn.fetch(_SQL["insert"], *columns, org, workflow_id, version_id, max_duration, actor)
-    return {row[0] for row in born}
+    born = await conn.fetch(_SQL["insert"], *columns(rows), org, workflow_id, version_id, max_duration, actor)
+    return set(column(born))
 
 
 async def insert_children(conn: Connection, rows: Sequence[NewChildren], *, actor: str) -> None:
-    await conn.execute(_SQL["insert_children"], *map(list, zip(*rows, strict=True)), actor)
+    await conn.execute(_SQL["insert_children"], *columns(rows), actor)
 
 
 async def live_below(conn: Connection, ids: Iterable[UUID], *, cap: int) -> dict[UUID, tuple[UUID, int]]:
@@ -167,7 +166,7 @@ async def live_below(conn: Connection, ids: Iterable[UUID], *, cap: int) -> dict
 
 async def own_ancestors(conn: Connection, pairs: Iterable[tuple[UUID, UUID]]) -> dict[tuple[UUID, UUID], int]:
     """Return for pairs of run and workflow how many of the run and its ancestors belong to that workflow."""
-    rows = await conn.fetch(_SQL["own_ancestors"], *map(list, zip(*pairs, strict=True)))
+    rows = await conn.fetch(_SQL["own_ancestors"], *columns(pairs))
     return {(row[0], row[1]): row[2] for row in rows}
 
 
@@ -182,18 +181,18 @@ async def lock(conn: Connection, ids: Iterable[UUID], *, wait: bool = True) -> l
 
 async def save(conn: Connection, rows: Sequence[SavedRun], *, actor: str) -> bool:
     """Write advanced runs; return True if a notice was left for a parent run."""
-    told: bool = await conn.fetchval(_SQL["save"], *map(list, zip(*rows, strict=True)), actor)
+    told: bool = await conn.fetchval(_SQL["save"], *columns(rows), actor)
     return told
 
 
 async def log(conn: Connection, rows: Sequence[Reasoned], *, actor: str) -> None:
     """Write events. Reasons may quote user values: characters that Postgres cannot store are replaced."""
     clean = [(*rest, plain(reason) if reason else reason) for *rest, reason in rows]
-    await conn.execute(_SQL["log"], *map(list, zip(*clean, strict=True)), actor)
+    await conn.execute(_SQL["log"], *columns(clean), actor)
 
 
 async def find_unsettled(conn: Connection, batch: int) -> list[UUID]:
-    return [row[0] for row in await conn.fetch(_SQL["find_unsettled"], batch)]
+    return column(await conn.fetch(_SQL["find_unsettled"], batch))
 
 
 async def take_notices(conn: Connection, runs: Sequence[UUID]) -> list[Notice]:
@@ -201,17 +200,17 @@ async def take_notices(conn: Connection, runs: Sequence[UUID]) -> list[Notice]:
 
 
 async def withdraw_children(conn: Connection, places: Sequence[StepRef], *, reason: str) -> None:
-    await conn.execute(_SQL["withdraw_children"], *map(list, zip(*places, strict=True)), reason)
+    await conn.execute(_SQL["withdraw_children"], *columns(places), reason)
 
 
 async def bad_children(conn: Connection, id_: UUID, step: int, created: int, count: int, *, round_: int) -> list[int]:
     """Return up to `count` of the created instances whose child run has to be started again."""
-    return [row[0] for row in await conn.fetch(_SQL["bad_children"], id_, step, created, round_, count)]
+    return column(await conn.fetch(_SQL["bad_children"], id_, step, created, round_, count))
 
 
 async def find_held(conn: Connection, batch: int, *, after: UUID) -> list[UUID]:
     """Return workflows with runs that wait to start: those with ids above `after`, then the others."""
-    return [row[0] for row in await conn.fetch(_SQL["find_held"], batch, after)]
+    return column(await conn.fetch(_SQL["find_held"], batch, after))
 
 
 async def hold_workflow(conn: Connection, workflow_id: UUID, *, wait: bool = True) -> int | None:
@@ -232,11 +231,11 @@ async def running(conn: Connection, workflow_id: UUID) -> int:
 
 
 async def first_held(conn: Connection, workflow_id: UUID, count: int) -> list[UUID]:
-    return [row[0] for row in await conn.fetch(_SQL["first_held"], workflow_id, count)]
+    return column(await conn.fetch(_SQL["first_held"], workflow_id, count))
 
 
 async def find_expired(conn: Connection, batch: int) -> list[UUID]:
-    return [row[0] for row in await conn.fetch(_SQL["find_expired"], batch)]
+    return column(await conn.fetch(_SQL["find_expired"], batch))
 
 
 async def replace_input(conn: Connection, ids: Iterable[UUID], input_: str | None) -> None:
@@ -249,7 +248,7 @@ async def get(conn: Connection, id_: UUID, *, org: str) -> RunRow | None:
 
 
 async def states(conn: Connection, ids: Iterable[UUID]) -> dict[UUID, str]:
-    return {row[0]: row[1] for row in await conn.fetch(_SQL["states"], list(ids))}
+    return mapping(await conn.fetch(_SQL["states"], list(ids)))
 
 
 async def list_(conn: Connection, wanted: RunFilter) -> list[RunRow]:
@@ -276,7 +275,7 @@ def _way(wanted: RunFilter) -> tuple[str, tuple[Any, ...]]:
 async def find(conn: Connection, wanted: RunFilter) -> list[UUID]:
     """Return the ids of matching runs, newest first; the states must be all live or all bad."""
     name = "find_live" if set(wanted.states or ()) <= LIVE else "find_bad"
-    return [row[0] for row in await conn.fetch(_SQL[name], *wanted.more_arguments)]
+    return column(await conn.fetch(_SQL[name], *wanted.more_arguments))
 
 
 async def events(conn: Connection, id_: UUID, *, limit: int = 10_000) -> list[RunEvent]:

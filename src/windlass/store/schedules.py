@@ -8,9 +8,9 @@ from uuid import UUID
 
 from windlass.core.json_value import decode
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import load
+from windlass.store.postgres.queries import column, statements
 
-_SQL = {name: query.sql for name, query in load("schedules").items()}
+_SQL = statements("schedules")
 FIRST = ("", UUID(int=0))
 
 
@@ -38,7 +38,7 @@ class JobScheduleRow:
 
 
 async def find_due(conn: Connection, *, batch: int) -> list[UUID]:
-    return [row[0] for row in await conn.fetch(_SQL["find_due"], batch)]
+    return column(await conn.fetch(_SQL["find_due"], batch))
 
 
 async def lock_due(conn: Connection, ids: Sequence[UUID]) -> list[Due]:
@@ -49,7 +49,7 @@ async def lock_due(conn: Connection, ids: Sequence[UUID]) -> list[Due]:
 async def fire(conn: Connection, next_times: Mapping[UUID, datetime | None], *, actor: str) -> list[UUID]:
     """Enqueue the jobs of schedules and set their next times; None pauses a schedule instead. Return the new jobs."""
     rows = await conn.fetch(_SQL["fire"], list(next_times), list(next_times.values()), actor)
-    return [row[0] for row in rows]
+    return column(rows)
 
 
 async def list_(conn: Connection, *, limit: int, after: tuple[str, UUID] = FIRST) -> list[JobScheduleRow]:

@@ -7,9 +7,9 @@ from uuid import UUID
 
 from windlass.core.runs.run import RunState
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import load
+from windlass.store.postgres.queries import mapping, statements
 
-_SQL = {name: query.sql for name, query in load("stats").items()}
+_SQL = statements("stats")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +47,11 @@ class WorkflowStats:
 
 
 async def ended_jobs(conn: Connection, *, org: str, cap: int) -> dict[str, int]:
-    return {row[0]: row[1] for row in await conn.fetch(_SQL["ended_jobs"], org, cap)}
+    return mapping(await conn.fetch(_SQL["ended_jobs"], org, cap))
 
 
 async def live_runs(conn: Connection, *, org: str, cap: int) -> dict[str, int]:
-    return {row[0]: row[1] for row in await conn.fetch(_SQL["live_runs"], org, cap)}
+    return mapping(await conn.fetch(_SQL["live_runs"], org, cap))
 
 
 async def hours(conn: Connection, *, org: str, cap: int) -> list[Hour]:

@@ -9,10 +9,10 @@ from uuid import UUID
 from windlass.core.jobs.job import JobState
 from windlass.core.json_value import decode, decode_objects
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import load
+from windlass.store.postgres.queries import column, columns, statements
 from windlass.store.timers import StepRef
 
-_SQL = {name: query.sql for name, query in load("steps").items()}
+_SQL = statements("steps")
 
 
 class Shape(NamedTuple):
@@ -134,12 +134,12 @@ async def enqueue(
 
 async def reopen(conn: Connection, run: UUID, step: int, count: int, *, round_: int, actor: str) -> list[str]:
     """Reopen jobs of a step; return their queues."""
-    return [row[0] for row in await conn.fetch(_SQL["reopen"], run, step, count, round_, actor)]
+    return column(await conn.fetch(_SQL["reopen"], run, step, count, round_, actor))
 
 
 async def missing(conn: Connection, run: UUID, step: int, created: int, count: int) -> list[int]:
     """Return the created instances that never had a job."""
-    return [row[0] for row in await conn.fetch(_SQL["missing"], run, step, created, count)]
+    return column(await conn.fetch(_SQL["missing"], run, step, created, count))
 
 
 async def take_ended(conn: Connection, runs: Sequence[UUID], *, batch: int) -> list[EndedJob]:
@@ -152,7 +152,7 @@ async def unsettle(conn: Connection, jobs_: Sequence[UUID]) -> None:
 
 
 async def withdraw(conn: Connection, places: Sequence[StepRef], *, reason: str, actor: str) -> list[Withdrawn]:
-    rows = await conn.fetch(_SQL["withdraw"], *map(list, zip(*places, strict=True)), reason, actor)
+    rows = await conn.fetch(_SQL["withdraw"], *columns(places), reason, actor)
     return list(map(Withdrawn._make, rows))
 
 
@@ -183,12 +183,12 @@ async def items(conn: Connection, run: UUID, step: int, first: int, count: int) 
 
 async def results(conn: Connection, places: Sequence[StepRef], *, most: int) -> list[Result]:
     """Return the results of steps in the order of their items, up to `most` per step."""
-    return list(map(Result._make, await conn.fetch(_SQL["results"], *map(list, zip(*places, strict=True)), most)))
+    return list(map(Result._make, await conn.fetch(_SQL["results"], *columns(places), most)))
 
 
 async def codes(conn: Connection, places: Sequence[StepRef]) -> dict[StepRef, str | None]:
     """Return the code of the latest reason of each of these steps."""
-    rows = await conn.fetch(_SQL["codes"], *map(list, zip(*places, strict=True)))
+    rows = await conn.fetch(_SQL["codes"], *columns(places))
     return {(row[0], row[1]): row[2] for row in rows}
 
 
@@ -197,12 +197,12 @@ async def inputs(conn: Connection, runs: Sequence[UUID]) -> dict[UUID, Given]:
 
 
 async def succeeded(conn: Connection, places: Sequence[StepRef]) -> list[StepRef]:
-    return [(row[0], row[1]) for row in await conn.fetch(_SQL["succeeded"], *map(list, zip(*places, strict=True)))]
+    return [(row[0], row[1]) for row in await conn.fetch(_SQL["succeeded"], *columns(places))]
 
 
 async def children(conn: Connection, places: Sequence[tuple[UUID, int, bool]]) -> list[Child]:
     """Return the latest child runs of steps, given as (run, step, whether it is fanned out)."""
-    return list(map(Child._make, await conn.fetch(_SQL["children"], *map(list, zip(*places, strict=True)))))
+    return list(map(Child._make, await conn.fetch(_SQL["children"], *columns(places))))
 
 
 async def instances(conn: Connection, run: UUID, step: int, *, after: int = -1, limit: int = 100) -> list[Instance]:

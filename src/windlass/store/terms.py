@@ -4,9 +4,9 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import load
+from windlass.store.postgres.queries import statements
 
-_SQL = {name: query.sql for name, query in load("terms").items()}
+_SQL = statements("terms")
 
 
 class TermAnswer(NamedTuple):

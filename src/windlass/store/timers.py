@@ -5,24 +5,24 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import load
+from windlass.store.postgres.queries import column, columns, statements
 
-_SQL = {name: query.sql for name, query in load("timers").items()}
+_SQL = statements("timers")
 
 StepRef = tuple[UUID, int]  # run id, step number
 
 
 async def insert(conn: Connection, rows: Sequence[tuple[UUID, int, datetime]]) -> None:
-    await conn.execute(_SQL["insert"], *map(list, zip(*rows, strict=True)))
+    await conn.execute(_SQL["insert"], *columns(rows))
 
 
 async def delete(conn: Connection, places: Sequence[StepRef]) -> list[StepRef]:
     """Delete timers; return those that existed."""
-    return [(row[0], row[1]) for row in await conn.fetch(_SQL["delete"], *map(list, zip(*places, strict=True)))]
+    return [(row[0], row[1]) for row in await conn.fetch(_SQL["delete"], *columns(places))]
 
 
 async def find_due(conn: Connection, batch: int) -> list[UUID]:
-    return [row[0] for row in await conn.fetch(_SQL["find_due"], batch)]
+    return column(await conn.fetch(_SQL["find_due"], batch))
 
 
 async def take_due(conn: Connection, runs: Sequence[UUID]) -> list[StepRef]:

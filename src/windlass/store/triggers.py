@@ -11,9 +11,9 @@ import asyncpg
 from windlass.core.cron.schedule import CatchUp, Firing, Overlap, Schedule
 from windlass.core.json_value import decode
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import load
+from windlass.store.postgres.queries import column, columns, statements
 
-_SQL = {name: query.sql for name, query in load("triggers").items()}
+_SQL = statements("triggers")
 
 # id, workflow_id, cron, timezone, input (JSON), overlap, catch_up, next_run_at
 KeptSchedule = tuple[UUID, UUID, str, str, str, str, str, datetime | None]
@@ -75,7 +75,7 @@ class Address(NamedTuple):
 
 
 async def find_due(conn: Connection, batch: int) -> list[UUID]:
-    return [row[0] for row in await conn.fetch(_SQL["find_due"], batch)]
+    return column(await conn.fetch(_SQL["find_due"], batch))
 
 
 async def hold_due(conn: Connection, id_: UUID) -> HeldSchedule | None:
@@ -88,7 +88,7 @@ async def hold_named(conn: Connection, name: str, *, org: str) -> HeldSchedule |
 
 
 async def live_runs(conn: Connection, workflow_id: UUID) -> list[UUID]:
-    return [row[0] for row in await conn.fetch(_SQL["live_runs"], workflow_id)]
+    return column(await conn.fetch(_SQL["live_runs"], workflow_id))
 
 
 async def move(conn: Connection, id_: UUID, firing: Firing, *, run_id: UUID | None) -> None:
@@ -113,7 +113,7 @@ async def resume(conn: Connection, id_: UUID, next_run_at: datetime | None) -> N
 
 
 async def keep(conn: Connection, rows: Sequence[KeptSchedule], *, org: str) -> None:
-    await conn.execute(_SQL["keep"], *map(list, zip(*rows, strict=True)), org)
+    await conn.execute(_SQL["keep"], *columns(rows), org)
 
 
 async def remove(conn: Connection, workflow_ids: Iterable[UUID]) -> None:
@@ -122,7 +122,7 @@ async def remove(conn: Connection, workflow_ids: Iterable[UUID]) -> None:
 
 async def lacking(conn: Connection, *, schedules: Iterable[UUID], tokens: Iterable[UUID]) -> set[UUID]:
     """Return the workflows that should have a schedule or a token but have none."""
-    return {row[0] for row in await conn.fetch(_SQL["lacking"], list(schedules), list(tokens))}
+    return set(column(await conn.fetch(_SQL["lacking"], list(schedules), list(tokens))))
 
 
 async def next_due(conn: Connection) -> NextDue:
@@ -142,7 +142,7 @@ async def get(conn: Connection, name: str, *, org: str) -> ScheduleRow | None:
 
 async def give_tokens(conn: Connection, hashes: Sequence[tuple[UUID, bytes]]) -> set[UUID]:
     """Store tokens for workflows without one; return those workflows."""
-    return {row[0] for row in await conn.fetch(_SQL["give_tokens"], *map(list, zip(*hashes, strict=True)))}
+    return set(column(await conn.fetch(_SQL["give_tokens"], *columns(hashes))))
 
 
 async def take_tokens(conn: Connection, workflow_ids: Iterable[UUID]) -> None:

@@ -5,10 +5,10 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import load
+from windlass.store.postgres.queries import statements
 from windlass.store.rows import WorkerRow
 
-_SQL = {name: query.sql for name, query in load("workers").items()}
+_SQL = statements("workers")
 
 
 class Registered(NamedTuple):

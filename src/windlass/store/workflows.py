@@ -8,9 +8,9 @@ from uuid import UUID
 
 from windlass.core.json_value import decode
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import load
+from windlass.store.postgres.queries import column, columns, statements
 
-_SQL = {name: query.sql for name, query in load("workflows").items()}
+_SQL = statements("workflows")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +76,7 @@ async def hold(conn: Connection, ids: Sequence[UUID], names: Sequence[str], *, o
 
 async def publish(conn: Connection, versions: Iterable[tuple[str, str, str]], *, org: str) -> set[int]:
     """Publish versions, given as (name, document, fingerprint) of locked names; return the ids of the new versions."""
-    columns = [list(column) for column in zip(*versions, strict=True)]
-    return {row[0] for row in await conn.fetch(_SQL["publish"], org, *columns)}
+    return set(column(await conn.fetch(_SQL["publish"], org, *columns(versions))))
 
 
 async def live(conn: Connection, names: Iterable[str], *, org: str) -> dict[str, Live]:
@@ -99,7 +98,7 @@ async def list_(conn: Connection, *, org: str, after: str, limit: int) -> list[W
 
 
 async def names(conn: Connection, *, org: str, limit: int) -> list[str]:
-    return [row[0] for row in await conn.fetch(_SQL["names"], org, limit)]
+    return column(await conn.fetch(_SQL["names"], org, limit))
 
 
 async def exists(conn: Connection, id_: UUID, *, org: str) -> bool:

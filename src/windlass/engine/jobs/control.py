@@ -210,9 +210,9 @@ async def live(db: Database) -> list[tuple[str, str]]:
         return await store.live(conn)
 
 
-def new_rows(db: Database, specs: Sequence[JobSpec], *, listed: bool = False) -> list[store.NewRow]:
+def new_rows(db: Database, specs: Sequence[JobSpec], *, listed: bool = False) -> list[store.NewJob]:
     """Return rows for new jobs, validated and with ids."""
-    rows: list[store.NewRow] = []
+    rows: list[store.NewJob] = []
     for id_, spec in zip(new_ids(len(specs)), specs, strict=True):
         try:
             rows.append(_row(db.org, spec.id or id_, spec))
@@ -223,31 +223,31 @@ def new_rows(db: Database, specs: Sequence[JobSpec], *, listed: bool = False) ->
     return rows
 
 
-async def insert(conn: Connection, db: Database, rows: Sequence[store.NewRow]) -> dict[UUID, datetime]:
+async def insert(conn: Connection, db: Database, rows: Sequence[store.NewJob]) -> dict[UUID, datetime]:
     """Insert jobs; return when each new one was created."""
     try:
         return await store.insert(conn, rows, org=db.org, actor=db.actor)
     except UNSTORABLE as error:
         raise Invalid(f"Postgres cannot store this: {error}") from None
     except TAKEN as error:
-        id_ = next((row[0] for row in rows if str(row[0]) in str(error.detail)), None)
+        id_ = next((row.id for row in rows if str(row.id) in str(error.detail)), None)
         raise Duplicate(f"there is a job {id_} already", existing=id_) from None
 
 
-async def _insert(conn: Connection, db: Database, rows: Sequence[store.NewRow]) -> Recorded:
+async def _insert(conn: Connection, db: Database, rows: Sequence[store.NewJob]) -> Recorded:
     born = await insert(conn, db, rows)
-    keys = [row[10] for row in rows if row[0] not in born]
+    keys = [row.idempotency_key for row in rows if row.id not in born and row.idempotency_key is not None]
     known = await store.find_keys(conn, keys) if keys else {}
     # A job that the insert conflicted with may be removed before the lookup.
     if gone := [key for key in keys if key not in known]:
         raise Conflict(f"the job with key {gone[0]!r} was removed at this moment: submit again")
-    return Recorded([row[0] if row[0] in born else known[row[10]] for row in rows], born.keys())
+    return Recorded([row.id if row.id in born else known[row.idempotency_key or ""] for row in rows], born.keys())
 
 
-def _row(org: str, id_: UUID, spec: JobSpec) -> store.NewRow:
+def _row(org: str, id_: UUID, spec: JobSpec) -> store.NewJob:
     check(spec)
     _advise(spec.type)
-    return (
+    return store.NewJob(
         id_,
         spec.type,
         encode(spec.payload, field="payload", limit=PAYLOAD_LIMIT),
@@ -269,9 +269,9 @@ def _row(org: str, id_: UUID, spec: JobSpec) -> store.NewRow:
     )
 
 
-def timed(row: store.NewRow, spec: JobSpec) -> store.NewRow:
+def timed(row: store.NewJob, spec: JobSpec) -> store.NewJob:
     """Return the row with the spec's current start time."""
-    return (*row[:5], FAR if spec.held else spec.run_at, spec.delay, *row[7:])
+    return row._replace(run_at=FAR if spec.held else spec.run_at, delay=spec.delay)
 
 
 @functools.lru_cache(maxsize=256)

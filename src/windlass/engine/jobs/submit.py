@@ -17,7 +17,7 @@ from windlass.errors import Duplicate, Invalid
 from windlass.store import claims
 from windlass.store import jobs as store
 from windlass.store.claims import Kept
-from windlass.store.jobs import NewRow
+from windlass.store.jobs import NewJob
 from windlass.store.postgres.pool import Connection
 from windlass.store.rows import Job
 
@@ -56,7 +56,7 @@ async def include(conn: Connection, db: Database, specs: Sequence[JobSpec]) -> l
     return await _push(conn, db, jobs.new_rows(db, specs), specs) if specs else []
 
 
-async def _push(conn: Connection, db: Database, rows: Sequence[NewRow], specs: Sequence[JobSpec]) -> list[Pushed]:
+async def _push(conn: Connection, db: Database, rows: Sequence[NewJob], specs: Sequence[JobSpec]) -> list[Pushed]:
     # Unique keys before the rows of rate limits, as compositions do: the other order would deadlock with them.
     existing, specs = await _meet(conn, db, specs)
     if limits := [(f"{db.org}/{spec.limit.key}", spec.limit) for spec in specs if spec.limit]:
@@ -118,20 +118,21 @@ def _in_place_of(kept: Kept, spec: JobSpec) -> JobSpec:
     return spec
 
 
-async def _insert(conn: Connection, db: Database, rows: Sequence[NewRow], specs: Sequence[JobSpec]) -> list[Pushed]:
+async def _insert(conn: Connection, db: Database, rows: Sequence[NewJob], specs: Sequence[JobSpec]) -> list[Pushed]:
     born = await jobs.insert(conn, db, rows)
-    return [Pushed(_job(row, spec, born[row[0]])) for row, spec in zip(rows, specs, strict=True)]
+    return [Pushed(_job(row, spec, born[row.id])) for row, spec in zip(rows, specs, strict=True)]
 
 
-def _job(row: NewRow, spec: JobSpec, created_at: datetime) -> Job:
+def _job(row: NewJob, spec: JobSpec, created_at: datetime) -> Job:
     """Return the job as it was written, without reading it back."""
-    run_at = row[5] or (created_at + spec.delay if spec.delay else created_at)
+    run_at = row.run_at or (created_at + spec.delay if spec.delay else created_at)
     meta: Mapping[str, object] = spec.meta or {}
     return Job(
-        id=row[0], type=spec.type, status=JobState.PENDING, payload=spec.payload, result=None, queue=spec.queue,
+        id=row.id, type=spec.type, status=JobState.PENDING, payload=spec.payload, result=None, queue=spec.queue,
         priority=spec.priority, attempt=0, lost=0, max_attempts=spec.max_attempts, run_at=run_at, created_at=created_at,
-        updated_at=created_at, leased_by=None, lease_until=None, last_error=None, errors=[], idempotency_key=row[10],
-        timeout=spec.timeout, retry=spec.retry.to_json() if spec.retry else None, tags=list(spec.tags), meta=dict(meta),
-        seq=0, epoch=0, run_id=None, version_id=None, step=None, item=None, cancel_requested=False,
+        updated_at=created_at, leased_by=None, lease_until=None, last_error=None, errors=[],
+        idempotency_key=row.idempotency_key, timeout=spec.timeout,
+        retry=spec.retry.to_json() if spec.retry else None, tags=list(spec.tags), meta=dict(meta), seq=0,
+        epoch=0, run_id=None, version_id=None, step=None, item=None, cancel_requested=False,
         envelope=dict(spec.envelope) if spec.envelope else None, expires_at=spec.expires_at,
     )  # fmt: skip

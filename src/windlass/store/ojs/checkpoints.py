@@ -8,9 +8,9 @@ from uuid import UUID
 
 from windlass.core.json_value import decode
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import load
+from windlass.store.postgres.queries import statements
 
-_SQL = {name: query.sql for name, query in load("checkpoints").items()}
+_SQL = statements("checkpoints")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from uuid import UUID
 
 from windlass.core.json_value import decode, decode_object
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import load
+from windlass.store.postgres.queries import column, columns, statements
 from windlass.store.timers import StepRef
 
-_SQL = {name: query.sql for name, query in load("compositions").items()}
+_SQL = statements("compositions")
 
 # id, name, document, fingerprint
 NewShape = tuple[UUID, str, str, str]
@@ -168,29 +168,29 @@ class ToldInside(NamedTuple):
 
 
 async def publish(conn: Connection, shapes: Sequence[NewShape], *, org: str) -> None:
-    await conn.execute(_SQL["publish"], *map(list, zip(*shapes, strict=True)), org)
+    await conn.execute(_SQL["publish"], *columns(shapes), org)
 
 
 async def insert(conn: Connection, root: UUID, rows: Sequence[NewComposition], *, org: str) -> int:
-    return len(await conn.fetch(_SQL["insert"], root, org, *map(list, zip(*rows, strict=True))))
+    return len(await conn.fetch(_SQL["insert"], root, org, *columns(rows)))
 
 
 async def reserve(conn: Connection, rows: Sequence[tuple[UUID, UUID]]) -> set[UUID]:
     """Reserve job ids, given as (id, run); return those that were free."""
-    return {row[0] for row in await conn.fetch(_SQL["reserve"], *map(list, zip(*rows, strict=True)))}
+    return set(column(await conn.fetch(_SQL["reserve"], *columns(rows))))
 
 
 async def reserve_keys(conn: Connection, rows: Sequence[ReservedKey]) -> None:
-    await conn.execute(_SQL["reserve_keys"], *map(list, zip(*rows, strict=True)))
+    await conn.execute(_SQL["reserve_keys"], *columns(rows))
 
 
 async def keys(conn: Connection, steps: Sequence[tuple[UUID, UUID, int]]) -> list[ReservedKey]:
     """Return the unique keys of steps, given as (old run, new run, step)."""
-    return list(map(ReservedKey._make, await conn.fetch(_SQL["keys"], *map(list, zip(*steps, strict=True)))))
+    return list(map(ReservedKey._make, await conn.fetch(_SQL["keys"], *columns(steps))))
 
 
 async def enqueue(conn: Connection, rows: Sequence[NewPart], ids: Sequence[UUID], *, actor: str) -> None:
-    await conn.execute(_SQL["enqueue"], list(ids), *map(list, zip(*rows, strict=True)), actor)
+    await conn.execute(_SQL["enqueue"], list(ids), *columns(rows), actor)
 
 
 async def find(conn: Connection, id_: UUID | None, alias: str, *, org: str) -> tuple[UUID, UUID] | None:
@@ -227,27 +227,27 @@ async def above(conn: Connection, runs: Sequence[UUID]) -> dict[UUID, Around]:
 
 
 async def below(conn: Connection, places: Sequence[StepRef]) -> list[Below]:
-    return list(map(Below._make, await conn.fetch(_SQL["below"], *map(list, zip(*places, strict=True)))))
+    return list(map(Below._make, await conn.fetch(_SQL["below"], *columns(places))))
 
 
 async def results(conn: Connection, places: Sequence[StepRef], *, each: int, most: int) -> list[PartResult]:
     """Return results of up to `each` bytes per run, the last steps first, and up to `most` bytes in total."""
-    rows = await conn.fetch(_SQL["results"], *map(list, zip(*places, strict=True)), each, most)
+    rows = await conn.fetch(_SQL["results"], *columns(places), each, most)
     return [PartResult._make(row)._replace(error=decode_object(row["error"])) for row in rows]
 
 
 async def kin(conn: Connection, runs: Sequence[UUID]) -> list[UUID]:
-    return [row[0] for row in await conn.fetch(_SQL["kin"], list(runs))]
+    return column(await conn.fetch(_SQL["kin"], list(runs)))
 
 
 async def copy_runs(conn: Connection, rows: Sequence[tuple[UUID, UUID, UUID]]) -> None:
     """Copy runs, given as (old run, new run, new parent)."""
-    await conn.execute(_SQL["copy_runs"], *map(list, zip(*rows, strict=True)))
+    await conn.execute(_SQL["copy_runs"], *columns(rows))
 
 
 async def copy_jobs(conn: Connection, rows: Sequence[tuple[UUID, UUID, int]]) -> None:
     """Copy the jobs of steps, given as (old run, new run, step)."""
-    await conn.execute(_SQL["copy_jobs"], *map(list, zip(*rows, strict=True)))
+    await conn.execute(_SQL["copy_jobs"], *columns(rows))
 
 
 async def told(conn: Connection, runs: Sequence[UUID]) -> dict[UUID, Who]:
@@ -255,10 +255,10 @@ async def told(conn: Connection, runs: Sequence[UUID]) -> dict[UUID, Who]:
 
 
 async def told_jobs(conn: Connection, places: Sequence[StepRef]) -> dict[StepRef, ToldJob]:
-    rows = await conn.fetch(_SQL["told_jobs"], *map(list, zip(*places, strict=True)))
+    rows = await conn.fetch(_SQL["told_jobs"], *columns(places))
     return {(row[0], row[1]): ToldJob(row[2], decode_object(row[3]), row[4]) for row in rows}
 
 
 async def told_inside(conn: Connection, places: Sequence[StepRef]) -> dict[StepRef, ToldInside]:
-    rows = await conn.fetch(_SQL["told_inside"], *map(list, zip(*places, strict=True)))
+    rows = await conn.fetch(_SQL["told_inside"], *columns(places))
     return {(row[0], row[1]): ToldInside._make([*row[2:6], decode_object(row[6])]) for row in rows}

@@ -13,9 +13,9 @@ from windlass.core.events.cursor import Snapshot
 from windlass.core.jobs.job_template import Template
 from windlass.core.json_value import decode, encode
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import load
+from windlass.store.postgres.queries import column, statements
 
-_SQL = {name: query.sql for name, query in load("crons").items()}
+_SQL = statements("crons")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ async def delete(conn: Connection, name: str, *, org: str) -> CronRow | None:
 
 
 async def find_due(conn: Connection, batch: int) -> list[UUID]:
-    return [row[0] for row in await conn.fetch(_SQL["find_due"], batch)]
+    return column(await conn.fetch(_SQL["find_due"], batch))
 
 
 async def hold(conn: Connection, id_: UUID) -> HeldCron | None:

@@ -6,10 +6,10 @@ from typing import NamedTuple
 from uuid import UUID
 
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import load
+from windlass.store.postgres.queries import statements
 from windlass.store.rows import Job, job
 
-_SQL = {name: query.sql for name, query in load("dead_letters").items()}
+_SQL = statements("dead_letters")
 LATEST = 2**62
 
 

@@ -10,9 +10,9 @@ import asyncpg
 from windlass.core.jobs.schema import Mode
 from windlass.core.json_value import decode
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import load
+from windlass.store.postgres.queries import statements
 
-_SQL = {name: query.sql for name, query in load("job_schemas").items()}
+_SQL = statements("job_schemas")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from uuid import UUID
 
 from windlass.core.json_value import decode
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import load
+from windlass.store.postgres.queries import columns, statements
 
-_SQL = {name: query.sql for name, query in load("progress").items()}
+_SQL = statements("progress")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Said(NamedTuple):
 
 
 async def report(conn: Connection, said: Sequence[Said]) -> None:
-    await conn.execute(_SQL["report"], *map(list, zip(*said, strict=True)))
+    await conn.execute(_SQL["report"], *columns(said))
 
 
 async def say(

@@ -7,9 +7,9 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import load
+from windlass.store.postgres.queries import column, statements
 
-_SQL = {name: query.sql for name, query in load("rates").items()}
+_SQL = statements("rates")
 
 
 class Rate(NamedTuple):
@@ -32,7 +32,7 @@ async def list_(conn: Connection, prefix: str, *, limit: int, offset: int) -> li
 
 async def call_waiting(conn: Connection) -> list[str]:
     """Make waiting jobs due again; return their queues, one entry per job."""
-    return [row[0] for row in await conn.fetch(_SQL["call_waiting"])]
+    return column(await conn.fetch(_SQL["call_waiting"]))
 
 
 async def forget_waiting(conn: Connection) -> None:

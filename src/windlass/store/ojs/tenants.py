@@ -1,14 +1,14 @@
 """Queries on the tenants of jobs (`meta.tenant_id`)."""
 
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import load
+from windlass.store.postgres.queries import column, mapping, statements
 
-_SQL = {name: query.sql for name, query in load("tenants").items()}
+_SQL = statements("tenants")
 
 
 async def list_(conn: Connection, *, org: str, limit: int) -> list[str]:
-    return [row[0] for row in await conn.fetch(_SQL["list"], org, limit)]
+    return column(await conn.fetch(_SQL["list"], org, limit))
 
 
 async def counts(conn: Connection, tenant: str, *, org: str, cap: int) -> dict[str, int]:
-    return {row[0]: row[1] for row in await conn.fetch(_SQL["counts"], org, tenant, cap)}
+    return mapping(await conn.fetch(_SQL["counts"], org, tenant, cap))

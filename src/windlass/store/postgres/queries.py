@@ -1,10 +1,16 @@
-"""Loads named queries from sql/*.sql. A query has a line `-- name: x`, a reason, and a `-- moves:` note if it changes
-the state of jobs."""
+"""Loads named queries from sql/*.sql, and turns rows into array arguments and results into plain values.
+
+A query has a line `-- name: x`, a reason, and a `-- moves:` note if it changes the state of jobs.
+"""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import Any
+
+import asyncpg
 
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _MOVES = re.compile(r"^-- moves: (.+)$", re.MULTILINE)
@@ -25,8 +31,28 @@ def load(noun: str) -> dict[str, Query]:
     return {name: _query(name, body) for name, body in zip(parts[::2], parts[1::2], strict=True)}
 
 
+def statements(noun: str) -> dict[str, str]:
+    """Return the SQL texts of sql/<noun>.sql by name."""
+    return {name: query.sql for name, query in load(noun).items()}
+
+
 def sql(noun: str, name: str) -> str:
     return load(noun)[name].sql
+
+
+def columns(rows: Iterable[Iterable[Any]]) -> list[list[Any]]:
+    """Return rows as columns, the form in which a statement takes many rows: `unnest($1, $2, ...)`."""
+    return [list(values) for values in zip(*rows, strict=True)]
+
+
+def column(records: Iterable[asyncpg.Record]) -> list[Any]:
+    """Return the first column of a result."""
+    return [record[0] for record in records]
+
+
+def mapping(records: Iterable[asyncpg.Record]) -> dict[Any, Any]:
+    """Return a result of two columns as a dict from the first to the second."""
+    return {record[0]: record[1] for record in records}
 
 
 def nouns() -> list[str]:

@@ -14,9 +14,9 @@ from windlass.errors import Invalid
 from windlass.store import live
 from windlass.store.postgres.migrate import LOCK
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import load
+from windlass.store.postgres.queries import statements
 
-_SQL = {name: query.sql for name, query in load("restored").items()}
+_SQL = statements("restored")
 _NOTHING = Cursor(Snapshot(LAST))  # without a readable cursor all restored events count as delivered
 _log = logging.getLogger("windlass.database")
 
