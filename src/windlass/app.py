@@ -1,4 +1,4 @@
-"""Windlass: the one object a user holds. It composes settings, database, handlers and loops, and has no rules."""
+"""`Windlass`, the object that users create. It composes settings, database, handlers and loops, and has no rules."""
 
 import asyncio
 import os
@@ -22,41 +22,35 @@ from windlass.embedded.server import Embedded, EmbeddedOptions
 from windlass.engine import faults
 from windlass.engine.database import DEFAULT_ORG, Database, prepare
 from windlass.engine.jobs import control as jobs
-from windlass.engine.jobs import progress, specs
-from windlass.engine.jobs.control import Page
-from windlass.engine.jobs.progress import Progress
+from windlass.engine.jobs import specs
 from windlass.engine.maintenance import Place, check_commands
 from windlass.engine.public_url import REPEAT
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import start as run_start
 from windlass.engine.runs.control import RunPage
 from windlass.engine.runs.start import RunSpec
-from windlass.engine.workers import registry as workers
 from windlass.engine.workflows import control as workflows
 from windlass.engine.workflows.control import Published
 from windlass.errors import Invalid
 from windlass.runtime.adoption import adopt
-from windlass.runtime.catalogue import Catalogue
-from windlass.runtime.handle import Run
+from windlass.runtime.batching import RunStarter
+from windlass.runtime.handle import Run, Waiters
 from windlass.runtime.live import Live
 from windlass.runtime.loops.deliveries import delivery_handler, ping
 from windlass.runtime.loops.loop import run_periodically
-from windlass.runtime.loops.supervisor import Supervisor
-from windlass.runtime.starting import Starting
-from windlass.runtime.switchboard import Switchboard
-from windlass.runtime.sync_bridge import Door
-from windlass.runtime.waiters import Waiters
+from windlass.runtime.loops.supervisor import run_loops
+from windlass.runtime.operations import Operations
+from windlass.runtime.sync_bridge import SyncBridge
 from windlass.runtime.worker.worker import Worker, WorkerOptions
 from windlass.settings import Settings
 from windlass.store.postgres.pool import Connection, DatabaseOptions
-from windlass.store.rows import Event, Job, LogLine, WorkerRow
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Windlass(Catalogue, Switchboard):
-    """Jobs recorded first and executed later.
+class Windlass(Operations):
+    """Durable jobs and workflows on Postgres.
 
     `Windlass()` uses WINDLASS_DATABASE_URL, or starts (and shares) the embedded Postgres. It opens itself on first use;
     `async with Windlass() as app` closes it again.
@@ -81,13 +75,13 @@ class Windlass(Catalogue, Switchboard):
         self._db: Database | None = None
         self._embedded: Embedded | None = None
         self._opening: asyncio.Lock | None = None
-        self._door = Door(self._twin)
+        self._sync = SyncBridge(self._twin)
         self._waiters: Waiters | None = None
-        self._starting: Starting | None = None
+        self._starter: RunStarter | None = None
         self._live: Live | None = None
         self._builders: dict[str, WorkflowBuilder] = {}
-        self._recording: asyncio.Task[None] | None = None  # repeats where this process is reached
-        self._published: set[str] = set()  # builders whose workflow is in this database by now
+        self._recording: asyncio.Task[None] | None = None  # records the URL of this process periodically
+        self._published: set[str] = set()  # builders whose workflow has been published to this database
         faults.arm(self.settings.fault)
 
     # Opening and closing
@@ -101,14 +95,10 @@ class Windlass(Catalogue, Switchboard):
             if self._db is None:
                 options = self.database(await asyncio.to_thread(self.url))
                 await prepare(options)
-                self._db = await Database.open(
-                    options,
-                    org=self._org,
-                    public_url=self.settings.public_url,
-                    tree_limit=self.settings.tree_limit,
-                )
+                public_url, tree_limit = self.settings.public_url, self.settings.tree_limit
+                self._db = await Database.open(options, org=self._org, public_url=public_url, tree_limit=tree_limit)
                 self._waiters, self._live = Waiters(self._db), Live(self._db)
-                self._starting = Starting(self._db)
+                self._starter = RunStarter(self._db)
             return self._db
 
     async def close(self) -> None:
@@ -122,7 +112,7 @@ class Windlass(Catalogue, Switchboard):
         if self._waiters is not None:
             await self._waiters.close()
             self._waiters = None
-        self._starting = None
+        self._starter = None
         self._published.clear()
         await self._http.close()
         if self._db is not None:
@@ -134,7 +124,7 @@ class Windlass(Catalogue, Switchboard):
         self._opening = None
 
     def url(self) -> str:
-        """Where the database is; joins or starts the embedded server if it is that one."""
+        """Return the database's URL; join or start the embedded server if no other is configured."""
         if self._url is not None:
             return self._url
         if self._embedded is None:
@@ -142,18 +132,17 @@ class Windlass(Catalogue, Switchboard):
         return self._embedded.url
 
     def place(self) -> Place:
-        """What is known about the database before it is opened."""
+        """Return what is known about the database before it is opened."""
         return Place(url=self._url, home=self.settings.home, pg_bin=self.settings.pg_bin)
 
     def database(self, url: str) -> DatabaseOptions:
-        chosen = self.settings
         return DatabaseOptions(
             url=url,
-            size=chosen.pool_size,
-            notify=chosen.notify,
-            pooler=chosen.pooler,
-            command_timeout=chosen.command_timeout,
-            search_timeout=chosen.search_timeout,
+            size=self.settings.pool_size,
+            notify=self.settings.notify,
+            pooler=self.settings.pooler,
+            command_timeout=self.settings.command_timeout,
+            search_timeout=self.settings.search_timeout,
             clock=self._clock,
             revive=self._revive if self._embedded is not None else None,
         )
@@ -163,7 +152,7 @@ class Windlass(Catalogue, Switchboard):
         return self._embedded is not None and await asyncio.to_thread(self._embedded.revive)
 
     async def listen_at(self, url: str) -> str:
-        """Record where this process is reached from outside, for as long as it is open; returns the URL of callbacks.
+        """Record the URL of this process, for as long as it is open, and return the base URL of callbacks.
 
         That is WINDLASS_PUBLIC_URL, or what another server has configured, or `url`.
         """
@@ -190,8 +179,8 @@ class Windlass(Catalogue, Switchboard):
         await self.close()
 
     def close_sync(self) -> None:
-        """Close what `submit_sync` opened; happens by itself when the program ends."""
-        self._door.close()
+        """Close what `submit_sync` opened. Called automatically at exit."""
+        self._sync.close()
 
     def _twin(self) -> "Windlass":
         return Windlass(self._url, settings=self.settings, org=self._org, clock=self._clock)
@@ -200,7 +189,7 @@ class Windlass(Catalogue, Switchboard):
 
     def job(
         self,
-        type: str,  # noqa: A002 - the domain's word
+        type: str,  # noqa: A002
         *,
         max_attempts: int = 3,
         retry: Retry | None = None,
@@ -226,9 +215,9 @@ class Windlass(Catalogue, Switchboard):
     async def worker(self, options: WorkerOptions | None = None) -> Worker:
         if options is not None and options.allow_commands:
             check_commands(self.place())
-        if options is not None and options.allow_commands and self.handlers.find(COMMAND_TYPE) is None:
-            commands = Commands(CommandOptions(environment=self.settings.command_environment))
-            self.handlers.add(command_handler(commands))
+            if self.handlers.find(COMMAND_TYPE) is None:
+                commands = Commands(CommandOptions(environment=self.settings.command_environment))
+                self.handlers.add(command_handler(commands))
         return Worker(await self.open(), self.handlers, options)
 
     async def work(
@@ -238,51 +227,51 @@ class Windlass(Catalogue, Switchboard):
         stop: asyncio.Event | None = None,
         at_once: asyncio.Event | None = None,
     ) -> Worker:
-        """Run a worker and the loops it needs (timers, settling, upkeep) until `stop`."""
+        """Run a worker and the background loops until `stop`; `at_once` ends the grace period of its jobs early."""
         await self.publish()
         worker = await self.worker(options)
-        supervisor = Supervisor(
-            await self.open(), holder=worker.options.id, keep=self.settings.keep, lease=worker.options.lease
-        )
-        await supervisor.run(stop or asyncio.Event(), worker=worker, at_once=at_once)
+        db, stop = await self.open(), stop or asyncio.Event()
+        await run_loops(db, stop, holder=worker.options.id, keep=self.settings.keep, worker=worker, at_once=at_once)
         return worker
 
     async def tend(self, *, stop: asyncio.Event) -> None:
-        """Run the loops (timers, settling, upkeep, schedules) without a worker until `stop`."""
+        """Run the background loops without a worker until `stop`."""
         await self.publish()
         holder = f"{socket.gethostname()}-{os.getpid()}"
-        await Supervisor(await self.open(), holder=holder, keep=self.settings.keep).run(stop)
+        await run_loops(await self.open(), stop, holder=holder, keep=self.settings.keep)
 
     # Workflows and runs
 
     def workflow(self, name: str, **options: Any) -> WorkflowBuilder:
-        """A workflow to be built here, step by step; it is published when it is started or worked for.
+        """Return a builder for a workflow. It is published when it is started, or when a worker starts.
 
         Options: cron, timezone, webhook, description, max_duration, concurrency, labels.
         """
         if name in self._builders:
-            raise Invalid(f"there is a workflow {name!r} in this app already", field="name")
+            raise Invalid(f"this app already has a workflow {name!r}", field="name")
         self._builders[name] = WorkflowBuilder(name, register=self._served, **options)
         return self._builders[name]
 
     def adopt(self, cron: Cron) -> Sequence[str]:
-        """Move an in-process scheduler here; it is left empty. The names of the workflows that its entries are now."""
+        """Move the entries of an in-process scheduler here and return the names of their workflows."""
         adopted = adopt(cron, self.handlers, self._builders)
         self._builders |= adopted
         return list(adopted)
 
     @property
     def built(self) -> Collection[str]:
-        """The names of the workflows that are built here."""
+        """The names of the workflows built with `workflow`."""
         return self._builders.keys()
 
     async def publish(self, *names: str) -> Sequence[Published]:
-        """Make the workflows built here (or these of them) the live versions of their names."""
+        """Publish the workflows built here, or those named, as live versions; skip those published before."""
         db = await self.open()
-        wanted = [name for name in names or self._builders if name in self._builders and name not in self._published]
-        found = await workflows.publish_many(db, [self._builders[name].build() for name in wanted]) if wanted else []
-        self._published.update(wanted)
-        return found
+        pending = [name for name in names or self._builders if name in self._builders and name not in self._published]
+        if not pending:
+            return []
+        published = await workflows.publish_many(db, [self._builders[name].build() for name in pending])
+        self._published.update(pending)
+        return published
 
     async def start(
         self,
@@ -294,7 +283,7 @@ class Windlass(Catalogue, Switchboard):
         max_duration: timedelta | float | None = None,
         connection: Connection | None = None,
     ) -> Run:
-        """Start a run of a workflow; a known idempotency key answers with the run that has it.
+        """Start a run of a workflow; a known idempotency key returns the run that has it.
 
         With `connection` (asyncpg) the run becomes part of the caller's transaction.
         """
@@ -312,23 +301,23 @@ class Windlass(Catalogue, Switchboard):
         """Start many runs of a workflow, all or none."""
         db = await self.open()
         await self.publish()
-        if connection is None and len(specs) == 1 and self._starting is not None:
-            return [self._run(db, await self._starting.start(workflow, specs[0]))]
+        if connection is None and len(specs) == 1 and self._starter is not None:
+            return [self._run(db, await self._starter.start(workflow, specs[0]))]
         return [self._run(db, id_) for id_ in await run_start.start(db, workflow, specs, connection=connection)]
 
     async def live(self) -> Live:
-        """What happens to runs, tasks and jobs, as it happens."""
+        """Return the hub that streams events of runs, tasks and jobs."""
         await self.open()
         assert self._live is not None
         return self._live
 
     async def run(self, id: UUID) -> Run:  # noqa: A002
-        """A run that exists."""
+        """Return the handle of an existing run."""
         db = await self.open()
         return self._run(db, (await runs.get(db, id)).id)
 
     async def runs(self, **filters: Any) -> RunPage:
-        """Newest first: workflow, states, labels, before, limit."""
+        """List runs, newest first: workflow, states, labels, before, limit."""
         return await runs.list_(await self.open(), **filters)
 
     def _run(self, db: Database, id_: UUID) -> Run:
@@ -336,7 +325,7 @@ class Windlass(Catalogue, Switchboard):
         return Run(db, self._waiters, id_)
 
     def _served(self, type_: str, function: Callable[..., Any]) -> Served:
-        """What a function serves; one without a type becomes the handler of this one."""
+        """Return the type that a function handles; register it as the handler of `type_` if it handles none."""
         handler = self.handlers.of_function(function)
         if handler is None:
             handler = Handler.of(type_, function)
@@ -364,49 +353,18 @@ class Windlass(Catalogue, Switchboard):
         self, specs: Iterable[JobSpec | Mapping[str, Any]], *, connection: Connection | None = None
     ) -> list[UUID]:
         """Record many jobs, all or none, in one statement."""
-        wanted = [spec if isinstance(spec, JobSpec) else self.spec(**spec) for spec in specs]
-        return await jobs.submit(await self.open(), wanted, connection=connection)
+        complete = [spec if isinstance(spec, JobSpec) else self.spec(**spec) for spec in specs]
+        return await jobs.submit(await self.open(), complete, connection=connection)
 
     def submit_sync(self, type: str, payload: Any = None, **options: Any) -> UUID:  # noqa: A002
-        """`submit` for plain scripts: blocks until the job is recorded."""
-        wanted = [self.spec(type, payload, **options)]
-        return self._door.run(lambda twin: twin.submit_many(wanted))[0]
+        """Submit a job from synchronous code; block until it is recorded."""
+        spec = self.spec(type, payload, **options)
+        return self._sync.run(lambda twin: twin.submit_many([spec]))[0]
 
     def spec(self, type: str, payload: Any = None, **options: Any) -> JobSpec:  # noqa: A002
-        """A job to be, with the defaults its handler declares; options as of `submit`."""
+        """Return the spec of a job, with the defaults of its handler; options as for `submit`."""
         return specs.job_spec(self.handlers, type, payload, **options)
 
-    async def get(self, id: UUID) -> Job:  # noqa: A002
-        return await jobs.get(await self.open(), id)
-
-    async def list(self, **filters: Any) -> Page:
-        """Newest first: statuses, queue, type_ (a LIKE pattern), tag, before, limit."""
-        return await jobs.list_(await self.open(), **filters)
-
-    async def cancel(self, id: UUID, *, reason: str | None = None) -> None:  # noqa: A002
-        await jobs.cancel(await self.open(), id, reason=reason)
-
-    async def retry(self, id: UUID) -> None:  # noqa: A002
-        """Start a failed or cancelled job over."""
-        await jobs.reopen(await self.open(), id)
-
-    async def delete(self, id: UUID) -> None:  # noqa: A002
-        await jobs.delete(await self.open(), id)
-
-    async def progress(self, id: UUID) -> Progress | None:  # noqa: A002
-        """How far a job is, by its own words; None: it has said nothing."""
-        return await progress.find(await self.open(), id)
-
-    async def events(self, id: UUID) -> Sequence[Event]:  # noqa: A002
-        return await jobs.events(await self.open(), id)
-
     async def ping_subscription(self, id: UUID) -> dict[str, Any]:  # noqa: A002
-        """Send a subscriber a signed test event now; what came back."""
+        """Send a subscriber a signed test event now and return the response."""
         return await ping(self._http, await self.open(), id)
-
-    async def workers(self) -> Sequence[WorkerRow]:
-        """Workers and their signs of life, the latest first."""
-        return await workers.list_(await self.open())
-
-    async def logs(self, id: UUID, *, attempt: int | None = None) -> Sequence[LogLine]:  # noqa: A002
-        return await jobs.logs(await self.open(), id, attempt=attempt)

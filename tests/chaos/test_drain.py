@@ -135,6 +135,6 @@ async def test_a_drain_that_cannot_reach_the_database_names_the_jobs_it_leaves_a
             worker.terminate()
             assert await worker.ended(within=40) == 5
             said = worker.output()
-            assert "3 jobs could neither be reported nor handed back" in said
+            assert "3 jobs could neither be reported nor released" in said
             assert all(str(job) in said for job in jobs)
             await asyncio.to_thread(server.start)

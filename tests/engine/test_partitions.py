@@ -11,7 +11,7 @@ import pytest
 
 from windlass.engine import upkeep
 from windlass.engine.database import Database
-from windlass.runtime.loops.upkeep import Upkeep
+from windlass.runtime.loops.upkeep import LeaseRecovery, Upkeep
 
 pytestmark = pytest.mark.usefixtures("this_week")
 
@@ -59,10 +59,11 @@ async def test_writers_do_not_wait_for_a_week_that_cannot_be_dropped_because_it_
     await reading.start()
     await conn.execute("select 1 from workflow.workflow_event limit 1")  # as pg_dump does
     async with writing(other):
-        loop = Upkeep(db, "me")
+        recovery = LeaseRecovery(db, "me")
+        loop = Upkeep(db, recovery)
         for _ in range(3):
-            await loop.recover()
-            await loop.clear()
+            await recovery.tick()
+            await loop.tick()
         await upkeep.tend(db, age=MONTH)
     assert old in await weeks(other)
     await reading.rollback()

@@ -21,7 +21,7 @@ from windlass.engine.workers import remote_reports as reports
 from windlass.engine.workers import turn
 from windlass.engine.workers.turn import Turn
 from windlass.errors import NotFound
-from windlass.runtime.loops.upkeep import Upkeep
+from windlass.runtime.loops.upkeep import LeaseRecovery
 from windlass.testing import Clock
 
 Connection = Any
@@ -532,12 +532,12 @@ async def test_attempts_run_out_of_time_whatever_their_org(db: Database, clock: 
 
 
 async def test_a_long_look_for_lost_leases_is_followed_by_a_rest(db: Database, clock: Clock, conn: Connection) -> None:
-    loop = Upkeep(db, "one")
-    await loop.recover()
+    loop = LeaseRecovery(db, "one")
+    await loop.tick()
     loop._release_at = time.monotonic() + 60  # as after a look of six seconds
     await by_sql(conn, status="leased", leased_by="dead", lease_until=clock.now() or datetime.now(UTC))
     for _ in range(12):  # a gap of its own rounds would be taken for an outage
         clock.move(timedelta(seconds=5))
-        assert (await loop.recover()).released == 0
+        assert (await loop.tick()).released == 0
     loop._release_at = 0.0
-    assert (await loop.recover()).released == 1
+    assert (await loop.tick()).released == 1

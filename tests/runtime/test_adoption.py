@@ -565,7 +565,7 @@ def test_two_parts_of_one_name_are_refused() -> None:
 
 def test_observers_are_refused() -> None:
     cron = Cron(observers=[Observer(on_job_complete=print)])
-    assert ["observers are not told" in what for _, what in refusal(cron)] == [True]
+    assert ["observers are not called" in what for _, what in refusal(cron)] == [True]
 
 
 async def test_a_scheduler_that_runs_or_has_not_ended_is_refused() -> None:

@@ -44,7 +44,7 @@ class Stage:
         ):
             handlers.add(Handler.of(type_, call, concurrency=LIMIT))
         nothing: Any = None  # these handlers record nothing and are no steps
-        self.attempts = Attempts(handlers, 100, self._ended, nothing, ContextData(nothing, 20))
+        self.attempts = Attempts(handlers, 100, self._ended, ContextData(nothing, 20))
 
     def claim(self, job: Claimed) -> None:
         self.attempts.start(job)
@@ -148,7 +148,7 @@ async def test_a_claim_that_waits_is_lost_asked_or_drained_like_any_other(stage:
     await stage.turn()
     for claim_no, stop, moves in (
         (2, Stop.LOST, []),
-        (3, Stop.ASKED, [JobMove.CANCEL]),
+        (3, Stop.CANCELLED, [JobMove.CANCEL]),
         (4, Stop.DRAIN, [JobMove.RELEASE]),
     ):
         job = claimed(1, claim_no, type_="stubborn.x.v1", alone=True)
@@ -156,8 +156,8 @@ async def test_a_claim_that_waits_is_lost_asked_or_drained_like_any_other(stage:
         match stop:
             case Stop.LOST:
                 assert stage.attempts.lose([job.fence]) == [job.fence]
-            case Stop.ASKED:
-                stage.attempts.ask([job.fence])
+            case Stop.CANCELLED:
+                stage.attempts.cancel([job.fence])
             case _:
                 stage.attempts.stop_all(stop)
         assert [report.move for report in stage.ends[job.fence] if isinstance(report, Setback)] == moves
@@ -207,7 +207,7 @@ def test_no_order_of_claims_losses_and_ends_overlaps_or_leaks(
                 case "lose":
                     stage.attempts.lose([fence])
                 case "ask":
-                    stage.attempts.ask([fence])
+                    stage.attempts.cancel([fence])
                 case "let go":
                     stage.let_go(fence)
                 case _:

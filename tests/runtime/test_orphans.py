@@ -15,7 +15,7 @@ from windlass.engine.database import Database
 from windlass.engine.jobs import control as jobs
 from windlass.engine.workers import orphans, turn
 from windlass.engine.workers.turn import Turn
-from windlass.runtime.worker.registration import Registration
+from windlass.runtime.worker.heartbeat import Registration
 from windlass.testing import Clock
 
 Connection = Any
@@ -80,15 +80,15 @@ async def test_two_processes_with_one_worker_id_notice_each_other(
     known: dict[str, Any] = {"queues": ["default"], "types": [], "concurrency": 1}
     first, second = Registration("w"), Registration("w")
     await first.register(db, **known)
-    await first.say_alive(db, active=0)
+    await first.touch(db, active=0)
     assert first.exclusive
     await conn.execute("update windlass.worker set pid = pid + 1")  # as if another process had registered
     with caplog.at_level(logging.WARNING):
         await second.register(db, **known)
         await conn.execute("update windlass.worker set pid = pid + 1")
-        await first.say_alive(db, active=0)
+        await first.touch(db, active=0)
     assert (first.exclusive, second.exclusive) == (False, False)
-    assert caplog.text.count("give each worker an id of its own") == 2
+    assert caplog.text.count("give each worker its own id") == 2
 
 
 async def test_a_worker_that_restarts_after_an_orderly_end_has_its_id_to_itself(db: Database, conn: Connection) -> None:

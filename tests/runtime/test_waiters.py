@@ -11,7 +11,7 @@ from windlass.core.runs.run import RunState
 from windlass.engine.database import Database
 from windlass.engine.runs import control as runs
 from windlass.errors import NotFound
-from windlass.runtime.waiters import Waiters
+from windlass.runtime.handle import Waiters
 
 Connection = Any
 

@@ -1,17 +1,46 @@
-"""Converts the entries of an in-process scheduler into workflows and handlers of an app, all or none."""
+"""Converts the entries of an in-process scheduler into workflows and handlers of an app, all or none.
 
-from collections.abc import Container, Iterator, Sequence
+Their jobs run on workers with the context and clock of the in-process scheduler, and by its rules: what counts as a
+failure, and that a failure is not retried. A job runs again only if its worker died before it could report the outcome.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any
 
 from windlass.core.definition.builder import WorkflowBuilder
+from windlass.core.jobs.outcome import Failed, Outcome, Succeeded
+from windlass.core.json_value import RESULT_LIMIT, encode
+from windlass.cron.clock import SystemClock
 from windlass.cron.cron import Cron
-from windlass.cron.job import wrapped
+from windlass.cron.executions.context import EntryId, JobContext, enter
+from windlass.cron.job import Call, Skip, wrapped
 from windlass.cron.migration_check import Reason, reasons
 from windlass.cron.subgraph import Subgraph, parts
-from windlass.effects.handlers import Handler, Handlers
-from windlass.errors import InvalidWorkflow
-from windlass.runtime import adopted_job
-from windlass.runtime.adopted_job import ATTEMPTS, WorkerHost
+from windlass.effects.context import Context
+from windlass.effects.handlers import Handler, Handlers, failed
+from windlass.effects.threads import Threads
+from windlass.errors import Invalid, InvalidWorkflow
+
+_log = logging.getLogger("windlass.cron")
+ATTEMPTS = 3  # failures are final: further attempts happen only after a worker died
+
+
+class WorkerHost:
+    """Replaces the in-process scheduler for a job: provides the system clock, and threads for sync jobs."""
+
+    def __init__(self, threads: int) -> None:
+        self.clock = SystemClock()
+        self._allowed = threads
+        self._threads: Threads | None = None
+
+    def park(self, jobs: int) -> None:
+        """Do nothing: on a worker nothing waits for parked jobs."""
+
+    async def in_thread(self, call: Callable[[], Any]) -> Any:
+        self._threads = self._threads or Threads(self._allowed)
+        return await self._threads.run(call)
 
 
 def adopt(cron: Cron, handlers: Handlers, taken: Container[str]) -> dict[str, WorkflowBuilder]:
@@ -23,11 +52,11 @@ def adopt(cron: Cron, handlers: Handlers, taken: Container[str]) -> dict[str, Wo
     """
     entries = cron.entries()
     found = parts(entries, {entry.id: cron.dependencies(entry.id) for entry in entries})
-    against = [*_of_scheduler(cron), *reasons(found), *_clashes(found, handlers, taken)]
-    builders = {} if against else {builder.name: builder for builder in map(_builder, found)}
-    against += [reason for builder in builders.values() for reason in _mistakes(builder)]
-    if against:
-        raise InvalidWorkflow(against)
+    problems = [*_scheduler_reasons(cron), *reasons(found), *_clashes(found, handlers, taken)]
+    builders = {} if problems else {builder.name: builder for builder in map(_builder, found)}
+    problems += [reason for builder in builders.values() for reason in _mistakes(builder)]
+    if problems:
+        raise InvalidWorkflow(problems)
     for handler in _handlers(found, WorkerHost(cron.options.threads)):
         handlers.add(handler)
     for entry in entries:
@@ -35,13 +64,13 @@ def adopt(cron: Cron, handlers: Handlers, taken: Container[str]) -> dict[str, Wo
     return builders
 
 
-def _of_scheduler(cron: Cron) -> Iterator[Reason]:
+def _scheduler_reasons(cron: Cron) -> Iterator[Reason]:
     if cron.running:
-        yield "", "the scheduler runs, and everything would run twice: stop it first"
+        yield "", "the scheduler is running, so every entry would run twice: stop it first"
     elif active := cron.active_workflows():
-        yield "", f"{len(active)} executions have not ended: start the scheduler again and let them"
+        yield "", f"{len(active)} executions have not ended: start the scheduler again and let them finish"
     if cron.observers:
-        yield "", "observers are not told about runs: make the Cron without them (metrics and `windlass runs` tell)"
+        yield "", "observers are not called for runs: create the Cron without them, and use metrics or `windlass runs`"
 
 
 def _clashes(found: Sequence[Subgraph], handlers: Handlers, taken: Container[str]) -> list[Reason]:
@@ -49,8 +78,8 @@ def _clashes(found: Sequence[Subgraph], handlers: Handlers, taken: Container[str
     types = [part.type(entry) for part in found for entry in part.entries]
     names = [part.name for part in found if part.name is not None and part.name in taken]
     return [
-        *((name, "there is a workflow of this name in the app already: rename one") for name in names),
-        *((type_, "there is a handler of this type already: rename the entry") for type_ in types if type_ in known),
+        *((name, "the app already has a workflow of this name: rename one") for name in names),
+        *((type_, "the app already has a handler of this type: rename the entry") for type_ in types if type_ in known),
     ]
 
 
@@ -81,4 +110,46 @@ def _handlers(found: Sequence[Subgraph], host: WorkerHost) -> Iterator[Handler]:
         for entry in part.entries:
             call = wrapped(entry.job, part.wrappers(entry), entry.args, entry.kwargs)
             has_parents = bool(part.edges[entry.id])
-            yield adopted_job.handler(part.type(entry), str(entry.name), call, host, has_parents=has_parents)
+            yield adopted_handler(part.type(entry), str(entry.name), call, host, has_parents=has_parents)
+
+
+def adopted_handler(type_: str, name: str, call: Call, host: WorkerHost, *, has_parents: bool) -> Handler:
+    """Return a handler that runs `call`, the job with its wrappers applied."""
+
+    async def adopted(ctx: Context) -> Outcome:
+        execution_id = "" if ctx.run_id is None else str(ctx.run_id)
+        context = JobContext(EntryId(0), name, ctx.created_at, execution_id, host, ctx.upstream)
+        enter(context)
+        return await _job_outcome(call, context)
+
+    return Handler.of(type_, adopted, max_attempts=ATTEMPTS, wants_upstream=has_parents)
+
+
+async def _job_outcome(call: Call, context: JobContext) -> Outcome:
+    try:
+        output = await call()
+    except Skip as skip:
+        return Failed({"type": "Skipped", "message": str(skip) or "skipped by its job"}, retryable=False)
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or not task.cancelling():  # the job awaited something that was cancelled
+            return failed(error, retryable=False)
+        context.cancel()
+        raise
+    except Exception as error:
+        return failed(error, retryable=False)
+    if context.recovered is not None and not context.execution_id:
+        return failed(context.recovered, retryable=False)
+    return Succeeded(_job_result(context.name, output))
+
+
+def _job_result(name: str, output: Any) -> str:
+    """Return the job's result as JSON; null, with a warning, if it cannot be encoded.
+
+    The in-process scheduler allows any return value, so this must not fail the job.
+    """
+    try:
+        return encode(output, field="result", limit=RESULT_LIMIT)
+    except Invalid as error:
+        _log.warning("the result of job %s is not stored: %s", name, error)
+        return "null"

@@ -1,21 +1,28 @@
-"""Streams the event trail to many subscribers from one polling reader per process.
+"""Streams the event trail, and the log lines of a run, to many subscribers from one polling reader per process.
 
 The number of queries does not depend on the number of subscribers, and there are none without subscribers. A
 notification only shortens the wait between polls. A subscriber that falls too far behind is disconnected; it can resume
 without loss, because every event carries its cursor.
+
+Log lines: only jobs that are leased, or that have new events, are queried; the event trail names them. Lines are
+separated by the snapshots that see them, as in the event trail, so that none is lost and none is sent twice.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections import defaultdict, deque
-from collections.abc import AsyncGenerator
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from uuid import UUID
 
+from windlass.core.runs.run import OPEN, RunState
 from windlass.engine.database import Database
 from windlass.engine.events import stream
-from windlass.engine.events.stream import Batch, Cursor, Told
+from windlass.engine.events.stream import Batch, Cursor, Snapshot, Told
+from windlass.engine.runs import logs
+from windlass.engine.runs.logs import Chosen, RunLine
 from windlass.errors import Unavailable, WindlassError
 from windlass.runtime.loops.loop import until
 
@@ -24,6 +31,7 @@ PATIENCE = 10  # seconds to wait for the current position in the event trail
 PAUSE = 0.05  # minimum seconds between two polls, unless the last one was cut short by its limit
 MOST_STREAMS = 500
 MOST_WAITING = 20_000  # events that a slow subscriber may have pending
+LIVE = frozenset({RunState.PENDING, RunState.RUNNING})
 _log = logging.getLogger("windlass.live")
 
 
@@ -92,9 +100,8 @@ class Live:
                 batch = await stream.since(self._db, batch.next, run=run)
                 yield batch
             had = batch.upto
-            while (heard := await feed.get()) is not None:
-                heard = heard.after(had)
-                yield heard
+            while (following := await feed.get()) is not None:
+                yield following.after(had)
         finally:
             self._feeds.discard(feed)
 
@@ -165,3 +172,68 @@ class Live:
 
     def _woken(self, _topic: str) -> None:
         self._wake.set()
+
+
+@dataclass(frozen=True, slots=True)
+class LogLines:
+    """Log lines, each with the cursor after it; lines of the initial tail have no cursor."""
+
+    lines: Sequence[tuple[RunLine, Cursor | None]]
+    next: Cursor
+    over: bool = False  # the step or run has ended: there will be no more lines
+
+
+async def follow_logs(
+    live: Live, db: Database, chosen: Chosen, at: Cursor | None, *, tail: int
+) -> AsyncGenerator[LogLines, None]:
+    """Yield the lines after a cursor, or the last `tail` lines, and then new ones as they come.
+
+    `LogLines.over` marks the end of the step or run; the generator itself does not stop there.
+    """
+    async with contextlib.aclosing(live.follow(run=chosen.which.run)) as batches:
+        batch = await anext(batches)
+        had, over = batch.upto, _has_ended(batch, chosen.which.step)
+        busy = await logs.held(db, chosen)
+        if at is None:
+            last = await logs.tail(db, chosen, tail, seen_by=had) if tail else []
+            yield LogLines([(line, None) for line in last], Cursor(had), over)
+        else:
+            if at.before is not None:
+                rest = await logs.new(db, chosen, at.before, at.upto)
+                yield _log_lines(rest, at.before, at.upto, skip=at.run_line)
+            yield _log_lines(await logs.new(db, chosen, at.upto, had), at.upto, had, over=over)
+        async for batch in batches:
+            jobs = {told.line.job_id for told in batch.told if told.line.job_id is not None}
+            fresh = await logs.new(db, chosen, had, batch.upto, jobs=busy | jobs)
+            yield _log_lines(fresh, had, batch.upto, over=_has_ended(batch, chosen.which.step))
+            had = batch.upto
+            _update_leased(busy, batch)
+
+
+def _update_leased(busy: set[UUID], batch: Batch) -> None:
+    """Update the set of leased jobs from a batch of events."""
+    for told in batch.told:
+        if told.line.job_id is not None:
+            (busy.add if told.line.word == "leased" else busy.discard)(told.line.job_id)
+
+
+def _has_ended(batch: Batch, step: int | None) -> bool:
+    if batch.more:
+        return False
+    state = batch.state or (batch.told[-1].line.state if batch.told else None)
+    if state is not None and state not in LIVE:
+        return True
+    letters = {batch.letters[step]} if step is not None and batch.letters else set()
+    letters |= {told.line.letters for told in batch.told if told.line.step == step is not None and told.line.letters}
+    return bool(letters) and not letters & OPEN
+
+
+def _log_lines(
+    lines: Sequence[RunLine], base: Snapshot, upto: Snapshot, *, skip: int = 0, over: bool = False
+) -> LogLines:
+    return LogLines(list(_placed(lines, base, upto))[skip:], Cursor(upto), over)
+
+
+def _placed(lines: Sequence[RunLine], base: Snapshot, upto: Snapshot) -> Iterator[tuple[RunLine, Cursor]]:
+    for n, line in enumerate(lines, 1):
+        yield line, Cursor(upto) if n == len(lines) else Cursor(upto, base, n)

@@ -15,7 +15,7 @@ T = TypeVar("T")
 A = TypeVar("A", bound=Closable)
 
 
-class Door(Generic[A]):
+class SyncBridge(Generic[A]):
     """Runs calls on an object that belongs to the background loop.
 
     Connections belong to one event loop, so `make` creates a second object for the background loop, on first use.
@@ -23,37 +23,27 @@ class Door(Generic[A]):
 
     def __init__(self, make: Callable[[], A]) -> None:
         self._make = make
-        self._open: tuple[SyncBridge, A] | None = None
-        self._opening = threading.Lock()  # two threads may come first
+        self._opened: tuple[asyncio.AbstractEventLoop, threading.Thread, A] | None = None
+        self._opening = threading.Lock()  # several threads may make the first call at the same time
 
-    def run(self, work: Callable[[A], Coroutine[Any, Any, T]]) -> T:
+    def run(self, call: Callable[[A], Coroutine[Any, Any, T]]) -> T:
+        """Run a coroutine in the background loop, wait for it, and return its result or raise its exception."""
         with self._opening:
-            if self._open is None:
-                self._open = SyncBridge(), self._make()
+            if self._opened is None:
+                loop = asyncio.new_event_loop()
+                thread = threading.Thread(target=loop.run_forever, name="windlass-sync", daemon=True)
+                thread.start()
+                self._opened = loop, thread, self._make()
                 atexit.register(self.close)
-            portal, twin = self._open
-        return portal.run(work(twin))
+            loop, _, twin = self._opened
+        return asyncio.run_coroutine_threadsafe(call(twin), loop).result()
 
     def close(self) -> None:
         """Close the object and stop the thread. Called automatically at exit."""
-        if self._open is not None:
-            portal, twin = self._open
-            self._open = None
-            portal.run(twin.close())
-            portal.close()
-
-
-class SyncBridge:
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="windlass-portal", daemon=True)
-        self._thread.start()
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine in the background loop, wait for it, and return its result or raise its exception."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
-
-    def close(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        if self._opened is not None:
+            loop, thread, twin = self._opened
+            self._opened = None
+            asyncio.run_coroutine_threadsafe(twin.close(), loop).result()
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()

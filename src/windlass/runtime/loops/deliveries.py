@@ -21,8 +21,7 @@ from windlass.engine.database import Database
 from windlass.engine.events import subscriptions
 from windlass.engine.events.subscriptions import Fed
 from windlass.errors import NotFound, Unavailable
-from windlass.runtime.loops.leader import LeaderTerm
-from windlass.runtime.loops.loop import run_periodically
+from windlass.runtime.loops.loop import LeaderTerm, run_periodically
 
 GONE = 410  # HTTP 410 Gone: the receiver wants no further deliveries
 
@@ -93,27 +92,22 @@ async def ping(http: Http, db: Database, id_: UUID) -> dict[str, Any]:
     outcome = await _send(http, target, payload, id_, fence=1, attempt=1)
     answer = decode(outcome.result) if isinstance(outcome, Succeeded | Failed) and outcome.result else {}
     took = (datetime.now(UTC) - began) / timedelta(milliseconds=1)
-    told = {"success": isinstance(outcome, Succeeded), "response_time_ms": answer.get("duration_ms", round(took))}
+    result = {"success": isinstance(outcome, Succeeded), "response_time_ms": answer.get("duration_ms", round(took))}
     if answer:
-        told |= {"status_code": answer["status_code"], "response_body": answer["body"]}
+        result |= {"status_code": answer["status_code"], "response_body": answer["body"]}
     if isinstance(outcome, Failed):
-        told["error"] = outcome.error["message"]
-    return told
+        result["error"] = outcome.error["message"]
+    return result
 
 
 async def _send(http: Http, target: Target, payload: Any, job: UUID, fence: int, attempt: int) -> Outcome:
-    event, subscription = payload["event"], payload["subscription"]
+    event = payload["event"]
     body = encode(event, field="event", limit=RESULT_LIMIT)  # encoded once: the signature covers these exact bytes
-    signed = headers(
-        target,
-        id_=event["id"],
-        event=event["type"],
-        subscription=subscription,
-        body=body.encode(),
-    )
-    wanted = HttpRequest(
+    request = HttpRequest(
         url=target.url,
-        headers=signed,
+        headers=headers(
+            target, id_=event["id"], event=event["type"], subscription=payload["subscription"], body=body.encode()
+        ),
         body=body,
         idempotency_key=event["id"],
         fence=fence,
@@ -122,7 +116,7 @@ async def _send(http: Http, target: Target, payload: Any, job: UUID, fence: int,
         timeout=TIMEOUT,
         traceparent=traceparent(),
     )
-    return await http.perform(wanted)
+    return await http.perform(request)
 
 
 def _status(result: str | None) -> int | None:

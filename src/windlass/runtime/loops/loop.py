@@ -1,4 +1,6 @@
-"""The common loop: run a tick, then wait for a wake-up, the next due time or the stop event.
+"""What all loops share: the loop itself, duties that fail independently, and leader terms.
+
+A loop runs a tick, then waits for a wake-up, the next due time or the stop event.
 
 During an outage with a recovery event a loop waits for that event and logs nothing: the outage is logged once for the
 whole process (store/postgres/outage.py). Other unavailability is logged at the first failure in a row, any other error
@@ -8,9 +10,15 @@ at every failure.
 import asyncio
 import logging
 import random
+import time
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from typing import TypeVar
 
+from windlass.engine import quarantine, upkeep
+from windlass.engine.database import Database
+from windlass.engine.quarantine import Kind
+from windlass.engine.upkeep import TermAnswer
 from windlass.errors import Unavailable
 
 _log = logging.getLogger("windlass.runtime")
@@ -18,6 +26,8 @@ FIRST_PAUSE = 0.2  # seconds
 LONGEST_PAUSE = 1.0  # between retries while the database is unavailable: it may be back at any moment
 DEFECT_PAUSE = 10.0  # between retries after an unexpected error
 RECOVERY_PAUSE = 10.0  # between retries if a recovery event ends the wait early
+LONGEST_DUTY_PAUSE = 60.0  # between retries of a failing duty
+Done = TypeVar("Done")
 
 
 async def run_periodically(
@@ -35,7 +45,7 @@ async def run_periodically(
             wait, recovered = await tick(), None
             pause = 0.0
         except Exception as error:  # of any kind: nothing would restart a loop that has ended
-            _say(error, first=not pause)
+            _log_failure(error, first=not pause)
             recovered = error.recovered if isinstance(error, Unavailable) else None
             pause = min(_longest(error), max(FIRST_PAUSE, pause * 2))
             wait = timedelta(seconds=pause * random.uniform(0.8, 1.2))
@@ -48,7 +58,7 @@ def _longest(error: Exception) -> float:
     return LONGEST_PAUSE if error.recovered is None else RECOVERY_PAUSE
 
 
-def _say(error: Exception, *, first: bool) -> None:
+def _log_failure(error: Exception, *, first: bool) -> None:
     if not isinstance(error, Unavailable):
         _log.error("%s; trying again", error, exc_info=error)
     elif error.recovered is None and first:
@@ -71,3 +81,69 @@ async def until(
             waiter.cancel()
     if wake is not None:
         wake.clear()
+
+
+class Duties:
+    """The duties of one loop. A failing duty is recorded in the quarantine and retried with backoff."""
+
+    def __init__(self, db: Database, loop: str) -> None:
+        self._db = db
+        self._loop = loop
+        self._pauses: dict[str, float] = {}
+        self._resting: dict[str, float] = {}  # end of the pause, monotonic time
+        self._known_good: set[str] = set()
+
+    async def run(self, name: str, duty: Callable[[], Awaitable[Done]], default: Done) -> Done:
+        """Run a duty and return its result; return `default` if it fails or is still in its pause after a failure.
+
+        `Unavailable` is raised, not recorded: the caller's loop waits for the database.
+        """
+        if time.monotonic() < self._resting.get(name, 0.0):
+            return default
+        try:
+            done = await duty()
+        except Unavailable:
+            raise
+        except Exception as error:
+            self._known_good.discard(name)
+            pause = self._pauses[name] = min(LONGEST_DUTY_PAUSE, max(1.0, 2 * self._pauses.get(name, 0.0)))
+            self._resting[name] = time.monotonic() + pause
+            await quarantine.set_aside(self._db, Kind.DUTY, f"{self._loop}.{name}", error, retry=False)
+            return default
+        if name not in self._known_good:  # also on the first success: a process that died may have left an entry
+            await quarantine.release(self._db, Kind.DUTY, f"{self._loop}.{name}")
+            self._known_good.add(name)
+            self._pauses.pop(name, None)
+        return done
+
+
+class LeaderTerm:
+    """Elects the process that carries out a duty: the holder of its leader term.
+
+    A term is a lease on a row. Its holder renews it; if the holder dies, the term expires and another process takes
+    over. Duties are safe when two processes carry them out concurrently (locked rows are skipped), so a holder that was
+    paused past its term does no damage: the term saves work, correctness does not depend on it.
+    """
+
+    def __init__(self, db: Database, duty: str, holder: str, *, length: timedelta) -> None:
+        self._db = db
+        self._duty = duty
+        self._holder = holder
+        self._length = length
+        self._good_until = float("-inf")
+
+    async def held(self) -> bool:
+        """Take the term, or renew it in its second half; return False while another process holds it."""
+        now = time.monotonic()
+        if now >= self._good_until:
+            mine = (await self.renew()).held
+            self._good_until = now + self._length.total_seconds() / 2 if mine else float("-inf")
+        return now < self._good_until
+
+    async def renew(self) -> TermAnswer:
+        """Take or renew the term now."""
+        return await upkeep.take_term(self._db, duty=self._duty, holder=self._holder, term=self._length)
+
+    async def resign(self) -> None:
+        self._good_until = float("-inf")
+        await upkeep.resign_term(self._db, duty=self._duty, holder=self._holder)

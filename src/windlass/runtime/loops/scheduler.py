@@ -12,8 +12,7 @@ from windlass.engine.schedules import ojs as ojs_schedules
 from windlass.engine.schedules import sql as sql_schedules
 from windlass.engine.schedules import workflow as workflow_schedules
 from windlass.engine.schedules.workflow import NextDue
-from windlass.runtime.loops.duties import Duties
-from windlass.runtime.loops.loop import run_periodically
+from windlass.runtime.loops.loop import Duties, run_periodically
 
 UNKNOWN_CRONS: tuple[timedelta | None, bool] = (timedelta(), True)
 UNKNOWN = NextDue(job=timedelta(), run=timedelta(), waits=False, ready=True)

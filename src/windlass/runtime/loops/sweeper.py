@@ -15,8 +15,7 @@ from windlass.engine.runs import sweep
 from windlass.engine.schedules import ojs as ojs_schedules
 from windlass.engine.schedules import sql as sql_schedules
 from windlass.engine.schedules import workflow as workflow_schedules
-from windlass.runtime.loops.duties import Duties
-from windlass.runtime.loops.loop import run_periodically
+from windlass.runtime.loops.loop import Duties, run_periodically
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,17 +28,17 @@ class Sweeper:
     def __init__(self, db: Database, options: SweeperOptions | None = None) -> None:
         self.options = options or SweeperOptions()
         self._db = db
-        self._duties = Duties(db, "settler")
+        self._duties = Duties(db, "sweeper")
         self._held = sweep.HeldRuns(db, batch=self.options.batch)
         self._wake = asyncio.Event()
 
     async def tick(self) -> int:
         """Run one sweep; return how many runs were started, settled or retried."""
         batch = self.options.batch
-        begun = await self._duties.run("begin", self._held.start, 0)
+        started = await self._duties.run("begin", self._held.start, 0)
         settled = await self._duties.run("settle", lambda: sweep.sweep_runs(self._db, batch=batch), 0)
         retried = await self._duties.run("retry", lambda: quarantine.retry_due(self._db, retries(self._db)), 0)
-        return begun + settled + retried
+        return started + settled + retried
 
     async def run(self, stop: asyncio.Event) -> None:
         async def round_() -> timedelta | None:

@@ -8,8 +8,7 @@ from datetime import timedelta
 from windlass.engine import upkeep
 from windlass.engine.database import Database
 from windlass.engine.runs import sweep
-from windlass.runtime.loops.duties import Duties
-from windlass.runtime.loops.loop import run_periodically
+from windlass.runtime.loops.loop import Duties, run_periodically
 
 UNKNOWN: tuple[timedelta | None, timedelta | None, timedelta | None] = (timedelta(), timedelta(), timedelta())
 

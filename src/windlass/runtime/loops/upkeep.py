@@ -1,7 +1,7 @@
 """Recovers expired leases, ends overdue jobs, and removes old rows and events.
 
 Lease recovery has its own loop: the other duties (removing many rows may take seconds) and their errors must not delay
-it, and its rounds record when the database answered (see `core.jobs.lease_gaps`).
+it, and its ticks record when the database answered (see `core.jobs.lease_gaps`).
 """
 
 import asyncio
@@ -17,9 +17,7 @@ from windlass.engine.jobs import rate_limits
 from windlass.engine.upkeep import Swept
 from windlass.engine.workers import remote, remote_reports
 from windlass.errors import Unavailable
-from windlass.runtime.loops.duties import Duties
-from windlass.runtime.loops.leader import LeaderTerm
-from windlass.runtime.loops.loop import run_periodically
+from windlass.runtime.loops.loop import Duties, LeaderTerm, run_periodically
 
 SOON = timedelta(milliseconds=20)  # the wait after a full batch
 REST, LONGEST_REST = 10, 30.0
@@ -35,35 +33,33 @@ class UpkeepOptions:
     batch: int = 500
 
 
-class Upkeep:
+class LeaseRecovery:
+    """Renews the leader term of upkeep and releases expired leases."""
+
     def __init__(self, db: Database, holder: str, options: UpkeepOptions | None = None) -> None:
         self.options = options or UpkeepOptions()
+        self.leading = False  # whether this process holds the term
         self._db = db
         self._term = LeaderTerm(db, "upkeep", holder, length=self.options.term)
         self._duties = Duties(db, "upkeep")
         self._continuity = Continuity()
-        self._mine = False
-        self._release_at = self._prune_at = self._tend_at = float("-inf")
+        self._release_at = float("-inf")
 
-    async def recover(self) -> Swept:
+    async def tick(self) -> Swept:
         """Renew the term and release expired leases; nothing is released if another process holds the term."""
         answer = await self._term.renew()
-        self._mine = answer.held
+        self.leading = answer.held
         self._continuity.answered(answer.now, before=answer.renewed_before)
         return await self._duties.run("leases", self._release, Swept()) if answer.held else Swept()
 
-    async def clear(self) -> Swept:
-        """Run the other duties that are due. A failing duty does not prevent the others."""
-        if not self._mine:
-            return Swept()
-        db, batch, run = self._db, self.options.batch, self._duties.run
-        await run("rates", lambda: rate_limits.call_waiting(db), 0)
-        late = await run("expired", lambda: remote.expire(db, batch=batch), 0)
-        overdue = await run("overdue", lambda: remote_reports.end_overdue(db, batch=batch), 0)
-        logged = await run("created events", lambda: upkeep.log_created(db, batch=batch), 0)
-        pruned = await run("prune", self._prune, 0)
-        await run("tend", self._tend, None)
-        return Swept(failed=late + overdue, logged=logged, pruned=pruned)
+    async def run(self, stop: asyncio.Event) -> None:
+        async def tick() -> timedelta | None:
+            swept = await self.tick()
+            return SOON if swept.released + swept.failed == self.options.batch else None
+
+        await run_periodically(tick, every=self.options.every, stop=stop)
+        with contextlib.suppress(Unavailable):
+            await self._term.resign()
 
     async def _release(self) -> Swept:
         """Release expired leases.
@@ -78,6 +74,37 @@ class Upkeep:
         took = time.monotonic() - now
         self._release_at = now + (min(LONGEST_REST, REST * took) if swept == Swept() else 0.0)
         return swept
+
+
+class Upkeep:
+    """The other duties, while `recovery` holds the leader term."""
+
+    def __init__(self, db: Database, recovery: LeaseRecovery) -> None:
+        self.options = recovery.options
+        self._db = db
+        self._recovery = recovery
+        self._duties = Duties(db, "upkeep")
+        self._prune_at = self._tend_at = float("-inf")
+
+    async def tick(self) -> Swept:
+        """Run the duties that are due. A failing duty does not prevent the others."""
+        if not self._recovery.leading:
+            return Swept()
+        db, batch, run = self._db, self.options.batch, self._duties.run
+        await run("rates", lambda: rate_limits.call_waiting(db), 0)
+        late = await run("expired", lambda: remote.expire(db, batch=batch), 0)
+        overdue = await run("overdue", lambda: remote_reports.end_overdue(db, batch=batch), 0)
+        logged = await run("created events", lambda: upkeep.log_created(db, batch=batch), 0)
+        pruned = await run("prune", self._prune, 0)
+        await run("tend", self._tend, None)
+        return Swept(failed=late + overdue, logged=logged, pruned=pruned)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        async def tick() -> timedelta | None:
+            swept = await self.tick()
+            return SOON if max(swept.failed, swept.logged, swept.pruned) >= self.options.batch else None
+
+        await run_periodically(tick, every=self.options.every, stop=stop)
 
     async def _prune(self) -> int:
         now, keep, pruned = time.monotonic(), self.options.keep, 0
@@ -96,19 +123,3 @@ class Upkeep:
         if now >= self._tend_at:
             self._tend_at = now + self.options.tend_every.total_seconds()  # first: a failing one takes heavy locks too
             await upkeep.tend(self._db, age=keep if keep is not None else timedelta(days=36500))
-
-    async def run(self, stop: asyncio.Event) -> None:
-        async def recover() -> timedelta | None:
-            swept = await self.recover()
-            return SOON if swept.released + swept.failed == self.options.batch else None
-
-        async def clear() -> timedelta | None:
-            swept = await self.clear()
-            return SOON if max(swept.failed, swept.logged, swept.pruned) >= self.options.batch else None
-
-        await asyncio.gather(
-            run_periodically(recover, every=self.options.every, stop=stop),
-            run_periodically(clear, every=self.options.every, stop=stop),
-        )
-        with contextlib.suppress(Unavailable):
-            await self._term.resign()

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
-from typing import Protocol
 from uuid import UUID
 
 from windlass.core.jobs.job import Claimed, Fence, JobMove, Report, Setback, after
@@ -20,7 +19,7 @@ from windlass.effects.handlers import Handler, Handlers, failed, perform, timed_
 from windlass.effects.tracing import span, tracer
 from windlass.engine.workers.turn import Line
 from windlass.runtime.worker.context_data import ContextData
-from windlass.runtime.worker.suspects import Suspects
+from windlass.runtime.worker.lanes import Suspects
 
 _log = logging.getLogger("windlass.worker")
 MARGIN = 5.0  # extra seconds for a handler that enforces its timeout itself (`keeps_time`)
@@ -35,7 +34,7 @@ class Stop(Enum):
 
     TIMEOUT = "timeout"
     LOST = "lost"  # the job was cancelled or its lease expired: this worker no longer owns the row
-    ASKED = "asked"  # its run was cancelled: this worker still owns the row, and the actual outcome is recorded
+    CANCELLED = "cancelled"  # its run was cancelled: this worker still owns the row, and the actual outcome is recorded
     DRAIN = "drain"
 
 
@@ -52,19 +51,14 @@ class Attempt:
     begun: bool = False
 
     def end(self, why: Stop) -> None:
-        if why is Stop.ASKED and not self.handler.is_async:
+        if why is Stop.CANCELLED and not self.handler.is_async:
             self.context.cancel()  # a thread cannot be stopped: it may check the flag, and its outcome is recorded
         elif self.stop is None and self.task is not None:
             self.stop = why
             self.context.cancel()
-            if self.begun:  # cancelled before its first step, `_run` would never execute and never report
+            # A task that is cancelled before its first step never executes `_run`, and so would never report.
+            if self.begun:
                 self.task.cancel()
-
-
-class Prepare(Protocol):
-    """Fills in the run-related fields of a step handler's context."""
-
-    async def __call__(self, job: Claimed, context: Context, *, upstream: bool) -> None: ...
 
 
 class Attempts:
@@ -83,10 +77,8 @@ class Attempts:
         handlers: Handlers,
         concurrency: int,
         ended: Callable[[Claimed, Report | None, float], None],
-        prepare: Prepare,
         context_data: ContextData,
     ) -> None:
-        self._prepare = prepare
         self._context_data = context_data
         self.lines: deque[Line] = deque()  # handlers' log lines; appended from any thread
         self._handlers = handlers
@@ -152,11 +144,11 @@ class Attempts:
             self._stop(attempt, Stop.LOST)
         return [attempt.job.fence for attempt in known]
 
-    def ask(self, fences: Iterable[Fence]) -> None:
+    def cancel(self, fences: Iterable[Fence]) -> None:
         """Stop attempts whose runs were cancelled; their outcomes are still recorded."""
         for fence in fences:
             if attempt := self._find(fence):
-                self._stop(attempt, Stop.ASKED)
+                self._stop(attempt, Stop.CANCELLED)
 
     def stop_all(self, why: Stop) -> None:
         for attempt in (*self._waiting.values(), *self._running.values()):
@@ -247,7 +239,7 @@ class Attempts:
         if attempt.job.run_id is not None and attempt.handler.wants_context:
             if isinstance(payload, dict):
                 attempt.context.item = payload.get("item")
-            await self._prepare(attempt.job, attempt.context, upstream=attempt.handler.wants_upstream)
+            await self._context_data.prepare(attempt.job, attempt.context, upstream=attempt.handler.wants_upstream)
         return await perform(attempt.handler, attempt.context, payload, self._threads)
 
     def _follow(self, attempt: Attempt) -> None:
@@ -276,6 +268,8 @@ class Attempts:
                 report = Setback(attempt.job, JobMove.FAIL, failed(error).error, timedelta())
         if report is None:
             self.suspects.drop(attempt.job)
+        elif isinstance(report, Setback):
+            _log_setback(report)
         self._ended(attempt.job, report, time.monotonic() - attempt.started)
 
 
@@ -288,7 +282,14 @@ def _meaning(attempt: Attempt, error: BaseException) -> Outcome | None:
             return None
         case Stop.DRAIN:
             return Released()
-        case Stop.ASKED:
+        case Stop.CANCELLED:
             return Cancelled()
         case None:
             return failed(error)  # the handler awaited something that was cancelled
+
+
+def _log_setback(report: Setback) -> None:
+    if report.error is not None:
+        job = report.job
+        ending = "failed" if report.move is JobMove.FAIL else f"again in {report.delay.total_seconds():.1f} s"
+        _log.warning("job %s (%s) attempt %d: %s; %s", job.id, job.type, job.number, report.error["message"], ending)

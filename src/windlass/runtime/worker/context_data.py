@@ -1,18 +1,29 @@
-"""Saves data that handlers record through their context: step results immediately, progress in periodic batches."""
+"""Reads and writes the data of handlers' contexts: the run and the upstream results of a step, the results and the
+progress that a handler records.
+
+A handler must not fail because the database is unavailable: reads and writes that it waits for are retried.
+"""
 
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 from uuid import UUID
 
+from windlass.core.jobs.job import Claimed
 from windlass.core.json_value import encode
+from windlass.effects.context import Context, Upstream
 from windlass.effects.threads import Threads
+from windlass.engine.compositions import parent_results
+from windlass.engine.compositions.parent_results import Standing
 from windlass.engine.database import Database
 from windlass.engine.jobs import checkpoints, progress
 from windlass.engine.jobs.progress import Said
+from windlass.engine.runs import outputs
+from windlass.engine.runs.outputs import TooMany
 from windlass.errors import Unavailable
+from windlass.runtime.batching import Batcher
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 1.0  # seconds
 T = TypeVar("T")
@@ -23,56 +34,88 @@ class ContextData:
         self.threads = Threads(concurrency)
         self._db = db
         self._loop = asyncio.get_running_loop()
-        self._said: dict[UUID, Said] = {}
-        self._door = threading.Lock()  # guards `_said`: handlers report progress from any thread
+        self._progress: dict[UUID, Said] = {}
+        self._lock = threading.Lock()  # guards `_progress`: handlers report progress from any thread
+        self._upstreams = Batcher[Claimed, Upstream](self._load_upstreams, most=200)
+        self._standings = Batcher[Claimed, Standing](self._load_standings, most=200)
+
+    async def prepare(self, job: Claimed, context: Context, *, upstream: bool) -> None:
+        """Fill in the context of a step: its run, workflow and step, and with `upstream` the results it depends on."""
+        await _retry(lambda: self._fill(job, context, upstream=upstream))
 
     async def steps(self, job: UUID) -> dict[str, Any]:
-        return await _patiently(lambda: checkpoints.steps(self._db, job))
+        return await _retry(lambda: checkpoints.steps(self._db, job))
 
     async def save_step(self, job: UUID, fence: int, name: str, result: Any) -> None:
-        await _patiently(lambda: checkpoints.save_step(self._db, job, fence=fence, name=name, result=result))
+        await _retry(lambda: checkpoints.save_step(self._db, job, fence=fence, name=name, result=result))
 
     async def call(self, function: Callable[[], Any]) -> Any:
         return await self.threads.run(function)
 
     def wait(self, answer: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in the worker's loop for a handler in a thread, and wait for its result."""
         return asyncio.run_coroutine_threadsafe(answer, self._loop).result()
 
     def progress(self, job: UUID, fence: int, fraction: float, message: str | None, data: Any) -> None:
-        said = Said(job, fence, fraction, message, None if data is None else encode(data, field="data"))
-        with self._door:
-            self._said[job] = said
+        latest = Said(job, fence, fraction, message, None if data is None else encode(data, field="data"))
+        with self._lock:
+            self._progress[job] = latest
 
-    async def tell(self) -> None:
+    async def write_progress(self) -> None:
         """Write the progress reported since the last call. If the database is unavailable, keep it for the next call,
         unless newer progress of the same job has arrived."""
-        with self._door:
-            said, self._said = self._said, {}
-        if not said:
+        with self._lock:
+            latest, self._progress = self._progress, {}
+        if not latest:
             return
         try:
-            await progress.report(self._db, list(said.values()))
+            await progress.report(self._db, list(latest.values()))
         except Unavailable:
-            with self._door:
-                self._said = said | self._said
+            with self._lock:
+                self._progress = latest | self._progress
             raise
 
+    async def _fill(self, job: Claimed, context: Context, *, upstream: bool) -> None:
+        assert job.version_id is not None
+        assert job.step is not None
+        workflow = self._db.definitions.get(job.version_id) or await outputs.definition(self._db, job.version_id)
+        context.run_id, context.workflow = job.run_id, workflow.name
+        context.step_name, context._action = workflow.steps[job.step].name, workflow.steps[job.step].action
+        context.index = 0 if job.item is None else job.item
+        context.count = 1 if job.items is None else job.items
+        context.workflow_id = str(job.run_id)
+        if upstream and workflow.primitive is not None:
+            standing = await self._standings.call(job)
+            context.workflow_id, context.parent_results = standing.workflow_id, standing.results
+        elif upstream and workflow.plan.before(job.step):
+            context.upstream = await self._upstreams.call(job)
 
-async def _patiently(ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Retry until the database answers: its unavailability must not fail the step."""
+    async def _load_standings(self, jobs: Sequence[Claimed]) -> Sequence[Standing | Exception]:
+        """Return the workflow id and the parents' results of each of these jobs of compositions."""
+        standings = await parent_results.of_jobs(self._db, jobs)
+        refs = [(job.run_id, job.step) for job in jobs if job.run_id is not None and job.step is not None]
+        return [standings.errors.get(ref) or standings.found[ref] for ref in refs]
+
+    async def _load_upstreams(self, jobs: Sequence[Claimed]) -> Sequence[Upstream]:
+        results = await outputs.of_needs(self._db, jobs)
+        return [_upstream(results[job.id]) for job in jobs]
+
+
+def _upstream(results: dict[str, object]) -> Upstream:
+    large = {name: value.text for name, value in results.items() if isinstance(value, TooMany)}
+    return Upstream({name: value for name, value in results.items() if name not in large}, large)
+
+
+async def _retry(call: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Retry until the database answers; wait for the end of the outage if its end is announced."""
     pause = FIRST_PAUSE
     while True:
         try:
-            return await ask()
+            return await call()
         except Unavailable as error:
-            await _recovery(error, pause)
+            if error.recovered is None:
+                await asyncio.sleep(pause)
+            else:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(error.recovered.wait(), pause)
             pause = min(LONGEST_PAUSE, pause * 2)
-
-
-async def _recovery(error: Unavailable, seconds: float) -> None:
-    """Wait until the outage is over, at most `seconds`; without a recovery event wait `seconds`."""
-    if error.recovered is None:
-        await asyncio.sleep(seconds)
-        return
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(error.recovered.wait(), seconds)

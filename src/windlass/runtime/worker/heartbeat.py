@@ -1,4 +1,4 @@
-"""Extends a worker's leases from a thread with its own event loop and connection.
+"""Extends a worker's leases and keeps its registration current, from a thread with its own event loop and connection.
 
 A handler that blocks the worker's loop, or a pool without a free connection, must not cost other jobs their leases.
 Lost leases, cancellation requests and an operator's directive are passed to the worker's loop.
@@ -11,9 +11,11 @@ are tried again every 200 ms.
 import asyncio
 import contextlib
 import logging
+import os
+import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 
 from windlass.core.jobs.job import Fence
@@ -21,8 +23,6 @@ from windlass.engine.database import Database
 from windlass.engine.workers import turn
 from windlass.errors import Unavailable
 from windlass.runtime.loops.loop import run_periodically
-from windlass.runtime.worker.leases import Leases
-from windlass.runtime.worker.registration import Registration
 from windlass.runtime.worker.watchdog import EVERY, Watchdog
 
 _log = logging.getLogger("windlass.worker")
@@ -31,6 +31,82 @@ SETTLING = 0.5  # seconds; younger claims are not checked, because most jobs end
 AGAIN = timedelta(milliseconds=200)  # after rows were locked, or the database was unavailable
 
 Learn = Callable[[Sequence[Fence], Sequence[Fence]], None]  # lost leases; jobs with a cancellation request
+
+
+class Leases:
+    """The set of leases that a worker keeps alive, shared by its event loop and its heartbeat thread.
+
+    A lease is in the set from the moment its claim returns until the job's report is recorded (or its attempt ends
+    without a report): while the job waits to start, while it runs, and while its report waits for a turn or is part of
+    one. Whole batches are added and removed under the lock, so the event loop takes it once a turn, not once a job.
+    """
+
+    def __init__(self) -> None:
+        self._claimed_at: dict[Fence, float] = {}
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._claimed_at)
+
+    def add(self, fences: Iterable[Fence]) -> None:
+        claimed = dict.fromkeys(fences, time.monotonic())
+        with self._lock:
+            self._claimed_at.update(claimed)
+
+    def remove(self, fences: Iterable[Fence]) -> None:
+        with self._lock:
+            for fence in fences:
+                self._claimed_at.pop(fence, None)
+
+    def fences(self, *, older_than: float = 0.0) -> list[Fence]:
+        """Return the fences of the leases claimed at least `older_than` seconds ago."""
+        limit = time.monotonic() - older_than
+        with self._lock:
+            return [fence for fence, claimed_at in self._claimed_at.items() if claimed_at <= limit]
+
+
+class Registration:
+    """Registers a worker in `windlass.worker` and keeps its row current.
+
+    A worker id must belong to one process, because leases are attributed to the id. An id given on the command line may
+    be used twice by mistake; a process that sees another one under its id clears `exclusive` and adopts no orphaned
+    claims.
+    """
+
+    def __init__(self, worker: str) -> None:
+        self.worker = worker
+        self.done = False
+        self.exclusive = True  # no other process was seen with this id
+        self.state = "running"
+        self._here = socket.gethostname(), os.getpid()
+
+    async def register(self, db: Database, *, queues: Sequence[str], types: Sequence[str], concurrency: int) -> None:
+        host, pid = self._here
+        other = await turn.register(
+            db, id_=self.worker, host=host, pid=pid, queues=queues, types=types, concurrency=concurrency
+        )
+        if other is not None and other.alive:
+            self._compare(other.host, other.pid)
+        self.done = True
+
+    async def touch(self, db: Database, *, active: int) -> str | None:
+        """Update the worker's row; return the operator's directive: `quiet`, `terminate` or None."""
+        row = await turn.seen(db, id_=self.worker, state=self.state, active=active)
+        if row is None:
+            return None
+        self._compare(row.host, row.pid)
+        return row.directive
+
+    def _compare(self, host: str, pid: int) -> None:
+        if (host, pid) != self._here and self.exclusive:
+            self.exclusive = False
+            _log.warning(
+                "another process (%s, pid %d) uses the worker id %s, or did so until a moment ago: give each worker "
+                "its own id (--worker-id)",
+                host,
+                pid,
+                self.worker,
+            )
 
 
 class Heartbeat:
@@ -106,7 +182,7 @@ class Heartbeat:
         if started >= self._extend_at:
             await self._extend(self._db, self._leases.fences())
             self._extend_at = started + self._interval
-            await self._say_alive(self._db)
+            await self._touch(self._db)
         elif self._locked:
             await self._extend(self._db, self._locked)
         else:
@@ -119,23 +195,23 @@ class Heartbeat:
         if fences:
             held = await turn.heartbeat(db, fences, worker=self._registration.worker, lease=self._lease)
             self._locked = [lease.fence for lease in held if not lease.extended]
-            self._tell(fences, held)
+            self._notify(fences, held)
 
     async def _check(self, db: Database) -> None:
         if fences := self._leases.fences(older_than=SETTLING):
-            self._tell(fences, await turn.held(db, fences, worker=self._registration.worker))
+            self._notify(fences, await turn.held(db, fences, worker=self._registration.worker))
 
-    async def _say_alive(self, db: Database) -> None:
+    async def _touch(self, db: Database) -> None:
         if self._registration.done:
-            directive = await self._registration.say_alive(db, active=len(self._leases))
+            directive = await self._registration.touch(db, active=len(self._leases))
             self._call_home(self._obey, directive)
 
-    def _tell(self, fences: Sequence[Fence], held: Sequence[turn.HeldLease]) -> None:
+    def _notify(self, fences: Sequence[Fence], held: Sequence[turn.HeldLease]) -> None:
         kept = {lease.fence for lease in held}
         lost = [fence for fence in fences if fence not in kept]
-        asked = [lease.fence for lease in held if lease.cancel_requested]
-        if lost or asked:
-            self._call_home(self._learn, lost, asked)
+        cancelled = [lease.fence for lease in held if lease.cancel_requested]
+        if lost or cancelled:
+            self._call_home(self._learn, lost, cancelled)
 
     def _call_home(self, function: Callable[..., None], *arguments: object) -> None:
         with contextlib.suppress(RuntimeError):  # the loop was closed

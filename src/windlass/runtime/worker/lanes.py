@@ -1,23 +1,64 @@
-"""Tracks the lanes that a worker claims from, with a cursor for each.
+"""Decides what a worker claims: the types it serves, the lanes it claims from, and how many suspects at a time.
 
 A claim starts after the last `seq` claimed in its lane, so it does not read past dead index entries that an old
-snapshot keeps there. A full search (a "look") finds what a cursor can miss: late commits and new lanes. Looks may take
-about a twentieth of the time; one is due every second, or later if a look takes longer than 50 ms.
+snapshot keeps there. A full search (a "look") finds what such a cursor can miss: late commits and new lanes. Looks may
+take about a twentieth of the time; one is due every second, or later if a look takes longer than 50 ms.
 """
 
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from windlass.core.jobs.job import Claimed
+from windlass.core.jobs.job import Claimed, Fence, JobMove, Report, Setback
+from windlass.effects.handlers import Handlers, like
+from windlass.engine.database import Database
+from windlass.engine.workers import turn
 from windlass.engine.workers.turn import Lane, Served
 
 SHARE = 20
 LEAST, MOST = 0.05, 1.0
 MAX_LANES = 100  # offered to one claim
+MOST_SUSPECTS = 16
 _LITERAL = re.compile(r"[^%_\\]*")
 
 Key = tuple[str, str, int, bool]
+
+
+class ServedTypes:
+    """The job types that a worker runs: it has a handler, the type matches one of `prefixes` (LIKE patterns; none
+    match all), and the registry of types neither disables it nor assigns it to another runtime."""
+
+    def __init__(self, handlers: Handlers, prefixes: Iterable[str], runtime: str) -> None:
+        self._handlers = handlers
+        self._patterns = [like(prefix) for prefix in prefixes]
+        self._runtime = runtime
+        self._registry: dict[str, tuple[str, bool]] = {}
+
+    async def refresh(self, db: Database) -> None:
+        """Read the registry of types, which operators may change at any time."""
+        self._registry = await turn.registry(db)
+
+    def serves(self, type_: str) -> bool:
+        runtime, enabled = self._registry.get(type_, (self._runtime, True))
+        return (
+            enabled
+            and runtime == self._runtime
+            and self._handlers.find(type_) is not None
+            and (not self._patterns or any(pattern.fullmatch(type_) for pattern in self._patterns))
+        )
+
+    def names(self) -> list[str]:
+        """Return the served types and the patterns that handlers are registered for."""
+        return [type_ for type_ in self._handlers.types() if "%" in type_ or self.serves(type_)]
+
+    def search(self) -> Served:
+        """Return what a look searches for: the served types, and for patterns their literal prefixes.
+
+        A prefix may match types that are not served: `Lanes.found` filters the result again.
+        """
+        names = self.names()
+        prefixes = [f"{_begins(type_)}%" for type_ in names if "%" in type_]
+        return Served([type_ for type_ in names if "%" not in type_], prefixes)
 
 
 class Lanes:
@@ -84,14 +125,57 @@ class Lanes:
         return offered
 
 
-def served(types: Iterable[str], serves: Callable[[str], bool]) -> Served:
-    """Return what a look searches for: the served types, and for patterns their literal prefixes.
+class Suspects:
+    """Limits how many suspects a worker runs concurrently.
 
-    A prefix may match types that are not served: `Lanes.found` filters the result again.
+    A suspect is a job that one more lost lease would fail (`alone`): it may be the cause of its workers' crashes. A
+    worker starts with one suspect at a time, so that a poison job crashes alone. Each suspect that ends without
+    crashing the worker raises the limit by one, which doubles it with every generation (1, 2, 4, ..., at most
+    MOST_SUSPECTS): harmless jobs that were lost together with their worker need not run one by one. A lost suspect, or
+    a restart, resets the limit to one.
+
+    The cost of a larger group: if one suspect crashes the worker, the others have to run again. The loss is not counted
+    against them: `release_expired` counts it against a suspect only if the worker held no other suspect.
     """
-    types = list(types)
-    patterns = [f"{_begins(type_)}%" for type_ in types if "%" in type_]
-    return Served([type_ for type_ in types if "%" not in type_ and serves(type_)], patterns)
+
+    def __init__(self) -> None:
+        self._held: set[Fence] = set()
+        self._limit = 1
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    @property
+    def room(self) -> int:
+        """How many more suspects may be claimed now."""
+        return max(0, self._limit - len(self._held))
+
+    def add(self, job: Claimed) -> None:
+        if job.alone:
+            self._held.add(job.fence)
+
+    def drop(self, job: Claimed) -> None:
+        """Remove a suspect whose attempt ended without a report, and reset the limit: its lease was lost, so whether
+        it is harmless is unknown."""
+        if job.fence in self._held:
+            self._held.discard(job.fence)
+            self._limit = 1
+
+    def recorded(self, reports: Iterable[Report]) -> bool:
+        """Remove the suspects whose reports were recorded and raise the limit; return whether there was one.
+
+        A suspect occupies its slot until its report is recorded: if another suspect crashes the worker before that,
+        this one is lost as well.
+        """
+        ended = [report for report in reports if report.job.alone and self._forget(report.job)]
+        survived = [report for report in ended if not (isinstance(report, Setback) and report.move is JobMove.RELEASE)]
+        self._limit = min(MOST_SUSPECTS, self._limit + len(survived))
+        return bool(ended)
+
+    def _forget(self, job: Claimed) -> bool:
+        known = job.fence in self._held
+        self._held.discard(job.fence)
+        return known
 
 
 def _begins(pattern: str) -> str:

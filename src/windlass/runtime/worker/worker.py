@@ -21,13 +21,13 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from uuid import UUID
 
 from windlass.core.jobs.job import Claimed, Fence, JobMove, Report, Setback
 from windlass.effects.context import keep_lines
-from windlass.effects.handlers import Handlers, like
+from windlass.effects.handlers import Handlers
 from windlass.engine.database import Database
 from windlass.engine.workers import orphans, turn
 from windlass.engine.workers.turn import Lane, Line, Turn
@@ -36,12 +36,9 @@ from windlass.runtime.loops.loop import LONGEST_PAUSE, run_periodically
 from windlass.runtime.metrics import WorkerMetrics
 from windlass.runtime.worker.attempts import Attempts, Stop
 from windlass.runtime.worker.context_data import ContextData
-from windlass.runtime.worker.heartbeat import Heartbeat
-from windlass.runtime.worker.lanes import Lanes, served
-from windlass.runtime.worker.leases import Leases
+from windlass.runtime.worker.heartbeat import Heartbeat, Leases, Registration
+from windlass.runtime.worker.lanes import Lanes, ServedTypes
 from windlass.runtime.worker.options import WorkerOptions
-from windlass.runtime.worker.registration import Registration
-from windlass.runtime.worker.upstreams import Upstreams
 from windlass.runtime.worker.watchdog import Watchdog
 
 __all__ = ["Worker", "WorkerOptions"]
@@ -55,14 +52,10 @@ class Worker:
     def __init__(self, db: Database, handlers: Handlers, options: WorkerOptions | None = None) -> None:
         self.options = options or WorkerOptions()
         self._db = db
-        self._handlers = handlers
-        self._wanted = [like(prefix) for prefix in self.options.prefixes]
-        self._registry: dict[str, tuple[str, bool]] = {}
-        self._lanes = Lanes(self.serves)
+        self._types = ServedTypes(handlers, self.options.prefixes, self.options.runtime)
+        self._lanes = Lanes(self._types.serves)
         self._context_data = ContextData(db, self.options.concurrency)
-        self._attempts = Attempts(
-            handlers, self.options.concurrency, self._ended, Upstreams(db).prepare, self._context_data
-        )
+        self._attempts = Attempts(handlers, self.options.concurrency, self._ended, self._context_data)
         self._reports: list[Report] = []
         self._locked = 0  # reports waiting because another session has locked rows they need
         self._ends: list[tuple[str, str, int, float]] = []
@@ -99,14 +92,13 @@ class Worker:
         """Work until `stop` is set, then drain; `at_once` ends the grace period early."""
         keep_lines()
         over = asyncio.Event()
-        loops = [
-            asyncio.create_task(run_periodically(self._poll, every=self.options.poll, stop=over)),
-            asyncio.create_task(run_periodically(self._register, every=timedelta(seconds=1), stop=over)),
-            asyncio.create_task(run_periodically(self._read_registry, every=self.options.registry_every, stop=over)),
-            asyncio.create_task(
-                run_periodically(self._context_data.tell, every=self.options.progress_every, stop=over)
-            ),
+        periodic: list[tuple[Callable[[], Awaitable[None]], timedelta]] = [
+            (self._poll, self.options.poll),
+            (self._register, timedelta(seconds=1)),
+            (self._refresh_types, self.options.registry_every),
+            (self._context_data.write_progress, self.options.progress_every),
         ]
+        loops = [asyncio.create_task(run_periodically(tick, every=every, stop=over)) for tick, every in periodic]
         self._heartbeat.start(Watchdog(self.options.id, self._attempts.of_task))
         try:
             with self._db.subscribe(self._woken):
@@ -117,17 +109,6 @@ class Worker:
             await self._heartbeat.close()
             await asyncio.gather(*loops, return_exceptions=True)
             self._attempts.close()
-
-    def serves(self, type_: str) -> bool:
-        """Return whether this worker runs the type: it has a handler, the type matches `prefixes`, and the registry
-        neither disables it nor assigns it to another runtime."""
-        runtime, enabled = self._registry.get(type_, (self.options.runtime, True))
-        return (
-            enabled
-            and runtime == self.options.runtime
-            and self._handlers.find(type_) is not None
-            and (not self._wanted or any(pattern.fullmatch(type_) for pattern in self._wanted))
-        )
 
     # Turns
 
@@ -209,7 +190,7 @@ class Worker:
         if not (reports or lines or offer):
             return False
         locked: list[Report] = []
-        wish = Turn(
+        request = Turn(
             worker=self.options.id,
             lease=self.options.lease,
             reports=reports,
@@ -219,7 +200,7 @@ class Worker:
             claim_failed=self._expect_orphans,
             locked=locked.append,
         )
-        claimed, recorded = await turn.turn(self._db, wish)
+        claimed, recorded = await turn.turn(self._db, request)
         if locked:
             self._keep_for_later(locked)
             reports = [report for report in reports if report not in locked]
@@ -247,7 +228,7 @@ class Worker:
     def _keep_for_later(self, reports: Sequence[Report]) -> None:
         """Send these reports again after LOCKED_PAUSE, in a turn of their own: another session has locked rows that
         they need. Their leases stay in `_leases`, so heartbeats continue."""
-        _log.warning("%d reports wait: another session keeps rows locked that they need", len(reports))
+        _log.warning("%d reports wait: another session has locked rows that they need", len(reports))
         self._locked += len(reports)
 
         def again() -> None:
@@ -291,7 +272,7 @@ class Worker:
             self._hungry = False
             asyncio.get_running_loop().call_later(rest, self._wake)
             return False
-        lanes = await turn.look(self._db, self.options.queues, served(self._handlers.types(), self.serves))
+        lanes = await turn.look(self._db, self.options.queues, self._types.search())
         found = self._lanes.found(lanes, started=started, ended=time.monotonic())
         self._hungry = found or wakes != self._wakes  # the search may have missed jobs that arrived during it
         return found
@@ -323,7 +304,6 @@ class Worker:
             status = "succeeded"
             if isinstance(report, Setback):
                 status = "failed" if report.move is JobMove.FAIL else "pending"
-                _tell(report)
             self._ends.append((job.type, status, job.number, seconds))
             self._hungry = self._hungry or job.run_id is not None  # this report may make the run's next step due
         else:
@@ -339,14 +319,14 @@ class Worker:
             self._lanes.distrust()  # idle: search for lanes instead of claiming from lanes that were empty
         self._wake()
 
-    def _learn(self, lost: Sequence[Fence], asked: Sequence[Fence]) -> None:
-        """Stop the attempts that lost their lease (`lost`) or whose run was cancelled (`asked`)."""
-        self._attempts.ask(asked)
+    def _learn(self, lost: Sequence[Fence], cancelled: Sequence[Fence]) -> None:
+        """Stop the attempts that lost their lease (`lost`) or whose run was cancelled (`cancelled`)."""
+        self._attempts.cancel(cancelled)
         for id_, _ in self._attempts.lose(lost):
-            _log.info("job %s was cancelled or its lease lost: its handler is told to stop", id_)
+            _log.info("job %s was cancelled or its lease lost: stopping its handler", id_)
 
-    async def _read_registry(self) -> None:
-        self._registry = await turn.registry(self._db)
+    async def _refresh_types(self) -> None:
+        await self._types.refresh(self._db)
 
     # Start and shutdown
 
@@ -354,22 +334,20 @@ class Worker:
         """Register the worker once; nothing is claimed before that. Afterwards heartbeats keep the row current."""
         if self._registration.done:
             return
-        await self._read_registry()
-        types = [type_ for type_ in self._handlers.types() if "%" in type_ or self.serves(type_)]
-        await self._registration.register(
-            self._db, queues=self.options.queues, types=types, concurrency=self.options.concurrency
-        )
+        await self._refresh_types()
+        queues, concurrency = self.options.queues, self.options.concurrency
+        await self._registration.register(self._db, queues=queues, types=self._types.names(), concurrency=concurrency)
         self._open = not self._draining  # the stop may have come during registration
         self._wake()
 
-    def _obey(self, wish: str | None) -> None:
+    def _obey(self, directive: str | None) -> None:
         """Apply an operator's directive: stop claiming (`quiet`, `terminate`) or claim again (None).
 
         Running jobs finish in either case. Ending the process is left to its supervisor.
         """
-        is_open = wish is None and not self._draining
+        is_open = directive is None and not self._draining
         if is_open != self._open and not self._draining:
-            _log.info("an operator wants this worker to claim %s", "again" if is_open else "nothing")
+            _log.info("an operator %s this worker", "resumed" if is_open else "quieted")
             self._open = is_open
             self._registration.state = "running" if is_open else "draining"
             self._wake()
@@ -407,23 +385,16 @@ class Worker:
             if self._reports or self._locked:
                 await asyncio.sleep(0.1)
         await self._heartbeat.close()  # before the final state is written: a heartbeat would overwrite it
-        await asyncio.wait({asyncio.ensure_future(self._say_stopped())}, timeout=5)
+        await asyncio.wait({asyncio.ensure_future(self._record_stop())}, timeout=5)
         if left := self.left:
             _log.error(
-                "%d jobs could neither be reported nor handed back: they run again when their leases (%s) are over: %s",
+                "%d jobs could neither be reported nor released: they run again when their leases (%s) expire: %s",
                 len(left),
                 self.options.lease,
                 ", ".join(map(str, left[:MOST_NAMED])) + (", ..." if len(left) > MOST_NAMED else ""),
             )
 
-    async def _say_stopped(self) -> None:
+    async def _record_stop(self) -> None:
         with contextlib.suppress(Unavailable):
-            await self._context_data.tell()
+            await self._context_data.write_progress()
             await turn.seen(self._db, id_=self.options.id, state="stopped", active=0)
-
-
-def _tell(report: Setback) -> None:
-    if report.error is not None:
-        job = report.job
-        ending = "failed" if report.move is JobMove.FAIL else f"again in {report.delay.total_seconds():.1f} s"
-        _log.warning("job %s (%s) attempt %d: %s; %s", job.id, job.type, job.number, report.error["message"], ending)

@@ -17,7 +17,7 @@ from windlass.engine.database import Database
 from windlass.engine.runs import inspect, logs
 from windlass.engine.runs.logs import MOST_TAIL, Chosen, RunLine
 from windlass.errors import Invalid
-from windlass.runtime.live_logs import Lines, follow
+from windlass.runtime.live import LogLines, follow_logs
 from windlass.web.api.live import ENDED, OK, LastEventId
 from windlass.web.api.request.dependencies import App, Open, RunId, naming_a_task
 from windlass.web.api.request.paging import MAX_INT, Limit, place_of, place_text
@@ -170,23 +170,23 @@ def _text(asked: Chosen, line: RunLine) -> str:
 
 async def _follow(app: Windlass, asked: Chosen, tail: int, after: str | None) -> Response:
     at = Cursor.parse(after) if after else None
-    batches = follow(await app.live(), await app.open(), asked, at, tail=tail)
+    batches = follow_logs(await app.live(), await app.open(), asked, at, tail=tail)
     first = await anext(batches)
-    if at is not None and at.before is None and first.over and not first.told:
+    if at is not None and at.before is None and first.over and not first.lines:
         await batches.aclose()
         return Response(status_code=204)
     return EventStream(_events(asked, batches, first))
 
 
 async def _events(
-    asked: Chosen, batches: AsyncGenerator[Lines, None], batch: Lines
+    asked: Chosen, batches: AsyncGenerator[LogLines, None], batch: LogLines
 ) -> AsyncGenerator[bytes | str, None]:
     yield f"retry: {RETRY}\n\n".encode()
     try:
         while True:
-            parts = (event("line", _data(asked, line), id_=str(at) if at else None) for line, at in batch.told)
+            parts = (event("line", _data(asked, line), id_=str(at) if at else None) for line, at in batch.lines)
             text = b"".join(parts)
-            if text and batch.told[-1][1] is None:
+            if text and batch.lines[-1][1] is None:
                 text += place(str(batch.next))
             yield text or str(batch.next)
             if batch.over:

@@ -31,7 +31,7 @@ class Admitted:
 async def admit(request: Request, specs: Sequence[JobSpec]) -> Admitted:
     if tenants.HEADER in request.headers:
         specs = [tenants.labelled(request, spec) for spec in specs]
-    admission = (await dependencies.desk(request)).admission
+    admission = (await dependencies.remote_jobs(request)).admission
     misfits = await admission.misfits(specs)
     _refuse_misfits(specs, dict(misfits), await admission.schemas())
     headers = await make_room(request, [spec.queue for spec in specs])
@@ -42,7 +42,7 @@ async def admit(request: Request, specs: Sequence[JobSpec]) -> Admitted:
 async def make_room(request: Request, queues: Sequence[str]) -> Mapping[str, str]:
     """Count a job for each of these queues and return the headers that tell how full they are; refuse if one is."""
     try:
-        pressure = await (await dependencies.desk(request)).admission.make_room(queues)
+        pressure = await (await dependencies.remote_jobs(request)).admission.make_room(queues)
     except QueueFull as full:
         raise _full(full.pressure, str(full)) from None
     return _told(pressure) if pressure else {}

@@ -20,7 +20,7 @@ async def put(request: Request) -> Response:
     name, body = _name(request), await bodies.object_(request)
     depth = _max_depth(body.get("backpressure"))
     found = await queue_limits.configure(await dependencies.db(request), name, max_depth=depth, config=body)
-    (await dependencies.desk(request)).admission.forget()
+    (await dependencies.remote_jobs(request)).admission.forget()
     return answer(request, shown(name, found))
 
 

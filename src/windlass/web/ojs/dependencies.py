@@ -7,7 +7,7 @@ from starlette.requests import Request
 from windlass.app import Windlass
 from windlass.core import ids
 from windlass.engine.database import Database
-from windlass.runtime.desk import Desk
+from windlass.runtime.batching import RemoteJobs
 from windlass.web.ojs.errors import INVALID_REQUEST, NOT_FOUND, Refusal
 
 MAX_NAME = 255
@@ -23,13 +23,13 @@ async def db(request: Request) -> Database:
     return await app(request).open()
 
 
-async def desk(request: Request) -> Desk:
+async def remote_jobs(request: Request) -> RemoteJobs:
     """Where requests that come together share a transaction."""
     opened = await db(request)
-    desks: dict[str, Desk] = request.app.state.desks
-    found = desks.get(opened.org)
+    by_org: dict[str, RemoteJobs] = request.app.state.remote_jobs
+    found = by_org.get(opened.org)
     if found is None or found.db.pool is not opened.pool:
-        found = desks[opened.org] = Desk(opened)
+        found = by_org[opened.org] = RemoteJobs(opened)
     return found
 
 

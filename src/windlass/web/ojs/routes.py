@@ -67,7 +67,7 @@ def build(app: Windlass) -> ASGIApp:
         },
     )
     face.state.windlass = app
-    face.state.desks = {}
+    face.state.remote_jobs = {}
     return Versions(face)
 
 

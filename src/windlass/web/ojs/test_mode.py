@@ -19,7 +19,7 @@ async def reset(request: Request) -> Response:
         raise HTTPException(404, "there is no such address: WINDLASS_TEST_MODE is not on")
     _log.warning("TEST MODE: everything that was done here is forgotten")
     await forget(await dependencies.db(request))
-    (await dependencies.desk(request)).admission.forget()
+    (await dependencies.remote_jobs(request)).admission.forget()
     return answer(request, {"reset": True})
 
 

@@ -27,7 +27,7 @@ MOST = 10_000  # jobs in a batch
 async def push(request: Request) -> Response:
     body = await bodies.object_(request)
     admitted = await admit(request, [parse_job.read_job(body, await _now(request, [body]))])
-    pushed = (await (await dependencies.desk(request)).push(admitted.specs))[0]
+    pushed = (await (await dependencies.remote_jobs(request)).push(admitted.specs))[0]
     job = envelope.shown(pushed.job, await _as_of(request, pushed.job, pushed.existed))
     if pushed.existed:
         return answer(request, {"job": job, "deduplicated": True})
@@ -40,7 +40,7 @@ async def push_many(request: Request) -> Response:
     if not isinstance(listed, list) or not 0 < len(listed) <= MOST:
         raise Refusal(INVALID_REQUEST, f"jobs must be a list of 1 to {MOST} jobs", details={"field": "jobs"})
     admitted = await admit(request, _read_all(listed, await _now(request, listed)))
-    pushed = await (await dependencies.desk(request)).push(admitted.specs)
+    pushed = await (await dependencies.remote_jobs(request)).push(admitted.specs)
     found = [envelope.shown(each.job, each.job.created_at) for each in pushed]
     told = {"jobs": found, "count": len(found), **({"warnings": admitted.warnings} if admitted.warnings else {})}
     return answer(request, told, status=201, headers=admitted.headers)

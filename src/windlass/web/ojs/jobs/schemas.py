@@ -76,7 +76,7 @@ async def _register(request: Request, type_: str, version: str, body: dict[str, 
         raise Refusal(INVALID_REQUEST, "schema is missing: send a JSON Schema", details={"field": "schema"})
     uri, mode = bodies.text(body, "uri"), mode_of(body.get("mode", body.get("validation_mode")))
     made = await job_schemas.register(await dependencies.db(request), type_, version, document, uri=uri, mode=mode)
-    (await dependencies.desk(request)).admission.forget()
+    (await dependencies.remote_jobs(request)).admission.forget()
     return _one(request, made, status=201)
 
 
@@ -93,7 +93,7 @@ async def _found(request: Request, name: str) -> JobSchema:
 
 
 async def _removed(request: Request, type_: str, version: str) -> Response:
-    (await dependencies.desk(request)).admission.forget()
+    (await dependencies.remote_jobs(request)).admission.forget()
     return answer(request, {"deleted": True, "job_type": type_, "version": version})
 
 

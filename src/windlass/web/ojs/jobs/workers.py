@@ -48,7 +48,7 @@ async def fetch(request: Request) -> Response:
         lease=_lease(body),
         tenant=tenants.named(request),
     )
-    db, jobs = await dependencies.db(request), await (await dependencies.desk(request)).fetch(wish)
+    db, jobs = await dependencies.db(request), await (await dependencies.remote_jobs(request)).fetch(wish)
     standings = await parent_results.of_jobs(db, [job for job in jobs if job.run_id is not None])
     saved = await checkpoints.of_jobs(db, [job.id for job in jobs]) if jobs else {}
     handed_out, unreadable = [], {}
@@ -121,7 +121,7 @@ def _handed_out(job: Job, standings: Standings, saved: Mapping[UUID, Checkpoint]
 async def _report(request: Request, body: dict[str, Any], outcome: Outcome) -> Job:
     named = request.path_params.get("id") or bodies.text(body, "job_id", required=True)
     job_id = dependencies.known_id(named, "job")
-    return await (await dependencies.desk(request)).report(Told(job_id, outcome, worker=_worker(body)))
+    return await (await dependencies.remote_jobs(request)).report(Told(job_id, outcome, worker=_worker(body)))
 
 
 def _failure(error: Any) -> Failed:

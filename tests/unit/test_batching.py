@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from windlass.errors import Unavailable
-from windlass.runtime.gathering import Gathering
+from windlass.runtime.batching import Batcher
 
 
 async def test_what_comes_while_a_batch_is_under_way_goes_together() -> None:
@@ -18,11 +18,11 @@ async def test_what_comes_while_a_batch_is_under_way_goes_together() -> None:
         await gate.wait()
         return [ValueError(str(n)) if n == 3 else n * 10 for n in asked]
 
-    gathering = Gathering[int, int](serve, most=3)
-    first = asyncio.create_task(gathering.ask(0))
+    batcher = Batcher[int, int](serve, most=3)
+    first = asyncio.create_task(batcher.call(0))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    rest = [asyncio.create_task(gathering.ask(n)) for n in range(1, 6)]
+    rest = [asyncio.create_task(batcher.call(n)) for n in range(1, 6)]
     await asyncio.sleep(0)
     rest[4].cancel()  # whoever asked goes away
     gate.set()
@@ -39,8 +39,8 @@ async def test_a_request_that_makes_its_batch_fail_fails_alone() -> None:
             raise OSError("gone")
         return [*asked]
 
-    gathering = Gathering[int, int](serve)
-    asked = [asyncio.create_task(gathering.ask(n)) for n in (7, 0, 1, 2, 3)]
+    batcher = Batcher[int, int](serve)
+    asked = [asyncio.create_task(batcher.call(n)) for n in (7, 0, 1, 2, 3)]
     answers = await asyncio.gather(*asked, return_exceptions=True)
     assert [str(answer) for answer in answers] == ["7", "0", "gone", "2", "3"]
 
@@ -51,8 +51,8 @@ async def test_with_the_database_away_all_of_a_batch_fail_and_the_next_goes_on()
             raise Unavailable("away")
         return [*asked]
 
-    gathering = Gathering[int, int](serve)
-    asked = [asyncio.create_task(gathering.ask(n)) for n in (7, 0, 1, 2)]
+    batcher = Batcher[int, int](serve)
+    asked = [asyncio.create_task(batcher.call(n)) for n in (7, 0, 1, 2)]
     answers = await asyncio.gather(*asked, return_exceptions=True)
     assert [str(answer) for answer in answers] == ["away"] * 4
-    assert await gathering.ask(2) == 2
+    assert await batcher.call(2) == 2

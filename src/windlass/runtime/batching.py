@@ -1,0 +1,141 @@
+"""Batches concurrent requests, so that requests which arrive together share a transaction.
+
+Requests that arrive while the allowed number of batches is in flight form the next batch; otherwise a request is sent
+immediately. A batch that fails is split, so that only the request that causes the error fails.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Generic, TypeVar
+from uuid import UUID
+
+from windlass.core.jobs.spec import JobSpec
+from windlass.engine.database import Database
+from windlass.engine.jobs import submit
+from windlass.engine.jobs.submit import Pushed
+from windlass.engine.quarantine import split_batch
+from windlass.engine.runs import start as run_start
+from windlass.engine.runs.start import RunSpec
+from windlass.engine.workers import remote, remote_reports
+from windlass.engine.workers.remote import Job, Wish
+from windlass.engine.workers.remote_reports import Told
+from windlass.runtime.admission import Admission
+
+Request = TypeVar("Request")
+Answer = TypeVar("Answer")
+Serve = Callable[[Sequence[Request]], Awaitable[Sequence[Answer | Exception]]]
+Specs = Sequence[JobSpec]
+RunRequest = tuple[str, RunSpec]  # workflow name, run
+
+
+class Batcher(Generic[Request, Answer]):
+    """`serve` returns one answer per request, in order, or fails as a whole. An answer that is an exception is raised
+    in the task that made the request."""
+
+    def __init__(self, serve: Serve[Request, Answer], *, most: int = 100, lanes: int = 1) -> None:
+        self._serve = serve
+        self._most = most
+        self._lanes = lanes  # maximum number of batches in flight
+        self._waiting: list[tuple[Request, asyncio.Future[Answer]]] = []
+        self._busy = 0
+        self._tasks: set[asyncio.Task[None]] = set()  # strong references: the event loop keeps only weak ones
+
+    async def call(self, request: Request) -> Answer:
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiting.append((request, future))
+        if self._busy < self._lanes:
+            self._busy += 1
+            task = asyncio.create_task(self._work())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return await future
+
+    async def _work(self) -> None:
+        try:
+            while self._waiting:
+                batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
+                answers = await _answers([request for request, _ in batch], self._serve)
+                for (_, future), answer in zip(batch, answers, strict=True):
+                    if future.done():
+                        continue  # the request was cancelled
+                    if isinstance(answer, Exception):
+                        future.set_exception(answer)
+                    else:
+                        future.set_result(answer)
+        finally:
+            self._busy -= 1  # here and not in a done callback: `call` must not rely on a task that no longer serves
+
+
+async def _answers(requests: Sequence[Request], serve: Serve[Request, Answer]) -> list[Answer | Exception]:
+    async def isolate(_: Request, error: Exception) -> Sequence[Answer | Exception]:
+        return [error]
+
+    try:
+        return [answer for part in await split_batch(requests, serve, isolate) for answer in part]
+    except Exception as error:  # the database is unavailable: splitting does not help
+        return [error] * len(requests)
+
+
+class RemoteJobs:
+    """Serves producers and workers that use HTTP."""
+
+    def __init__(self, db: Database) -> None:
+        self.db = db
+        self.admission = Admission(db)
+        self._pushes = Batcher[Specs, list[Pushed]](self._push_all, most=100, lanes=2)
+        self._fetches = Batcher[Wish, list[Job]](self._fetch_all, most=20)
+        self._reports = Batcher[Told, Job](self._report_all, most=200, lanes=2)
+
+    async def push(self, specs: Specs) -> list[Pushed]:
+        """Record jobs, all or none.
+
+        Only single jobs without a unique key or rate limit share a transaction: the others may wait for locks, and
+        several jobs must succeed or fail together.
+        """
+        if len(specs) > 1 or any(spec.unique or spec.limit for spec in specs):
+            return await submit.push(self.db, specs)
+        return await self._pushes.call(specs)
+
+    async def fetch(self, wish: Wish) -> list[Job]:
+        return await self._fetches.call(wish)
+
+    async def report(self, report: Told) -> Job:
+        """Record a worker's report and return the job after it."""
+        return await self._reports.call(report)
+
+    async def _push_all(self, requests: Sequence[Specs]) -> Sequence[list[Pushed] | Exception]:
+        return [[pushed] for pushed in await submit.push(self.db, [spec for specs in requests for spec in specs])]
+
+    async def _fetch_all(self, wishes: Sequence[Wish]) -> Sequence[list[Job] | Exception]:
+        return await remote.fetch(self.db, wishes)
+
+    async def _report_all(self, reports: Sequence[Told]) -> Sequence[Job | Exception]:
+        return await remote_reports.record(self.db, reports)
+
+
+class RunStarter:
+    """Starts concurrently requested runs in batches: a batch costs little more than a single run."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._batcher = Batcher[RunRequest, UUID](self._start_all, lanes=2)
+
+    async def start(self, workflow: str, spec: RunSpec) -> UUID:
+        return await self._batcher.call((workflow, spec))
+
+    async def _start_all(self, requests: Sequence[RunRequest]) -> Sequence[UUID | Exception]:
+        """Start the runs, one transaction per workflow; return the answers in the order of the requests.
+
+        Failures are split here, per workflow, and never raised: `Batcher` would repeat the whole batch, including the
+        workflows whose transaction has committed.
+        """
+        by_workflow: dict[str, list[int]] = defaultdict(list)
+        for n, (workflow, _) in enumerate(requests):
+            by_workflow[workflow].append(n)
+        answers: dict[int, UUID | Exception] = {}
+        for workflow, numbers in by_workflow.items():
+            start = partial(run_start.start, self._db, workflow)
+            answers |= zip(numbers, await _answers([requests[n][1] for n in numbers], start), strict=True)
+        return [answers[n] for n in range(len(requests))]
