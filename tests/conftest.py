@@ -48,8 +48,8 @@ def databases(server: str) -> Iterator[Databases]:
 
 @pytest.fixture
 async def database(databases: Databases) -> AsyncIterator[str]:
-    """The URL of a fresh, migrated database."""
-    async with databases.fresh() as url:
+    """The URL of an empty, migrated database."""
+    async with databases.recycled() as url:
         yield url
 
 

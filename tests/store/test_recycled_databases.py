@@ -1,0 +1,59 @@
+"""A recycled database is as good as a fresh one."""
+
+from typing import Any
+
+import asyncpg
+import pytest
+
+from windlass.testing import Databases
+
+SUBMIT = "insert into workflow.workflow_run (type, payload) values ('mail.send@v1', '{}') returning seq"
+
+
+async def test_it_comes_back_without_rows_and_with_its_sequences_at_the_start(databases: Databases) -> None:
+    async with databases.recycled() as first:
+        assert await fetch(first, SUBMIT) == 1
+    async with databases.recycled() as second:
+        assert second == first
+        assert await fetch(second, "select count(*) from workflow.workflow_event") == 0
+        assert await fetch(second, SUBMIT) == 1
+
+
+async def test_connections_that_were_left_open_are_ended(databases: Databases) -> None:
+    async with databases.recycled() as first:
+        left = await asyncpg.connect(first)
+        await left.execute("begin")
+        await left.execute(SUBMIT)
+    async with databases.recycled() as second:
+        assert await fetch(second, SUBMIT) == 1
+    with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError, OSError)):
+        await left.fetchval("select 1")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "create table extra ()",
+        "create index on windlass.run (state)",
+        "alter table windlass.run set (fillfactor = 50)",
+        "create function windlass.extra() returns int return 1",
+        "grant select on windlass.run to public",
+        "do $$ begin execute format('alter database %I set jit = on', current_database()); end $$",
+        "delete from windlass.migration",
+    ],
+)
+async def test_a_database_whose_schema_or_settings_were_changed_is_not_used_again(
+    change: str, databases: Databases
+) -> None:
+    async with databases.recycled() as first:
+        await fetch(first, change)
+    async with databases.recycled() as second:
+        assert second != first
+
+
+async def fetch(url: str, statement: str) -> Any:
+    conn = await asyncpg.connect(url)
+    try:
+        return await conn.fetchval(statement)
+    finally:
+        await conn.close()
