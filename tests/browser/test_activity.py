@@ -39,7 +39,7 @@ WORDS = {
     "busy": "running",
     "unserved": "no worker serves it",
     "paused": "queue paused",
-    "flaky": "backing off, next try in ",
+    "flaky": "backing off, next attempt in ",
     "nap": "sleeping until",
     "gate": "waiting for a callback",
     "child": "waiting for its child run",
@@ -91,7 +91,7 @@ async def test_a_node_says_what_its_task_is_doing(page: Page, run: str) -> None:
     [
         ("unserved", "no worker serves shop.note.v1 in queue cellar"),
         ("paused", "queue locked is paused"),
-        ("flaky", "Next tryin "),
+        ("flaky", "Next attemptin "),
         ("nap", "Wakes upin 1h 59m"),
         ("gate", "Times outin 1h 59m"),
     ],
@@ -136,7 +136,7 @@ async def test_a_backoff_is_seen_as_it_begins(page: Page, on_stage: Stage) -> No
     await expect(node(page, "gate").locator(".task-word")).to_have_text("waiting for a callback")
     url = ask(on_stage.url, f"/runs/{begun}/tasks/gate/callback")["url"]
     await page.request.post(url, data={})
-    await expect(node(page, "flaky").locator(".task-word")).to_contain_text("backing off, next try in ")
+    await expect(node(page, "flaky").locator(".task-word")).to_contain_text("backing off, next attempt in ")
 
 
 async def test_events_that_come_while_an_answer_is_awaited_lead_to_one_more_request(

@@ -1,4 +1,4 @@
-"""What is set aside, in a browser: the list with its links, a retry, and the notice on the overview."""
+"""The quarantine in a browser: the list with its links, a retry, and the notice on the overview."""
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -29,11 +29,11 @@ async def conn(on_stage: Stage) -> AsyncIterator[asyncpg.Connection]:
 
 async def test_the_list_is_empty_and_says_what_it_is_for(page: Page) -> None:
     await page.goto("/quarantine")
-    await expect(page.get_by_role("heading", name="Nothing is set aside")).to_be_visible()
+    await expect(page.get_by_role("heading", name="The quarantine is empty")).to_be_visible()
     await expect_accessible(page)
     await page.goto("/")
     await expect(page.get_by_role("heading", name="Recent failures")).to_be_visible()
-    await expect(page.get_by_text("set aside because")).to_have_count(0)
+    await expect(page.get_by_text("in quarantine because")).to_have_count(0)
 
 
 async def test_each_entry_links_to_what_it_is_about(page: Page, on_stage: Stage, conn: asyncpg.Connection) -> None:
@@ -68,11 +68,11 @@ async def test_an_entry_is_retried_and_disappears_when_that_works(
 ) -> None:
     await conn.execute(PUT, "run", on_stage.runs["order"][0], "it could not be read", 2, HOUR)
     await page.goto("/")
-    notice = page.get_by_role("status").filter(has_text="1 item is set aside")
+    notice = page.get_by_role("status").filter(has_text="1 item is in quarantine")
     await expect(notice).to_be_visible()
     await notice.get_by_role("link").click()
     await page.get_by_role("button", name="Retry run").click()
-    await expect(page.get_by_role("heading", name="Nothing is set aside")).to_be_visible(timeout=15_000)
+    await expect(page.get_by_role("heading", name="The quarantine is empty")).to_be_visible(timeout=15_000)
     assert ask(on_stage.url, "/quarantine") == []
 
 
@@ -88,5 +88,5 @@ async def test_a_retry_of_an_entry_that_is_gone_says_so(
     await button.click()
     await expect(page.get_by_role("alert").first).to_be_visible()
     await page.unroute_all()
-    await expect(page.get_by_role("heading", name="Nothing is set aside")).to_be_visible(timeout=15_000)
+    await expect(page.get_by_role("heading", name="The quarantine is empty")).to_be_visible(timeout=15_000)
     complaints.clear()

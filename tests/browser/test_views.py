@@ -36,7 +36,7 @@ VIEWS = {
     "queues": ("/queues", "attic"),
     "workers": ("/workers", "up"),
     "worker": ("/workers/{worker}", "Running jobs"),
-    "quarantine": ("/quarantine", "Set aside"),
+    "quarantine": ("/quarantine", "Quarantine"),
     "dead-letters": ("/dead-letters", "LookupError"),
     "dead-letters-group": (
         "/dead-letters?type=shop.mail.v1&queue=default&error=LookupError%3A+no+such+address%3A+%3Ctext%3E&of_runs=false",

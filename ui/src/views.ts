@@ -33,7 +33,7 @@ export const VIEWS: View[] = [
   { path: "/queues", title: "Queues", letter: "q", Component: lazy(queues) },
   { path: "/workers", title: "Workers", letter: "k", Component: lazy(workers) },
   { path: "/dead-letters", title: "Dead letters", letter: "d", Component: lazy(deadLetters) },
-  { path: "/quarantine", title: "Set aside", letter: "a", Component: lazy(quarantine) },
+  { path: "/quarantine", title: "Quarantine", letter: "a", Component: lazy(quarantine) },
   { path: "/workflows/:name/:tab?", title: "Workflow", Component: lazy(workflow) },
   { path: "/runs/:id/:tab?", title: "Run", Component: lazy(run) },
   { path: "/schedules/:name", title: "Schedule", Component: lazy(schedule) },

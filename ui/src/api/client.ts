@@ -34,7 +34,7 @@ export const key = {
   get: () => localStorage.getItem(KEY) ?? "",
   set(value: string) {
     localStorage.setItem(KEY, value);
-    told(false);
+    setRefused(false);
   },
 };
 
@@ -53,9 +53,9 @@ export function useRefused(): boolean {
   );
 }
 
-function told(no: boolean) {
-  if (refused === no) return;
-  refused = no;
+function setRefused(value: boolean) {
+  if (refused === value) return;
+  refused = value;
   listeners.forEach((listen) => listen());
 }
 
@@ -71,21 +71,21 @@ api.use({
     return request;
   },
   async onResponse({ response }) {
-    if (response.status === 401) told(true);
+    if (response.status === 401) setRefused(true);
     if (response.ok) return;
     throw await problem(response);
   },
   onError() {
-    throw new Problem(0, "No answer", "the server did not respond; check that it is running");
+    throw new Problem(0, "No response", "the server did not respond; check that it is running");
   },
 });
 
 export async function problem(response: Response): Promise<Problem> {
   try {
-    const told = await response.json();
-    return new Problem(response.status, told.title ?? "Error", told.detail ?? response.statusText, told.errors ?? []);
+    const document = await response.json();
+    return new Problem(response.status, document.title ?? "Error", document.detail ?? response.statusText, document.errors ?? []);
   } catch {
-    return new Problem(response.status, response.statusText || "Error", `the server answered ${response.status}`);
+    return new Problem(response.status, response.statusText || "Error", `the server returned status ${response.status}`);
   }
 }
 

@@ -7,7 +7,7 @@ import { useEffect, useRef, useSyncExternalStore } from "react";
 import { credentials } from "./client";
 import { Parser, type Message } from "./sse";
 
-export type Pulse = "connecting" | "live" | "asking" | "lost";
+export type Pulse = "connecting" | "live" | "polling" | "lost";
 
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 5_000;
@@ -23,17 +23,17 @@ export function usePulse(): Pulse {
   );
 }
 
-function told(now: Pulse) {
+function setPulse(now: Pulse) {
   if (now === pulse) return;
   pulse = now;
   listeners.forEach((listen) => listen());
 }
 
-/** Follow a stream until the signal aborts; `heard` gets each message, `opened` is called after each (re)connection. */
+/** Follow a stream until the signal aborts; `onMessage` gets each message, `opened` is called after each (re)connection. */
 export async function follow(
   path: string,
   signal: AbortSignal,
-  on: { heard: (message: Message) => void; opened: () => void; absent: () => void },
+  on: { onMessage: (message: Message) => void; opened: () => void; absent: () => void },
 ): Promise<void> {
   let last = "";
   let wait = FIRST_WAIT;
@@ -52,7 +52,7 @@ export async function follow(
       if ([404, 405, 429].includes(answer.status)) return on.absent(); // 429: too many streams
       if (answer.status === 204) return;
       if (!answer.ok || !answer.body) throw new Error(String(answer.status));
-      told("live");
+      setPulse("live");
       on.opened();
       const parser = new Parser();
       const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -66,13 +66,13 @@ export async function follow(
         last = parser.last || last;
         for (const message of messages) {
           if (message.event === "end") return;
-          on.heard(message);
+          on.onMessage(message);
         }
       }
     } catch {
       if (signal.aborted) return;
       if (document.hidden) continue;
-      told("lost");
+      setPulse("lost");
     } finally {
       clearTimeout(alarm);
       document.removeEventListener("visibilitychange", hide);
@@ -85,12 +85,12 @@ export async function follow(
 
 /**
  * Refetches the queries that begin with one of `keys` after a message: at most once in `every` ms, and never while the
- * answer to the last refetch is still on its way. `heard` may apply the message at once; false: it was about something else.
+ * answer to the last refetch is still on its way. `onMessage` may apply the message at once; false: it was about something else.
  */
-export function useLive(path: string | null, keys: QueryKey[], heard?: (message: Message) => boolean | void, every = 700): void {
+export function useLive(path: string | null, keys: QueryKey[], onMessage?: (message: Message) => boolean | void, every = 700): void {
   const client = useQueryClient();
-  const latest = useRef({ keys, heard });
-  latest.current = { keys, heard };
+  const latest = useRef({ keys, onMessage });
+  latest.current = { keys, onMessage };
   useEffect(() => {
     if (path === null) return;
     const stop = new AbortController();
@@ -112,13 +112,13 @@ export function useLive(path: string | null, keys: QueryKey[], heard?: (message:
       else timer ??= setTimeout(() => void refresh(), Math.max(0, every - (Date.now() - asked)));
     };
     const absent = () => {
-      told("asking");
+      setPulse("polling");
       const clock = setInterval(soon, ASK_EVERY);
       stop.signal.addEventListener("abort", () => clearInterval(clock));
     };
     const on = {
-      heard: (message: Message) => {
-        if (latest.current.heard?.(message) !== false) soon();
+      onMessage: (message: Message) => {
+        if (latest.current.onMessage?.(message) !== false) soon();
       },
       opened: soon,
       absent,

@@ -27,10 +27,10 @@ export function Editor({ label, value, onChange, mistake = null, rows = 12 }: Pr
         autoCapitalize="off"
         autoComplete="off"
         aria-invalid={mistake !== null}
-        aria-describedby={`${id}-told`}
+        aria-describedby={`${id}-mistake`}
         onChange={(event) => onChange(event.target.value)}
       />
-      <p id={`${id}-told`} className="mistake" role="status">
+      <p id={`${id}-mistake`} className="mistake" role="status">
         {mistake && (mistake.line ? `line ${mistake.line}: ${mistake.message}` : mistake.message)}
       </p>
     </div>

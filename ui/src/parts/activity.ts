@@ -3,7 +3,7 @@ import type { Activity, Task } from "../api/client";
 import { look } from "./State";
 import { countdown, moment } from "./words";
 
-/** Activities that last until somebody intervenes. */
+/** Activities that last until an operator intervenes. */
 const BLOCKED: Partial<Record<Activity, string>> = {
   held: "The run has not started yet, so its tasks are held.",
   no_worker: "No live worker serves this job type in this queue.",
@@ -24,7 +24,7 @@ export function stateOf(task: Task): string {
 export function activityText(task: Task, now: number): string {
   const { word } = look(stateOf(task));
   if (!task.until) return word;
-  if (task.activity === "backing_off") return `${word}, next try ${countdown(task.until, now)}`;
+  if (task.activity === "backing_off") return `${word}, next attempt ${countdown(task.until, now)}`;
   if (task.activity === "sleeping") return `${word} until ${moment(task.until, now)}`;
   return word;
 }

@@ -15,7 +15,7 @@ import { inputs, Trigger } from "./workflow/Trigger";
 afterEach(cleanup);
 
 describe("a state", () => {
-  it("is told by a colour, an icon and a word", () => {
+  it("is shown as a colour, an icon and a word", () => {
     render(<State state="timeout" />);
     const shown = screen.getByText("timed out");
     expect(shown.className).toContain("tone-bad");
@@ -52,8 +52,8 @@ describe("the activity of a task", () => {
   });
 
   it("says when a backoff and a sleep end", () => {
-    expect(activityText(task("backing_off", "2030-01-01T12:00:12Z"), now)).toBe("backing off, next try in 12 s");
-    expect(activityText(task("backing_off", "2030-01-01T11:59:59Z"), now)).toBe("backing off, next try now");
+    expect(activityText(task("backing_off", "2030-01-01T12:00:12Z"), now)).toBe("backing off, next attempt in 12 s");
+    expect(activityText(task("backing_off", "2030-01-01T11:59:59Z"), now)).toBe("backing off, next attempt now");
     const wakes = "2030-01-01T12:30:00Z";
     expect(activityText(task("sleeping", wakes), now)).toBe(`sleeping until ${moment(wakes, now)}`);
   });
@@ -105,7 +105,7 @@ describe("filters", () => {
     expect(write(read(new URLSearchParams(text))).toString()).toBe(text);
   });
 
-  it("are told to the list and to the bulk operations in their own words", () => {
+  it("become parameters of the list and of the bulk operations", () => {
     const filters = read(new URLSearchParams(text));
     const now = Date.parse("2030-01-01T12:00:00Z");
     const inserted_after = "2030-01-01T11:00:00.000Z";

@@ -65,7 +65,7 @@ export function JobTable({ jobs, actions }: { jobs: Job[]; actions?: (job: Job) 
                 )}
               </td>
               <td className="wide-only dim">
-                <div className="clip told-short" title={job.error ?? undefined}>
+                <div className="clip clipped" title={job.error ?? undefined}>
                   {job.error ?? (job.worker && `leased by ${job.worker}`)}
                 </div>
               </td>

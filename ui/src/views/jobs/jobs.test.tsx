@@ -43,19 +43,19 @@ describe("a group of dead letters", () => {
     expect(readGroup(new URLSearchParams("type=a"))).toBeNull();
   });
 
-  it("is told to the server and the shell without letting anything else in", () => {
+  it("is quoted for the server and the shell", () => {
     expect(which(group)).toEqual({ type: "shop\\_mail.v1", queue: "default", error: "LookupError: it's <text>", of_runs: false });
     expect(steer(group, "retry")).toBe(`windlass dead-letters retry --type 'shop\\_mail.v1' --queue default --error 'LookupError: it'\\''s <text>'`);
   });
 });
 
-describe("what is told often", () => {
-  it("is told once: heartbeats in a row", () => {
+describe("repeated values", () => {
+  it("are folded: heartbeats in a row", () => {
     const events = ["leased", "heartbeat", "heartbeat", "heartbeat", "succeeded"].map((event, n) => ({ id: String(n), event }) as JobEvent);
     expect(folded(events).map(({ event, times }) => [event.id, times])).toEqual([["0", 1], ["3", 3], ["4", 1]]);
   });
 
-  it("is rounded: rates", () => {
+  it("are rounded: rates", () => {
     expect([0, 0.017, 3.21, 1234.5].map(rate)).toEqual(["–", "< 0.1", "3.2", "1,235"]);
   });
 });

@@ -13,9 +13,9 @@ export function Hours({ hours }: { hours: Schemas["StatsHour"][] }) {
       <div className="hours-bars" role="img" aria-label={`Last 24 hours: ${count(good)} runs completed, ${count(bad)} failed or timed out`}>
         {hours.map((hour) => {
           const at = new Date(hour.at).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit" });
-          const told = `${at}: ${hour.started} started, ${hour.completed} completed, ${hour.failed + hour.timeout} failed or timed out, ${hour.cancelled} cancelled`;
+          const summary = `${at}: ${hour.started} started, ${hour.completed} completed, ${hour.failed + hour.timeout} failed or timed out, ${hour.cancelled} cancelled`;
           return (
-            <span key={hour.at} className="hour" title={told}>
+            <span key={hour.at} className="hour" title={summary}>
               <i className="tone-off" style={share(hour.cancelled)} />
               <i className="tone-bad" style={share(hour.failed + hour.timeout)} />
               <i className="tone-good" style={share(hour.completed)} />

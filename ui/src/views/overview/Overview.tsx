@@ -29,20 +29,20 @@ export default function Overview() {
       <div className="view-head">
         <h1>Overview</h1>
       </div>
-      <SetAside />
+      <QuarantineNotice />
       <Found query={stats}>{(found) => <Whole stats={found} />}</Found>
     </section>
   );
 }
 
 /** A notice while the quarantine is not empty. */
-function SetAside() {
+function QuarantineNotice() {
   const rows = useQuarantine().data?.rows ?? [];
   if (rows.length === 0) return null;
   return (
     <p className="reason" role="status">
       {rows.length === MOST && "At least "}
-      {plural(rows.length, "item is", "items are")} set aside because processing failed unexpectedly. <Link href="/quarantine">See what is set aside</Link>
+      {plural(rows.length, "item is", "items are")} in quarantine because processing failed unexpectedly. <Link href="/quarantine">Open the quarantine</Link>
     </p>
   );
 }

@@ -1,4 +1,4 @@
-/** What the server set aside because processing it failed unexpectedly: why, when it is tried again, and a button to retry it now. */
+/** Quarantined items: the reason, the time of the next retry, and a button to retry now. */
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Link } from "wouter";
 import { api, data } from "../../api/client";
@@ -28,7 +28,7 @@ export default function Quarantine() {
   return (
     <section className="view">
       <div className="view-head">
-        <h1>Set aside</h1>
+        <h1>Quarantine</h1>
         <div className="actions">
           <Menu label="Copy">
             <Copy text={location.href}>Link to this list</Copy>
@@ -40,12 +40,12 @@ export default function Quarantine() {
       <Found query={entries}>
         {({ rows }) =>
           rows.length === 0 ? (
-            <Empty title="Nothing is set aside" commands={["windlass quarantine list"]}>
-              If processing a run, job or schedule fails unexpectedly, it is set aside so that everything else goes on without it. It is listed here and retried automatically.
+            <Empty title="The quarantine is empty" commands={["windlass quarantine list"]}>
+              If processing a run, job or schedule fails with an unexpected error, it is put into quarantine, and everything else continues. It is listed here and retried automatically.
             </Empty>
           ) : (
             <>
-              <p className="dim">Processing these failed unexpectedly. Everything else goes on without them. Those with a next try are retried automatically, with growing pauses.</p>
+              <p className="dim">Processing these items failed with an unexpected error. Everything else continues without them. Items with a next retry are retried automatically, with growing delays.</p>
               {entries.error && <Trouble error={entries.error} />}
               <Entries rows={rows} schedules={schedules} />
               {rows.length === MOST && <p className="dim">Only the latest {count(MOST)} are shown.</p>}
@@ -59,7 +59,7 @@ export default function Quarantine() {
 
 function Entries({ rows, schedules }: { rows: Quarantined[]; schedules: Map<string, string> }) {
   return (
-    <div className="table" tabIndex={0} role="region" aria-label="Set aside">
+    <div className="table" tabIndex={0} role="region" aria-label="Quarantine">
       <table>
         <thead>
           <tr>
@@ -68,7 +68,7 @@ function Entries({ rows, schedules }: { rows: Quarantined[]; schedules: Map<stri
             <th className="num wide-only">Failures</th>
             <th>Reason</th>
             <th className="wide-only">Last failure</th>
-            <th>Next try</th>
+            <th>Next retry</th>
             <th>
               <span className="hidden">Actions</span>
             </th>
@@ -108,7 +108,7 @@ function Row({ entry, page, name }: { entry: Quarantined; page: string | null; n
         )}
       </td>
       <td className="num wide-only">{count(entry.failures)}</td>
-      <td className="told-short set-aside-reason">
+      <td className="clipped quarantine-reason">
         <code>{entry.error_type}</code>
         <div className="event-line">{entry.reason}</div>
         {retry.error && <Trouble error={retry.error} />}

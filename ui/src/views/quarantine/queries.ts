@@ -1,4 +1,4 @@
-/** The quarantine: what the server set aside after an unforeseen error, and the pages of what it names. */
+/** Quarantined items (processing failed with an unexpected error) and the paths of their pages. */
 import { useQuery } from "@tanstack/react-query";
 import { api, page, type Schemas } from "../../api/client";
 

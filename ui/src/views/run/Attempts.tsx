@@ -2,7 +2,7 @@
 import { Copy } from "../../parts/Copy";
 import { Ago } from "../../parts/Time";
 
-interface Told {
+interface AttemptError {
   at?: string;
   type?: string;
   attempt?: number;
@@ -11,11 +11,11 @@ interface Told {
 }
 
 export function Attempts({ errors }: { errors: Record<string, unknown>[] }) {
-  const told = [...errors].reverse() as Told[];
+  const attempts = [...errors].reverse() as AttemptError[];
   return (
     <section>
       <h3>Failed attempts</h3>
-      {told.map((error, n) => (
+      {attempts.map((error, n) => (
         <details key={n} open={n === 0} className="attempt">
           <summary>
             <strong>{error.attempt ? `Attempt ${error.attempt}` : "Lease expired"}</strong> {error.type && <code>{error.type}</code>} <Ago when={error.at} />

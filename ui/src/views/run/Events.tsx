@@ -22,7 +22,7 @@ export function Events({ id, picked, live }: { id: string; picked: Picked | null
   return (
     <>
       {why.data && !picked?.until && [...why.data.run, ...(live ? why.data.now : [])].length > 0 && (
-        <div className="told">
+        <div className="explanation">
           {[...why.data.run, ...(live ? why.data.now : [])].map((sentence) => (
             <p key={sentence}>{sentence}</p>
           ))}

@@ -28,11 +28,11 @@ function useLines(run: string, name: string, live: boolean): Line[] | undefined 
     if (!live) return;
     const stop = new AbortController();
     const address = `/api/v1/runs/${run}/tasks/${encodeURIComponent(name)}/logs/stream?tail=${TAIL}`;
-    const heard = ({ event, data }: { event: string; data: string }) => {
+    const onMessage = ({ event, data }: { event: string; data: string }) => {
       if (event === "line") setFollowed((old) => [...(old ?? []), JSON.parse(data) as Line].slice(-TAIL));
     };
     const opened = () => setFollowed((old) => old ?? []);
-    void follow(address, stop.signal, { heard, opened, absent: opened });
+    void follow(address, stop.signal, { onMessage, opened, absent: opened });
     return () => stop.abort();
   }, [run, name, live]);
   return kept.data ?? followed;

@@ -150,7 +150,7 @@ function Child({ id }: { id: string }) {
   );
 }
 
-const ENDS: Record<string, string> = { backing_off: "Next try", sleeping: "Wakes up", waiting_for_callback: "Times out" };
+const ENDS: Record<string, string> = { backing_off: "Next attempt", sleeping: "Wakes up", waiting_for_callback: "Times out" };
 
 /** When the activity ends. */
 function Until({ task }: { task: Task }) {

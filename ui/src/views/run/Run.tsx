@@ -41,7 +41,7 @@ function Whole({ run, tab }: { run: RunDetail; tab: string }) {
       <Header run={run} picked={picked} onPick={(attempt) => go(place + address(chosen, attempt), { replace: true })} />
       <Tabs base={`/runs/${run.id}`} tabs={TABS} chosen={tab} label="Views of the run" query={address(null, number)} />
       {picked?.until && (tab === "graph" || tab === "data") && (
-        <p className="told">This is the current state of the run. The timeline and the events show attempt {picked.number}.</p>
+        <p className="explanation">This is the current state of the run. The timeline and the events show attempt {picked.number}.</p>
       )}
       <div className={`split${chosen && run.tasks[chosen] ? " open" : ""}`}>
         <div className="split-main">

@@ -63,10 +63,10 @@ function Gantt({ run, picked, spans, chosen, choose }: Props & { spans: Span[] }
         {Object.entries(run.tasks).map(([name, task]) => {
           const own = byTask.get(name) ?? [];
           const status = picked?.until ? became(own) : stateOf(task);
-          const told = own.map((each) => `${look(each.kind).word}${each.attempt ? ` (attempt ${each.attempt})` : ""} ${span((each.ended_at ? Date.parse(each.ended_at) : now) - Date.parse(each.began_at))}`).join(", ");
+          const summary = own.map((each) => `${look(each.kind).word}${each.attempt ? ` (attempt ${each.attempt})` : ""} ${span((each.ended_at ? Date.parse(each.ended_at) : now) - Date.parse(each.began_at))}`).join(", ");
           return (
             <li key={name} className={`gantt-row${chosen === name ? " chosen" : ""}`}>
-              <button type="button" className="gantt-name" onClick={() => choose(name)} aria-label={`${name}: ${status ? look(status).word : "did not run"}. ${told}`}>
+              <button type="button" className="gantt-name" onClick={() => choose(name)} aria-label={`${name}: ${status ? look(status).word : "did not run"}. ${summary}`}>
                 {status && <StateIcon state={status} />}
                 <span>{name}</span>
                 {task.instances && <span className="dim num">×{task.instances.count}</span>}

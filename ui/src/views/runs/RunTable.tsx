@@ -68,10 +68,10 @@ export function RunTable({ runs, named = true }: { runs: Run[]; named?: boolean 
 export function Counts({ counts }: { counts: Record<string, number> }) {
   const parts = ORDER.filter((status) => counts[status]).map((status) => ({ status, n: counts[status]! }));
   const all = parts.reduce((sum, part) => sum + part.n, 0);
-  const told = parts.map((part) => `${part.n} ${look(part.status).word}`).join(", ");
+  const summary = parts.map((part) => `${part.n} ${look(part.status).word}`).join(", ");
   return (
-    <span className="counts" title={told}>
-      <span className="bar" role="img" aria-label={told}>
+    <span className="counts" title={summary}>
+      <span className="bar" role="img" aria-label={summary}>
         {parts.map((part) => (
           <i key={part.status} className={`tone-${look(part.status).tone}`} style={{ width: `${(100 * part.n) / all}%` }} />
         ))}

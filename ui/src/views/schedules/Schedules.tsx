@@ -108,7 +108,7 @@ function Row({ schedule }: { schedule: Schedule }) {
       <td className="wide-only">{schedule.overlap ?? <span className="dim">–</span>}</td>
       <td>
         <State state={stateOf(schedule)} />
-        {schedule.paused_reason && <div className="dim clip told-short">{schedule.paused_reason}</div>}
+        {schedule.paused_reason && <div className="dim clip clipped">{schedule.paused_reason}</div>}
       </td>
       <td>{ofRun ? <Actions schedule={schedule} /> : <OfSql schedule={schedule} />}</td>
     </tr>

@@ -99,7 +99,7 @@ function Form({ name, first }: { name: string | null; first: string }) {
         <Editor label="Definition" value={text} onChange={setText} mistake={parsed.mistake ?? placed(preview.error, text)} rows={26} />
         {deploy.error && <Trouble error={deploy.error} />}
         {deploy.data?.webhook_url && (
-          <div className="told">
+          <div className="explanation">
             <p>Deployed. This is its webhook URL, which is shown only once:</p>
             <Command text={deploy.data.webhook_url} />
           </div>
