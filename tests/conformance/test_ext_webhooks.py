@@ -54,4 +54,4 @@ async def test_what_a_worker_of_any_language_does_is_told(database: str) -> None
         told = [json.loads(received.body) for received in receiver.received]
         assert [(event["type"], event["subject"]) for event in told[1:]] == [("job.completed", id_)]
         for received in receiver.received:
-            assert webhook.objection(made["secret"], received.headers, received.body, datetime.now(UTC)) is None
+            assert webhook.signature_mistake(made["secret"], received.headers, received.body, datetime.now(UTC)) is None

@@ -164,7 +164,7 @@ BAD_SUBMITS: dict[str, tuple[tuple[str, ...], str]] = {
     "NUL bytes": (("a.b.v1", r'{"a": "x\u0000y"}'), "payload contains a NUL character"),
     "65 levels": (("a.b.v1", "[" * 65 + "]" * 65), "payload is nested deeper than 64 levels"),
     "2 MB": (("a.b.v1", "-"), "the limit is 1048576"),
-    "priority": (("a.b.v1", "--priority", "1000001"), "priority is 1000001: it must lie between"),
+    "priority": (("a.b.v1", "--priority", "1000001"), "priority is 1000001: it must be between"),
     "empty type": (("  ",), "type is empty: name the work, for example content.thumbnail.v1"),
     "duration": (("a.b.v1", "--delay", "5"), "delay is '5': it must be a number with a unit"),
     "moment": (("a.b.v1", "--run-at", "noon"), "run-at is 'noon': it must look like 2030-01-31T12:00:00Z"),

@@ -48,7 +48,7 @@ async def test_a_day_with_nothing_but_the_url(far: Far) -> None:
     id_, state, output = ran.out.splitlines()
     assert (ran.code, state.split()[0], json.loads(output)) == (0, "completed", {"alarm": "rang"})
     assert "report: skipped, needs load to succeed, but it failed" in ran.err
-    assert (failed.code, "Nobody handled the failure of load, and that fails a run." in failed.err) == (1, True)
+    assert (failed.code, "No step handled the failure of load, so the run failed." in failed.err) == (1, True)
     assert job.out.splitlines()[1] == "succeeded: hi"
     await steered(far, id_, failed.out.splitlines()[0], slow.out.strip())
 

@@ -9,7 +9,7 @@ from examples.notify_by_mail import app
 
 from tests.e2e.smtp import mail_server
 from windlass import Context
-from windlass.core.jobs.outcome import Failed, Outcome, Succeeded
+from windlass.core.jobs.job import Failed, Outcome, Succeeded
 from windlass.effects.handlers import perform
 from windlass.effects.threads import Threads
 

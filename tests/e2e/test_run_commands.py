@@ -118,7 +118,7 @@ async def test_a_failed_run_is_told_retried_and_rerun(cli: Cli, worker: Running)
     failed = await cli("run", "broken.yaml", "--wait")
     id_ = failed.out.splitlines()[0]
     assert failed.code == 1
-    assert "Nobody handled the failure of load, and that fails a run." in failed.err
+    assert "No step handled the failure of load, so the run failed." in failed.err
     assert failed.err.endswith(f"hint: windlass explain {id_} tells what happened to each step\n")
     shown, refused = await asyncio.gather(cli("runs", "show", id_), cli("runs", "cancel", id_))
     [row] = [line for line in shown.out.splitlines() if line.startswith("load ")]
@@ -133,7 +133,7 @@ async def test_a_failed_run_is_told_retried_and_rerun(cli: Cli, worker: Running)
     forced = await cli("runs", "wait", id_)
     assert forced.code == 1  # the failure of load is still there
     explained = json.loads((await cli("explain", id_, "--json")).out)
-    assert explained["steps"][1]["sentences"][0] == "It ran because a rerun was asked for (rerun, from step tell)."
+    assert explained["steps"][1]["sentences"][0] == "It ran because a rerun was requested (rerun, from step tell)."
     assert json.loads((await cli("runs", "show", id_, "--json")).out)["input"] == {"a": 1}
 
 
@@ -208,7 +208,7 @@ async def test_a_run_below_and_a_held_run_are_explained(cli: Cli, worker: Runnin
     assert re.search(
         r"- go: it waits for run [0-9a-f-]{36}, which is (pending|running): `windlass explain", explained.out
     )
-    assert "The run waits to begin: workflow above lets 1 run go at a time, and 1 is under way." in waiting.out
+    assert "The run waits to start: workflow above allows 1 active run at a time, and 1 is active." in waiting.out
     (cli.folder / "go").touch()
     assert (await cli("runs", "wait", first, held)).code == 0
 
@@ -236,7 +236,7 @@ BAD_CALLS: dict[str, tuple[tuple[str, ...], int, str]] = {
     "zero": (
         ("run", "orders", "--wait", "--timeout", "0s"),
         1,
-        "error: timeout is '0s': it must be longer than nothing",
+        "error: timeout is '0s': it must be positive",
     ),
     "no unit": (
         ("runs", "wait", NOBODY, "--timeout", "5"),

@@ -107,7 +107,7 @@ async def test_every_mistake_of_every_file_is_told_and_nothing_is_deployed(
     assert (told.code, told.out) == (dry.code, dry.out) == (1, "")
     assert dry.err == told.err
     for expected in (
-        "error: bad.yaml: name: 'bad/name' is no name for a workflow",
+        "error: bad.yaml: name: 'bad/name' is not a valid workflow name",
         "error: bad.yaml: tasks.a.needs: unknown step 'b'",
         "error: bad.yaml: tasks.c.slep: unknown key 'slep': did you mean 'sleep'?",
         "error: twice.yaml: document 1: name: there is another workflow 'orders' in orders.yaml",

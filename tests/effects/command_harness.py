@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from windlass.core.jobs.outcome import Failed, Outcome, Succeeded
+from windlass.core.jobs.job import Failed, Outcome, Succeeded
 from windlass.effects.command.step import CommandOptions, CommandRequest, Commands
 
 FOR_EVER = "sleep 100000"

@@ -5,7 +5,7 @@ from datetime import timedelta
 from ipaddress import ip_network
 from typing import Any
 
-from windlass.core.jobs.outcome import Failed, Outcome, Succeeded
+from windlass.core.jobs.job import Failed, Outcome, Succeeded
 from windlass.effects.http.step import Http, HttpOptions, HttpRequest, LookUp
 
 LOCAL = (ip_network("127.0.0.1/32"),)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.effects.command_harness import FOR_EVER, Heard, failed, is_gone, perform, request, succeeded
-from windlass.core.jobs.outcome import Outcome
+from windlass.core.jobs.job import Outcome
 from windlass.effects.command.step import CommandOptions, Commands
 
 SHORT = timedelta(milliseconds=200)

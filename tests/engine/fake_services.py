@@ -8,8 +8,7 @@ from uuid import UUID
 
 from tests.engine.harness import LEASE, QUEUES, Player, begin
 from windlass.core.definition.parser import parse
-from windlass.core.jobs.job import Claimed
-from windlass.core.jobs.outcome import Failed, Outcome, Succeeded
+from windlass.core.jobs.job import Claimed, Failed, Outcome, Succeeded
 from windlass.core.json_value import encode
 from windlass.core.workflows.step_payload import OWN_QUEUE
 from windlass.engine import hooks

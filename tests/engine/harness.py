@@ -7,8 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from tests.unit.reference import node
-from windlass.core.jobs.job import Claimed, Report, after
-from windlass.core.jobs.outcome import Cancelled, Failed, Outcome, Succeeded
+from windlass.core.jobs.job import Cancelled, Claimed, Failed, Outcome, Report, Succeeded, after
 from windlass.core.json_value import encode
 from windlass.core.workflows.step import Step
 from windlass.core.workflows.workflow import Workflow

@@ -6,11 +6,9 @@ from datetime import timedelta
 from uuid import UUID
 
 from windlass import Windlass, WorkerOptions
-from windlass.core.jobs.outcome import Failed, Released, Succeeded
-from windlass.core.jobs.rate_limit import Limit
+from windlass.core.jobs.job import Failed, Released, Succeeded
 from windlass.core.jobs.retry import Retry
-from windlass.core.jobs.spec import JobSpec
-from windlass.core.jobs.unique import OnConflict, Unique
+from windlass.core.jobs.spec import JobSpec, Limit, OnConflict, Unique
 from windlass.engine.database import Database
 from windlass.engine.jobs import control as jobs
 from windlass.engine.jobs import submit

@@ -13,7 +13,7 @@ from tests.engine.fake_services import Stage, call, deploy, play, run_of, token_
 from tests.engine.harness import Fails, begin, letters, reasons, state, tick, words
 from windlass.core.definition.parser import parse
 from windlass.core.events import webhook
-from windlass.core.events.hook import fingerprint
+from windlass.core.events.webhook import token_digest
 from windlass.engine import hooks
 from windlass.engine.database import Database
 from windlass.engine.hooks import BODY_LIMIT, Received
@@ -89,7 +89,7 @@ async def test_every_run_and_step_has_a_token_of_its_own(db: Database) -> None:
 async def test_the_database_keeps_the_hash_of_a_token_and_no_token(db: Database, conn: Connection) -> None:
     run, _ = await waiting(db)
     token = await token_of(db, run)
-    assert await conn.fetchval("select token_hash from windlass.hook") == fingerprint(token)
+    assert await conn.fetchval("select token_hash from windlass.hook") == token_digest(token)
     kept = await conn.fetchval("select to_jsonb(h)::text || to_jsonb(r)::text from windlass.hook h, windlass.run r")
     assert token not in kept
     assert token.encode().hex() not in kept
@@ -589,7 +589,7 @@ async def test_with_a_secret_a_callback_must_be_signed_and_fresh(db: Database, c
     clock.set(now)
     run, _ = await waiting(db, paid=SIGNED)
     for headers, why in [
-        ({}, "are needed"),
+        ({}, "are required"),
         (signed(b"other", now), "does not match"),
         (signed(b"1", now, secret="whsec_AAAA"), "does not match"),
         (signed(b"1", now - timedelta(seconds=301)), "too far from now"),

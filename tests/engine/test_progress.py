@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from tests.web.serving import data, served
 from windlass import Conflict, Context, Invalid, NotFound, Windlass
 from windlass.cli.main import cli
-from windlass.core.jobs.progress import fraction_of
+from windlass.core.jobs.job import fraction_of
 from windlass.engine.jobs import progress
 from windlass.engine.jobs.progress import Said
 from windlass.testing import run_until_idle

@@ -8,10 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from windlass.core.jobs.job import Claimed, Success
-from windlass.core.jobs.outcome import Succeeded
-from windlass.core.jobs.rate_limit import Limit
-from windlass.core.jobs.spec import JobSpec
+from windlass.core.jobs.job import Claimed, Succeeded, Success
+from windlass.core.jobs.spec import JobSpec, Limit
 from windlass.engine import upkeep
 from windlass.engine.database import Database
 from windlass.engine.jobs import control as jobs

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from windlass.core.jobs.outcome import Failed, Succeeded
+from windlass.core.jobs.job import Failed, Succeeded
 from windlass.engine.compositions import control as compositions
 from windlass.engine.database import Database
 from windlass.engine.jobs import control as jobs

@@ -11,8 +11,7 @@ import pytest
 
 from tests.engine.harness import LEASE, Fails, Player, begin, events_of, letters, node, publish, state, tick
 from windlass.core.definition.parser import parse
-from windlass.core.jobs.job import after
-from windlass.core.jobs.outcome import Failed
+from windlass.core.jobs.job import Failed, after
 from windlass.core.workflows.step import Parallel
 from windlass.engine import upkeep
 from windlass.engine.database import Database

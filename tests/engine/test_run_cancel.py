@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from tests.engine.harness import LEASE, Fails, Player, begin, events_of, letters, node, reasons, state, tick
-from windlass.core.jobs.outcome import Cancelled
+from windlass.core.jobs.job import Cancelled
 from windlass.core.workflows.step import Parallel, SleepAction
 from windlass.engine import upkeep
 from windlass.engine.database import Database

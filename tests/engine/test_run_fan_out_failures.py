@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from tests.engine.harness import Fails, Player, begin, letters, node, reasons, report, state, tick
-from windlass.core.jobs.job import Claimed
-from windlass.core.jobs.outcome import Failed
+from windlass.core.jobs.job import Claimed, Failed
 from windlass.core.json_value import decode
 from windlass.core.workflows.step import Foreach, Parallel
 from windlass.engine.database import Database

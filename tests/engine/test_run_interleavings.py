@@ -11,8 +11,7 @@ from uuid import UUID
 import pytest
 
 from tests.engine.harness import LEASE, QUEUES, Fails, Player, begin, node, publish, report, tick
-from windlass.core.jobs.job import Claimed
-from windlass.core.jobs.outcome import Cancelled
+from windlass.core.jobs.job import Cancelled, Claimed
 from windlass.core.runs.run import RUN_EDGES
 from windlass.core.workflows.step import ChildAction, Parallel, SleepAction
 from windlass.engine import upkeep

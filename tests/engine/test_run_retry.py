@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.engine.harness import LEASE, Fails, Player, begin, events_of, letters, node, reasons, state, tick
-from windlass.core.jobs.outcome import Cancelled
+from windlass.core.jobs.job import Cancelled
 from windlass.core.workflows.step import Foreach, SleepAction
 from windlass.engine import upkeep
 from windlass.engine.database import Database

@@ -403,7 +403,7 @@ async def test_a_value_that_must_not_stand_there_is_a_template_error_without_the
     tasks = {"a": http(headers={"X-Key": "{{input.key}}"})}
     run = await run_of(db, input={"key": "s3cret\r\nEvil: 1"}, **tasks)
     told = await failed(db, run, "a")
-    assert told.startswith("{{input.key}} cannot stand here")
+    assert told.startswith("{{input.key}} cannot be used here")
     assert "s3cret" not in told
 
 

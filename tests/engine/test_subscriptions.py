@@ -15,7 +15,7 @@ from tests.runtime.shop import app_for
 from windlass import Conflict, Context, Invalid, NotFound, Windlass
 from windlass.core.events import webhook
 from windlass.core.events.ojs_event import OjsEvent
-from windlass.core.events.subscription import Interest, Target, headers
+from windlass.core.events.subscription import EventFilter, Target, headers
 from windlass.core.jobs.retry import Backoff, Retry
 from windlass.engine.events import subscriptions
 from windlass.testing import run_until_idle
@@ -81,10 +81,10 @@ async def due(app: Windlass) -> bool:
 )
 def test_names_of_events_may_end_with_a_star(wanted: list[str], covered: bool) -> None:
     happening = OjsEvent("evt_1", "job.completed", "x", datetime.now(UTC), "default", {"queue": "q", "job_type": "t"})
-    assert Interest(wanted).covers(happening) is covered
-    assert Interest(wanted, queues=["q"], types=["t"]).covers(happening) is covered
-    assert not Interest(wanted, queues=["other"]).covers(happening)
-    assert not Interest(wanted, types=["other"]).covers(happening)
+    assert EventFilter(wanted).covers(happening) is covered
+    assert EventFilter(wanted, queues=["q"], types=["t"]).covers(happening) is covered
+    assert not EventFilter(wanted, queues=["other"]).covers(happening)
+    assert not EventFilter(wanted, types=["other"]).covers(happening)
 
 
 def test_a_delivery_is_signed_with_every_secret_in_force() -> None:
@@ -94,10 +94,10 @@ def test_a_delivery_is_signed_with_every_secret_in_force() -> None:
     )
     given = {name.lower(): value for name, value in made.items()}
     for secret in ("secret one", "whsec_c2VjcmV0"):
-        assert webhook.objection(secret, given, b"{}", now) is None
+        assert webhook.signature_mistake(secret, given, b"{}", now) is None
         signed = hmac.digest(secret.encode(), f"{given['x-ojs-timestamp']}.".encode() + b"{}", "sha256").hex()
         assert f"sha256={signed}" in given["x-ojs-signature"].split(",")
-    assert webhook.objection("another", given, b"{}", now) is not None
+    assert webhook.signature_mistake("another", given, b"{}", now) is not None
 
 
 async def test_each_event_from_then_on_is_told_once_and_signed(app: Windlass, receiver: Server, conn: Any) -> None:
@@ -127,7 +127,7 @@ async def test_each_event_from_then_on_is_told_once_and_signed(app: Windlass, re
         "attempt": 0,
     }
     for received in mine:
-        assert webhook.objection(secret, received.headers, received.body, datetime.now(UTC)) is None
+        assert webhook.signature_mistake(secret, received.headers, received.body, datetime.now(UTC)) is None
         assert received.headers["webhook-id"] == json.loads(received.body)["id"]
         assert received.headers["content-type"] == "application/json"
         assert received.headers["x-ojs-subscription-id"] == str(id_)
@@ -165,7 +165,7 @@ async def test_a_receiver_that_fails_twice_gets_the_same_event_a_third_time(app:
         assert len(server.received) == 3
         assert len({received.headers["webhook-id"] for received in server.received}) == 1
         for received in server.received:
-            assert webhook.objection(secret, received.headers, received.body, datetime.now(UTC)) is None
+            assert webhook.signature_mistake(secret, received.headers, received.body, datetime.now(UTC)) is None
         assert (await subscriptions.get(await app.open(), id_)).active
 
 
@@ -188,7 +188,7 @@ async def test_a_secret_is_told_once_and_after_a_rotation_both_sign_for_a_while(
 
     def good(secret: str) -> list[bool]:
         now = datetime.now(UTC)
-        return [webhook.objection(secret, one.headers, one.body, now) is None for one in receiver.received]
+        return [webhook.signature_mistake(secret, one.headers, one.body, now) is None for one in receiver.received]
 
     assert (good(first), good(second), good(third)) == ([False] * 2, [True, False], [True] * 2)
 
@@ -311,7 +311,7 @@ async def test_a_test_event_is_sent_at_once_and_says_what_came_back(app: Windlas
     assert (answer["success"], answer["status_code"], answer["response_body"]) == (True, 200, "thanks")
     [received] = receiver.received
     assert json.loads(received.body)["type"] == "webhook.test"
-    assert webhook.objection(secret, received.headers, received.body, datetime.now(UTC)) is None
+    assert webhook.signature_mistake(secret, received.headers, received.body, datetime.now(UTC)) is None
     with pytest.raises(NotFound):
         await app.ping_subscription(uuid4())
 

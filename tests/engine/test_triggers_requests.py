@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.engine.schedule_harness import Client, another, called, publish, runs_of, timed
-from windlass.core.events.request_body import BODY_LIMIT
+from windlass.core.events.webhook import BODY_LIMIT
 from windlass.core.workflows.workflow import WebhookTrigger
 from windlass.engine.database import Database
 from windlass.engine.runs import control as runs

@@ -88,7 +88,7 @@ async def test_the_secret_of_a_trigger_is_not_shown_and_survives_being_sent_back
 
 async def test_a_weak_secret_cannot_be_published(db: Database) -> None:
     for trigger, message in [
-        ({"webhook": {"secret": "short"}}, "it has 5 characters, at least 16 are needed"),
+        ({"webhook": {"secret": "short"}}, "it has 5 characters, at least 16 are required"),
         ({"webhook": {"secret": "whsec_"}}, "decodes to 0 bytes"),
         ({"webhook": {"scheme": "github"}}, "it is missing"),
         ({"webhook": {"secret": "0" * 16, "scheme": "gitlab"}}, "one of standard, github, stripe"),

@@ -7,7 +7,7 @@ from tests.engine.fake_services import token_of
 from tests.runtime.conftest import Working, eventually
 from tests.runtime.shop import deploy
 from windlass import Windlass
-from windlass.core.events import hook
+from windlass.core.events import webhook
 from windlass.engine import hooks
 from windlass.engine.runs.start import RunSpec
 
@@ -37,7 +37,7 @@ async def test_a_thousand_callbacks_for_a_thousand_runs_are_each_heard_once(
     started = await app.start_many("w", [RunSpec(input={"n": n}) for n in range(COUNT)])
     async with db.once() as ours:
         key = await db.hook_key(ours)
-    tokens = [hook.token(key, run.id, 1) for run in started]
+    tokens = [webhook.callback_token(key, run.id, 1) for run in started]
 
     async def call(n: int) -> bool:
         return (await hooks.receive(db, tokens[n], f'{{"n": {n}}}'.encode(), {})).again

@@ -7,7 +7,7 @@ from windlass.core.runs.decide import decide
 from windlass.core.runs.event import Begun, CancelAsked, Ended, Event, Judged
 from windlass.core.runs.reason import Reason
 from windlass.core.runs.run import Fan, Letter, Run, RunState
-from windlass.core.workflows.plan import Plan
+from windlass.core.workflows.graph import Plan
 from windlass.core.workflows.step import Step
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

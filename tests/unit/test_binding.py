@@ -8,7 +8,7 @@ import pytest
 from windlass.core.expressions.paths import source_path
 from windlass.core.expressions.scope import Facts, JsonText, TaskFacts
 from windlass.core.templates import template as template_template
-from windlass.core.templates.value import value_at
+from windlass.core.templates.nodes import value_at
 from windlass.errors import Invalid, InvalidExpression, TemplateError
 
 FACTS = Facts(
@@ -197,7 +197,7 @@ def test_a_truncated_response_still_has_its_status() -> None:
         ("{{'a}}", "column 3: a path is missing here"),
         ("{{}}", "column 1: the template is empty: write a path between {{ and }}"),
         ("a{{  }}", "column 2: the template is empty"),
-        ("{{run.id == 1}}", "column 10: a template holds one path and nothing else"),
+        ("{{run.id == 1}}", "column 10: a template must contain one path and nothing else"),
         ("{{run.id}} {{len(input)}}", "column 14: unknown name 'len'"),
         ("{{name}}", "column 3: unknown name 'name'"),
         ("{{5}}", "column 3: a path is missing here"),
@@ -226,7 +226,7 @@ def test_many_references_to_a_large_value_are_refused_before_they_fill_the_memor
     facts = Facts(trigger_body={"text": "x" * 1_000_000, "list": [0] * 1_000_000})
     with pytest.raises(TemplateError, match="the text would be longer than"):
         filled("{{input.text}}" * 1000, facts)
-    with pytest.raises(TemplateError, match="the templates fill in more than"):
+    with pytest.raises(TemplateError, match="the resolved templates have more than"):
         filled(["{{input.list}}"] * 1000, facts)
     assert len(filled(["{{input.text}}"] * 10, facts)) == 10
 

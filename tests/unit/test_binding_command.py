@@ -148,9 +148,9 @@ def test_no_script_of_odd_quotes_makes_code_of_a_value(tmp_path: Path, parts: li
 @pytest.mark.parametrize(
     ("script", "message"),
     [
-        ("echo '{{input.v}}'", "it stands inside single quotes, where the shell expands nothing: use double quotes"),
+        ("echo '{{input.v}}'", "it is inside single quotes, where the shell expands nothing: use double quotes"),
         ("cat <<'EOF'\n{{input.v}}\nEOF", "here-document with a quoted delimiter"),
-        ("echo \\{{input.v}}", "right behind a backslash"),
+        ("echo \\{{input.v}}", "follows a backslash"),
         ("echo $(( {{input.v}} ))", "in an arithmetic expression"),
         ("echo ${X:-{{input.v}}}", "inside ${ }"),
         ('echo "${X["{{input.v}}"]}"', "inside ${ }"),
@@ -188,7 +188,7 @@ def test_a_worker_that_does_not_know_the_variables_fails_instead_of_running_with
     ("values", "message"),
     [
         ({"v": "a\x00b"}, "contains a NUL"),
-        ({"v": "\ud800"}, "half of a surrogate pair"),
+        ({"v": "\ud800"}, "an unpaired surrogate"),
         (
             {"v": "ü" * 60_000},
             "its value is 120000 bytes, the limit is 102400: pass it as `input` and read $WINDLASS_INPUT_FILE",

@@ -48,7 +48,7 @@ def test_all_mistakes_are_told_at_once_and_the_builders_own_first() -> None:
 
 
 def test_a_workflow_without_steps_is_refused() -> None:
-    assert told(WorkflowBuilder("etl")) == ["tasks: there are none: a workflow needs at least one step"]
+    assert told(WorkflowBuilder("etl")) == ["tasks: it is empty: a workflow needs at least one step"]
 
 
 @pytest.mark.parametrize(
@@ -58,20 +58,20 @@ def test_a_workflow_without_steps_is_refused() -> None:
             {"cron": "@daily", "webhook": True},
             "trigger: `cron` and `webhook` are both given: a workflow has one trigger",
         ),
-        ({"timezone": "Europe/Berlin"}, "timezone: it goes with `cron`"),
-        ({"cron_input": {}}, "cron_input: it goes with `cron`"),
-        ({"overlap": "skip"}, "overlap: it goes with `cron`"),
-        ({"catch_up": "all", "webhook": True}, "catch_up: it goes with `cron`"),
+        ({"timezone": "Europe/Berlin"}, "timezone: it requires `cron`"),
+        ({"cron_input": {}}, "cron_input: it requires `cron`"),
+        ({"overlap": "skip"}, "overlap: it requires `cron`"),
+        ({"catch_up": "all", "webhook": True}, "catch_up: it requires `cron`"),
         ({"cron": "@daily", "overlap": "maybe"}, "trigger.overlap: it is 'maybe': it must be one of allow, skip"),
         ({"cron": "@daily", "catch_up": 1}, "trigger.catch_up: it is 1: it must be one of none, one, all"),
-        ({"cron": 5}, "trigger.cron: it is 5: it must be a text"),
+        ({"cron": 5}, "trigger.cron: it is 5: it must be a string"),
         ({"max_duration": -1}, "max_duration: it is '-1s': it must be a number with a unit"),
-        ({"max_duration": 0}, "max_duration: it is '0s': it must be longer than nothing"),
+        ({"max_duration": 0}, "max_duration: it is '0s': it must be positive"),
         ({"max_duration": 1e300}, "max_duration: it is 1e+300: it must be a number with a unit"),
         ({"max_duration": True}, "max_duration: it is true: it must be a number with a unit"),
         ({"concurrency": 0}, "concurrency: it is 0: it must be between 1 and"),
         ({"labels": ["a"]}, "labels: it is ['a']: it must be an object"),
-        ({"description": 3}, "description: it is 3: it must be a text"),
+        ({"description": 3}, "description: it is 3: it must be a string"),
     ],
     ids=str,
 )
@@ -87,21 +87,21 @@ def test_mistakes_about_the_whole(words: dict[str, Any], line: str) -> None:
     [
         # what it does
         (lambda flow: flow.step("it", 5), "tasks.it.job: it is 5: it must be a function or the type of a job"),
-        (lambda flow: flow.step("it", ""), "tasks.it.job: it is '': it must be a text that is not empty"),
+        (lambda flow: flow.step("it", ""), "tasks.it.job: it is '': it must be a string that is not empty"),
         (lambda flow: flow.step("it", work), "tasks.it.job: a function needs an app to run it: use app.workflow"),
-        (lambda flow: flow.step("a b", "x.y.v1"), "tasks[2].name: 'a b' is no name for a step"),
-        (lambda flow: flow.step("a", "x.y.v1"), "tasks[2].name: there is another step 'a'"),
-        (lambda flow: flow.step("it", "x.y.v1", input=[], n=1), "tasks.it.input: there are keywords too"),
-        (lambda flow: flow.step("it", "x.y.v1", input={"n": 1}, n=1), "tasks.it.input.n: it is a keyword too"),
+        (lambda flow: flow.step("a b", "x.y.v1"), "tasks[2].name: 'a b' is not a valid step name"),
+        (lambda flow: flow.step("a", "x.y.v1"), "tasks[2].name: the name 'a' is used by another step"),
+        (lambda flow: flow.step("it", "x.y.v1", input=[], n=1), "tasks.it.input: keywords are given too"),
+        (lambda flow: flow.step("it", "x.y.v1", input={"n": 1}, n=1), "tasks.it.input.n: it is given as a keyword too"),
         (lambda flow: flow.step("it", "x.y.v1", n=object()), "the workflow is not JSON"),
         (lambda flow: flow.step("it", "x.y.v1", n=float("nan")), "the workflow is not JSON"),
-        (lambda flow: flow.http("it", "ftp://x"), "tasks.it.url: it is 'ftp://x': it must be an address"),
+        (lambda flow: flow.http("it", "ftp://x"), "tasks.it.url: it is 'ftp://x': it must be a URL"),
         (lambda flow: flow.http("it", "https://x", method="FETCH"), "tasks.it.method: it is 'FETCH'"),
         (lambda flow: flow.sleep("it", "3x"), "tasks.it.sleep: it is '3x': it must be a number with a unit"),
         (lambda flow: flow.sleep("it", -1), "tasks.it.sleep: it is '-1s': it must be a number with a unit"),
         (lambda flow: flow.wait_for_webhook("it", timeout=0), "tasks.it.wait_for_webhook.timeout: it is '0s'"),
         (lambda flow: flow.command("it", "ls", runs_on="mars"), "tasks.it.runs_on: it is 'mars'"),
-        (lambda flow: flow.child("it", "no/name"), "tasks.it.workflow: 'no/name' is no name for a workflow"),
+        (lambda flow: flow.child("it", "no/name"), "tasks.it.workflow: 'no/name' is not a valid workflow name"),
         # when it runs
         (lambda flow: flow.step("it", "x.y.v1").after("b2"), "tasks.it.needs: unknown step 'b2'"),
         (lambda flow: flow.step("it", "x.y.v1").after("it"), "tasks.it.needs: the step needs itself"),
@@ -120,7 +120,7 @@ def test_mistakes_about_the_whole(words: dict[str, Any], line: str) -> None:
         ),
         (
             lambda flow: flow.step("it", "x.y.v1").only_if("tasks.a.status == 'failed'"),
-            "tasks.it.if: 'a' must have ended before: add it to `needs`",
+            "tasks.it.if: 'a' must run before this step: add it to `needs`",
         ),
         (
             lambda flow: flow.step("it", "x.y.v1", x=flow.item),
@@ -128,29 +128,29 @@ def test_mistakes_about_the_whole(words: dict[str, Any], line: str) -> None:
         ),
         (
             lambda flow: flow.step("it", "x.y.v1", x=flow.sleep("c", 1).callback_url),
-            "tasks.it.input.x: 'c' has no callback: it is no `wait_for_webhook` step",
+            "tasks.it.input.x: 'c' has no callback: it is not a `wait_for_webhook` step",
         ),
         (
             lambda flow: flow.step("it", "x.y.v1").final().after("a"),
-            "tasks.it.needs: a final step has none of its own: it runs when all others have ended",
+            "tasks.it.needs: a final step cannot have it: it runs when all other steps have ended",
         ),
         (
             lambda flow: flow.step("c", "x.y.v1").after(flow.step("it", "x.y.v1").final()),
-            "tasks.c.needs: 'it' is the final step: nothing can come after it",
+            "tasks.c.needs: 'it' is the final step: no step can run after it",
         ),
         (
             lambda flow: flow.step("it", "x.y.v1", x="{{tasks.a.output}}").after("b").join_any(),
-            "tasks.it.join: it may begin before 'a' has ended, whose output it reads: say .after('a') if that is meant",
+            "tasks.it.join: it may start before 'a' has ended, whose output it reads: add .after('a')",
         ),
-        (lambda flow: flow.step("it", "x.y.v1").only_if(5), "tasks.it.if: it is 5: it must be a text"),
+        (lambda flow: flow.step("it", "x.y.v1").only_if(5), "tasks.it.if: it is 5: it must be a string"),
         # copies
         (
             lambda flow: flow.sleep("it", 1).parallel(2),
-            "tasks.it.parallel: it belongs to `job`, `url`, `run`, `workflow` steps, and this is a `sleep` step",
+            "tasks.it.parallel: it belongs to `job`, `url`, `run`, `workflow` steps, but this is a `sleep` step",
         ),
         (
             lambda flow: flow.wait_for_webhook("it").foreach(flow.input["files"]),
-            "tasks.it.foreach: it belongs to `job`, `url`, `run`, `workflow` steps, and this is a `wait_for_webhook`",
+            "tasks.it.foreach: it belongs to `job`, `url`, `run`, `workflow` steps, but this is a `wait_for_webhook`",
         ),
         (
             lambda flow: flow.step("it", "x.y.v1").foreach("a.files"),
@@ -162,22 +162,22 @@ def test_mistakes_about_the_whole(words: dict[str, Any], line: str) -> None:
             "tasks.it.parallel: it is '3': it must be a number, a step's output or the workflow's input",
         ),
         (lambda flow: flow.step("it", "x.y.v1").parallel(-1), "tasks.it.parallel: it is -1: it must be between 0 and"),
-        (lambda flow: flow.step("it", "x.y.v1").parallel(1.5), "tasks.it.parallel: it is 1.5: it must be a whole"),
+        (lambda flow: flow.step("it", "x.y.v1").parallel(1.5), "tasks.it.parallel: it is 1.5: it must be an integer"),
         (lambda flow: flow.step("it", "x.y.v1").parallel(2, concurrency=0), "tasks.it.concurrency: it is 0"),
         (
             lambda flow: flow.step("it", "x.y.v1").parallel(2).foreach(flow.input),
-            "tasks.it.foreach: `parallel` is given too: a step fans out by one of them",
+            "tasks.it.foreach: `parallel` is given too: give one of them",
         ),
         # how it is tried
-        (lambda flow: flow.step("it", "x.y.v1").timeout(0), "tasks.it.timeout: it is '0s': it must be longer"),
+        (lambda flow: flow.step("it", "x.y.v1").timeout(0), "tasks.it.timeout: it is '0s': it must be positive"),
         (lambda flow: flow.step("it", "x.y.v1").retry(retry=3), "tasks.it.retry: it is 3: it must be an object"),
         (lambda flow: flow.sleep("it", 1).timeout(1), "tasks.it.timeout: it belongs to"),
         (lambda flow: flow.http("it", "https://x").queue("q"), "tasks.it.queue: it belongs to `job` steps"),
         # said twice
-        (lambda flow: flow.step("it", "x.y.v1").timeout(1).timeout(1), "tasks.it.timeout: it was said before"),
+        (lambda flow: flow.step("it", "x.y.v1").timeout(1).timeout(1), "tasks.it.timeout: it is already set"),
         (
             lambda flow: flow.step("it", "x.y.v1").only_if("always()").only_if("failure()"),
-            "tasks.it.if: it was said before",
+            "tasks.it.if: it is already set",
         ),
         # of another workflow
         (
@@ -187,18 +187,21 @@ def test_mistakes_about_the_whole(words: dict[str, Any], line: str) -> None:
         (lambda flow: flow.sleep("it", 1, needs=[AWAY]), "tasks.it.needs: 'away' is a step of workflow 'other'"),
         (
             lambda flow: flow.step("it", "x.y.v1", x=[AWAY["x"]]),
-            "tasks.it.input: {{tasks.away.output.x}} is of workflow 'other', not of this one",
+            "tasks.it.input: {{tasks.away.output.x}} belongs to workflow 'other', not to this one",
         ),
         (
             lambda flow: flow.step("it", "x.y.v1", x=OTHER.input),
-            "tasks.it.input: {{input}} is of workflow 'other'",
+            "tasks.it.input: {{input}} belongs to workflow 'other'",
         ),
-        (lambda flow: flow.http("it", AWAY["url"]), "tasks.it.url: {{tasks.away.output.url}} is of workflow 'other'"),
+        (
+            lambda flow: flow.http("it", AWAY["url"]),
+            "tasks.it.url: {{tasks.away.output.url}} belongs to workflow 'other'",
+        ),
         (
             lambda flow: flow.step("it", "x.y.v1").foreach(AWAY),
-            "tasks.it.foreach: {{tasks.away.output}} is of workflow",
+            "tasks.it.foreach: {{tasks.away.output}} belongs to workflow",
         ),
-        (lambda flow: flow.step("it", "x.y.v1").only_if(AWAY["x"]), "tasks.it.if: {{tasks.away.output.x}} is of"),
+        (lambda flow: flow.step("it", "x.y.v1").only_if(AWAY["x"]), "tasks.it.if: {{tasks.away.output.x}} belongs to"),
     ],
 )
 def test_each_mistake_is_one_line(say: Callable[[WorkflowBuilder], Any], line: str) -> None:
@@ -215,13 +218,13 @@ def test_a_circle_of_results_is_named() -> None:
     a = flow.step("a", "x.y.v1")
     b = flow.step("b", "x.y.v1", x=a["x"])
     a.foreach(b["files"])
-    assert told(flow) == ["tasks.a.needs: the steps wait for each other: a -> b -> a"]
+    assert told(flow) == ["tasks.a.needs: dependency cycle: a -> b -> a"]
 
 
 def test_reading_the_final_step_is_a_mistake() -> None:
     flow = WorkflowBuilder("etl")
     flow.step("it", "x.y.v1", x=flow.step("last", "x.y.v1").final()["x"])
-    assert "tasks.it.needs: 'last' is the final step: nothing can come after it" in told(flow)
+    assert "tasks.it.needs: 'last' is the final step: no step can run after it" in told(flow)
 
 
 def test_what_the_app_refuses_is_told_with_the_rest() -> None:
@@ -248,7 +251,7 @@ def test_the_function_of_a_second_step_of_the_name_is_not_registered() -> None:
     flow = WorkflowBuilder("etl", register=register)
     flow.step("a", work)
     flow.step("a", work)
-    assert told(flow) == ["tasks[1].name: there is another step 'a'"]
+    assert told(flow) == ["tasks[1].name: the name 'a' is used by another step"]
     assert asked == ["etl.a"]
 
 

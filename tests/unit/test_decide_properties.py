@@ -28,7 +28,7 @@ from windlass.core.runs.decide import decide
 from windlass.core.runs.event import Begun, CancelAsked, Ended, Event, Expanded, Expired, Judged, RerunAsked, RetryAsked
 from windlass.core.runs.reason import Reason
 from windlass.core.runs.run import Letter, Run, RunState
-from windlass.core.workflows.plan import Plan
+from windlass.core.workflows.graph import Plan
 from windlass.core.workflows.step import (
     Action,
     ChildAction,

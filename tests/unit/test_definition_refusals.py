@@ -51,7 +51,7 @@ def test_all_mistakes_are_told_at_once() -> None:
 def test_one_mistake_is_one_line_and_several_are_a_list() -> None:
     with pytest.raises(Invalid) as one:
         parse({**GOOD, "name": 1})
-    assert str(one.value).startswith("name: 1 is no name for a workflow")
+    assert str(one.value).startswith("name: 1 is not a valid workflow name")
     assert one.value.field == "name"
     with pytest.raises(Invalid) as two:
         parse({"name": 1, "tasks": {}})
@@ -90,37 +90,37 @@ def test_a_document_nested_too_deep() -> None:
     ("words", "path", "message"),
     [
         ({"name": None}, "name", "it is missing"),
-        ({"name": ""}, "name", "no name for a workflow"),
-        ({"name": "a/b"}, "name", "no name for a workflow"),
-        ({"name": ".."}, "name", "no name for a workflow"),
-        ({"name": "-rf"}, "name", "no name for a workflow"),
-        ({"name": "a b"}, "name", "no name for a workflow"),
-        ({"name": "a\n"}, "name", "no name for a workflow"),
-        ({"name": "x" * 101}, "name", "no name for a workflow: up to 100"),
+        ({"name": ""}, "name", "not a valid workflow name"),
+        ({"name": "a/b"}, "name", "not a valid workflow name"),
+        ({"name": ".."}, "name", "not a valid workflow name"),
+        ({"name": "-rf"}, "name", "not a valid workflow name"),
+        ({"name": "a b"}, "name", "not a valid workflow name"),
+        ({"name": "a\n"}, "name", "not a valid workflow name"),
+        ({"name": "x" * 101}, "name", "not a valid workflow name: use up to 100"),
         ({"name": "0190b6a2-7f4e-7cc3-98a1-5d2f6c1b7a01"}, "name", "looks like an id"),
         ({"nmae": "w"}, "nmae", "unknown key 'nmae': did you mean 'name'?"),
         ({"wholly": 1}, "wholly", "unknown key 'wholly'"),
         ({5: 1}, "[5]", "unknown key 5"),
-        ({"tasks": None}, "tasks", "there are none"),
-        ({"tasks": {}}, "tasks", "there are none"),
-        ({"tasks": []}, "tasks", "there are none"),
+        ({"tasks": None}, "tasks", "it is empty"),
+        ({"tasks": {}}, "tasks", "it is empty"),
+        ({"tasks": []}, "tasks", "it is empty"),
         ({"tasks": 3}, "tasks", "it must be an object with a step for each name"),
-        ({"description": 3}, "description", "it is 3: it must be a text"),
+        ({"description": 3}, "description", "it is 3: it must be a string"),
         ({"description": " "}, "description", "not empty"),
         ({"description": "x" * 10_001}, "description", "the limit is 10000"),
         ({"max_duration": 30}, "max_duration", "a number with a unit"),
         ({"max_duration": "30"}, "max_duration", "a number with a unit"),
-        ({"max_duration": "0s"}, "max_duration", "longer than nothing"),
+        ({"max_duration": "0s"}, "max_duration", "positive"),
         ({"max_duration": "9999999d"}, "max_duration", "the longest is"),
         ({"max_duration_seconds": "30d"}, "max_duration_seconds", "a number of seconds"),
-        ({"max_duration_seconds": 0}, "max_duration_seconds", "longer than nothing"),
+        ({"max_duration_seconds": 0}, "max_duration_seconds", "positive"),
         ({"max_duration_seconds": -1}, "max_duration_seconds", "at least 0"),
         ({"max_duration": "1d", "max_duration_seconds": 1}, "max_duration_seconds", "`max_duration` is given too"),
         ({"concurrency": 0}, "concurrency", "between 1 and"),
-        ({"concurrency": True}, "concurrency", "a whole number"),
+        ({"concurrency": True}, "concurrency", "an integer"),
         ({"labels": []}, "labels", "an object"),
-        ({"labels": {"a": 1}}, "labels.a", "a text"),
-        ({"labels": {"": "x"}}, "labels", "no name for a label"),
+        ({"labels": {"a": 1}}, "labels.a", "a string"),
+        ({"labels": {"": "x"}}, "labels", "not a valid label name"),
         ({"labels": {"a": "\x07"}}, "labels.a", "cannot be printed"),
         ({"labels": {str(n): "x" for n in range(65)}}, "labels", "the limit is 64"),
         ({"trigger": "cron"}, "cron_expression", "it is missing"),
@@ -128,14 +128,14 @@ def test_a_document_nested_too_deep() -> None:
         ({"trigger": 5}, "trigger", "one of api, cron, webhook"),
         ({"trigger": {}}, "trigger.cron", "it is missing"),
         ({"trigger": {"cron": "* *"}}, "trigger.cron", "expected"),
-        ({"trigger": {"cron": 5}}, "trigger.cron", "a text"),
+        ({"trigger": {"cron": 5}}, "trigger.cron", "a string"),
         ({"trigger": {"cron": "@daily", "zone": "UTC"}}, "trigger.zone", "unknown key 'zone'"),
         ({"trigger": {"cron": "@daily", "timezone": "Nowhere"}}, "trigger.timezone", "IANA"),
         ({"trigger": {"cron": "@daily", "overlap": "maybe"}}, "trigger.overlap", "allow, skip, replace, buffer"),
         ({"trigger": {"cron": "@daily", "catch_up": 1}}, "trigger.catch_up", "none, one, all"),
         ({"trigger": "cron", "cron_expression": "x"}, "cron_expression", "expected"),
-        ({"trigger": "api", "cron_expression": "@daily"}, "cron_expression", "it goes with `trigger: cron`"),
-        ({"trigger": "webhook", "timezone": "UTC"}, "timezone", "it goes with `trigger: cron`"),
+        ({"trigger": "api", "cron_expression": "@daily"}, "cron_expression", "it requires `trigger: cron`"),
+        ({"trigger": "webhook", "timezone": "UTC"}, "timezone", "it requires `trigger: cron`"),
     ],
     ids=str,
 )
@@ -148,7 +148,7 @@ def test_mistakes_about_the_whole(words: dict[Any, Any], path: str, message: str
 @pytest.mark.parametrize("name", ["a.b", "a b", "", "ü", "x" * 101, "a\n", "a/b", 5], ids=repr)
 def test_bad_names_of_steps(name: object) -> None:
     assert (
-        "is no name for a step: up to 100 letters, digits, _ and -"
+        "is not a valid step name: use up to 100 letters, digits, _ and -"
         in refused({"name": "w", "tasks": {name: JOB}})[0][1]
     )
     ((path, _),) = refused({"name": "w", "tasks": [{"name": name, **JOB}]})
@@ -158,36 +158,36 @@ def test_bad_names_of_steps(name: object) -> None:
 def test_a_list_of_steps_without_names_or_with_the_same() -> None:
     tasks = [JOB, {"name": "a", **JOB}, {"name": "a", **JOB}, 7]
     assert [f"{path}: {message}" for path, message in refused({"name": "w", "tasks": tasks})] == [
-        "tasks[0].name: null is no name for a step: up to 100 letters, digits, _ and -",
-        "tasks[2].name: there is another step 'a'",
+        "tasks[0].name: null is not a valid step name: use up to 100 letters, digits, _ and -",
+        "tasks[2].name: the name 'a' is used by another step",
         "tasks[3]: it is 7: it must be an object",
     ]
 
 
 def test_a_circle_is_named() -> None:
     circle = told(start=JOB, a={**JOB, "needs": ["c", "start"]}, b={**JOB, "needs": ["a"]}, c={**JOB, "needs": ["b"]})
-    assert circle == ["tasks.a.needs: the steps wait for each other: a -> b -> c -> a"]
+    assert circle == ["tasks.a.needs: dependency cycle: a -> b -> c -> a"]
 
 
 def test_each_circle_is_named() -> None:
     pairs = {"a": "b", "b": "a", "x": "y", "y": "x"}
     assert told(**{name: {**JOB, "needs": [other]} for name, other in pairs.items()}) == [
-        "tasks.a.needs: the steps wait for each other: a -> b -> a",
-        "tasks.x.needs: the steps wait for each other: x -> y -> x",
+        "tasks.a.needs: dependency cycle: a -> b -> a",
+        "tasks.x.needs: dependency cycle: x -> y -> x",
     ]
 
 
 def test_a_circle_of_thousands_is_told_in_a_line_one_can_read() -> None:
     (line,) = told(**{f"s{n}": {**JOB, "needs": [f"s{(n - 1) % 5000}"]} for n in range(5000)})
-    assert line.startswith("tasks.s0.needs: the steps wait for each other: s0 -> s1 -> ")
+    assert line.startswith("tasks.s0.needs: dependency cycle: s0 -> s1 -> ")
     assert line.endswith(" -> s4999 -> s0")
     assert len(line) < 300
 
 
 def test_there_is_one_final_step_and_nothing_after_it() -> None:
     assert told(a={**JOB, "final": True}, b={**JOB, "final": True}, c={**JOB, "needs": ["a"]}) == [
-        "tasks.b.final: 'a' is the final step already: there can be one",
-        "tasks.c.needs: 'a' is the final step: nothing can come after it",
+        "tasks.b.final: 'a' is already the final step: a workflow has at most one",
+        "tasks.c.needs: 'a' is the final step: no step can run after it",
     ]
 
 

@@ -6,7 +6,8 @@ import pytest
 
 from windlass.core.definition.diff import difference
 from windlass.core.definition.parser import parse
-from windlass.core.definition.secret import HIDDEN, has_hidden, hidden, revealed, secrets
+from windlass.core.definition.publish import has_hidden, hidden, revealed, secrets
+from windlass.core.sensitive import HIDDEN
 from windlass.errors import InvalidWorkflow
 
 
@@ -31,7 +32,7 @@ def test_what_was_shown_means_the_secret_that_is_there() -> None:
     back = parse(hidden(kept))
     assert has_hidden(back)
     assert revealed(back, secrets(kept)) == parse(kept)
-    with pytest.raises(InvalidWorkflow, match=r"tasks\.paid\.wait_for_webhook\.secret.*give one"):
+    with pytest.raises(InvalidWorkflow, match=r"tasks\.paid\.wait_for_webhook\.secret.*give the secret"):
         revealed(back, {})
 
 

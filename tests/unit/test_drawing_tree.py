@@ -46,7 +46,7 @@ def test_a_column_is_a_sequence_and_a_branch_hangs_beside_it() -> None:
         "● cool-down  sleep 30s\n"
         "● paid  wait for a callback, 1h at most\n"
         "├─● report  workflow monthly-report; if tasks.paid.body.ok == true\n"
-        "● archive  job files.archive.v1; 3 copies; needs any of discover, paid\n"
+        "● archive  job files.archive.v1; 3 instances; needs any of discover, paid\n"
         "◆ clean  run ./clean.sh; final\n"
     )
 

@@ -28,7 +28,7 @@ def run(found: RunSnapshot) -> str:
 
 def test_a_root_began_with_the_run() -> None:
     found = account("s", node("a"), state="completed")
-    assert step(found, "a") == "It needs nothing and began with the run. It succeeded."
+    assert step(found, "a") == "It needs no other step and started with the run. It succeeded."
 
 
 @pytest.mark.parametrize(
@@ -46,9 +46,14 @@ def test_a_root_began_with_the_run() -> None:
             {"condition": "failure()"},
             "It ran because a ended (it failed), and its `if` held (because).",
         ),
-        ("fs.", [], {"condition": "true"}, "It needs nothing and began with the run, and its `if` held (because)."),
+        (
+            "fs.",
+            [],
+            {"condition": "true"},
+            "It needs no other step and started with the run, and its `if` held (because).",
+        ),
         ("fs.", [], {"final": True}, "It is the final step: it ran once all others had ended."),
-        ("fs.", ["a"], {}, "It ran because a rerun was asked for (rerun, from step c)."),
+        ("fs.", ["a"], {}, "It ran because a rerun was requested (rerun, from step c)."),
     ],
 )
 def test_a_step_that_ran_names_the_parents_that_let_it(
@@ -76,7 +81,7 @@ def test_a_step_that_ran_names_the_parents_that_let_it(
             "a.",
             ["a:complete"],
             {"condition": "x"},
-            "It waits for a to end (it is active); then its `if` is asked.",
+            "It waits for a to end (it is active); then its `if` is evaluated.",
         ),
         ("a.", [], {"final": True}, "It is the final step and waits for all others to end: a and b have not."),
         ("as", [], {"final": True}, "It is the final step and waits for all others to end: a has not."),
@@ -93,7 +98,7 @@ def test_many_names_are_counted() -> None:
 
 
 def test_before_the_run_begins_its_steps_wait_for_that() -> None:
-    assert step(account(".", node("a"), state="pending"), "a") == "It waits for the run to begin."
+    assert step(account(".", node("a"), state="pending"), "a") == "It waits for the run to start."
 
 
 # What became of a step
@@ -128,7 +133,8 @@ def test_all_instances_succeeded() -> None:
 def test_a_failure_tells_error_attempts_and_where_the_log_is() -> None:
     found = account("f", node("a"), state="failed", tell_a={"reason": "boom", "job": job("failed", failures=3)})
     assert step(found, "a").endswith(
-        f"It failed: boom. It was tried 3 times. Its log: `windlass runs logs {ID} --step a`. Nobody handled this."
+        f"It failed: boom. It was tried 3 times. Its log: `windlass runs logs {ID} --step a`. "
+        "No step handled this failure."
     )
 
 
@@ -139,7 +145,7 @@ def test_a_failure_that_left_attempts_unused_says_so() -> None:
 
 def test_a_step_that_could_not_begin_failed_without_a_job() -> None:
     found = account("f", node("a"), state="failed", tell_a={"reason": "tasks.x.body has no 'files'"})
-    assert step(found, "a").endswith("It failed: tasks.x.body has no 'files'. Nobody handled this.")
+    assert step(found, "a").endswith("It failed: tasks.x.body has no 'files'. No step handled this failure.")
 
 
 def test_a_timeout_is_called_one() -> None:
@@ -164,7 +170,7 @@ def test_a_failed_run_below_is_where_to_look() -> None:
 def test_a_cancelled_step_says_whether_it_had_begun(state: str, told: str) -> None:
     found = account("cc", node("a"), node("b", "a"), state=state, tell_a={"job": job("cancelled")})
     assert step(found, "a") == f"It was cancelled when the run {told}."
-    assert step(found, "b") == f"It had not begun when the run {told}."
+    assert step(found, "b") == f"It had not started when the run {told}."
 
 
 def test_a_cancelled_step_gives_its_stored_reason() -> None:
@@ -187,7 +193,7 @@ def test_a_handled_failure_names_the_handler() -> None:
 
 def test_an_unhandled_failure_is_why_a_run_failed() -> None:
     found = account("fks", node("a"), node("b", "a"), node("c", final=True), state="failed", finished_at=NOW)
-    assert run(found).endswith("Nobody handled the failure of a, and that fails a run.")
+    assert run(found).endswith("No step handled the failure of a, so the run failed.")
 
 
 def test_a_failure_handled_two_steps_down_through_skipped_ones() -> None:
@@ -210,18 +216,18 @@ def test_a_run_out_of_time_says_when_that_was() -> None:
 @pytest.mark.parametrize(
     ("running", "told"),
     [
-        (1, "workflow orders lets 1 run go at a time, and 1 is under way."),
-        (0, "a worker or windlass up begins it in a moment, if one runs."),
+        (1, "workflow orders allows 1 active run at a time, and 1 is active."),
+        (0, "a worker or `windlass up` starts it in a moment, if one is running."),
     ],
 )
 def test_a_held_run_says_what_holds_it(running: int, told: str) -> None:
     found = account(".", node("a"), state="pending", concurrency=1, running=running, started_at=None)
-    assert run(found) == f"The run waits to begin: {told}"
+    assert run(found) == f"The run waits to start: {told}"
 
 
 def test_a_run_done_again_says_so() -> None:
     found = account("s", node("a"), state="completed", round=2, asked_again="rerun, from step a")
-    assert run(found).endswith("It was done again twice, the last time: rerun, from step a.")
+    assert run(found).endswith("It was started again twice, the last time: rerun, from step a.")
 
 
 def test_a_run_below_another_names_it() -> None:
@@ -233,8 +239,8 @@ def test_a_live_run_says_what_it_is_waiting_for() -> None:
     steps = [node(f"s{n}") for n in range(7)]
     told: dict[str, Any] = {f"tell_s{n}": {"job": job("leased", worker=f"w{n}")} for n in range(7)}
     found = explain(account("a" * 7, *steps, **told))
-    assert found.run == ["The run has been under way for 1m30s: of 7 steps 7 are active."]
-    assert found.now[0] == "s0: worker w0 has been at it, attempt 1 of 3."
+    assert found.run == ["The run has been active for 1m30s: of 7 steps 7 are active."]
+    assert found.now[0] == "s0: worker w0 has been running it, attempt 1 of 3."
     assert found.now[-1] == "and 2 more steps are active."
 
 

@@ -8,9 +8,8 @@ import pytest
 from tests.unit.reference import node
 from tests.unit.snapshots import ID, NOW, SECOND, account, job
 from windlass.core import duration
-from windlass.core.explain.current import first_line, now_of
+from windlass.core.explain.current import current_sentences, first_line, summary
 from windlass.core.explain.snapshot import ChildSnapshot, Served
-from windlass.core.explain.summary import remark
 from windlass.core.runs.run import Fan, RunState
 from windlass.core.workflows.step import Action, HookAction, JobAction
 
@@ -24,17 +23,17 @@ def run_below(count: int, live: int) -> ChildSnapshot:
 
 
 SITUATIONS: dict[str, tuple[Action, dict[str, Any], str, str]] = {
-    "held": (JOB, {"job": job("leased", worker="w1")}, "Worker w1 has been at it, attempt 1 of 3.", ""),
+    "held": (JOB, {"job": job("leased", worker="w1")}, "Worker w1 has been running it, attempt 1 of 3.", ""),
     "held for a time": (
         JOB,
         {"job": job("leased", worker="w1"), "began_at": NOW - 5 * SECOND},
-        "Worker w1 has been at it for 5.0s, attempt 1 of 3.",
+        "Worker w1 has been running it for 5.0s, attempt 1 of 3.",
         "",
     ),
     "asked to stop": (
         JOB,
         {"job": job("leased", worker="w1", failures=1, stopping=True)},
-        "Worker w1 has been at it, attempt 2 of 3 and was asked to stop.",
+        "Worker w1 has been running it, attempt 2 of 3 and was asked to stop.",
         "attempt 2 of 3, asked to stop",
     ),
     "in line": (JOB, {"job": job()}, "Its job waits in queue default for a free worker.", ""),
@@ -62,13 +61,13 @@ SITUATIONS: dict[str, tuple[Action, dict[str, Any], str, str]] = {
         JOB,
         {"job": job(served=Served.NOBODY, type="windlass.command.v1", queue="windlass")},
         "No worker serves type windlass.command.v1 in queue windlass: start one with `windlass worker "
-        "--allow-commands`: whoever deploys workflows can run programs there.",
+        "--allow-commands`: anyone who can deploy workflows can run programs there.",
         "no worker serves windlass.command.v1 in queue windlass",
     ),
     "tried again later by nobody": (
         JOB,
         {"job": job(failures=1, due_at=NOW + 65 * SECOND, error="no luck", served=Served.PAUSED)},
-        "Attempt 1 of 3 failed: no luck. The next begins at 2030-01-01 12:01:05Z, 1m5s from now. "
+        "Attempt 1 of 3 failed: no luck. The next attempt starts at 2030-01-01 12:01:05Z, 1m5s from now. "
         "Queue default is paused: `windlass queues resume default`.",
         "queue default is paused",
     ),
@@ -87,13 +86,13 @@ SITUATIONS: dict[str, tuple[Action, dict[str, Any], str, str]] = {
     "tried again later": (
         JOB,
         {"job": job(failures=1, due_at=NOW + 65 * SECOND, error="no luck")},
-        "Attempt 1 of 3 failed: no luck. The next begins at 2030-01-01 12:01:05Z, 1m5s from now.",
+        "Attempt 1 of 3 failed: no luck. The next attempt starts at 2030-01-01 12:01:05Z, 1m5s from now.",
         "attempt 2 of 3 at 2030-01-01 12:01:05Z after: no luck",
     ),
     "not heard of": (
         JOB,
         {"job": job("succeeded")},
-        "Its job is succeeded, and the run will hear of it in a moment.",
+        "Its job is succeeded, and the run will be updated in a moment.",
         "",
     ),
     "asleep": (
@@ -108,11 +107,11 @@ SITUATIONS: dict[str, tuple[Action, dict[str, Any], str, str]] = {
         "It sleeps until 2030-01-01 12:00:00Z, any moment.",
         "until 2030-01-01 12:00:00Z",
     ),
-    "callback": (HookAction(), {}, "It waits for a callback from outside.", ""),
+    "callback": (HookAction(), {}, "It waits for a callback.", ""),
     "callback with an end": (
         HookAction(HOUR),
         {"wakes_at": NOW + HOUR},
-        "It waits for a callback from outside, until 2030-01-01 13:00:00Z at the latest.",
+        "It waits for a callback, until 2030-01-01 13:00:00Z at the latest.",
         "until 2030-01-01 13:00:00Z",
     ),
     "a run": (
@@ -124,24 +123,24 @@ SITUATIONS: dict[str, tuple[Action, dict[str, Any], str, str]] = {
     "runs": (
         JOB,
         {"below": run_below(5, 2)},
-        f"It waits for its runs: 2 of 5 runs are under way; one to look at is running, `windlass explain {BELOW}`.",
+        f"It waits for its runs: 2 of 5 runs are active; one of them is running, `windlass explain {BELOW}`.",
         f"run {BELOW} is running",
     ),
     "fan-out": (
         JOB,
         {"fan": Fan(100, 14, 9, 1), "job": job("leased", worker="w1", item=12)},
-        "10 of its 100 instances have ended, 1 failed; 4 are under way, 86 are not begun yet. "
-        "Worker w1 has been at it, attempt 1 of 3.",
+        "10 of its 100 instances have ended, 1 failed; 4 are active, 86 have not started. "
+        "Worker w1 has been running it, attempt 1 of 3.",
         "10/100, 1 failed",
     ),
     "fan-out that nobody serves": (
         JOB,
         {"fan": Fan(2, 2), "job": job(served=Served.NOBODY)},
-        "0 of its 2 instances have ended; 2 are under way. No worker serves type orders.load.v1 in queue default: "
+        "0 of its 2 instances have ended; 2 are active. No worker serves type orders.load.v1 in queue default: "
         "start one with `windlass worker MODULE:APP`, where APP has a handler for it.",
         "0/2, no worker serves orders.load.v1 in queue default",
     ),
-    "nothing known": (JOB, {}, "It is under way.", ""),
+    "nothing known": (JOB, {}, "It is running.", ""),
 }
 
 
@@ -150,8 +149,8 @@ def test_an_active_step_says_what_it_waits_for(
     action: Action, told: dict[str, Any], sentences: str, remarked: str
 ) -> None:
     found = account("a", node("a", action=action), tell_a=told)
-    assert " ".join(now_of(found, found.steps[0])) == sentences
-    assert remark(found.steps[0]) == remarked
+    assert " ".join(current_sentences(found, found.steps[0])) == sentences
+    assert summary(found.steps[0]) == remarked
 
 
 @pytest.mark.parametrize(
@@ -170,11 +169,11 @@ def test_an_active_step_says_what_it_waits_for(
     ],
 )
 def test_an_ended_step_is_remarked_on_only_where_that_helps(letter: str, told: dict[str, Any], remarked: str) -> None:
-    assert remark(account(letter, node("a"), tell_a=told).steps[0]) == remarked
+    assert summary(account(letter, node("a"), tell_a=told).steps[0]) == remarked
 
 
 @pytest.mark.parametrize(
-    ("text", "line"), [("a.\nb", "a"), ("", "nobody wrote down why"), (None, "nobody wrote down why"), ("  x  ", "x")]
+    ("text", "line"), [("a.\nb", "a"), ("", "no reason was recorded"), (None, "no reason was recorded"), ("  x  ", "x")]
 )
 def test_an_error_goes_into_a_sentence_as_one_line(text: str | None, line: str) -> None:
     assert first_line(text) == line

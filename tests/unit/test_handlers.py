@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.jobs.outcome import Failed, Outcome, Succeeded
+from windlass.core.jobs.job import Failed, Outcome, Succeeded
 from windlass.core.json_value import decode
 from windlass.effects.context import Context, current
 from windlass.effects.handlers import Handler, Handlers, like, perform

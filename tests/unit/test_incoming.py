@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from windlass.core.events.request_body import BODY_LIMIT, HEADER_LIMIT, MOST_CONTAINERS, kept_headers, parse_body
+from windlass.core.events.webhook import BODY_LIMIT, HEADER_LIMIT, MOST_CONTAINERS, kept_headers, parse_body
 from windlass.errors import Invalid
 
 

@@ -16,16 +16,20 @@ from windlass.core.jobs.job import (
     SQL_QUEUE,
     STEP_RETRY,
     TERMINAL,
+    Cancelled,
     Claimed,
+    Failed,
     JobMove,
     JobState,
+    Outcome,
+    Released,
     Setback,
+    Succeeded,
     Success,
     after,
     policy,
     spent,
 )
-from windlass.core.jobs.outcome import Cancelled, Failed, Outcome, Released, Succeeded
 from windlass.core.jobs.retry import SQUARED_MINUTES, Backoff, Retry
 from windlass.core.json_value import decode, encode
 from windlass.errors import Invalid

@@ -6,8 +6,7 @@ from uuid import UUID
 import pytest
 
 from windlass.core.cron import schedule
-from windlass.core.explain.attempts import Line, of_number, rounds
-from windlass.core.explain.source import SCHEDULED_FOR, Origin, OriginKind, origin
+from windlass.core.explain.snapshot import SCHEDULED_FOR, Origin, OriginKind, StateChange, origin, round_of, rounds
 from windlass.core.runs.run import RunState
 from windlass.errors import Invalid
 
@@ -32,7 +31,7 @@ def at(seconds: int) -> datetime:
 
 def test_a_run_has_a_round_more_than_it_was_asked_to_go_on() -> None:
     words = ["running", "failed", "retried", "running", "timeout", "rerun", "running"]
-    lines = [Line(10 + n, word, at(n)) for n, word in enumerate(words)]
+    lines = [StateChange(10 + n, word, at(n)) for n, word in enumerate(words)]
     found = rounds(lines, state=RunState.RUNNING, began_at=at(0), ended_at=None)
     assert [(one.number, one.state.value, one.began_at, one.ended_at, one.first, one.following) for one in found] == [
         (1, "failed", at(0), at(1), 0, 12),
@@ -40,8 +39,8 @@ def test_a_run_has_a_round_more_than_it_was_asked_to_go_on() -> None:
         (3, "running", at(5), None, 15, None),
     ]
     assert [one.left_at for one in found] == [at(2), at(5), None]
-    assert of_number(found, 2) is found[1]
-    with pytest.raises(Invalid, match="it has 3"):
-        of_number(found, 4)
+    assert round_of(found, 2) is found[1]
+    with pytest.raises(Invalid, match="the run has 3 attempts"):
+        round_of(found, 4)
     [only] = rounds([], state=RunState.COMPLETED, began_at=at(0), ended_at=at(9))
     assert (only.number, only.ended_at) == (1, at(9))

@@ -12,7 +12,7 @@ from windlass.core.definition.parser import checked, parse
 from windlass.core.ids import of_name
 from windlass.core.runs.run import RunMove, changed
 from windlass.core.runs.verdict import verdict
-from windlass.core.workflows.plan import Plan
+from windlass.core.workflows.graph import Plan
 from windlass.core.workflows.step import Condition
 from windlass.core.workflows.workflow import Primitive
 from windlass.errors import InvalidWorkflow

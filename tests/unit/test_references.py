@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from windlass.core.definition.parser import parse
-from windlass.core.definition.references import ENOUGH
+from windlass.core.definition.shape import ENOUGH
 from windlass.errors import InvalidWorkflow
 
 JOB = {"job": "a.b.v1"}
@@ -65,14 +65,14 @@ def test_what_is_known_by_then_may_be_asked_for(step: dict[str, Any]) -> None:
         # steps
         ({**JOB, "if": "tasks.naer.status == 1"}, "tasks.it.if: unknown step 'naer': did you mean 'near'?"),
         ({**JOB, "input": "{{tasks.zzz.body}}"}, "tasks.it.input: unknown step 'zzz'"),
-        ({**JOB, "if": "tasks.other.status == 1"}, "tasks.it.if: 'other' must have ended before: add it to `needs`"),
-        ({**HTTP, "body": ["{{tasks.paid.body}}"]}, "tasks.it.body[0]: 'paid' must have ended before"),
+        ({**JOB, "if": "tasks.other.status == 1"}, "tasks.it.if: 'other' must run before this step: add it to `needs`"),
+        ({**HTTP, "body": ["{{tasks.paid.body}}"]}, "tasks.it.body[0]: 'paid' must run before this step"),
         ({**JOB, "if": "tasks.it.status == 1"}, "tasks.it.if: 'it' is the step itself, which has not run yet"),
         # callbacks
         ({**JOB, "input": "{{wait.piad.url}}"}, "tasks.it.input: unknown step 'piad': did you mean 'paid'?"),
         (
             {**JOB, "input": "{{wait.near.url}}"},
-            "tasks.it.input: 'near' has no callback: it is no `wait_for_webhook` step",
+            "tasks.it.input: 'near' has no callback: it is not a `wait_for_webhook` step",
         ),
         # copies
         ({**JOB, "input": "{{item}}"}, "tasks.it.input: `item` is known only in steps with `foreach` or `parallel`"),
@@ -80,7 +80,7 @@ def test_what_is_known_by_then_may_be_asked_for(step: dict[str, Any]) -> None:
         ({**JOB, "parallel": 2, "input": "{{item}}"}, "tasks.it.input: `item` is known only in steps with `foreach`:"),
         (
             {**JOB, "foreach": "input", "if": "item == 1"},
-            "tasks.it.if: `item` is not known here: an `if` is asked once",
+            "tasks.it.if: `item` is not known here: an `if` is evaluated once",
         ),
     ],
 )

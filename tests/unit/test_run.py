@@ -24,7 +24,7 @@ from windlass.core.runs.run import (
     fans_from_json,
     fans_to_json,
 )
-from windlass.core.workflows.plan import Plan
+from windlass.core.workflows.graph import Plan
 
 State = TypeVar("State", bound=StrEnum)
 Move = TypeVar("Move", bound=StrEnum)

@@ -3,10 +3,8 @@
 from datetime import UTC, datetime, timedelta
 
 from windlass.core.jobs.job_template import Template
-from windlass.core.jobs.rate_limit import Limit
 from windlass.core.jobs.retry import Backoff, Retry
-from windlass.core.jobs.spec import JobSpec
-from windlass.core.jobs.unique import OnConflict, Unique
+from windlass.core.jobs.spec import JobSpec, Limit, OnConflict, Unique
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 FULL = JobSpec(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from windlass.core.jobs.unique import chosen, fingerprint
+from windlass.core.jobs.spec import only_keys, unique_key
 
 
 @pytest.mark.parametrize(
@@ -22,10 +22,10 @@ from windlass.core.jobs.unique import chosen, fingerprint
     ids=["order", "NFC", "number", "truth", "text", "nesting", "null", "border"],
 )
 def test_a_fingerprint_is_of_values_not_of_spellings(one: dict[str, Any], other: dict[str, Any], same: bool) -> None:
-    assert (fingerprint(one) == fingerprint(other)) is same
+    assert (unique_key(one) == unique_key(other)) is same
 
 
 def test_some_keys_are_chosen_from_objects_wherever_they_are() -> None:
-    assert chosen({"id": 1, "at": 2}, ["id", "gone"]) == {"id": 1}
-    assert chosen([{"id": 1, "at": 2}, 3, {"id": 4}], ["id"]) == [{"id": 1}, {"id": 4}]
-    assert chosen("text", ["id"]) == "text"
+    assert only_keys({"id": 1, "at": 2}, ["id", "gone"]) == {"id": 1}
+    assert only_keys([{"id": 1, "at": 2}, 3, {"id": 4}], ["id"]) == [{"id": 1}, {"id": 4}]
+    assert only_keys("text", ["id"]) == "text"

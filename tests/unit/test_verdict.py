@@ -5,7 +5,7 @@ import pytest
 from tests.unit.reference import node
 from windlass.core.runs.run import RunMove
 from windlass.core.runs.verdict import verdict
-from windlass.core.workflows.plan import Plan
+from windlass.core.workflows.graph import Plan
 from windlass.core.workflows.step import Join, Step
 
 COMPLETED, FAILED = RunMove.COMPLETE, RunMove.FAIL

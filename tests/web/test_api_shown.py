@@ -7,7 +7,7 @@ import pytest
 
 from tests.web.serving import data, problem, served
 from windlass import Windlass
-from windlass.core.events import hook
+from windlass.core.events import webhook
 from windlass.engine.runs import sweep
 from windlass.testing import Clock
 
@@ -44,7 +44,7 @@ async def test_sleeps_and_waits_say_when_they_began_and_ended(database: str) -> 
         assert called["started_at"] >= nap["finished_at"]
         assert called["finished_at"] is None
         async with db.begin() as conn:
-            token = hook.token(await db.hook_key(conn), run.id, 1)
+            token = webhook.callback_token(await db.hook_key(conn), run.id, 1)
         clock.move(HOUR / 12)
         await http.post(str(http.base_url.copy_with(path=f"/wh/{token}")), json={})
         tasks = data(await http.get(f"/runs/{run.id}"))["tasks"]

@@ -7,7 +7,7 @@ import pytest
 from tests.engine.harness import Fails, Player, report
 from tests.web.serving import data, fields, problem, served
 from windlass import Windlass
-from windlass.core.jobs.outcome import Failed
+from windlass.core.jobs.job import Failed
 from windlass.engine.jobs import queues
 
 SOON: dict[str, Any] = {"retry": {"kind": "constant", "base": 60}, "retries": 1}

@@ -44,7 +44,7 @@ async def test_405_names_every_method_of_the_address(app: Windlass) -> None:
         ("/workflows/one/runs", {"a": 1}, "the payload goes into `input`"),
         ("/jobs", {}, "type: it is missing"),
         ("/jobs", {"type": 7}, "type: it must be a string"),
-        ("/jobs", {"type": "a", "priority": "high"}, "priority: it must be a whole number"),
+        ("/jobs", {"type": "a", "priority": "high"}, "priority: it must be an integer"),
         ("/jobs", {"type": "a", "retry": {"jitter": 2}}, "retry.jitter: it must be 1.0 or less"),
         ("/jobs", {"type": "a", "retry": {"kind": "odd"}}, "retry.kind: it must be one of 'constant'"),
         ("/jobs", {"type": "a", "kueue": "x"}, "kueue: it is not known here: use type, payload, queue"),

@@ -8,7 +8,7 @@ import pytest
 
 from tests.web.serving import problem, served
 from windlass import Windlass
-from windlass.core.events.request_body import BODY_LIMIT
+from windlass.core.events.webhook import BODY_LIMIT
 
 HOOKED: dict[str, Any] = {"name": "hooked", "trigger": "webhook", "tasks": {"a": {"job": "a"}}}
 

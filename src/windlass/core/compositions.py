@@ -14,8 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from windlass.core.definition.parser import parse_stored
-from windlass.core.jobs.rate_limit import Limit
-from windlass.core.jobs.unique import Unique
+from windlass.core.jobs.spec import Limit, Unique
 from windlass.core.runs.run import BAD, OPEN, Letter
 from windlass.core.workflows.step import ChildAction, Condition, Edge, Foreach, JobAction, Step
 from windlass.core.workflows.workflow import NO_TIME_LIMIT, Primitive, Workflow, step_document

@@ -11,8 +11,10 @@ MAX_DEPTH = 64
 PAYLOAD_LIMIT = 1_048_576
 RESULT_LIMIT = 16 * 1_048_576
 
-_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), check_circular=True).encode
 LONG_NUMBER = 309  # digits: a number this long does not fit into a float
+WITHOUT_EXPONENT = 1e16  # from here on Python writes floats with an exponent, and jsonb writes them as integers
+
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), check_circular=True).encode
 _LONG_NUMBER = re.compile(rf"\d{{{LONG_NUMBER}}}")
 _UNSTORABLE = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")  # escapes of NUL and of surrogates, including valid pairs
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
@@ -51,6 +53,14 @@ def decode(text: str | None) -> Any:
         return json.loads(text, parse_int=_integer, parse_float=_real)
     except (ValueError, RecursionError):
         return text
+
+
+def as_stored(value: Any) -> Any:
+    """Return a value that `encode` accepts as jsonb would: jsonb keeps the value of a number, not its spelling.
+
+    Definitions are normalized with this before they are published, so that a loaded one has the stored fingerprint.
+    """
+    return json.loads(json.dumps(value), parse_float=_stored_number)
 
 
 def decode_object(text: str | None) -> dict[str, Any] | None:
@@ -131,7 +141,7 @@ def _check_characters(text: str, field: str) -> None:
         try:
             text.encode()
         except UnicodeEncodeError:
-            raise Invalid(f"{field} contains half of a surrogate pair, which is not text", field=field) from None
+            raise Invalid(f"{field} contains an unpaired surrogate, which is not valid Unicode", field=field) from None
 
 
 def _containers(items: Iterable[object]) -> list[Any]:
@@ -140,3 +150,8 @@ def _containers(items: Iterable[object]) -> list[Any]:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a JSON number")
+
+
+def _stored_number(text: str) -> int | float:
+    number = float(text)
+    return int(number) if abs(number) >= WITHOUT_EXPONENT else number + 0.0  # -0.0 + 0.0 is 0.0

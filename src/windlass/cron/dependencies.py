@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from windlass.core.runs.run import Letter
-from windlass.core.workflows.plan import Plan
+from windlass.core.workflows.graph import Plan
 from windlass.core.workflows.step import Condition, Edge, JobAction, Step
 from windlass.cron.errors import CycleDetected
 from windlass.cron.executions.context import EntryId

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from windlass.core.cron.expression import CLASSIC, parse
 from windlass.core.cron.syntax import At, Every
-from windlass.core.definition.names import step_name_mistake, workflow_name_mistake
+from windlass.core.definition.fields import step_name_mistake, workflow_name_mistake
 from windlass.cron.entry import Entry, Missed
 from windlass.cron.subgraph import Subgraph, local
 from windlass.errors import InvalidCron

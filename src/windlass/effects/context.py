@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from windlass.core.jobs.progress import MAX_DATA, fraction_of
+from windlass.core.jobs.job import MAX_DATA, fraction_of
 from windlass.core.json_value import encode, plain
 from windlass.core.workflows.step import Action
 from windlass.effects.steps import ContextData, Steps

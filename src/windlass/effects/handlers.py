@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from windlass.core.jobs.outcome import Failed, Outcome, Succeeded
+from windlass.core.jobs.job import Failed, Outcome, Succeeded
 from windlass.core.jobs.retry import Retry
 from windlass.core.jobs.spec import OWN_PREFIX
 from windlass.core.json_value import RESULT_LIMIT, encode, plain

@@ -7,7 +7,7 @@ even if the database has accepted it.
 from datetime import timedelta
 from typing import Any
 
-from windlass.core.jobs.outcome import Failed, Outcome
+from windlass.core.jobs.job import Failed, Outcome
 from windlass.core.workflows.step import CommandAction, HttpAction
 from windlass.core.workflows.step_payload import COMMAND_TYPE, HTTP_TYPE, OWN_QUEUE
 from windlass.effects.command.step import CommandRequest, Commands

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
-from windlass.core.events import hook, webhook
-from windlass.core.events.request_body import kept_headers, stored_body
+from windlass.core.events import webhook
+from windlass.core.events.webhook import kept_headers, stored_body
 from windlass.core.json_value import encode
 from windlass.core.runs.event import Ended, Event
 from windlass.core.runs.run import OPEN, Letter, RunState
@@ -33,7 +33,7 @@ class Received:
 async def check_token(db: Database, token: str) -> None:
     """Raise the error that `receive` would raise for this token, before an untrusted body is read."""
     async with db.once() as conn:
-        standing = await hooks.standing(conn, hook.fingerprint(token))
+        standing = await hooks.standing(conn, webhook.token_digest(token))
     if standing is None:
         raise _unknown()
     if not standing.is_received and (standing.state not in LIVE or standing.step not in OPEN):
@@ -45,7 +45,7 @@ async def receive(db: Database, token: str, body: bytes, headers: Mapping[str, s
     if len(body) > BODY_LIMIT:
         raise Invalid(f"the body is {len(body)} bytes, the limit is {BODY_LIMIT}", field="body")
     async with db.begin() as conn:
-        place = await hooks.find(conn, hook.fingerprint(token))
+        place = await hooks.find(conn, webhook.token_digest(token))
         locked = await runs.lock(conn, [place[0]]) if place is not None else []
         if place is None or not locked:  # its run may just have been pruned
             raise _unknown()
@@ -86,7 +86,7 @@ async def address(db: Database, id_: UUID, step: str) -> str:
         if not isinstance(workflow.steps[number].action, HookAction):
             raise NotFound("callback address", f"of task {step}", hint="it does not wait for a callback")
         round_ = (await hooks.rounds(conn, [(id_, number)])).get((id_, number), 0) if row.round else 0
-        token = hook.token(await db.hook_key(conn), id_, number, round_)
+        token = webhook.callback_token(await db.hook_key(conn), id_, number, round_)
         return f"{await db.public_url.get(conn)}/wh/{token}"
 
 
@@ -98,5 +98,5 @@ def _action(workflow: Workflow, step: int) -> HookAction:
 
 def _check(workflow: Workflow, held: LockedRun, step: int, body: bytes, headers: Mapping[str, str]) -> None:
     action = _action(workflow, step)
-    if action.secret is not None and (why := webhook.objection(action.secret, headers, body, held.now)):
+    if action.secret is not None and (why := webhook.signature_mistake(action.secret, headers, body, held.now)):
         raise Refused(f"the callback is not signed as it must be: {why}")

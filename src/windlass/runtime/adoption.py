@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any
 
 from windlass.core.definition.builder import WorkflowBuilder
-from windlass.core.jobs.outcome import Failed, Outcome, Succeeded
+from windlass.core.jobs.job import Failed, Outcome, Succeeded
 from windlass.core.json_value import RESULT_LIMIT, encode
 from windlass.cron.clock import SystemClock
 from windlass.cron.cron import Cron

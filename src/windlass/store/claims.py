@@ -7,9 +7,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from windlass.core.jobs.job import Claimed
-from windlass.core.jobs.rate_limit import Limit
-from windlass.core.jobs.spec import MAX_LEASE
-from windlass.core.jobs.unique import Unique
+from windlass.core.jobs.spec import MAX_LEASE, Limit, Unique
 from windlass.core.json_value import encode, plain
 from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import column, columns, statements

@@ -13,8 +13,7 @@ from uuid import UUID
 import asyncpg
 
 from windlass.core.events.cursor import Cursor, Snapshot, TrailPlace, interleaved
-from windlass.core.explain.attempts import Line
-from windlass.core.explain.source import Origin, origin
+from windlass.core.explain.snapshot import Origin, StateChange, origin
 from windlass.core.json_value import decode, plain
 from windlass.core.runs.run import RunState
 from windlass.store.postgres.pool import Connection
@@ -303,8 +302,8 @@ async def trail(
     return list(islice(interleaved(ours, theirs), limit))
 
 
-async def turns(conn: Connection, id_: UUID) -> list[Line]:
-    return [Line(*row) for row in await conn.fetch(_SQL["turns"], id_)]
+async def turns(conn: Connection, id_: UUID) -> list[StateChange]:
+    return [StateChange(*row) for row in await conn.fetch(_SQL["turns"], id_)]
 
 
 async def prune(conn: Connection, *, age: timedelta, batch: int) -> int:

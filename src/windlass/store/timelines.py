@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from uuid import UUID
 
-from windlass.core.explain.attempts import Round
+from windlass.core.explain.snapshot import Round
 from windlass.core.explain.timeline import Move, Span, SpanKind
 from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import sql

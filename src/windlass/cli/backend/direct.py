@@ -13,9 +13,9 @@ from windlass.cli.backend.interface import Deployed, Deployment, Row, Rows, RunB
 from windlass.cli.output import record
 from windlass.core.definition.publish import advice
 from windlass.core.diagrams.tree import places
+from windlass.core.explain.current import summary
 from windlass.core.explain.explanation import Explanation, explain
 from windlass.core.explain.snapshot import RunSnapshot, StepSnapshot, took
-from windlass.core.explain.summary import remark
 from windlass.core.runs.run import RunState
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.compositions import control as compositions
@@ -224,7 +224,7 @@ def _seen_step(account: RunSnapshot, step: StepSnapshot) -> SeenStep:
     return SeenStep(
         name=step.step.name,
         letter=step.letter,
-        remark=remark(step),
+        remark=summary(step),
         took=step.took(account.now),
         attempts=f"{job.attempts}/{job.max_attempts}" if job is not None else None,
         worker=job.worker if job is not None else None,

@@ -7,8 +7,7 @@ from enum import StrEnum
 from typing import Any
 from urllib.parse import urlsplit
 
-from windlass.core.definition.fields import Fields, inside, is_number, shown
-from windlass.core.definition.names import workflow_name_mistake
+from windlass.core.definition.fields import Fields, inside, is_number, shown, workflow_name_mistake
 from windlass.core.jobs.spec import DEFAULT_PRIORITY, MAX_PRIORITY
 from windlass.core.workflows.http_rules import CONNECTION_HEADERS, METHODS, check_address
 from windlass.core.workflows.step import (
@@ -47,15 +46,15 @@ UNREADABLE = JobAction("?")  # placeholder for an action with mistakes, so that 
 
 def read_action(fields: Fields) -> Action:
     """Return the action of a step. Keys of another kind of step, two actions or none are mistakes."""
-    given = [key for key in ACTIONS if key in fields]
-    if not given:
+    actions = [key for key in ACTIONS if key in fields]
+    if not actions:
         known = ", ".join(ACTIONS)
-        fields.mistakes.lost(fields.path, f"it does nothing: give it one of {known}")
-    elif len(given) > 1:
-        fields.mistakes.lost(fields.path, f"it has both `{given[0]}` and `{given[1]}`: a step does one thing")
+        fields.mistakes.lost(fields.path, f"it has no action: give one of {known}")
+    elif len(actions) > 1:
+        fields.mistakes.lost(fields.path, f"it has both `{actions[0]}` and `{actions[1]}`: a step has one action")
     else:
-        _refuse_foreign(fields, given[0])
-        return ACTIONS[given[0]](fields)
+        _refuse_foreign(fields, actions[0])
+        return ACTIONS[actions[0]](fields)
     return UNREADABLE
 
 
@@ -64,7 +63,7 @@ def _refuse_foreign(fields: Fields, kind: str) -> None:
     for key in fields.values:
         if key not in own and key in ALL_ACTION_KEYS:
             owners = ", ".join(f"`{name}`" for name, keys in ACTION_KEYS.items() if key in keys)
-            fields.refuse(key, f"it belongs to {owners} steps, and this is a `{kind}` step")
+            fields.refuse(key, f"it belongs to {owners} steps, but this is a `{kind}` step")
 
 
 def _job(fields: Fields) -> Action:
@@ -100,7 +99,7 @@ def read_secret(hook: Fields) -> str | None:
     secret = hook.values.get("secret")
     if secret is None or (isinstance(secret, str) and 0 < len(secret) <= MAX_SECRET):
         return secret
-    hook.refuse("secret", f"it must be a text of 1 to {MAX_SECRET} characters")
+    hook.refuse("secret", f"it must be a string of 1 to {MAX_SECRET} characters")
     return None
 
 
@@ -131,7 +130,7 @@ def _url(fields: Fields) -> str:
         return url
     filled = _without_templates(url)
     if not _URL(filled):
-        fields.refuse_value("url", "an address that begins with http:// or https://, or with a template")
+        fields.refuse_value("url", "a URL that begins with http:// or https://, or with a template")
     elif mistake := _address_mistake(filled):
         fields.refuse("url", mistake)
     return url
@@ -159,7 +158,7 @@ def _address_mistake(filled: str) -> str | None:
     except Invalid as error:
         return str(error)
     except ValueError:
-        return None if STAND_IN in filled else "the address cannot be read"
+        return None if STAND_IN in filled else "the URL is not valid"
     return None
 
 
@@ -175,11 +174,11 @@ def _headers(fields: Fields) -> dict[str, str]:
     headers = fields.object("headers")
     for name, value in headers.values.items() if headers else ():
         if not isinstance(name, str) or not _HEADER(name):
-            fields.mistakes.add(inside(fields.at("headers"), name), "it is not a name of a header")
+            fields.mistakes.add(inside(fields.at("headers"), name), "it is not a valid header name")
         elif name.lower() in CONNECTION_HEADERS:
-            fields.mistakes.add(inside(fields.at("headers"), name), "it cannot be set: it belongs to the connection")
+            fields.mistakes.add(inside(fields.at("headers"), name), "it cannot be set: the HTTP client sets it")
         if not isinstance(value, str) or not _HEADER_VALUE(value):
-            fields.mistakes.add(inside(fields.at("headers"), name), "it must be a text of one line")
+            fields.mistakes.add(inside(fields.at("headers"), name), "it must be a string of one line")
     return headers.values if headers else {}
 
 
@@ -188,7 +187,7 @@ def _query(fields: Fields) -> dict[str, Any]:
     for name, value in query.values.items() if query else ():
         items = value if isinstance(value, list | tuple) else [value]
         if not isinstance(name, str) or not all(_is_scalar(item) for item in items):
-            message = f"it is {shown(value)}: it must be a text, a number, true or false, or a list of them"
+            message = f"it is {shown(value)}: it must be a string, a number, true, false or a list of these"
             fields.mistakes.add(inside(fields.at("query"), name), message)
     return query.values if query else {}
 

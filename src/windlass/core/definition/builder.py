@@ -56,7 +56,7 @@ class WorkflowBuilder:
         self._names: set[str] = set()  # names of steps whose function was registered
         self._mistakes = Mistakes()
         times = {"timezone": timezone, "input": cron_input, "overlap": overlap, "catch_up": catch_up}
-        self._words = {
+        self._options = {
             "name": name,
             "trigger": self._trigger(cron, times, webhook=webhook),
             "description": description,
@@ -91,7 +91,7 @@ class WorkflowBuilder:
         /,
         *,
         needs: Needs = None,
-        input: Any = None,  # noqa: A002 - the definition's word
+        input: Any = None,  # noqa: A002 - as in definitions
         **named: Any,
     ) -> StepBuilder:
         """Add a job step: a function, or the type of a job that any worker may handle.
@@ -100,7 +100,7 @@ class WorkflowBuilder:
         """
         served = Served(work) if isinstance(work, str) else self._served(name, work)
         step = self._add(name, needs, job=served.type, input=self._input(name, input, named))
-        return step.unless_said(served.defaults)
+        return step.with_defaults(served.defaults)
 
     def http(
         self,
@@ -123,8 +123,8 @@ class WorkflowBuilder:
     ) -> StepBuilder:
         """Add a step that waits for a callback to its `callback_url`."""
         words = {"timeout": span(timeout), "secret": secret}
-        given = {key: value for key, value in words.items() if value is not None}
-        return self._add(name, needs, wait_for_webhook=given or True)
+        hook = {key: value for key, value in words.items() if value is not None}
+        return self._add(name, needs, wait_for_webhook=hook or True)
 
     def command(
         self,
@@ -158,7 +158,7 @@ class WorkflowBuilder:
         names = {step.name for step in self._steps}
         tasks = [step.to_document(names, mistakes) for step in self._steps]
         try:
-            workflow = parse({**self._words, "tasks": tasks})
+            workflow = parse({**self._options, "tasks": tasks})
         except InvalidWorkflow as error:
             raise InvalidWorkflow([*mistakes.found, *error.errors]) from None
         if mistakes.found:
@@ -166,8 +166,7 @@ class WorkflowBuilder:
         return workflow
 
     def _add(self, name: str, needs: Needs, **action: Any) -> StepBuilder:
-        given = {key: value for key, value in action.items() if value is not None}
-        step = StepBuilder(self, name, given, self._mistakes)
+        step = StepBuilder(self, name, {k: v for k, v in action.items() if v is not None}, self._mistakes)
         self._steps.append(step)
         if isinstance(needs, Mapping):
             for parent, condition in needs.items():
@@ -198,10 +197,12 @@ class WorkflowBuilder:
         if whole is None:
             return named
         if not isinstance(whole, Mapping):
-            self._mistakes.add(path, "there are keywords too: give all of it in `input`, or none")
+            self._mistakes.add(
+                path, "keywords are given too: give all of the input in `input`, or all of it as keywords"
+            )
             return whole
         for key in [key for key in whole if key in named]:
-            self._mistakes.add(inside(path, key), "it is a keyword too: give it once")
+            self._mistakes.add(inside(path, key), "it is given as a keyword too: give it once")
         return {**whole, **named}
 
     def _trigger(self, cron: str | None, times: Mapping[str, Any], *, webhook: bool | Mapping[str, str]) -> Any:
@@ -211,7 +212,7 @@ class WorkflowBuilder:
             return {"cron": cron} | {key: value for key, value in times.items() if value is not None}
         usual = {"timezone": "UTC", "input": None, "overlap": Overlap.ALLOW, "catch_up": CatchUp.ONE}
         for key in [key for key in usual if times[key] != usual[key]]:
-            self._mistakes.add("cron_input" if key == "input" else key, "it goes with `cron`")
+            self._mistakes.add("cron_input" if key == "input" else key, "it requires `cron`")
         if isinstance(webhook, Mapping):
             return {"webhook": dict(webhook)}
         return "webhook" if webhook else "api"

@@ -10,7 +10,8 @@ from difflib import unified_diff
 from typing import Any
 
 from windlass.core.definition.parser import parse
-from windlass.core.definition.secret import HIDDEN, TRIGGER, hidden, secrets
+from windlass.core.definition.publish import TRIGGER, hidden, secrets
+from windlass.core.sensitive import HIDDEN
 from windlass.errors import InvalidWorkflow
 
 Document = dict[str, Any]
@@ -23,11 +24,11 @@ MAX_LINES = 2000  # of one step; beyond this, computing a line diff takes too lo
 def difference(old: Document, new: Document) -> list[str]:
     """Return hunks: `@@ where @@`, then lines that begin with a blank, - or +; empty if nothing differs."""
     old, new = _canonical(old), _canonical(new)
-    kept, given = secrets(old), secrets(new)
+    old_secrets, new_secrets = secrets(old), secrets(new)
     old, new = hidden(old), hidden(new)
     before, after = _steps(old), _steps(new)
-    for name in kept.keys() & given.keys():
-        if kept[name] == given[name]:
+    for name in old_secrets.keys() & new_secrets.keys():
+        if old_secrets[name] == new_secrets[name]:
             continue
         if name == TRIGGER:  # show that it changed, not the value
             new["trigger"] = {"webhook": {**new["trigger"]["webhook"], "secret": ANOTHER}}
@@ -78,5 +79,5 @@ def _lines(fields: Document | None) -> list[str]:
     """Return the fields as JSON lines; keys of nested values are sorted, because jsonb does not keep their order."""
     if fields is None:
         return []
-    settled = {key: json.loads(json.dumps(value, sort_keys=True)) for key, value in fields.items()}
-    return json.dumps(settled, indent=2, ensure_ascii=False).splitlines()
+    ordered = {key: json.loads(json.dumps(value, sort_keys=True)) for key, value in fields.items()}
+    return json.dumps(ordered, indent=2, ensure_ascii=False).splitlines()

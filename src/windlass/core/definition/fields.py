@@ -1,7 +1,8 @@
-"""Reads one object of a definition document, key by key.
+"""Reads one object of a definition document, key by key, and checks the names of steps and workflows.
 
 Reading does not stop at a mistake: it records the mistake with its path and continues with the default, so that all
-mistakes are reported at once. A key whose value is null counts as missing.
+mistakes are reported at once. A key whose value is null counts as missing. Names are restricted because they are
+used in paths, URLs, expressions and shells.
 """
 
 import re
@@ -12,6 +13,7 @@ from enum import StrEnum
 from typing import Any, TypeGuard, TypeVar
 
 from windlass.core import duration
+from windlass.core.expressions.paths import cut
 from windlass.core.jobs.spec import check_name
 from windlass.errors import Invalid
 
@@ -19,10 +21,16 @@ MAX_SUGGESTIONS = 20  # searching for similar names is slow, and a document may 
 WORDS = {True: "true", False: "false", None: "null"}
 LONGEST_SHOWN = 60
 LONGEST_MESSAGE = 300
+MAX_NAME = 100
+STEP_NAME = r"^[A-Za-z0-9_-]{1,100}$"
+WORKFLOW_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 
 Word = TypeVar("Word", bound=StrEnum)
 
-_SPOKEN = re.compile(r"[A-Za-z0-9_$-]{1,100}").fullmatch
+_PLAIN_KEY = re.compile(r"[A-Za-z0-9_$-]{1,100}").fullmatch
+_STEP = re.compile(STEP_NAME.strip("^$")).fullmatch
+_WORKFLOW = re.compile(WORKFLOW_NAME.strip("^$")).fullmatch
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE).fullmatch
 
 
 class Mistakes:
@@ -112,7 +120,7 @@ class Fields:
         if value is None:
             return None
         if not isinstance(value, str) or not value.strip():
-            self.lose(key, "a text that is not empty")
+            self.lose(key, "a string that is not empty")
             return None
         if len(value) > limit:
             self.refuse(key, f"it is {len(value)} characters long, the limit is {limit}")
@@ -134,7 +142,7 @@ class Fields:
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int):
-            self.lose(key, "a whole number")
+            self.lose(key, "an integer")
             return None
         if not least <= value <= most:
             self.refuse_value(key, f"between {least} and {most}")
@@ -163,7 +171,7 @@ class Fields:
             return None
         found = self._span(key, value, unit)
         if found is not None and positive and found <= timedelta():
-            self.refuse_value(key, "longer than nothing")
+            self.refuse_value(key, "positive")
             return None
         return found
 
@@ -191,6 +199,21 @@ class Fields:
         return None
 
 
+def step_name_mistake(name: object) -> str | None:
+    if isinstance(name, str) and _STEP(name):
+        return None
+    return f"{shown(name)} is not a valid step name: use up to {MAX_NAME} letters, digits, _ and -"
+
+
+def workflow_name_mistake(name: object) -> str | None:
+    if not isinstance(name, str) or not _WORKFLOW(name):
+        rule = f"up to {MAX_NAME} letters, digits, _, - and ., beginning with a letter or a digit"
+        return f"{shown(name)} is not a valid workflow name: use {rule}"
+    if _ID(name):
+        return f"{shown(name)} looks like an id: choose a name that cannot be mistaken for one"
+    return None
+
+
 def _about(error: Invalid, field: str) -> str:
     text = str(error)
     return cut("it" + text.removeprefix(field) if text.startswith(field) else text, LONGEST_MESSAGE)
@@ -202,14 +225,10 @@ def is_number(value: object) -> TypeGuard[int | float]:
 
 def inside(path: str, key: object) -> str:
     """Return the path of a key; a key with special characters is quoted."""
-    spoken = key if isinstance(key, str) and _SPOKEN(key) else f"[{shown(key)}]"
-    return f"{path}.{spoken}" if path and not spoken.startswith("[") else f"{path}{spoken}"
+    written = key if isinstance(key, str) and _PLAIN_KEY(key) else f"[{shown(key)}]"
+    return f"{path}.{written}" if path and not written.startswith("[") else f"{path}{written}"
 
 
 def shown(value: object) -> str:
     """Return a value for a message, with the literals of JSON and YAML: true, false and null."""
     return WORDS[value] if value is None or isinstance(value, bool) else cut(repr(value), LONGEST_SHOWN)
-
-
-def cut(text: str, length: int) -> str:
-    return text if len(text) <= length else text[: length - 3] + "..."

@@ -7,7 +7,7 @@ from typing import Any
 
 from windlass.core.cron.schedule import CatchUp, Overlap
 from windlass.core.definition.action import ACTIONS, RunsOn
-from windlass.core.definition.names import STEP_NAME, WORKFLOW_NAME
+from windlass.core.definition.fields import STEP_NAME, WORKFLOW_NAME
 from windlass.core.definition.shape import MAX_EDGES, MAX_STEPS
 from windlass.core.definition.step import MAX_ATTEMPTS, MAX_INSTANCES
 from windlass.core.events.webhook import Scheme
@@ -61,34 +61,34 @@ def _anything(description: str) -> Schema:
 def _triggers() -> Schema:
     cron = _object(
         {
-            "cron": _text("When: five fields, or six with seconds first, or a word such as @daily."),
+            "cron": _text("The schedule: five fields, six with seconds first, or a descriptor such as @daily."),
             "timezone": _text("An IANA name such as Europe/Berlin; UTC if left out."),
             "input": _anything("The input of the runs it starts."),
             "overlap": _choice(
-                "While an earlier run is under way: run beside it, not at all, instead, after.", *Overlap
+                "If an earlier run is still active: start anyway, skip, replace it, or wait for its end.", *Overlap
             ),
-            "catch_up": _choice("How many of the ticks that nobody was there for are made up for.", *CatchUp),
+            "catch_up": _choice("Which missed ticks are run: none, the latest one, or all.", *CatchUp),
         },
         "cron",
-        description="Starts runs by the clock.",
+        description="Starts runs on a schedule.",
     )
     signed = _object(
         {
             "secret": _text(
-                "What requests are signed with: at least 16 characters, or whsec_ and base64.", minLength=1
+                "The secret that requests are signed with: at least 16 characters, or whsec_ and base64.", minLength=1
             ),
-            "scheme": _choice("How they are signed; standard (Standard Webhooks) if left out.", *Scheme),
+            "scheme": _choice("The signature scheme; standard (Standard Webhooks) if left out.", *Scheme),
         },
         "secret",
     )
-    webhook = _object({"webhook": signed}, "webhook", description="Starts runs by signed requests to its own address.")
+    webhook = _object({"webhook": signed}, "webhook", description="Starts runs by signed requests to its own URL.")
     return _either("What starts a run.", _choice("", "api", "cron", "webhook"), cron, webhook)
 
 
 def _needs() -> Schema:
     name = {"type": "string", "pattern": STEP_NAME}
-    condition = _choice("What is asked of it.", *Condition)
-    need = _object({"step": name, "on": condition}, "step", description="A step and what is asked of it.")
+    condition = _choice("How it must end.", *Condition)
+    need = _object({"step": name, "on": condition}, "step", description="A step and how it must end.")
     pairs = {"type": "object", "additionalProperties": condition}
     listed = {"type": "array", "items": {"anyOf": [name, need]}, "maxItems": MAX_EDGES}
     return _either("The steps that must have ended before.", listed, pairs, name)
@@ -96,31 +96,31 @@ def _needs() -> Schema:
 
 def _when() -> Schema:
     return {
-        "name": _text("What the step is called, where `tasks` is a list.", pattern=STEP_NAME),
+        "name": _text("The name of the step, if `tasks` is a list.", pattern=STEP_NAME),
         "needs": _needs(),
         "depends_on": _needs(),
-        "on_failure": _choice("run: begin when all it needs have ended, however they did.", "skip", "run"),
-        "join": _choice("any: one met edge is enough.", *Join),
-        "if": _text("Runs only if this expression holds once all it needs have ended."),
-        "final": {"type": "boolean", "description": "Runs when all others have ended, whatever became of them."},
+        "on_failure": _choice("run: start when all steps it needs have ended, however they ended.", "skip", "run"),
+        "join": _choice("any: start as soon as one of its edges is met.", *Join),
+        "if": _text("Runs only if this expression is true once all steps it needs have ended."),
+        "final": {"type": "boolean", "description": "Runs when all other steps have ended, however they ended."},
         "allow_failure": {"type": "boolean", "description": "Its failure does not fail the run."},
     }
 
 
 def _actions() -> Schema:
     return {
-        "job": _text("The type of a job: any worker, any language."),
-        "input": _anything("What the job, command or workflow is given. May contain templates."),
+        "job": _text("The type of a job, which any worker in any language may handle."),
+        "input": _anything("The input of the job, command or workflow. May contain templates."),
         "queue": _text("The queue of the job."),
         "priority": _whole("Lower comes first.", -MAX_PRIORITY, MAX_PRIORITY),
-        "url": _text("The address of an HTTP request.", pattern=r"^([Hh][Tt][Tt][Pp][Ss]?://[^\s/?#]|\{\{)"),
+        "url": _text("The URL of an HTTP request.", pattern=r"^([Hh][Tt][Tt][Pp][Ss]?://[^\s/?#]|\{\{)"),
         "method": _choice("POST if left out.", *METHODS),
         "headers": _texts("Headers of the request. May contain templates."),
-        "query": {"type": "object", "description": "Added to the address, properly quoted."},
+        "query": {"type": "object", "description": "Query parameters, added to the URL with percent-encoding."},
         "body": _anything("The body of the request, sent as JSON. May contain templates."),
         "sleep": _span("A pause.", "seconds"),
         "wait_for_webhook": _either("A pause until a callback arrives.", {"const": True}, _hook()),
-        "run": _text("A command."),
+        "run": _text("A shell command."),
         "runs_on": _choice("Where the command runs.", RunsOn.LOCAL),
         "workflow": _text("A run of another workflow.", pattern=WORKFLOW_NAME),
     }
@@ -128,25 +128,30 @@ def _actions() -> Schema:
 
 def _hook() -> Schema:
     timeout = _span("The step times out after this long.", "milliseconds")
-    return _object({"timeout": timeout, "secret": _text("What callbacks are signed with.")})
+    return _object({"timeout": timeout, "secret": _text("The secret that callbacks are signed with.")})
 
 
 def _attempts() -> Schema:
     again = _whole("Further attempts after the first.", 0, MAX_ATTEMPTS - 1)
     policy = {
-        "kind": _choice("How the wait grows.", *Backoff),
-        "base": _span("The first wait.", "seconds"),
-        "factor": {"type": "number", "exclusiveMinimum": 0, "description": "By how much it grows."},
-        "cap": _span("No wait is longer.", "seconds"),
-        "jitter": {"type": "number", "minimum": 0, "maximum": 1, "description": "The share that chance may add."},
+        "kind": _choice("How the delay grows.", *Backoff),
+        "base": _span("The first delay.", "seconds"),
+        "factor": {"type": "number", "exclusiveMinimum": 0, "description": "The growth factor of the delay."},
+        "cap": _span("The longest delay.", "seconds"),
+        "jitter": {
+            "type": "number",
+            "minimum": 0,
+            "maximum": 1,
+            "description": "The share of the delay that may be added at random.",
+        },
     }
     return {
-        "max_attempts": _whole("Attempts in all.", 1, MAX_ATTEMPTS),
+        "max_attempts": _whole("The total number of attempts.", 1, MAX_ATTEMPTS),
         "retries": again,
         "retry_attempts": again,
-        "max_retries": _whole("Attempts in all, in spite of its name; 0 counts as 1.", 0, MAX_ATTEMPTS),
-        "retry": _object(policy, description="How long to wait between attempts."),
-        "timeout": _span("The longest an attempt may take.", "milliseconds"),
+        "max_retries": _whole("The total number of attempts, despite its name; 0 counts as 1.", 0, MAX_ATTEMPTS),
+        "retry": _object(policy, description="The delay between attempts."),
+        "timeout": _span("The time limit of an attempt.", "milliseconds"),
         "timeout_ms": {"type": "number", "exclusiveMinimum": 0, "description": "The same in milliseconds."},
     }
 
@@ -154,9 +159,11 @@ def _attempts() -> Schema:
 def _copies() -> Schema:
     path = _text("A path that begins with a step, or with input or trigger.", pattern=r"^[^.\s{}]+(\.[^.\s{}]+)*$")
     return {
-        "parallel": _either("So many copies.", {"type": "integer", "minimum": 0, "maximum": MAX_INSTANCES}, path),
-        "foreach": path | {"description": "One copy for each item of the list at this path."},
-        "concurrency": _whole("So many copies at a time.", 1, MAX_INSTANCES),
+        "parallel": _either(
+            "The number of instances.", {"type": "integer", "minimum": 0, "maximum": MAX_INSTANCES}, path
+        ),
+        "foreach": path | {"description": "One instance for each item of the list at this path."},
+        "concurrency": _whole("How many instances may be active at a time.", 1, MAX_INSTANCES),
     }
 
 
@@ -176,15 +183,19 @@ def _tasks() -> Schema:
 def _workflow() -> Schema:
     return {
         "$schema": {"type": "string"},
-        "name": _text("What the workflow is called.", pattern=WORKFLOW_NAME),
+        "name": _text("The name of the workflow.", pattern=WORKFLOW_NAME),
         "description": _text("What it is for."),
         "trigger": _triggers(),
-        "cron_expression": _text("With `trigger: cron`: when."),
+        "cron_expression": _text("With `trigger: cron`: the schedule."),
         "timezone": _text("With `trigger: cron`: an IANA name such as Europe/Berlin."),
-        "max_duration": _span("The longest a run may take; 30d if left out."),
+        "max_duration": _span("The time limit of a run; 30d if left out."),
         "max_duration_seconds": {"type": "number", "exclusiveMinimum": 0, "description": "The same in seconds."},
-        "concurrency": {"type": "integer", "minimum": 1, "description": "So many runs at a time; the others wait."},
-        "labels": _texts("Words to find its runs by."),
+        "concurrency": {
+            "type": "integer",
+            "minimum": 1,
+            "description": "How many runs may be active at a time; the others wait.",
+        },
+        "labels": _texts("Labels to find its runs by."),
         "tasks": _tasks(),
     }
 

@@ -12,8 +12,15 @@ from windlass.core.cron import expression as cron_expression
 from windlass.core.cron.schedule import CatchUp, Overlap
 from windlass.core.cron.syntax import read_zone
 from windlass.core.definition.action import SECOND, UNREADABLE, read_secret
-from windlass.core.definition.fields import Fields, Mistakes, inside, is_number, shown
-from windlass.core.definition.names import step_name_mistake, workflow_name_mistake
+from windlass.core.definition.fields import (
+    Fields,
+    Mistakes,
+    inside,
+    is_number,
+    shown,
+    step_name_mistake,
+    workflow_name_mistake,
+)
 from windlass.core.definition.shape import check_shape
 from windlass.core.definition.step import read_step
 from windlass.core.events.webhook import Scheme
@@ -114,9 +121,9 @@ def _labels(fields: Fields) -> dict[str, str]:
         return {}
     for key in labels.values:
         if not isinstance(key, str) or not 0 < len(key) <= 100:
-            fields.mistakes.add(labels.path, f"{shown(key)} is no name for a label: up to 100 characters")
+            fields.mistakes.add(labels.path, f"{shown(key)} is not a valid label name: use 1 to 100 characters")
         else:
-            labels.name(key, "a label is a short text")
+            labels.name(key, "a label is a short string")
     return labels.values
 
 
@@ -126,7 +133,7 @@ def _labels(fields: Fields) -> dict[str, str]:
 def _steps(fields: Fields) -> tuple[Step, ...]:
     tasks = fields.values.get("tasks")
     if tasks is None or tasks in ([], {}):
-        fields.mistakes.lost("tasks", "there are none: a workflow needs at least one step")
+        fields.mistakes.lost("tasks", "it is empty: a workflow needs at least one step")
         return ()
     if isinstance(tasks, Mapping):
         return tuple(_named(tasks, fields.mistakes))
@@ -154,7 +161,7 @@ def _listed(tasks: Sequence[Any], mistakes: Mistakes) -> Iterator[Step]:
         elif mistake := step_name_mistake(name):
             mistakes.lost(f"tasks[{n}].name", mistake)
         elif name in seen:
-            mistakes.lost(f"tasks[{n}].name", f"there is another step {name!r}")
+            mistakes.lost(f"tasks[{n}].name", f"the name {name!r} is used by another step")
         else:
             seen.add(name)
             yield _step(name, value, inside("tasks", name), mistakes)
@@ -166,7 +173,7 @@ def _step(name: str, value: object, path: str, mistakes: Mistakes) -> Step:
         return Step(name=name, action=UNREADABLE)
     fields = Fields(value, path, mistakes)
     if fields.values.get("name", name) != name:
-        fields.refuse_value("name", f"{name!r}, which is what the step is called")
+        fields.refuse_value("name", f"{name!r}, the name of the step")
     return read_step(name, fields)
 
 
@@ -178,7 +185,7 @@ def _trigger(fields: Fields) -> Trigger:
     if trigger != "cron":
         for key in TIME_KEYS:
             if key in fields:
-                fields.refuse(key, "it goes with `trigger: cron`")
+                fields.refuse(key, "it requires `trigger: cron`")
     if isinstance(trigger, Mapping):
         inner = Fields(trigger, "trigger", fields.mistakes)
         return _webhook(inner) if "webhook" in trigger else _cron(inner)

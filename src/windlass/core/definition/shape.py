@@ -2,19 +2,51 @@
 and the references of `if`s and templates."""
 
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from typing import Any, NamedTuple, assert_never
 
-from windlass.core.definition.fields import Mistakes, shown
-from windlass.core.definition.references import check_references
+from windlass.core.definition.fields import Mistakes, inside, shown
+from windlass.core.expressions import expression
+from windlass.core.expressions.expression import Expression
+from windlass.core.expressions.paths import Path
+from windlass.core.templates import template
+from windlass.core.templates.nodes import OPEN
+from windlass.core.templates.template import Binding
 from windlass.core.workflows.graph import Lineage, cycles
-from windlass.core.workflows.step import Foreach, Parallel, Step
+from windlass.core.workflows.step import (
+    ChildAction,
+    CommandAction,
+    Foreach,
+    HookAction,
+    HttpAction,
+    JobAction,
+    Parallel,
+    SleepAction,
+    Step,
+)
+from windlass.errors import Invalid
 
 MAX_STEPS = 5000
 MAX_EDGES = 5000  # per step
 RUN_INPUT = ("input", "trigger")  # allowed instead of a step at the start of a path
-LONGEST_CIRCLE = 20
+LONGEST_CYCLE = 20  # names shown in a message
+ENOUGH = 100  # a document may have many mistakes, and searching for similar names is slow
+
+Parse = Callable[[str], Expression | Binding]
 
 _PATH = re.compile(r"[^.\s{}]+(?:\.[^.\s{}]+)*").fullmatch
+
+
+class Text(NamedTuple):
+    """A text of a step that refers to values of the run."""
+
+    place: str  # its path in the document
+    text: str
+    parse: Parse
+
+    def paths(self) -> Sequence[Path]:
+        parsed = self.parse(self.text)
+        return parsed.paths if isinstance(parsed, Expression) else parsed.references
 
 
 def check_shape(steps: Sequence[Step], mistakes: Mistakes) -> None:
@@ -26,10 +58,10 @@ def check_shape(steps: Sequence[Step], mistakes: Mistakes) -> None:
     for step in steps:
         _check_needs(step, named, mistakes)
     parents = _parents(steps)
-    circles = cycles(parents)
-    for circle in circles:
-        mistakes.add(f"tasks.{circle[0]}.needs", f"the steps wait for each other: {_told(circle)}")
-    lineage = None if circles else Lineage(parents)
+    found = cycles(parents)
+    for cycle in found:
+        mistakes.add(f"tasks.{cycle[0]}.needs", f"dependency cycle: {_written(cycle)}")
+    lineage = None if found else Lineage(parents)
     for step in steps:
         _check_source(step, named, lineage, mistakes)
     check_references(steps, lineage, mistakes)
@@ -38,7 +70,7 @@ def check_shape(steps: Sequence[Step], mistakes: Mistakes) -> None:
 def _check_final(steps: Sequence[Step], mistakes: Mistakes) -> None:
     finals = [step.name for step in steps if step.final]
     for name in finals[1:]:
-        mistakes.add(f"tasks.{name}.final", f"{finals[0]!r} is the final step already: there can be one")
+        mistakes.add(f"tasks.{name}.final", f"{finals[0]!r} is already the final step: a workflow has at most one")
 
 
 def _check_needs(step: Step, named: Mapping[str, Step], mistakes: Mistakes) -> None:
@@ -51,7 +83,7 @@ def _check_needs(step: Step, named: Mapping[str, Step], mistakes: Mistakes) -> N
         elif parent not in named:
             mistakes.unknown(path, "step", parent, named)
         elif named[parent].final:
-            mistakes.add(path, f"{parent!r} is the final step: nothing can come after it")
+            mistakes.add(path, f"{parent!r} is the final step: no step can run after it")
 
 
 def _parents(steps: Sequence[Step]) -> dict[str, Sequence[str]]:
@@ -65,10 +97,10 @@ def _others(step: Step, allowed: Set[str]) -> list[str]:
     return [edge.parent for edge in step.edges if edge.parent in allowed and edge.parent != step.name]
 
 
-def _told(circle: Sequence[str]) -> str:
-    names = [*circle, circle[0]]
-    if len(names) > LONGEST_CIRCLE:
-        names = [*names[: LONGEST_CIRCLE // 2], "...", *names[-LONGEST_CIRCLE // 2 :]]
+def _written(cycle: Sequence[str]) -> str:
+    names = [*cycle, cycle[0]]
+    if len(names) > LONGEST_CYCLE:
+        names = [*names[: LONGEST_CYCLE // 2], "...", *names[-LONGEST_CYCLE // 2 :]]
     return " -> ".join(names)
 
 
@@ -82,7 +114,7 @@ def _check_source(step: Step, named: Mapping[str, Step], lineage: Lineage | None
             return
     head = source.split(".", 1)[0]
     if not _PATH(source):
-        mistakes.add(path, f"{shown(source)} is no path: write it like discover.files or input.files")
+        mistakes.add(path, f"{shown(source)} is not a path: write it like discover.files or input.files")
     elif head in RUN_INPUT:
         if head in named:
             mistakes.add(path, f"{head!r} is the run's input and also a step: give the step another name")
@@ -91,10 +123,111 @@ def _check_source(step: Step, named: Mapping[str, Step], lineage: Lineage | None
     elif head not in named:
         mistakes.unknown(path, "step", head, [*named, *RUN_INPUT])
     elif lineage and not lineage.has(step.name, head):
-        mistakes.add(path, f"{head!r} must have ended before: add it to `needs`")
+        mistakes.add(path, f"{head!r} must run before this step: add it to `needs`")
 
 
 def _without_tasks(source: str) -> str:
     """Return `tasks.a.body.files`, the notation of templates, as `a.files`."""
     _, *rest = source.split(".")
     return ".".join([*rest[:1], *rest[2 if rest[1:2] == ["body"] else 1 :]]) or "its name"
+
+
+def check_references(steps: Sequence[Step], lineage: Lineage | None, mistakes: Mistakes) -> None:
+    """Record invalid references. Without a lineage (the steps have a cycle) the order of steps is not checked."""
+    check = _Check({step.name: step for step in steps}, lineage, mistakes)
+    refused = {place for place, _ in mistakes.found}
+    limit = len(mistakes.found) + ENOUGH
+    for step in steps:
+        for text in _texts(step):
+            if text.place not in refused:
+                check.check(step, text)
+            if len(mistakes.found) > limit:
+                mistakes.add("tasks", "there are more mistakes like these")
+                return
+
+
+def paths_of(step: Step) -> Iterator[tuple[str, Path]]:
+    """Yield the paths in a valid step's `if` and templates, each with its place in the document."""
+    for text in _texts(step):
+        for path in text.paths():
+            yield text.place, path
+
+
+class _Check:
+    def __init__(self, named: Mapping[str, Step], lineage: Lineage | None, mistakes: Mistakes) -> None:
+        self._named, self._lineage, self._mistakes = named, lineage, mistakes
+        self._waits = [step.name for step in named.values() if isinstance(step.action, HookAction)]
+
+    def check(self, step: Step, text: Text) -> None:
+        try:
+            paths = text.paths()
+        except Invalid as error:
+            self._mistakes.add_invalid(text.place, error)
+            return
+        for path in paths:
+            if path.root == "tasks":
+                self._task(step, text.place, path.name)
+            elif path.root == "wait":
+                self._wait(text.place, path.name)
+            elif path.root in ("item", "index"):
+                self._instance(step, text, path.root)
+
+    def _task(self, step: Step, place: str, name: str) -> None:
+        if name not in self._named:
+            self._mistakes.unknown(place, "step", name, self._named)
+        elif name == step.name:
+            self._mistakes.add(place, f"{name!r} is the step itself, which has not run yet")
+        elif self._lineage and not self._lineage.has(step.name, name):
+            self._mistakes.add(place, f"{name!r} must run before this step: add it to `needs`")
+
+    def _wait(self, place: str, name: str) -> None:
+        if name not in self._named:
+            self._mistakes.unknown(place, "step", name, self._waits)
+        elif name not in self._waits:
+            self._mistakes.add(place, f"{name!r} has no callback: it is not a `wait_for_webhook` step")
+
+    def _instance(self, step: Step, text: Text, word: str) -> None:
+        if text.parse is expression.parse:
+            self._mistakes.add(
+                text.place, f"`{word}` is not known here: an `if` is evaluated once, before the step is fanned out"
+            )
+        elif step.fan_out is None:
+            self._mistakes.add(text.place, f"`{word}` is known only in steps with `foreach` or `parallel`")
+        elif word == "item" and not isinstance(step.fan_out, Foreach):
+            self._mistakes.add(
+                text.place, "`item` is known only in steps with `foreach`: instances of `parallel` have `index`"
+            )
+
+
+def _texts(step: Step) -> Iterator[Text]:
+    at = f"tasks.{step.name}"
+    if step.condition is not None:
+        yield Text(f"{at}.if", step.condition, expression.parse)
+    match step.action:
+        case HttpAction() as action:
+            yield Text(f"{at}.url", action.url, template.compile_url)
+            for name, value in action.headers.items():
+                yield Text(inside(f"{at}.headers", name), value, template.compile_header)
+            yield from _templates(f"{at}.query", action.query)
+            yield from _templates(f"{at}.body", action.body)
+        case CommandAction() as action:
+            yield Text(f"{at}.run", action.run, template.compile_command)
+            yield from _templates(f"{at}.input", action.input)
+        case JobAction() | ChildAction() as action:
+            yield from _templates(f"{at}.input", action.input)
+        case SleepAction() | HookAction():
+            return
+        case _:
+            assert_never(step.action)
+
+
+def _templates(place: str, value: Any) -> Iterator[Text]:
+    if isinstance(value, str):
+        if OPEN in value:
+            yield Text(place, value, template.compile)
+    elif isinstance(value, Mapping):
+        for key, member in value.items():
+            yield from _templates(inside(place, key), member)
+    elif isinstance(value, list | tuple):
+        for n, item in enumerate(value):
+            yield from _templates(f"{place}[{n}]", item)

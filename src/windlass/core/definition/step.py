@@ -61,7 +61,7 @@ def _final(fields: Fields) -> bool:
     final = fields.flag("final")
     for key in ("needs", "depends_on", "join"):
         if final and key in fields:
-            fields.refuse(key, "a final step has none of its own: it runs when all others have ended")
+            fields.refuse(key, "a final step cannot have it: it runs when all other steps have ended")
     return final
 
 
@@ -75,7 +75,7 @@ def _edges(fields: Fields) -> tuple[Edge, ...]:
     plain = Condition.COMPLETE if run_always or "if" in fields else Condition.SUCCESS
     edges = _needs(fields, key, plain)
     if run_always and any(edge.condition is not Condition.COMPLETE for edge in edges):
-        fields.refuse("on_failure", f"`{key}` says otherwise: run means that any end of them will do")
+        fields.refuse("on_failure", f"`{key}` contradicts it: `run` means that the step runs however the others end")
     return edges
 
 
@@ -100,8 +100,8 @@ def _need(fields: Fields, path: str, need: object, plain: Condition) -> Edge | N
         fields.mistakes.lost(path, f"it is {shown(need)}: it must be the name of a step")
         return None
     Fields(need, path, fields.mistakes).refuse_unknown(NEED_KEYS)
-    asked = need.get("on")
-    return _edge(fields, path, need.get("step"), plain if asked is None else asked)
+    condition = need.get("on")
+    return _edge(fields, path, need.get("step"), plain if condition is None else condition)
 
 
 def _edge(fields: Fields, path: str, parent: object, condition: object) -> Edge | None:
@@ -120,11 +120,11 @@ def _edge(fields: Fields, path: str, parent: object, condition: object) -> Edge 
 
 def _fan_out(fields: Fields) -> FanOut | None:
     if "parallel" in fields and "foreach" in fields:
-        fields.refuse("foreach", "`parallel` is given too: a step fans out by one of them")
+        fields.refuse("foreach", "`parallel` is given too: give one of them")
     if "foreach" in fields:
-        given = fields.values.get("input", {})
-        if not isinstance(given, Mapping) and not (isinstance(given, str) and "{{" in given):
-            fields.refuse("input", "each copy is given its `item` in it, so it must be an object")
+        input_ = fields.values.get("input", {})
+        if not isinstance(input_, Mapping) and not (isinstance(input_, str) and "{{" in input_):
+            fields.refuse("input", "each instance receives its `item` in it, so it must be an object")
         if isinstance(fields.values["foreach"], list | tuple):
             fields.refuse("foreach", "it is a list: give the path to one, for example input.files or discover.files")
             return None
@@ -140,7 +140,7 @@ def _fan_out(fields: Fields) -> FanOut | None:
 
 def _concurrency(fields: Fields) -> int | None:
     if "concurrency" in fields and "parallel" not in fields and "foreach" not in fields:
-        fields.refuse("concurrency", "it limits the copies of a step: give `parallel` or `foreach` too")
+        fields.refuse("concurrency", "it limits the instances of a fanned-out step: give `parallel` or `foreach` too")
     return fields.whole("concurrency", 1, MAX_INSTANCES)
 
 

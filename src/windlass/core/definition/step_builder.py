@@ -92,8 +92,8 @@ class StepBuilder:
         self._mistakes = mistakes
         self._needs: list[tuple[str, Condition | str | None]] = []
         self._reads: dict[str, None] = {}  # steps that it refers to, in order of mention
-        self._usual: Mapping[str, Any] = {}
-        self._words = {key: self._plain(value, key) for key, value in action.items()}
+        self._defaults: Mapping[str, Any] = {}
+        self._options = {key: self._plain(value, key) for key, value in action.items()}
 
     # References for other steps
 
@@ -146,69 +146,69 @@ class StepBuilder:
 
     def join_any(self) -> Self:
         """Run as soon as one of its edges is met, instead of all."""
-        return self._say("join", "any")
+        return self._set("join", "any")
 
     def only_if(self, expression: str | Reference) -> Self:
         """Run only if the expression holds, evaluated once all parents have ended; the expression adds no edges."""
         text = self._text(expression, "if") if isinstance(expression, Reference) else expression
-        return self._say("if", bare(text) if isinstance(text, str) else text)
+        return self._set("if", bare(text) if isinstance(text, str) else text)
 
     def final(self) -> Self:
         """Run when every other step has ended, however it ended. Only one step of a workflow may be final."""
-        return self._say("final", True)
+        return self._set("final", True)
 
     def allow_failure(self) -> Self:
         """Let the run complete even if this step fails; steps that need its success are still skipped."""
-        return self._say("allow_failure", True)
+        return self._set("allow_failure", True)
 
     # Fan-out
 
     def foreach(self, items: "Reference | StepBuilder", *, concurrency: int | None = None) -> Self:
         """Run one instance for each item of a list, at most `concurrency` at a time."""
-        return self._say("foreach", self._source(items, "foreach"))._say("concurrency", concurrency)
+        return self._set("foreach", self._source(items, "foreach"))._set("concurrency", concurrency)
 
     def parallel(self, count: "int | Reference | StepBuilder", *, concurrency: int | None = None) -> Self:
         """Run `count` instances, at most `concurrency` at a time."""
         number = count if is_number(count) else self._source(count, "parallel")
-        return self._say("parallel", number)._say("concurrency", concurrency)
+        return self._set("parallel", number)._set("concurrency", concurrency)
 
     # Attempts
 
     def retry(self, *, max_attempts: int | None = None, retry: Retry | None = None) -> Self:
         """Set the total number of attempts and the backoff between them."""
         policy = retry.to_json() if isinstance(retry, Retry) else retry
-        return self._say("max_attempts", max_attempts)._say("retry", policy)
+        return self._set("max_attempts", max_attempts)._set("retry", policy)
 
     def timeout(self, limit: Span) -> Self:
         """Set the time limit of an attempt."""
-        return self._say("timeout", span(limit))
+        return self._set("timeout", span(limit))
 
     def queue(self, name: str) -> Self:
-        return self._say("queue", name)
+        return self._set("queue", name)
 
     def priority(self, number: int) -> Self:
         """Set the priority: lower comes first, the default is 100."""
-        return self._say("priority", number)
+        return self._set("priority", number)
 
     # For the workflow
 
-    def unless_said(self, usual: Mapping[str, Any]) -> Self:
+    def with_defaults(self, defaults: Mapping[str, Any]) -> Self:
         """Set the options that apply unless the step sets them: the defaults of its function."""
-        self._usual = usual
+        self._defaults = defaults
         return self
 
     def to_document(self, known: Collection[str], mistakes: Mistakes) -> dict[str, Any]:
         """Return its part of the document, with a `success` edge from each step that it reads and has no edge from."""
-        said = {parent for parent, _ in self._needs}
-        unsaid = [parent for parent in self._reads if parent in known and parent not in said]
-        if "final" in self._words:
-            unsaid = []
-        if "join" in self._words and unsaid and len(said) + len(unsaid) > 1:
-            told = f"it may begin before {unsaid[0]!r} has ended, whose output it reads"
-            mistakes.add(inside(self._path, "join"), f"{told}: say .after({unsaid[0]!r}) if that is meant")
+        explicit = {parent for parent, _ in self._needs}
+        implied = [parent for parent in self._reads if parent in known and parent not in explicit]
+        if "final" in self._options:
+            implied = []
+        if "join" in self._options and implied and len(explicit) + len(implied) > 1:
+            early = f"it may start before {implied[0]!r} has ended, whose output it reads"
+            mistakes.add(inside(self._path, "join"), f"{early}: add .after({implied[0]!r}) if that is intended")
         needs: list[Any] = [parent if on is None else {"step": parent, "on": on} for parent, on in self._needs]
-        needs += [{"step": parent, "on": Condition.SUCCESS} for parent in unsaid]
-        return {"name": self.name, **self._usual, **self._words} | ({"needs": needs} if needs else {})
+        needs += [{"step": parent, "on": Condition.SUCCESS} for parent in implied]
+        return {"name": self.name, **self._defaults, **self._options} | ({"needs": needs} if needs else {})
 
     @property
     def _path(self) -> str:
@@ -217,11 +217,11 @@ class StepBuilder:
     def _refuse(self, key: str, message: str) -> None:
         self._mistakes.add(inside(self._path, key), message)
 
-    def _say(self, key: str, value: Any) -> Self:
-        if value is not None and key in self._words:
-            self._refuse(key, "it was said before: say it once")
+    def _set(self, key: str, value: Any) -> Self:
+        if value is not None and key in self._options:
+            self._refuse(key, "it is already set: set it once")
         elif value is not None:
-            self._words[key] = value
+            self._options[key] = value
         return self
 
     def _source(self, value: object, key: str) -> str:
@@ -252,7 +252,7 @@ class StepBuilder:
 
     def _is_own(self, reference: Reference, key: str) -> bool:
         if reference.owner is not self._owner:
-            self._refuse(key, f"{reference} is of workflow {reference.owner.name!r}, not of this one")
+            self._refuse(key, f"{reference} belongs to workflow {reference.owner.name!r}, not to this one")
         return reference.owner is self._owner
 
 

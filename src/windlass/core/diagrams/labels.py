@@ -134,7 +134,7 @@ def printable(text: str) -> str:
 def _copies(fan_out: FanOut) -> str:
     match fan_out:
         case Parallel(count):
-            return f"{count} copies" if isinstance(count, int) else f"as many copies as {count} says"
+            return f"{count} instances"
         case Foreach(items):
             return f"for each of {items}"
         case _:

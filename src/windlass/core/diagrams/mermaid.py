@@ -29,24 +29,23 @@ assert set(COLOURS) == set(STATES.values())
 
 
 def draw_mermaid(workflow: Workflow, letters: str | None = None) -> str:
-    told = states(workflow, letters)
-    found = ["flowchart TD"]
+    chart = ["flowchart TD"]
     for n, step in enumerate(workflow.steps):
         left, right = SHAPES[kind(step.action)]
         words = [step.name, doing(step.action), *conditions(step)]
         label = "<br/>".join(_escaped(cut(word, LONGEST)) for word in words)
-        found.append(f'  s{n}{left}"{label}"{right}')
-    found += [f"  s{line.parent} {_arrow(line.condition)} s{line.child}" for line in lines(workflow)]
-    return "\n".join([*found, *_coloured(told)]) + "\n"
+        chart.append(f'  s{n}{left}"{label}"{right}')
+    chart += [f"  s{line.parent} {_arrow(line.condition)} s{line.child}" for line in lines(workflow)]
+    return "\n".join([*chart, *_coloured(states(workflow, letters))]) + "\n"
 
 
 def _arrow(condition: Condition) -> str:
     return "-->" if condition is Condition.SUCCESS else f"-. {condition} .->"
 
 
-def _coloured(told: list[str | None]) -> Iterator[str]:
+def _coloured(step_states: list[str | None]) -> Iterator[str]:
     for state, style in COLOURS.items():
-        if members := [f"s{n}" for n, found in enumerate(told) if found == state]:
+        if members := [f"s{n}" for n, known in enumerate(step_states) if known == state]:
             name = state.replace(" ", "_")
             yield f"  classDef {name} {style}"
             yield f"  class {','.join(members)} {name}"

@@ -1,11 +1,17 @@
-"""Draws a workflow as a self-contained SVG: no scripts, fonts or external references."""
+"""Draws a workflow as a self-contained SVG: no scripts, fonts or external references.
+
+The layout is layered: each step below its parents, with few crossings and straight edges. It is Sugiyama's method in
+its basic form: layers by longest path, long edges split into points, order by barycentre, positions by the mean of the
+neighbours. Every pass is linear except for sorting; the number of passes is fixed.
+"""
 
 import html
 import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from windlass.core.diagrams.labels import Line, conditions, cut, doing, kind, lines, states
-from windlass.core.diagrams.layout import Layout, Spot, lay_out
 from windlass.core.workflows.step import Condition, Step
 from windlass.core.workflows.workflow import Workflow
 
@@ -46,11 +52,34 @@ TIP = (
 BOX = f'<rect class="box" width="{WIDTH}" height="{HEIGHT}" rx="8"/>'
 MARK = f'<rect class="mark" y="10" width="4" height="{HEIGHT - 20}"/>'
 
+MAX_POINTS = 20_000  # limit for the points of long edges; above it edges are drawn straight
+SWEEPS = 4
+
 _UNFIT = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # characters that XML does not allow
 
 
+@dataclass(slots=True)
+class Spot:
+    """A step's box, or a point that a long edge goes through."""
+
+    layer: int
+    width: float
+    step: int | None = None
+    x: float = 0.0  # the centre
+    above: list["Spot"] = field(default_factory=list)
+    below: list["Spot"] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    spots: list[Spot]  # one per step, by number
+    routes: list[list[Spot]]  # one per edge, in the same order: from parent to child
+    width: float
+    layers: int
+
+
 def draw_svg(workflow: Workflow, letters: str | None = None) -> str:
-    told = states(workflow, letters)
+    step_states = states(workflow, letters)
     edges = lines(workflow)
     layout = lay_out(len(workflow.steps), [(edge.parent, edge.child) for edge in edges], width=WIDTH, gap=GAP)
     width = round(max(layout.width, WIDTH) + 2 * MARGIN)
@@ -63,7 +92,7 @@ def draw_svg(workflow: Workflow, letters: str | None = None) -> str:
             f"<style>{STYLE}</style>{TIP}",
             f'<text class="title" x="{MARGIN}" y="{MARGIN + 14}">{_escaped(cut(workflow.name, 60))}</text>',
             *(_edge(edge, route) for edge, route in zip(edges, layout.routes, strict=True)),
-            *(_step(step, layout, n, told[n]) for n, step in enumerate(workflow.steps)),
+            *(_step(step, layout, n, step_states[n]) for n, step in enumerate(workflow.steps)),
             "</svg>\n",
         ]
     )
@@ -74,7 +103,7 @@ def _step(step: Step, layout: Layout, n: int, state: str | None) -> str:
     what = doing(step.action)
     classes = ["step", kind(step.action), *(["final"] if step.final else [])]
     classes += [state.replace(" ", "-")] if state else []
-    told = [step.name, what, *conditions(step), *([state] if state else [])]
+    title = [step.name, what, *conditions(step), *([state] if state else [])]
     words = [
         f'<text class="name" x="14" y="20">{_escaped(cut(step.name, NAME_LENGTH))}</text>',
         f'<text x="14" y="37">{_escaped(cut(what, WORDS_LENGTH))}</text>',
@@ -83,7 +112,7 @@ def _step(step: Step, layout: Layout, n: int, state: str | None) -> str:
         words.append(f'<text x="14" y="53">{_escaped(cut(more, WORDS_LENGTH))}</text>')
     return (
         f'<g class="{" ".join(classes)}" transform="translate({spot.x - WIDTH / 2 + MARGIN:.1f} {_top(spot):.1f})">'
-        f"<title>{_escaped(chr(10).join(told))}</title>"
+        f"<title>{_escaped(chr(10).join(title))}</title>"
         f"{BOX}{MARK}{''.join(words)}</g>"
     )
 
@@ -108,3 +137,94 @@ def _top(spot: Spot) -> float:
 
 def _escaped(text: str) -> str:
     return html.escape(_UNFIT.sub("\ufffd", text))
+
+
+def lay_out(count: int, edges: Sequence[tuple[int, int]], *, width: float, gap: float) -> Layout:
+    """Return the layout of `count` boxes of the same width; edges are (parent, child)."""
+    layer = _layers(count, edges)
+    spots = [Spot(layer[n], width, n) for n in range(count)]
+    direct = sum(layer[child] - layer[parent] - 1 for parent, child in edges) > MAX_POINTS
+    routes = [_route(spots[parent], spots[child], direct) for parent, child in edges]
+    rows: list[list[Spot]] = [[] for _ in range(max(layer, default=-1) + 1)]
+    for spot in [*spots, *(point for route in routes for point in route[1:-1])]:
+        rows[spot.layer].append(spot)
+    _order(rows)
+    _place(rows, gap)
+    return Layout(spots, routes, _shift(rows), len(rows))
+
+
+def _layers(count: int, edges: Iterable[tuple[int, int]]) -> list[int]:
+    below: list[list[int]] = [[] for _ in range(count)]
+    wanting = [0] * count
+    for parent, child in edges:
+        below[parent].append(child)
+        wanting[child] += 1
+    layer = [0] * count
+    ready = [n for n, needed in enumerate(wanting) if not needed]
+    for n in ready:
+        for child in below[n]:
+            layer[child] = max(layer[child], layer[n] + 1)
+            wanting[child] -= 1
+            if not wanting[child]:
+                ready.append(child)
+    return layer
+
+
+def _route(start: Spot, end: Spot, direct: bool) -> list[Spot]:
+    between = [] if direct else [Spot(layer, 0.0) for layer in range(start.layer + 1, end.layer)]
+    route = [start, *between, end]
+    for upper, lower in pairwise(route):
+        upper.below.append(lower)
+        lower.above.append(upper)
+    return route
+
+
+def _order(rows: list[list[Spot]]) -> None:
+    """Sort each row by the mean position of its neighbours, alternating downwards and upwards."""
+    for row in rows:
+        _number(row)
+    for sweep in range(SWEEPS):
+        down = sweep % 2 == 0
+        for row in rows if down else reversed(rows):
+            wish = {id(spot): _mean(spot.above if down else spot.below, spot.x) for spot in row}
+            row.sort(key=lambda spot: wish[id(spot)])
+            _number(row)
+
+
+def _number(row: list[Spot]) -> None:
+    """Assign positions between 0 and 1, so that rows of different lengths are comparable."""
+    for n, spot in enumerate(row):
+        spot.x = (n + 0.5) / len(row)
+
+
+def _place(rows: list[list[Spot]], gap: float) -> None:
+    for row in rows:
+        _spread(row, [0.0] * len(row), gap)
+    for sweep in range(SWEEPS):
+        down = sweep % 2 == 0
+        for row in rows if down else reversed(rows):
+            _spread(row, [_mean(spot.above if down else spot.below, spot.x) for spot in row], gap)
+
+
+def _spread(row: list[Spot], wishes: list[float], gap: float) -> None:
+    """Place spots as close to the wishes as the gaps allow: the mean of pushing right and pushing left."""
+    right, left = [*wishes], [*wishes]
+    for n in range(1, len(row)):
+        right[n] = max(right[n], right[n - 1] + (row[n - 1].width + row[n].width) / 2 + gap)
+    for n in range(len(row) - 2, -1, -1):
+        left[n] = min(left[n], left[n + 1] - (row[n + 1].width + row[n].width) / 2 - gap)
+    for spot, a, b in zip(row, right, left, strict=True):
+        spot.x = (a + b) / 2
+
+
+def _shift(rows: list[list[Spot]]) -> float:
+    """Shift the layout to begin at 0 and return its width."""
+    everywhere = [spot for row in rows for spot in row]
+    least = min((spot.x - spot.width / 2 for spot in everywhere), default=0.0)
+    for spot in everywhere:
+        spot.x -= least
+    return max((spot.x + spot.width / 2 for spot in everywhere), default=0.0)
+
+
+def _mean(spots: Sequence[Spot], otherwise: float) -> float:
+    return sum(spot.x for spot in spots) / len(spots) if spots else otherwise

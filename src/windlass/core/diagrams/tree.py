@@ -27,12 +27,12 @@ assert len(MARKS) == len(Letter)
 
 def draw_tree(workflow: Workflow, letters: str | None = None) -> str:
     """Return the tree. Each step appears once, under its deepest parent; others are named. The final step is last."""
-    told = states(workflow, letters)
-    found = [f"{printable(workflow.name)}  {cut(printable(trigger(workflow.trigger)), LONGEST)}"]
+    step_states = states(workflow, letters)
+    tree = [f"{printable(workflow.name)}  {cut(printable(trigger(workflow.trigger)), LONGEST)}"]
     for left, n, above in places(workflow):
         over = workflow.steps[above].name if above is not None else None
-        found.append(f"{left}{_line(workflow.steps[n], over, told[n])}")
-    return "\n".join(found) + "\n"
+        tree.append(f"{left}{_line(workflow.steps[n], over, step_states[n])}")
+    return "\n".join(tree) + "\n"
 
 
 def places(workflow: Workflow) -> list[tuple[str, int, int | None]]:

@@ -6,10 +6,8 @@ One entry of the event trail can be two events: a failed attempt is `job.failed`
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
-
-from windlass.core.timestamps import instant
 
 SOURCE = "/ojs/v1"
 _JOB: Mapping[str, Sequence[str]] = {
@@ -31,6 +29,12 @@ TYPES = frozenset(
     {name for names in _JOB.values() for name in names} | {"job.expired", "cron.skipped", *WORKFLOW_TYPES}
 )
 ERROR_TYPES: Mapping[str, str] = {"LeaseLost": "visibility_timeout", "Timeout": "timeout", "Expired": "expired"}
+
+
+def instant(at: datetime) -> str:
+    """Return RFC 3339 in UTC with milliseconds; the fraction is left out if it is zero."""
+    text = at.astimezone(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00")
+    return text.removesuffix(".000") + "Z"
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ _NAME = re.compile(r"\*|[a-z]+(\.[a-z_]+)*(\.\*)?").fullmatch
 
 
 @dataclass(frozen=True, slots=True)
-class Interest:
+class EventFilter:
     """The event filter of a subscription; empty `queues` or `types` match all."""
 
     events: Sequence[str]

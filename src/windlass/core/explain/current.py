@@ -1,35 +1,73 @@
-"""Sentences that say what an active step is waiting for."""
+"""What a step is doing now: sentences, a one-line summary, and an `Activity` for programs.
+
+A summary is for trees and tables; it changes only when the state changes, never because time passes. An activity is
+finer than a status such as `running`.
+"""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from enum import StrEnum
+from typing import NamedTuple
 
 from windlass.core import duration
 from windlass.core.explain.snapshot import JobSnapshot, RunSnapshot, Served, StepSnapshot
 from windlass.core.jobs.job import JobState
-from windlass.core.workflows.step import HookAction
+from windlass.core.runs.run import Fan, Letter, RunState
+from windlass.core.workflows.step import ChildAction, HookAction, SleepAction
 from windlass.core.workflows.step_payload import COMMAND_TYPE, HTTP_TYPE
 
 LONGEST_ERROR = 300
+EXPLAINED = frozenset({Letter.FAILED, Letter.TIMED_OUT, Letter.SKIPPED, Letter.CANCELLED})  # a summary says why
 
 
-def now_of(account: RunSnapshot, step: StepSnapshot) -> Iterator[str]:
+class Activity(StrEnum):
+    HELD = "held"  # its run is pending
+    WAITING_FOR_TASKS = "waiting_for_tasks"  # the steps it needs have not ended
+    QUEUED = "queued"  # a live worker serves its type and queue
+    NO_WORKER = "no_worker"  # no live worker serves its type in its queue
+    QUEUE_PAUSED = "queue_paused"
+    TYPE_DISABLED = "type_disabled"  # its type is switched off in the registry
+    OTHER_RUNTIME = "other_runtime"  # its type is registered to another runtime
+    BACKING_OFF = "backing_off"  # an attempt failed, the next one is not due yet
+    RUNNING = "running"
+    STOPPING = "stopping"  # its worker was asked to stop
+    SLEEPING = "sleeping"
+    WAITING_FOR_CALLBACK = "waiting_for_callback"
+    WAITING_FOR_CHILD = "waiting_for_child"
+
+
+class StepActivity(NamedTuple):
+    activity: Activity
+    until: datetime | None = None  # when a sleep, a wait or a backoff ends
+
+
+SERVED = {
+    Served.YES: Activity.QUEUED,
+    Served.NOBODY: Activity.NO_WORKER,
+    Served.PAUSED: Activity.QUEUE_PAUSED,
+    Served.OFF: Activity.TYPE_DISABLED,
+    Served.ELSEWHERE: Activity.OTHER_RUNTIME,
+}
+
+
+def current_sentences(account: RunSnapshot, step: StepSnapshot) -> Iterator[str]:
     """Yield what an active step is waiting for; for a fanned-out step, the counts of its instances come first."""
     if step.fan is not None:
         fan = step.fan
         failed = f", {fan.failed} failed" if fan.failed else ""
-        later = f", {fan.count - fan.created} are not begun yet" if fan.count > fan.created else ""
-        yield f"{fan.ended} of its {fan.count} instances have ended{failed}; {fan.active} are under way{later}."
+        later = f", {fan.count - fan.created} have not started" if fan.count > fan.created else ""
+        yield f"{fan.ended} of its {fan.count} instances have ended{failed}; {fan.active} are active{later}."
     if step.below is not None:
         yield _below(step)
     elif isinstance(step.step.action, HookAction):
         until = f", until {at(step.wakes_at)} at the latest" if step.wakes_at is not None else ""
-        yield f"It waits for a callback from outside{until}."
+        yield f"It waits for a callback{until}."
     elif step.wakes_at is not None:
         yield f"It sleeps until {at(step.wakes_at)}, {_from_now(account, step.wakes_at)}."
     elif step.job is not None:
         yield from _job(account, step, step.job)
     else:
-        yield "It is under way."
+        yield "It is running."
 
 
 def at(moment: datetime) -> str:
@@ -38,8 +76,8 @@ def at(moment: datetime) -> str:
 
 def first_line(text: str | None) -> str:
     """Return the first line, shortened, without its full stop: the caller's sentence adds one."""
-    told = next(iter((text or "").strip().splitlines()), "nobody wrote down why")
-    return (told if len(told) <= LONGEST_ERROR else f"{told[: LONGEST_ERROR - 1]}…").rstrip(".")
+    line = next(iter((text or "").strip().splitlines()), "no reason was recorded")
+    return (line if len(line) <= LONGEST_ERROR else f"{line[: LONGEST_ERROR - 1]}…").rstrip(".")
 
 
 def _below(step: StepSnapshot) -> str:
@@ -47,8 +85,8 @@ def _below(step: StepSnapshot) -> str:
     assert below is not None
     if below.count == 1:
         return f"It waits for run {below.id}, which is {below.state}: `windlass explain {below.id}`."
-    told = f"{below.live} of {below.count} runs are under way; one to look at is {below.state}"
-    return f"It waits for its runs: {told}, `windlass explain {below.id}`."
+    counts = f"{below.live} of {below.count} runs are active; one of them is {below.state}"
+    return f"It waits for its runs: {counts}, `windlass explain {below.id}`."
 
 
 def _job(account: RunSnapshot, step: StepSnapshot, job: JobSnapshot) -> Iterator[str]:
@@ -57,17 +95,17 @@ def _job(account: RunSnapshot, step: StepSnapshot, job: JobSnapshot) -> Iterator
         since = step.took(account.now) if step.fan is None else None
         time = f" for {duration.brief(since)}" if since is not None and not job.failures else ""
         stopping = " and was asked to stop" if job.stopping else ""
-        yield f"Worker {job.worker} has been at it{time}, attempt {job.attempts} of {job.max_attempts}{stopping}."
+        yield f"Worker {job.worker} has been running it{time}, attempt {job.attempts} of {job.max_attempts}{stopping}."
     elif job.state is JobState.PENDING:
         if job.failures:
             yield f"Attempt {job.failures} of {job.max_attempts} failed: {first_line(job.error)}."
         later = job.due_at > account.now
         if later:
-            yield f"The next begins at {at(job.due_at)}, {_from_now(account, job.due_at)}."
+            yield f"The next attempt starts at {at(job.due_at)}, {_from_now(account, job.due_at)}."
         if not later or job.served is not Served.YES:
             yield from _in_line(which, job)
     else:
-        yield f"{which} is {job.state}, and the run will hear of it in a moment."
+        yield f"{which} is {job.state}, and the run will be updated in a moment."
 
 
 def _in_line(which: str, job: JobSnapshot) -> Iterator[str]:
@@ -89,7 +127,9 @@ def _remedy(job: JobSnapshot) -> str:
     if job.type == HTTP_TYPE:
         return "start one with `windlass worker`, or `windlass up`"
     if job.type == COMMAND_TYPE:
-        return "start one with `windlass worker --allow-commands`: whoever deploys workflows can run programs there"
+        return (
+            "start one with `windlass worker --allow-commands`: anyone who can deploy workflows can run programs there"
+        )
     queue = "" if job.queue == "default" else f" --queue {job.queue}"
     return f"start one with `windlass worker MODULE:APP{queue}`, where APP has a handler for it"
 
@@ -97,3 +137,79 @@ def _remedy(job: JobSnapshot) -> str:
 def _from_now(account: RunSnapshot, moment: datetime) -> str:
     left = moment - account.now
     return f"{duration.rough(left)} from now" if left.total_seconds() >= 1 else "any moment"
+
+
+def summary(step: StepSnapshot) -> str:
+    """Return progress, then what the step waits for or why it ended; empty if there is nothing to add to its state."""
+    parts = [progress(step.fan.shown(step.letter))] if step.fan is not None else []
+    if step.letter is Letter.ACTIVE:
+        parts += _waiting(step)
+    elif step.letter in EXPLAINED:
+        parts += [first_line(why) for why in [_why(step)] if why]
+    elif step.letter is Letter.SUCCEEDED and step.fan is None and step.job is not None and step.job.failures:
+        parts.append(f"attempt {step.job.attempts} of {step.job.max_attempts}")
+    return ", ".join(parts)
+
+
+def progress(fan: Fan) -> str:
+    """Return the counts of the instances: 12/100, 1 failed."""
+    bad = [f"{count} {word}" for count, word in ((fan.failed, "failed"), (fan.cancelled, "cancelled")) if count]
+    return ", ".join([f"{fan.ended}/{fan.count}", *bad])
+
+
+def _why(step: StepSnapshot) -> str | None:
+    if step.failed is not None:
+        return f"number {step.failed.item}: {step.failed.error}"
+    if step.reason is None and step.job is not None and step.letter is not Letter.CANCELLED:
+        return step.job.error
+    return step.reason if step.fan is None else None
+
+
+def _waiting(step: StepSnapshot) -> list[str]:
+    if step.wakes_at is not None:
+        return [f"until {at(step.wakes_at)}"]
+    if step.below is not None:
+        return [f"run {step.below.id} is {step.below.state}"]
+    return _job_summary(step.job) if step.job is not None else []
+
+
+def _job_summary(job: JobSnapshot) -> list[str]:
+    if job.state is JobState.LEASED:
+        found = [f"attempt {job.attempts} of {job.max_attempts}"] if job.failures else []
+        return [*found, *(["asked to stop"] if job.stopping else [])]
+    if job.state is not JobState.PENDING:
+        return []
+    if job.served is Served.NOBODY:
+        return [f"no worker serves {job.type} in queue {job.queue}"]
+    if job.served is Served.PAUSED:
+        return [f"queue {job.queue} is paused"]
+    if job.served is Served.OFF:
+        return [f"{job.type} is switched off"]
+    if job.failures:
+        return [f"attempt {job.failures + 1} of {job.max_attempts} at {at(job.due_at)} after: {first_line(job.error)}"]
+    return []
+
+
+def activity_of(step: StepSnapshot, run: RunState, now: datetime) -> StepActivity | None:
+    """Return what the step is doing; None: it has ended."""
+    if step.letter is Letter.WAITING:
+        return StepActivity(Activity.HELD if run is RunState.PENDING else Activity.WAITING_FOR_TASKS)
+    if step.letter is not Letter.ACTIVE:
+        return None
+    if isinstance(step.step.action, SleepAction):
+        return StepActivity(Activity.SLEEPING, step.wakes_at)
+    if isinstance(step.step.action, HookAction):
+        return StepActivity(Activity.WAITING_FOR_CALLBACK, step.wakes_at)
+    if isinstance(step.step.action, ChildAction):
+        return StepActivity(Activity.WAITING_FOR_CHILD)
+    if step.busy or step.job is None:
+        return StepActivity(Activity.RUNNING)
+    return _job_activity(step.job, now)
+
+
+def _job_activity(job: JobSnapshot, now: datetime) -> StepActivity:
+    if job.state is not JobState.PENDING:  # leased, or ended and not yet settled
+        return StepActivity(Activity.STOPPING if job.stopping else Activity.RUNNING)
+    if job.served is Served.YES and job.due_at > now:
+        return StepActivity(Activity.BACKING_OFF, job.due_at)
+    return StepActivity(SERVED[job.served])

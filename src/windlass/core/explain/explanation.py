@@ -10,7 +10,7 @@ from typing import assert_never
 
 from windlass.core import duration
 from windlass.core.diagrams.labels import doing
-from windlass.core.explain.current import at, first_line, now_of
+from windlass.core.explain.current import at, current_sentences, first_line
 from windlass.core.explain.snapshot import RunSnapshot, StepSnapshot
 from windlass.core.runs.decide import MEETS
 from windlass.core.runs.reason import STATE_WORDS, WISH_WORDS
@@ -56,10 +56,10 @@ def _step(account: RunSnapshot, n: int) -> Iterator[str]:
         case Letter.WAITING:
             yield _why_it_waits(account, n)
         case Letter.SKIPPED:
-            yield f"It was skipped: {step.reason or 'nobody wrote down why'}."
+            yield f"It was skipped: {step.reason or 'no reason was recorded'}."
         case Letter.ACTIVE:
             yield _why_it_ran(account, n)
-            yield from now_of(account, step)
+            yield from current_sentences(account, step)
         case Letter.SUCCEEDED:
             yield _why_it_ran(account, n)
             yield from _success(account, step)
@@ -80,10 +80,10 @@ def _why_it_ran(account: RunSnapshot, n: int) -> str:
     if node.final:
         return f"It is the final step: it ran once all others had ended{_and(judged if node.condition else None)}."
     if not node.edges:
-        return f"It needs nothing and began with the run{_and(judged if node.condition else None)}."
+        return f"It needs no other step and started with the run{_and(judged if node.condition else None)}."
     met = [edge for edge in node.edges if _is_met(account, edge)]
     if len(met) < (1 if node.join is Join.ANY else len(node.edges)):
-        return f"It ran because a rerun was asked for ({account.asked_again or 'from it'})."
+        return f"It ran because a rerun was requested ({account.asked_again or 'from it'})."
     why = _names([_ended(account, edge) for edge in met])
     one = " (one of its edges is enough)" if node.join is Join.ANY and len(node.edges) > 1 else ""
     return f"It ran because {why}{one}{_and(judged if node.condition else None)}."
@@ -92,7 +92,7 @@ def _why_it_ran(account: RunSnapshot, n: int) -> str:
 def _why_it_waits(account: RunSnapshot, n: int) -> str:
     node = account.steps[n].step
     if account.state is RunState.PENDING:
-        return "It waits for the run to begin."
+        return "It waits for the run to start."
     if node.final:
         open_ = [s.step.name for m, s in enumerate(account.steps) if m != n and s.letter in OPEN]
         return (
@@ -101,8 +101,8 @@ def _why_it_waits(account: RunSnapshot, n: int) -> str:
     lacking = [edge for edge in node.edges if not _is_met(account, edge)]
     wants = [f"{e.parent} {WISH_WORDS[e.condition]} (it {_state(account, e.parent)})" for e in lacking]
     glue = " or " if node.join is Join.ANY else " and "
-    then = "; then its `if` is asked" if node.condition is not None else ""
-    return f"It waits for {_names(wants, glue)}{then}." if wants else "It is about to begin."
+    then = "; then its `if` is evaluated" if node.condition is not None else ""
+    return f"It waits for {_names(wants, glue)}{then}." if wants else "It is about to start."
 
 
 def _success(account: RunSnapshot, step: StepSnapshot) -> Iterator[str]:
@@ -146,7 +146,7 @@ def _handling(account: RunSnapshot, n: int) -> Iterator[str]:
     if account.is_live or account.state in (RunState.CANCELLED, RunState.TIMEOUT):
         return
     by = [account.steps[m].step.name for m in handlers(account.workflow.plan, account.letters, n)]
-    alone = "It is allowed to fail." if account.steps[n].step.allow_failure else "Nobody handled this."
+    alone = "It is allowed to fail." if account.steps[n].step.allow_failure else "No step handled this failure."
     yield f"This was handled by {_names(by)}." if by else alone
 
 
@@ -154,7 +154,7 @@ def _cancelled(account: RunSnapshot, step: StepSnapshot) -> Iterator[str]:
     if step.reason is not None:
         yield f"It was cancelled: {step.reason}."
     elif step.job is None and step.below is None:
-        yield f"It had not begun when the run {_ending(account.state)}."
+        yield f"It had not started when the run {_ending(account.state)}."
     else:
         yield f"It was cancelled when the run {_ending(account.state)}."
 
@@ -169,7 +169,7 @@ def _run(account: RunSnapshot) -> Iterator[str]:
         case RunState.PENDING:
             yield _held(account)
         case RunState.RUNNING:
-            yield f"The run has been under way{time.replace(' after', ' for')}: {_counted(account)}."
+            yield f"The run has been active{time.replace(' after', ' for')}: {_counted(account)}."
         case RunState.COMPLETED:
             yield f"The run completed{time}: {_counted(account)}."
             yield from _failures(account)
@@ -188,15 +188,15 @@ def _run(account: RunSnapshot) -> Iterator[str]:
     if account.parent_id is not None:
         yield f"It was started by run {account.parent_id}: `windlass explain {account.parent_id}`."
     if account.asked_again is not None:
-        yield f"It was done again {_times(account.round)}, the last time: {account.asked_again}."
+        yield f"It was started again {_times(account.round)}, the last time: {account.asked_again}."
 
 
 def _held(account: RunSnapshot) -> str:
     limit = account.workflow.concurrency
     if limit is not None and account.running >= limit:
-        rule = f"workflow {account.workflow.name} lets {limit} {_verb(limit, 'run', 'runs')} go at a time"
-        return f"The run waits to begin: {rule}, and {account.running} {_verb(account.running, 'is', 'are')} under way."
-    return "The run waits to begin: a worker or windlass up begins it in a moment, if one runs."
+        rule = f"workflow {account.workflow.name} allows {limit} active {_verb(limit, 'run', 'runs')} at a time"
+        return f"The run waits to start: {rule}, and {account.running} {_verb(account.running, 'is', 'are')} active."
+    return "The run waits to start: a worker or `windlass up` starts it in a moment, if one is running."
 
 
 def _failures(account: RunSnapshot) -> Iterator[str]:
@@ -205,7 +205,7 @@ def _failures(account: RunSnapshot) -> Iterator[str]:
     by = {n: [account.steps[m].step.name for m in handlers(plan, letters, n)] for n in bad}
     unhandled = [account.steps[n].step.name for n in bad if not by[n] and not account.steps[n].step.allow_failure]
     if unhandled:
-        yield f"Nobody handled the failure of {_names(unhandled)}, and that fails a run."
+        yield f"No step handled the failure of {_names(unhandled)}, so the run failed."
     for n in [n for n in bad if by[n]][:MOST_NAMES]:
         yield f"The failure of {account.steps[n].step.name} was handled by {_names(by[n])}."
 
@@ -214,8 +214,8 @@ def _now(account: RunSnapshot) -> Iterator[str]:
     """Yield what the active steps of the run are waiting for."""
     active = [step for step in account.steps if step.letter is Letter.ACTIVE]
     for step in active[:MOST_NAMES]:
-        for told in now_of(account, step):
-            yield f"{step.step.name}: {told[0].lower() + told[1:]}"
+        for sentence in current_sentences(account, step):
+            yield f"{step.step.name}: {sentence[0].lower() + sentence[1:]}"
     if len(active) > MOST_NAMES:
         yield f"and {len(active) - MOST_NAMES} more steps are active."
 
@@ -223,7 +223,7 @@ def _now(account: RunSnapshot) -> Iterator[str]:
 def _counted(account: RunSnapshot) -> str:
     """Return the steps counted by state: of 5 steps 3 succeeded, 1 failed and 1 was skipped."""
     counts = {letter: account.letters.count(letter) for letter in Letter}
-    told = [
+    parts = [
         f"{counts[letter]} {STATE_WORDS[letter] if counts[letter] == 1 else _plural(letter)}"
         for letter in sorted(Letter, key=_order)
         if counts[letter]
@@ -231,7 +231,7 @@ def _counted(account: RunSnapshot) -> str:
     total = len(account.steps)
     if counts[Letter.SUCCEEDED] == total:
         return f"all {total} steps succeeded" if total > 1 else "its step succeeded"
-    return f"of {total} {_verb(total, 'step', 'steps')} {_names(told)}"
+    return f"of {total} {_verb(total, 'step', 'steps')} {_names(parts)}"
 
 
 def _order(letter: Letter) -> int:

@@ -1,21 +1,111 @@
 """Snapshots: the state of a run and of each of its steps at one moment, for tables, trees and sentences.
 
-The engine loads them; `core.explain.explanation` turns them into sentences.
+The engine loads them; `core.explain.explanation` turns them into sentences. A run's origin (API call, cron, webhook,
+parent run, Open Job Spec) is not stored but derived from its other data; its rounds (the first start, then one for each
+retry and rerun) are reconstructed from its event trail.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from windlass.core.explain.attempts import Round
-from windlass.core.explain.source import BY_API, Origin
+from windlass.core.cron import schedule
 from windlass.core.jobs.job import JobState
 from windlass.core.runs.run import OPEN, WORDS, Fan, Letter, RunState
 from windlass.core.workflows.step import SleepAction, Step
 from windlass.core.workflows.workflow import Workflow
+from windlass.errors import Invalid
+
+AGAIN = frozenset({"retried", "rerun"})
+ENDS = frozenset(RunState) - {RunState.PENDING, RunState.RUNNING}
+SCHEDULED_FOR = "windlass-scheduled-for"  # the trigger header with the time of the tick
+
+
+class OriginKind(StrEnum):
+    API = "api"
+    CRON = "cron"
+    WEBHOOK = "webhook"
+    PARENT = "parent"
+    OJS = "ojs"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    kind: OriginKind
+    scheduled_for: datetime | None = None  # the tick of a cron
+    parent_id: UUID | None = None  # the parent run
+
+
+BY_API = Origin(OriginKind.API)
+
+
+def origin(
+    *, key: str | None, headers: Mapping[str, str] | None, parent_id: UUID | None = None, composed: bool = False
+) -> Origin:
+    """Return the origin of a run.
+
+    `key` is its idempotency key, `headers` are the headers of its trigger (None: it had none), and `composed` says that
+    it is a composition of jobs.
+    """
+    if parent_id is not None:
+        return Origin(OriginKind.PARENT, parent_id=parent_id)
+    if composed:
+        return Origin(OriginKind.OJS)
+    if headers is None:
+        return BY_API
+    if schedule.is_key(key) and SCHEDULED_FOR in headers:  # both: a client can send either one
+        return Origin(OriginKind.CRON, scheduled_for=datetime.fromisoformat(headers[SCHEDULED_FOR]))
+    return Origin(OriginKind.WEBHOOK)
+
+
+@dataclass(frozen=True, slots=True)
+class StateChange:
+    """An entry of the event trail about the run itself, not about a step."""
+
+    id: int
+    word: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One round: the events with `first <= id < following` and the spans with `began_at <= start < left_at`.
+
+    An upper bound of None means no bound.
+    """
+
+    number: int
+    state: RunState  # its end state, or the current state of the run
+    began_at: datetime
+    ended_at: datetime | None
+    first: int = 0
+    following: int | None = None
+    left_at: datetime | None = None
+
+
+def rounds(
+    lines: Sequence[StateChange], *, state: RunState, began_at: datetime, ended_at: datetime | None
+) -> tuple[Round, ...]:
+    """Return the rounds in order; the last one has the current state of the run."""
+    found: list[Round] = []
+    first, end = 0, (state, ended_at)
+    for line in lines:
+        if line.word in ENDS:
+            end = (RunState(line.word), line.at)
+        elif line.word in AGAIN:
+            found.append(Round(len(found) + 1, end[0], began_at, end[1], first, line.id, line.at))
+            first, began_at = line.id, line.at
+    return (*found, Round(len(found) + 1, state, began_at, ended_at, first))
+
+
+def round_of(known: Sequence[Round], number: int) -> Round:
+    if not 1 <= number <= len(known):
+        count = "1 attempt" if len(known) == 1 else f"{len(known)} attempts"
+        raise Invalid(f"attempt is {number}: the run has {count}", field="attempt")
+    return known[number - 1]
 
 
 class Served(StrEnum):

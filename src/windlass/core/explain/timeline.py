@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from windlass.core.explain.attempts import Round
-from windlass.core.explain.snapshot import RunSnapshot, StepSnapshot
+from windlass.core.explain.snapshot import Round, RunSnapshot, StepSnapshot
 from windlass.core.runs.run import Letter
 from windlass.core.workflows.step import ChildAction, HookAction, SleepAction, Step
 

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from windlass.core.expressions.text import QUOTED, unquoted
 from windlass.errors import InvalidExpression
 
 Part = str | int
@@ -25,9 +24,13 @@ WHOLE = frozenset({"wait", "run", "index"})  # roots whose values have no member
 MAX_PARTS = 64
 LONGEST_WORD = 60
 
+QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
+ESCAPES = {"\\": "\\", "'": "'", '"': '"', "n": "\n", "r": "\r", "t": "\t"}
+
 _NAME = r"[\w$@-]+"
 _path = re.compile(rf"[^\W\d][\w$@-]*(?:\.{_NAME}|\[(?:[0-9]{{1,9}}|{QUOTED})\])*", re.DOTALL).match
 _part = re.compile(rf"\.?({_NAME})|\[([0-9]+)\]|\[({QUOTED})\]", re.DOTALL)
+_escape = re.compile(r"\\(.)", re.DOTALL)
 _plain = re.compile(_NAME).fullmatch
 
 
@@ -44,7 +47,7 @@ class Path:
     @property
     def inside(self) -> str:
         """The path without the step: `body.items[0]`."""
-        return self.field + "".join(_spoken(part) for part in self.rest)
+        return self.field + "".join(_written(part) for part in self.rest)
 
 
 def read_path(source: str, start: int) -> tuple[Path, int]:
@@ -54,9 +57,9 @@ def read_path(source: str, start: int) -> tuple[Path, int]:
         raise InvalidExpression("a path is missing here", source=source, column=start + 1)
     after = source[match.end() : match.end() + 1]
     if after in (".", "["):
-        problem = "a name must follow the dot" if after == "." else "[ ] holds a number or a text in quotes"
+        problem = "a name must follow the dot" if after == "." else "[ ] must contain a number or a quoted string"
         raise InvalidExpression(problem, source=source, column=match.end() + 1)
-    return _sound(match.group(), _Words(source, start, match.group())), match.end()
+    return _checked_path(match.group(), _Words(source, start, match.group())), match.end()
 
 
 def source_path(text: str) -> Path:
@@ -69,13 +72,24 @@ def source_path(text: str) -> Path:
     return Path(text, "tasks", head, "body", tuple(rest))
 
 
+def unquoted(text: str, source: str, start: int) -> str:
+    """Return the value of a quoted string that begins at `start` of the source."""
+    if "\\" not in text:
+        return text[1:-1]
+    for match in _escape.finditer(text):
+        if match[1] not in ESCAPES:
+            problem = r"invalid escape: write \\ for a backslash; \n, \r, \t and \ before a quote are allowed"
+            raise InvalidExpression(problem, source=source, column=start + match.start() + 1)
+    return _escape.sub(lambda match: ESCAPES[match[1]], text[1:-1])
+
+
 def nearest(word: str, known: Sequence[str]) -> str:
     """Return the end of a message about an unknown name: a suggestion, or the known names."""
     near = get_close_matches(word, known, n=1) if len(word) <= LONGEST_WORD else []
     return f": did you mean {near[0]!r}?" if near else f": it must be one of {', '.join(known)}"
 
 
-def _sound(text: str, words: "_Words") -> Path:
+def _checked_path(text: str, words: "_Words") -> Path:
     root = words.choose("name", ROOTS)
     name = words.step() if root in NAMED else ""
     field = words.choose(f"field of `{root}`", FIELDS[root]) if root in FIELDS else ""
@@ -109,20 +123,20 @@ class _Words:
     def step(self) -> str:
         name = self._next("the name of a step")
         if not isinstance(name, str):
-            raise self._wrong("a step is asked for by its name")
+            raise self._wrong("a step must be given by its name")
         self._taken += 1
         return name
 
     def rest(self, *, whole: bool) -> tuple[Part, ...]:
         rest = tuple(self._parts[self._taken :])
         if rest and whole:
-            raise self._wrong("there is nothing further inside")
+            raise self._wrong("the value has no members")
         return rest
 
     def _next(self, what: str) -> Part:
         if self._taken == len(self._parts):
             raise InvalidExpression(
-                f"{_cut(self._text)} must be followed by {what}", source=self._source, column=self._columns[0]
+                f"{cut(self._text)} must be followed by {what}", source=self._source, column=self._columns[0]
             )
         return self._parts[self._taken]
 
@@ -137,15 +151,16 @@ def _value(match: re.Match[str], source: str, start: int) -> Part:
     return name if number is None else int(number)
 
 
-def _spoken(part: Part) -> str:
+def _written(part: Part) -> str:
     if isinstance(part, int):
         return f"[{part}]"
     return f".{part}" if _plain(part) else f"[{part!r}]"
 
 
 def _shown(part: Part) -> str:
-    return repr(_cut(part)) if isinstance(part, str) else str(part)
+    return repr(cut(part)) if isinstance(part, str) else str(part)
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST_WORD else text[: LONGEST_WORD - 3] + "..."
+def cut(text: str, length: int = LONGEST_WORD) -> str:
+    """Return the text, shortened to a length that ends with three dots."""
+    return text if len(text) <= length else text[: length - 3] + "..."

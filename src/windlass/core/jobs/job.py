@@ -1,10 +1,13 @@
-"""A job: its states and transitions, and what the outcome of an attempt means for it.
+"""A job: its states and transitions, the outcome of an attempt, and what the outcome means for the job.
+
+Effects return an `Outcome` instead of raising.
 
 The lifecycle is the table EDGES. Each SQL query lists its transitions in a `moves:` note, and a test compares them with
 EDGES. `attempt` counts charged failures, `lost` counts expired leases. Both use up `max_attempts`, so that a job that
 repeatedly kills its worker ends.
 """
 
+import math
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,7 +16,6 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from windlass.core.jobs.outcome import Cancelled, Failed, Outcome, Released, Succeeded
 from windlass.core.jobs.retry import SQUARED_MINUTES, Retry
 from windlass.core.json_value import decode
 from windlass.errors import Invalid
@@ -22,6 +24,8 @@ DEFAULT_QUEUE = "default"
 SQL_QUEUE = "sql"  # the queue of rows inserted by plain SQL
 STEP_RETRY = Retry()
 SPARE_LOSSES = 5  # leases that a row of SQL_QUEUE may lose beyond max_attempts: its producer counted failures only
+MAX_MESSAGE = 8192  # characters of a progress message
+MAX_DATA = 65_536  # bytes of the data reported with progress
 
 
 class JobState(StrEnum):
@@ -59,6 +63,37 @@ EDGES: Mapping[tuple[JobState, JobMove], JobState] = {
     (JobState.CANCELLED, JobMove.REOPEN): JobState.PENDING,
 }
 
+
+@dataclass(frozen=True, slots=True)
+class Succeeded:
+    result: str = "null"  # JSON text, validated: one bad value must not fail a whole batch
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The attempt failed. `error` has `type`, `message` and sometimes `traceback`; Postgres can store all its text."""
+
+    error: Mapping[str, Any]
+    retryable: bool = True
+    retry_after: timedelta | None = None
+    result: str | None = None  # JSON text kept with the failure: the response of an HTTP step
+    dead_letter: bool | None = None  # whether a final failure becomes a dead letter; None: by the policy
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The attempt did not finish; the job goes back to its queue after `delay`, and no failure is charged."""
+
+    reason: str | None = None  # recorded in the job's events
+    delay: timedelta = timedelta()
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """The attempt stopped on request, because its run was cancelled."""
+
+
+Outcome = Succeeded | Failed | Released | Cancelled
 
 Fence = tuple[UUID, int]  # job id, claim number: identifies one attempt; reports of a stale worker are refused by it
 
@@ -157,3 +192,10 @@ def policy(job: Claimed, handler: Retry | None) -> Retry:
         with suppress(Invalid, ValueError):
             return Retry.from_json(decode(job.retry))
     return handler or (SQUARED_MINUTES if job.run_id is None else STEP_RETRY)
+
+
+def fraction_of(value: object, *, whole: float = 1.0, field: str = "progress") -> float:
+    """Return reported progress as a fraction, `value / whole` clamped to 0..1: a job may count slightly too far."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        raise Invalid(f"{field} is {value!r}: it must be a number between 0 and {whole:g}", field=field)
+    return min(1.0, max(0.0, value / whole))

@@ -5,10 +5,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from windlass.core.jobs.rate_limit import Limit
 from windlass.core.jobs.retry import Retry
-from windlass.core.jobs.spec import JobSpec
-from windlass.core.jobs.unique import OnConflict, Unique
+from windlass.core.jobs.spec import JobSpec, Limit, OnConflict, Unique
 
 PLAIN = ("type", "payload", "queue", "priority", "held", "max_attempts", "tags", "meta", "envelope")
 

@@ -1,18 +1,24 @@
-"""The specification of a job by its producer, and its validation."""
+"""The specification of a job by its producer: fields, uniqueness rule, rate limit, and their validation.
+
+Unique jobs: the key is a hash of chosen fields, and the rule says what happens on a conflict with an existing job.
+Postgres enforces rate and concurrency limits: `windlass.rate_admit`.
+"""
 
 import functools
+import hashlib
+import json
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
 from windlass.core.duration import LONGEST
 from windlass.core.jobs.job import DEFAULT_QUEUE
-from windlass.core.jobs.rate_limit import Limit
 from windlass.core.jobs.retry import Retry
-from windlass.core.jobs.unique import Unique
 from windlass.errors import Invalid
 
 DEFAULT_PRIORITY = 100
@@ -23,6 +29,53 @@ MAX_LEASE = timedelta(days=7)  # for workers that choose their own lease; heartb
 EARLIEST, LATEST = datetime(1, 1, 3), datetime(9999, 12, 29)  # noqa: DTZ001 - compared without zones
 OWN_QUEUE = "windlass"  # the queue of the engine's own step types
 OWN_PREFIX = "windlass."  # the type prefix of those jobs
+
+SLOWEST = timedelta(days=31)  # the lowest rate is one job in this time: a longer wait would be practically endless
+MAX_CONCURRENCY = 1_000_000
+# Job states, with `pending` split: held, waiting for its time, waiting for its next attempt (`again`), or due.
+LIVE = frozenset({"held", "waiting", "again", "due", "leased"})
+STANDINGS = LIVE | {"succeeded", "failed", "cancelled"}
+
+
+class OnConflict(StrEnum):
+    REJECT = "reject"
+    IGNORE = "ignore"  # return the existing job
+    REPLACE = "replace"  # cancel the existing job and accept the new one
+    REPLACE_EXCEPT_SCHEDULE = "replace_except_schedule"  # the same, but the new job takes the old one's due time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unique:
+    """A uniqueness rule. An existing job conflicts if its state is in `standings`; with a `period`, only if younger."""
+
+    key: str
+    on_conflict: OnConflict = OnConflict.REJECT
+    standings: frozenset[str] = LIVE
+    period: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """A rate and concurrency limit of the jobs that share a key."""
+
+    key: str
+    rate: float | None = None  # jobs per period
+    period: timedelta = timedelta(seconds=1)
+    concurrency: int | None = None  # jobs at the same time
+
+    def __post_init__(self) -> None:
+        if self.period <= timedelta():
+            raise Invalid(f"rate_limit.period is {self.period}: it must be positive", field="options.rate_limit.period")
+        if self.rate is not None and self.rate * SLOWEST < self.period:
+            raise Invalid(
+                f"rate_limit is {self.rate:g} jobs in {self.period}: allow at least one job in {SLOWEST.days} days",
+                field="options.rate_limit",
+            )
+        if self.concurrency is not None and not 1 <= self.concurrency <= MAX_CONCURRENCY:
+            raise Invalid(
+                f"rate_limit.concurrency is {self.concurrency}: it must be between 1 and {MAX_CONCURRENCY}",
+                field="options.rate_limit.concurrency",
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +129,7 @@ def check(spec: JobSpec) -> None:
         raise Invalid(f"delay is {spec.delay}: the longest is {LONGEST.days} days", field="delay")
     for name, moment in (("run_at", spec.run_at), ("expires_at", spec.expires_at)):
         if moment is not None and not EARLIEST <= moment.replace(tzinfo=None) <= LATEST:
-            raise Invalid(f"{name} is {moment}: it must lie in the years 1 to 9999", field=name)
+            raise Invalid(f"{name} is {moment}: it must be in the years 1 to 9999", field=name)
     if spec.expires_at is not None and spec.expires_at.tzinfo is None:
         raise Invalid("expires_at has no time zone: pass an aware datetime", field="expires_at")
     check_length(spec.timeout, "timeout", most=LONGEST)
@@ -113,7 +166,7 @@ def advice(type_: str) -> str | None:
 
 def check_name(value: object, field_: str, advice_: str, *, limit: int = MAX_NAME) -> None:
     if not isinstance(value, str):
-        raise Invalid(f"{field_} is {value!r}: it must be a text", field=field_)
+        raise Invalid(f"{field_} is {value!r}: it must be a string", field=field_)
     if not value.strip():
         raise Invalid(f"{field_} is empty: {advice_}", field=field_)
     if len(value) > limit:
@@ -130,9 +183,9 @@ def check_pattern(value: str | None, field_: str) -> None:
 
 def _check_tags(tags: object) -> None:
     if not isinstance(tags, list | tuple):
-        raise Invalid(f"tags is {tags!r}: it must be a list of texts", field="tags")
+        raise Invalid(f"tags is {tags!r}: it must be a list of strings", field="tags")
     for tag in tags:
-        check_name(tag, "tags", "a tag is a short text")
+        check_name(tag, "tags", "a tag is a short string")
 
 
 def _check_often(value: object, field_: str, advice_: str) -> None:
@@ -155,6 +208,29 @@ def _is(value: object, kind: type, field_: str, rule: str) -> None:
 
 def _whole(value: object, field_: str, least: int, most: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise Invalid(f"{field_} is {value!r}: it must be a whole number", field=field_)
+        raise Invalid(f"{field_} is {value!r}: it must be an integer", field=field_)
     if not least <= value <= most:
-        raise Invalid(f"{field_} is {value}: it must lie between {least} and {most}", field=field_)
+        raise Invalid(f"{field_} is {value}: it must be between {least} and {most}", field=field_)
+
+
+def unique_key(parts: Mapping[str, Any]) -> str:
+    """Return a hash that is equal for equal values: keys are sorted and text is normalized to NFC."""
+    text = json.dumps(_normalized(parts), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def only_keys(value: Any, keys: Sequence[str]) -> Any:
+    """Return only these keys of an object, or of each object of a list."""
+    if isinstance(value, Mapping):
+        return {key: value[key] for key in keys if key in value}
+    return [only_keys(item, keys) for item in value if isinstance(item, Mapping)] if isinstance(value, list) else value
+
+
+def _normalized(value: Any) -> Any:
+    if isinstance(value, str):
+        return unicodedata.normalize("NFC", value)
+    if isinstance(value, Mapping):
+        return {unicodedata.normalize("NFC", key): _normalized(item) for key, item in value.items()}
+    if isinstance(value, float) and value.is_integer():
+        return int(value)  # 1.0 and 1 are the same JSON number
+    return [_normalized(item) for item in value] if isinstance(value, list | tuple) else value

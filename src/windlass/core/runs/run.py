@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from windlass.core.runs.reason import Reason
-from windlass.core.workflows.plan import Plan
+from windlass.core.workflows.graph import Plan
 
 
 class Letter(StrEnum):

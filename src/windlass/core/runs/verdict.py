@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from windlass.core.runs.reason import Reason, unhandled
 from windlass.core.runs.run import BAD, Letter, RunMove
-from windlass.core.workflows.plan import Plan
+from windlass.core.workflows.graph import Plan
 from windlass.core.workflows.step import Condition
 
 

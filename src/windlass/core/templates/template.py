@@ -14,10 +14,19 @@ from windlass.core import json_value
 from windlass.core.expressions.paths import Path
 from windlass.core.expressions.scope import Facts
 from windlass.core.templates.command import Command
-from windlass.core.templates.header import Header
-from windlass.core.templates.parser import OPEN, Pieces, pieces
+from windlass.core.templates.nodes import (
+    OPEN,
+    Constant,
+    Header,
+    Items,
+    Members,
+    Mixed,
+    Pieces,
+    Single,
+    Template,
+    pieces,
+)
 from windlass.core.templates.url import Url
-from windlass.core.templates.value import Constant, Items, Members, Mixed, Single, Template
 from windlass.errors import Invalid, TemplateError
 
 MAX_WEIGHT = json_value.RESULT_LIMIT
@@ -45,11 +54,13 @@ class Binding:
         """Return the value with every template resolved; raise `TemplateError` if one has no value."""
         value = self._template.value(facts)
         if self._heavy and _too_heavy(value):
-            raise TemplateError(f"the templates fill in more than {MAX_WEIGHT} bytes", path=self.references[0].text)
+            raise TemplateError(
+                f"the resolved templates have more than {MAX_WEIGHT} bytes", path=self.references[0].text
+            )
         return value
 
 
-def compile(value: Any) -> Binding:  # noqa: A001 - called as `binding.compile`, like `re.compile`
+def compile(value: Any) -> Binding:  # noqa: A001 - called as `template.compile`, like `re.compile`
     """Compile any JSON value. Raise `InvalidExpression` for an invalid template."""
     if json_value.depth(value) > json_value.MAX_DEPTH:
         raise Invalid(f"the value is nested deeper than {json_value.MAX_DEPTH} levels")
@@ -81,9 +92,9 @@ def _template(value: Any) -> Template:
     if isinstance(value, str):
         return _text(value) if OPEN in value else Constant(value)
     if isinstance(value, Mapping):
-        return _settled(Members(tuple((key, _template(member)) for key, member in value.items())))
+        return _resolved_if_constant(Members(tuple((key, _template(member)) for key, member in value.items())))
     if isinstance(value, list | tuple):
-        return _settled(Items(tuple(_template(item) for item in value)))
+        return _resolved_if_constant(Items(tuple(_template(item) for item in value)))
     return Constant(value)
 
 
@@ -101,7 +112,7 @@ def _is_plain(found: Pieces) -> bool:
     return all(isinstance(piece, str) for piece in found)
 
 
-def _settled(template: Members | Items) -> Template:
+def _resolved_if_constant(template: Members | Items) -> Template:
     """Resolve a value without templates now. The result is a copy: the caller may change the original later."""
     return template if any(True for _ in template.paths()) else Constant(template.value(NO_FACTS))
 

@@ -13,8 +13,7 @@ from urllib.parse import quote
 
 from windlass.core.expressions.paths import Path
 from windlass.core.expressions.scope import Facts
-from windlass.core.templates.parser import Pieces, paths_of
-from windlass.core.templates.value import refusal, text_at, value_at
+from windlass.core.templates.nodes import Pieces, paths_of, refusal, text_at, value_at
 
 MAX_VALUE = 8192
 STAND_IN = "\ue000"  # placeholder for a template: a private-use character, not expected in a URL
@@ -77,8 +76,8 @@ class Url:
         """Return the first template that could select another host, or None."""
         return next((piece for piece, place in self.tail if isinstance(piece, Path) and place is Place.HOST_END), None)
 
-    def _first(self, wanted: Place) -> Path:
-        return next(piece for piece, place in self.tail if isinstance(piece, Path) and place is wanted)
+    def _first(self, place: Place) -> Path:
+        return next(piece for piece, where in self.tail if isinstance(piece, Path) and where is place)
 
 
 def _behind(base: Path | None, text: str) -> str:
@@ -105,7 +104,7 @@ def _host_place(base: Path | None, before: str, after: Pieces) -> Place:
 def _base(facts: Facts, path: Path) -> str:
     value = value_at(facts, path)
     if not isinstance(value, str) or not value:
-        raise refusal(path, "a URL begins with a text")
+        raise refusal(path, "a URL must begin with a string that is not empty")
     if _unfit(value):
         raise refusal(path, "its value has a space or a control character")
     return value
@@ -113,7 +112,7 @@ def _base(facts: Facts, path: Path) -> str:
 
 def _fit(facts: Facts, path: Path, place: Place) -> str:
     if value_at(facts, path) is None:
-        raise refusal(path, "its value is null, which says nothing in a URL")
+        raise refusal(path, "its value is null, which cannot be part of a URL")
     text = text_at(facts, path)
     if len(text) > MAX_VALUE:
         raise refusal(path, f"its value is {len(text)} characters long, the limit in a URL is {MAX_VALUE}")
@@ -125,12 +124,12 @@ def _fit(facts: Facts, path: Path, place: Place) -> str:
         return text
     if place is Place.HOST:
         if not _host(text):
-            raise refusal(path, "its value is no part of a host; if it is a path, write a / before the template")
+            raise refusal(path, "its value is not valid in a host name: if it is a path, write a / before the template")
         return text
     try:
         return quote(text, safe="")
     except UnicodeEncodeError:
-        raise refusal(path, "its value has half of a surrogate pair, which is not text") from None
+        raise refusal(path, "its value contains an unpaired surrogate, which is not valid Unicode") from None
 
 
 def _hollow(behind: str) -> int:

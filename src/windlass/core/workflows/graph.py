@@ -1,11 +1,15 @@
-"""Graph algorithms on names; a graph is a mapping `name -> parents`.
+"""The graph of steps: algorithms on names for validation, and the `Plan`, by step number, for decisions.
 
 No function recurses or compares all pairs of steps: a chain of thousands of steps must work as well as a wide graph.
-Parents that are not in the graph are ignored; the caller must report them.
+Parents that are not in a graph of names (`name -> parents`) are ignored; the caller must report them.
 """
 
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from windlass.core.workflows.step import ChildAction, Condition, HookAction, Join, SleepAction, Step
 
 Parents = Mapping[str, Collection[str]]
 
@@ -13,17 +17,17 @@ Parents = Mapping[str, Collection[str]]
 def order(parents: Parents) -> list[str]:
     """Return the names in topological order. Names on a cycle, or after one, are left out."""
     followers = children(parents)
-    wanting = dict.fromkeys(parents, 0)
+    missing = dict.fromkeys(parents, 0)
     for names in followers.values():
         for name in names:
-            wanting[name] += 1
-    ready = deque(name for name, count in wanting.items() if not count)
+            missing[name] += 1
+    ready = deque(name for name, count in missing.items() if not count)
     found = []
     while ready:
         found.append(ready.popleft())
         for name in followers[found[-1]]:
-            wanting[name] -= 1
-            if not wanting[name]:
+            missing[name] -= 1
+            if not missing[name]:
                 ready.append(name)
     return found
 
@@ -100,3 +104,86 @@ def _leave(path: list[str], on_path: set[str], done: set[str], depth: int) -> tu
 def _turned(cycle: tuple[str, ...], rank: Mapping[str, int]) -> tuple[str, ...]:
     first = min(range(len(cycle)), key=lambda n: rank[cycle[n]])
     return cycle[first:] + cycle[:first]
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A definition prepared for `decide`: parents and children of each step and the condition of each edge.
+
+    Built once for each version and cached. The steps are already validated: every parent exists, no cycles.
+    """
+
+    steps: Sequence[Step]
+
+    @cached_property
+    def number(self) -> dict[str, int]:
+        return {step.name: n for n, step in enumerate(self.steps)}
+
+    @cached_property
+    def parents(self) -> tuple[tuple[tuple[int, Condition], ...], ...]:
+        return tuple(tuple((self.number[edge.parent], edge.condition) for edge in step.edges) for step in self.steps)
+
+    @cached_property
+    def children(self) -> tuple[tuple[int, ...], ...]:
+        """Return, for each step, the steps with an edge from it. The final step is in none: it waits for all steps."""
+        found: list[dict[int, None]] = [{} for _ in self.steps]
+        for child, edges in enumerate(self.parents):
+            for parent, _ in edges:
+                found[parent][child] = None
+        return tuple(tuple(children) for children in found)
+
+    @cached_property
+    def any_join(self) -> tuple[bool, ...]:
+        return tuple(step.join is Join.ANY for step in self.steps)
+
+    @cached_property
+    def final(self) -> int | None:
+        return next((n for n, step in enumerate(self.steps) if step.final), None)
+
+    @cached_property
+    def hooks(self) -> tuple[int, ...]:
+        """Return the steps that wait for a callback."""
+        return tuple(n for n, step in enumerate(self.steps) if isinstance(step.action, HookAction))
+
+    @cached_property
+    def quiet(self) -> tuple[int, ...]:
+        """Return the steps with no job or with several: their starts and ends are in the run's event trail."""
+        without = (SleepAction, HookAction, ChildAction)
+        return tuple(n for n, s in enumerate(self.steps) if isinstance(s.action, without) or s.fan_out is not None)
+
+    @cached_property
+    def single_jobs(self) -> tuple[int, ...]:
+        """Return the steps with exactly one job: their starts and successes are in that job's event trail."""
+        return tuple(n for n in range(len(self.steps)) if n not in set(self.quiet))
+
+    @cached_property
+    def roots(self) -> tuple[int, ...]:
+        return tuple(n for n, step in enumerate(self.steps) if not step.edges and not step.final)
+
+    def before(self, step: int) -> set[int]:
+        """Return the steps that must end before this one; for the final step, all others."""
+        if step == self.final:
+            return set(range(len(self.steps))) - {step}
+        return {parent for parent, _ in self.parents[step]}
+
+    def ancestors(self, step: int) -> set[int]:
+        """Return all direct and indirect predecessors of a step."""
+        seen = set(self.before(step))
+        waiting = list(seen)
+        while waiting:
+            for parent, _ in self.parents[waiting.pop()]:
+                if parent not in seen:
+                    seen.add(parent)
+                    waiting.append(parent)
+        return seen
+
+    def descendants(self, of: Iterable[int]) -> set[int]:
+        """Return all steps reachable from these; the final step, if there is one, is always included."""
+        seen: set[int] = set()
+        waiting = list(of)
+        while waiting:
+            for child in self.children[waiting.pop()]:
+                if child not in seen:
+                    seen.add(child)
+                    waiting.append(child)
+        return seen if self.final is None else seen | {self.final}

@@ -47,7 +47,7 @@ def check_host(host: str) -> None:
 
 def check_header(name: str) -> None:
     if name.lower() in CONNECTION_HEADERS:
-        raise Invalid(f"the header {name} cannot be set: it belongs to the connection", field=f"headers.{name}")
+        raise Invalid(f"the header {name} cannot be set: the HTTP client sets it", field=f"headers.{name}")
 
 
 def is_address(host: str) -> bool:

@@ -17,7 +17,7 @@ from windlass.core.cron.schedule import CatchUp, Overlap
 from windlass.core.events.webhook import Scheme
 from windlass.core.expressions import expression
 from windlass.core.jobs.spec import DEFAULT_PRIORITY
-from windlass.core.workflows.plan import Plan
+from windlass.core.workflows.graph import Plan
 from windlass.core.workflows.step import (
     Action,
     ChildAction,

@@ -3,7 +3,7 @@
 import signal
 from pathlib import Path
 
-from windlass.core.jobs.outcome import Failed
+from windlass.core.jobs.job import Failed
 from windlass.core.json_value import RESULT_LIMIT, encode, parse
 from windlass.effects.command.lines import readable
 from windlass.errors import Invalid

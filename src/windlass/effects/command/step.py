@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
-from windlass.core.jobs.outcome import Outcome, Succeeded
+from windlass.core.jobs.job import Outcome, Succeeded
 from windlass.effects.command.lines import Keep, Lines
 from windlass.effects.command.output import failure, output
 from windlass.effects.command.process import Process

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 
-from windlass.core.jobs.outcome import Failed, Outcome, Succeeded
+from windlass.core.jobs.job import Failed, Outcome, Succeeded
 from windlass.core.json_value import RESULT_LIMIT, encode, plain
 from windlass.effects.http.body import Body
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import aiohttp
 from multidict import MultiMapping
 
-from windlass.core.jobs.outcome import Failed, Outcome
+from windlass.core.jobs.job import Failed, Outcome
 from windlass.core.json_value import plain
 from windlass.effects.http.addresses import AddressRefused
 from windlass.effects.http.answer import Answer, outcome_of, told

@@ -110,7 +110,7 @@ def _given(request: HttpRequest) -> dict[str, str]:
 def _value(name: str, value: Any) -> str:
     text = _text(value, f"headers.{name}")
     if not _LINE(text):  # the error must not contain the value: it may be a secret
-        raise Invalid(f"the header {name} must be a text of one line", field=f"headers.{name}")
+        raise Invalid(f"the header {name} must be a string of one line", field=f"headers.{name}")
     return text
 
 
@@ -122,4 +122,4 @@ def _text(value: Any, field: str) -> str:
         return "true" if value else "false"
     if isinstance(value, int | float):
         return str(value)
-    raise Invalid(f"{field} must be a text, a number, true or false", field=field)
+    raise Invalid(f"{field} must be a string, a number, true or false", field=field)

@@ -12,7 +12,7 @@ from typing import Self
 
 import aiohttp
 
-from windlass.core.jobs.outcome import Outcome
+from windlass.core.jobs.job import Outcome
 from windlass.effects.http.addresses import AddressGuard, Network
 from windlass.effects.http.connector import LookUp, connector
 from windlass.effects.http.dns_lookup import DnsLookup

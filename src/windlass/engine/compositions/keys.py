@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
-from windlass.core.jobs.unique import OnConflict, Unique
+from windlass.core.jobs.spec import OnConflict, Unique
 from windlass.engine.database import Database
 from windlass.engine.jobs.submit import REPLACED
 from windlass.errors import Duplicate

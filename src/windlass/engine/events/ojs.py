@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from windlass.core.events.ojs_event import OjsEvent, error_document, names_of_job_line
-from windlass.core.timestamps import instant
+from windlass.core.events.ojs_event import OjsEvent, error_document, instant, names_of_job_line
 from windlass.core.workflows.step_payload import OWN_QUEUE
 from windlass.engine import quarantine
 from windlass.engine.compositions import events as composition_events

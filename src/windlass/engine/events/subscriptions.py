@@ -19,7 +19,7 @@ from windlass.core.events.subscription import (
     RETRY,
     TIMEOUT,
     TYPE,
-    Interest,
+    EventFilter,
     Target,
     check_events,
     secret_of,
@@ -223,7 +223,7 @@ async def _enqueue(conn: Connection, db: Database, specs: Mapping[str, Sequence[
 
 
 def _hears(one: Wanted, happening: OjsEvent) -> bool:
-    return happening.at >= one.since and Interest(one.events, one.queues, one.types).covers(happening)
+    return happening.at >= one.since and EventFilter(one.events, one.queues, one.types).covers(happening)
 
 
 def _delivery(one: Wanted, happening: OjsEvent) -> JobSpec:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from windlass.core.jobs.progress import MAX_DATA, MAX_MESSAGE
+from windlass.core.jobs.job import MAX_DATA, MAX_MESSAGE
 from windlass.core.json_value import encode, plain
 from windlass.engine.database import Database
 from windlass.engine.jobs import control as jobs

@@ -9,8 +9,7 @@ from datetime import datetime
 from uuid import UUID
 
 from windlass.core.jobs.job import JobState
-from windlass.core.jobs.spec import JobSpec
-from windlass.core.jobs.unique import OnConflict
+from windlass.core.jobs.spec import JobSpec, OnConflict
 from windlass.engine.database import Database
 from windlass.engine.jobs import control as jobs
 from windlass.errors import Duplicate, Invalid

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from windlass.core import ids
 from windlass.core.events.cursor import TrailPlace
-from windlass.core.explain.attempts import Round, of_number, rounds
+from windlass.core.explain.snapshot import Round, round_of, rounds
 from windlass.core.json_value import encode
 from windlass.core.runs.event import CancelAsked, Event, RerunAsked, RetryAsked
 from windlass.core.runs.reason import Reason
@@ -122,7 +122,7 @@ async def events(
         workflow = (await db.definitions.of(conn, [row.version_id]))[row.version_id]
         before, since, until = None, row.created_at, None
         if attempt is not None:
-            asked = of_number(await rounds_of(conn, row), attempt)
+            asked = round_of(await rounds_of(conn, row), attempt)
             after = after._replace(run_line=max(after.run_line, asked.first - 1))
             before, since, until = asked.following, asked.began_at, asked.left_at
         found = await store.trail(

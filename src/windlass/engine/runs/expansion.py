@@ -5,7 +5,7 @@ from windlass.core.json_value import encode
 from windlass.core.runs.event import Ended, Event, Expanded
 from windlass.core.runs.reason import Reason
 from windlass.core.runs.run import Letter
-from windlass.core.templates.value import value_at
+from windlass.core.templates.nodes import value_at
 from windlass.core.workflows.step import CommandAction, Foreach, JobAction, Parallel
 from windlass.engine.database import Database
 from windlass.engine.runs import scope as knowledge

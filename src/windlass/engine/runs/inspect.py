@@ -5,10 +5,18 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import UUID
 
-from windlass.core.explain.attempts import AGAIN, Round
 from windlass.core.explain.explanation import Explanation, explain
-from windlass.core.explain.snapshot import ChildSnapshot, JobSnapshot, RunSnapshot, Served, StepSnapshot
-from windlass.core.explain.source import Origin, OriginKind
+from windlass.core.explain.snapshot import (
+    AGAIN,
+    ChildSnapshot,
+    JobSnapshot,
+    Origin,
+    OriginKind,
+    Round,
+    RunSnapshot,
+    Served,
+    StepSnapshot,
+)
 from windlass.core.jobs.job import JobState
 from windlass.core.runs.run import OPEN, WORDS, Fan, Letter, RunState
 from windlass.core.workflows.step import ChildAction, HttpAction

@@ -14,7 +14,7 @@ from windlass.core.expressions.scope import JsonText
 from windlass.core.jobs.job import Claimed
 from windlass.core.json_value import decode
 from windlass.core.runs.run import Letter
-from windlass.core.workflows.plan import Plan
+from windlass.core.workflows.graph import Plan
 from windlass.core.workflows.step import ChildAction, HookAction, HttpAction, Step
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.database import Database

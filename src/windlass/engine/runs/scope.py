@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from windlass.core.events import hook
+from windlass.core.events import webhook
 from windlass.core.expressions.paths import Path
 from windlass.core.expressions.scope import MISSING, Facts, JsonText, TaskFacts
 from windlass.core.json_value import decode
@@ -87,7 +87,7 @@ async def _urls(conn: Connection, db: Database, wanted: Mapping[UUID, Asked]) ->
     later = [place for place in places if wanted[place[0]].held.round]  # in the first round no token was replaced
     rounds = await hooks.rounds(conn, later) if later else {}
     for (id_, step), name in places.items():
-        found[id_][name] = f"{base}/wh/{hook.token(key, id_, step, rounds.get((id_, step), 0))}"
+        found[id_][name] = f"{base}/wh/{webhook.callback_token(key, id_, step, rounds.get((id_, step), 0))}"
     return found
 
 

@@ -11,7 +11,7 @@ from typing import assert_never
 from uuid import UUID
 
 from windlass.core.compositions import CALLBACKS
-from windlass.core.events import hook
+from windlass.core.events import webhook
 from windlass.core.runs.command import (
     Command,
     Conclude,
@@ -305,12 +305,16 @@ class Settlement:
     async def _write_hooks(self) -> None:
         if self._hooks:
             key = await self.db.hook_key(self.conn)
-            rows = [(id_, step, hook.fingerprint(hook.token(key, id_, step))) for id_, step in self._hooks]
+            rows = [
+                (id_, step, webhook.token_digest(webhook.callback_token(key, id_, step))) for id_, step in self._hooks
+            ]
             await hooks.insert(self.conn, rows)
         if self._forget:
             key = await self.db.hook_key(self.conn)
             again = [(id_, step, self.held[id_].round) for id_, step in self._forget]
-            await hooks.reset(self.conn, [(*place, hook.fingerprint(hook.token(key, *place))) for place in again])
+            await hooks.reset(
+                self.conn, [(*place, webhook.token_digest(webhook.callback_token(key, *place))) for place in again]
+            )
         self._hooks, self._forget = [], []
 
     async def _hear(self, answers: Answers) -> None:

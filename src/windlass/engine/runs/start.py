@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from windlass.core.cron import schedule
-from windlass.core.events.request_body import kept_headers
+from windlass.core.events.webhook import kept_headers
 from windlass.core.jobs.spec import check_name
 from windlass.core.json_value import encode
 from windlass.core.runs.event import Begun

@@ -12,7 +12,7 @@ from windlass.core.expressions.expression import Expression
 from windlass.core.expressions.paths import Path, source_path
 from windlass.core.expressions.scope import Facts
 from windlass.core.json_value import encode
-from windlass.core.workflows.plan import Plan
+from windlass.core.workflows.graph import Plan
 from windlass.core.workflows.step import CommandAction, Foreach, HttpAction, JobAction, Parallel, Step
 from windlass.core.workflows.step_payload import COMMAND_TYPE, HTTP_TYPE, OWN_QUEUE, Payload, compile_payload
 from windlass.store.steps import Shape

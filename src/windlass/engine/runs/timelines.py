@@ -2,8 +2,7 @@
 
 from uuid import UUID
 
-from windlass.core.explain.attempts import of_number
-from windlass.core.explain.snapshot import RunSnapshot
+from windlass.core.explain.snapshot import RunSnapshot, round_of
 from windlass.core.explain.timeline import Span, during, is_several, timeline
 from windlass.engine.database import Database
 from windlass.engine.runs import inspect
@@ -15,7 +14,7 @@ MOST_MOVES = 20_000  # of the jobs of one run; later ones are not drawn
 async def of_run(db: Database, id_: UUID, *, attempt: int | None = None) -> tuple[RunSnapshot, list[Span]]:
     """Return the timeline of all rounds of a run, or of one."""
     account = await inspect.account(db, id_)
-    asked = None if attempt is None else of_number(account.rounds, attempt)
+    asked = None if attempt is None else round_of(account.rounds, attempt)
     several = [n for n, step in enumerate(account.steps) if is_several(step.step)]
     plain = [n for n in range(len(account.steps)) if n not in several]
     async with db.begin() as conn:

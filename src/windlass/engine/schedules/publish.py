@@ -10,7 +10,7 @@ from datetime import datetime
 from uuid import UUID
 
 from windlass.core.cron.schedule import Schedule, following
-from windlass.core.events import hook
+from windlass.core.events import webhook
 from windlass.core.json_value import encode
 from windlass.core.workflows.workflow import CronTrigger, WebhookTrigger, Workflow
 from windlass.engine.database import Database, new_ids
@@ -83,7 +83,7 @@ async def _give_tokens(conn: Connection, called: Mapping[UUID, str]) -> dict[str
     if not called:
         return {}
     tokens = {id_: new_token() for id_ in called}
-    taken = await triggers.give_tokens(conn, [(id_, hook.fingerprint(token)) for id_, token in tokens.items()])
+    taken = await triggers.give_tokens(conn, [(id_, webhook.token_digest(token)) for id_, token in tokens.items()])
     return {called[id_]: tokens[id_] for id_ in taken}
 
 

@@ -13,10 +13,10 @@ from uuid import UUID
 
 from windlass.core.cron import schedule
 from windlass.core.cron.schedule import Overlap, Schedule
-from windlass.core.definition.names import workflow_name_mistake
-from windlass.core.events import hook, webhook
-from windlass.core.events.request_body import parse_body
-from windlass.core.explain.source import SCHEDULED_FOR
+from windlass.core.definition.fields import workflow_name_mistake
+from windlass.core.events import webhook
+from windlass.core.events.webhook import parse_body
+from windlass.core.explain.snapshot import SCHEDULED_FOR
 from windlass.core.json_value import encode
 from windlass.core.runs.event import CancelAsked
 from windlass.core.runs.reason import Reason
@@ -265,7 +265,7 @@ async def check_token(db: Database, token: str) -> None:
     if len(token) > MAX_TOKEN:
         raise _strange()
     async with db.once() as conn:
-        _usable(await store.of_token(conn, hook.fingerprint(token)))
+        _usable(await store.of_token(conn, webhook.token_digest(token)))
 
 
 async def receive(db: Database, token: str, body: bytes, headers: Mapping[str, str]) -> UUID:
@@ -273,7 +273,7 @@ async def receive(db: Database, token: str, body: bytes, headers: Mapping[str, s
     if len(token) > MAX_TOKEN:
         raise _strange()
     async with db.begin() as conn:
-        found = _usable(await store.of_token(conn, hook.fingerprint(token)))
+        found = _usable(await store.of_token(conn, webhook.token_digest(token)))
         trigger = (await db.definitions.of(conn, [found.version_id]))[found.version_id].trigger
         given = {name.lower(): value for name, value in headers.items()}
         _check_signature(trigger, given, body, found.now)
@@ -293,7 +293,7 @@ async def rotate(db: Database, name: str) -> str:
         workflow = (await db.definitions.of(conn, [live.version_id]))[live.version_id]
         if not isinstance(workflow.trigger, WebhookTrigger):
             raise Conflict(f"workflow {name!r} has no address: its trigger is not a webhook")
-        await store.rotate(conn, live.workflow_id, hook.fingerprint(token))
+        await store.rotate(conn, live.workflow_id, webhook.token_digest(token))
     return token
 
 
@@ -306,7 +306,7 @@ async def address(db: Database, token: str) -> str:
 def _check_signature(trigger: Trigger, headers: Mapping[str, str], body: bytes, now: datetime) -> None:
     """Raise if a request is not signed as its workflow requires, before any part of it is used."""
     if isinstance(trigger, WebhookTrigger) and trigger.secret is not None:
-        why = webhook.objection(trigger.secret, headers, body, now, trigger.scheme)
+        why = webhook.signature_mistake(trigger.secret, headers, body, now, trigger.scheme)
         if why:
             raise Refused(f"the request is not signed as the workflow demands ({trigger.scheme}): {why}")
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from uuid import UUID
 
-from windlass.core.jobs.job import JobMove, Report, Setback, after
-from windlass.core.jobs.outcome import Failed, Outcome
+from windlass.core.jobs.job import Failed, JobMove, Outcome, Report, Setback, after
 from windlass.engine import quarantine
 from windlass.engine.database import Database
 from windlass.engine.quarantine import Kind, split_batch

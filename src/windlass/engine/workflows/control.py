@@ -8,12 +8,10 @@ from typing import Any
 from uuid import UUID
 
 from windlass.core.definition.diff import difference
-from windlass.core.definition.names import workflow_name_mistake
+from windlass.core.definition.fields import workflow_name_mistake
 from windlass.core.definition.parser import checked, parse
-from windlass.core.definition.publish import check
-from windlass.core.definition.secret import has_hidden, hidden, revealed, secrets
-from windlass.core.json_value import encode
-from windlass.core.jsonb import as_stored
+from windlass.core.definition.publish import check, has_hidden, hidden, revealed, secrets
+from windlass.core.json_value import as_stored, encode
 from windlass.core.workflows.step import ChildAction
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.database import Database, new_ids

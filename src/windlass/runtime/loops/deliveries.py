@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 
 from windlass.core.events.ojs_event import OjsEvent
 from windlass.core.events.subscription import MAX_ATTEMPTS, TEST, TIMEOUT, TYPE, Target, headers
-from windlass.core.jobs.outcome import Cancelled, Failed, Outcome, Succeeded
+from windlass.core.jobs.job import Cancelled, Failed, Outcome, Succeeded
 from windlass.core.json_value import RESULT_LIMIT, decode, encode
 from windlass.core.workflows.step_payload import OWN_QUEUE
 from windlass.effects.context import Context

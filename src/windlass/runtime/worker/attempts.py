@@ -11,8 +11,7 @@ from datetime import timedelta
 from enum import Enum
 from uuid import UUID
 
-from windlass.core.jobs.job import Claimed, Fence, JobMove, Report, Setback, after
-from windlass.core.jobs.outcome import Cancelled, Outcome, Released
+from windlass.core.jobs.job import Cancelled, Claimed, Fence, JobMove, Outcome, Released, Report, Setback, after
 from windlass.core.json_value import decode
 from windlass.effects.context import Context, enter
 from windlass.effects.handlers import Handler, Handlers, failed, perform, timed_out

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import Response
 
-from windlass.core.timestamps import instant
+from windlass.core.events.ojs_event import instant
 
 __all__ = ["answer", "created", "instant"]
 MEDIA_TYPE = "application/openjobspec+json"

@@ -6,8 +6,7 @@ from typing import Any
 from pydantic import ConfigDict, Field
 
 from windlass.core.explain.explanation import Explanation as Told
-from windlass.core.explain.snapshot import RunSnapshot
-from windlass.core.explain.source import Origin, OriginKind
+from windlass.core.explain.snapshot import Origin, OriginKind, RunSnapshot
 from windlass.core.runs.run import Letter, RunState
 from windlass.core.workflows.step import Step
 from windlass.engine.runs.bulk import MOST_COUNTED, Steered

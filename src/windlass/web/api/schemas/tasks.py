@@ -5,9 +5,8 @@ from typing import Any
 
 from pydantic import ConfigDict, Field
 
-from windlass.core.explain.activity import Activity, doing
+from windlass.core.explain.current import Activity, activity_of, summary
 from windlass.core.explain.snapshot import ChildSnapshot, RunSnapshot, StepSnapshot
-from windlass.core.explain.summary import remark
 from windlass.core.runs.run import OPEN, Fan, Letter, RunState
 from windlass.core.sensitive import masked
 from windlass.core.workflows.step import HookAction, SleepAction
@@ -58,7 +57,7 @@ class Task(Shown):
     )
     error_message: str | None = Field(default=None, description="The same as `error`.")
     reason: str | None = Field(default=None, description="Why it was skipped, failed, ran, or waits.")
-    remark: str = Field(default="", description="What is worth knowing at a glance: progress, next attempt, error.")
+    summary: str = Field(default="", description="What is worth knowing at a glance: progress, next attempt, error.")
     is_truncated: bool = Field(default=False, description="The answer was too large and was cut.")
     wake_at: datetime | None = Field(default=None, description="When it will go on, or stop waiting.")
     worker: str | None = None
@@ -171,7 +170,7 @@ def milliseconds(span: timedelta | None) -> int | None:
 def _fields(step: StepSnapshot, run: RunState, now: datetime) -> dict[str, Any]:
     job = step.job if step.fan is None else None
     answer, error = step.answer, _error(step)
-    now_doing = doing(step, run, now)
+    now_doing = activity_of(step, run, now)
     took = milliseconds(step.took(now))
     return {
         "status": vocabulary.task_status(step.letter, step.step.action, step.code),
@@ -187,7 +186,7 @@ def _fields(step: StepSnapshot, run: RunState, now: datetime) -> dict[str, Any]:
         "error": error,
         "error_message": error,
         "reason": step.reason or step.held,
-        "remark": remark(step),
+        "remark": summary(step),
         "is_truncated": answer is not None and answer.is_truncated,
         "wake_at": step.wakes_at,
         "worker": job.worker if job else None,

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from windlass.core.jobs.rate_limit import Limit
-from windlass.core.jobs.unique import LIVE, OnConflict, Unique, chosen, fingerprint
+from windlass.core.jobs.spec import LIVE, Limit, OnConflict, Unique, only_keys, unique_key
 from windlass.errors import Invalid
 from windlass.web.ojs import times
 from windlass.web.ojs.vocabulary import STANDINGS
@@ -33,18 +32,18 @@ def unique(given: Any, *, type_: str, queue: str, args: list[Any], meta: Mapping
         parts["queue"] = queue
     if "args" in keys or given.get("args_keys"):
         names = _names(given, "args_keys")
-        parts["args"] = chosen(args, names) if names else args
+        parts["args"] = only_keys(args, names) if names else args
     if "meta" in keys or given.get("meta_keys"):
         names = _names(given, "meta_keys")
         if not names:
             raise Invalid(f"{field}.meta_keys must say which keys of meta count", field=f"{field}.meta_keys")
-        parts["meta"] = chosen(dict(meta or {}), names)
+        parts["meta"] = only_keys(dict(meta or {}), names)
     conflict = given.get("on_conflict", "reject")
     if not isinstance(conflict, str) or conflict not in SPELLINGS:
         raise Invalid(f"{field}.on_conflict must be one of {', '.join(SPELLINGS)}", field=f"{field}.on_conflict")
     period = given.get("period")
     return Unique(
-        key=fingerprint(parts),
+        key=unique_key(parts),
         on_conflict=SPELLINGS[conflict],
         standings=_standings(given.get("states")),
         period=times.span(period, field=f"{field}.period") if period is not None else None,

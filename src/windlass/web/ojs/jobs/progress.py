@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from windlass.core.jobs.progress import fraction_of
+from windlass.core.jobs.job import fraction_of
 from windlass.engine.jobs import progress
 from windlass.engine.jobs.progress import Progress
 from windlass.web.ojs import bodies, dependencies

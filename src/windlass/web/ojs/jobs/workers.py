@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from windlass.core.jobs.outcome import Failed, Outcome, Released, Succeeded
+from windlass.core.jobs.job import Failed, Outcome, Released, Succeeded
 from windlass.core.json_value import RESULT_LIMIT, encode, plain
 from windlass.engine.compositions import parent_results
 from windlass.engine.compositions.parent_results import Standings

@@ -8,7 +8,7 @@ from typing import Any
 from windlass.core import ids
 from windlass.core.compositions import Part
 from windlass.core.jobs.job_template import Template
-from windlass.core.jobs.unique import OnConflict, Unique
+from windlass.core.jobs.spec import OnConflict, Unique
 from windlass.core.json_value import PAYLOAD_LIMIT, encode
 from windlass.errors import Invalid
 from windlass.web.ojs import times

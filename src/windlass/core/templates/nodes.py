@@ -1,18 +1,27 @@
-"""The nodes of a compiled template. Each returns its value for the facts of a run, or raises `TemplateError`."""
+"""Splits a string with templates into literal text and paths, and compiles it to nodes.
+
+Each node returns its value for the facts of a run, or raises `TemplateError`.
+"""
 
 import json
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from windlass.core.expressions.paths import Path
+from windlass.core.expressions.paths import QUOTED, Path, read_path, unquoted
 from windlass.core.expressions.scope import Facts, Nothing, find
 from windlass.core.json_value import RESULT_LIMIT
-from windlass.core.templates.parser import Pieces, paths_of
-from windlass.errors import TemplateError
+from windlass.errors import InvalidExpression, TemplateError
 
+OPEN, CLOSE = "{{", "}}"
 MAX_TEXT = RESULT_LIMIT
 
+Pieces = Sequence[str | Path]
+
+_space = re.compile(r"\s*")
+_quoted = re.compile(QUOTED, re.DOTALL)
+_control = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]").search
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
@@ -20,6 +29,49 @@ class Template(Protocol):
     def value(self, facts: Facts) -> Any: ...
 
     def paths(self) -> Iterator[Path]: ...
+
+
+def pieces(text: str) -> list[str | Path]:
+    """Return the literal pieces and the paths in order; empty pieces are left out."""
+    found: list[str | Path] = []
+    start = 0
+    while (at := text.find(OPEN, start)) >= 0:
+        piece, end = _read_template(text, at)
+        found += text[start:at], piece
+        start = end
+    found.append(text[start:])
+    return [piece for piece in found if piece]
+
+
+def paths_of(found: Pieces) -> Iterator[Path]:
+    return (piece for piece in found if isinstance(piece, Path))
+
+
+def _read_template(text: str, at: int) -> tuple[str | Path, int]:
+    """Return the template that opens at `at`, and the position after it."""
+    start = _after_space(text, at + len(OPEN))
+    if start >= len(text):
+        raise InvalidExpression("the template is not closed: }} is missing", source=text, column=at + 1)
+    if text.startswith(CLOSE, start):
+        raise InvalidExpression("the template is empty: write a path between {{ and }}", source=text, column=at + 1)
+    piece, end = _read_inner(text, start)
+    end = _after_space(text, end)
+    if text.startswith(CLOSE, end):
+        return piece, end + len(CLOSE)
+    if text.find(CLOSE, end) < 0:
+        raise InvalidExpression("the template is not closed: }} is missing", source=text, column=at + 1)
+    raise InvalidExpression("a template must contain one path and nothing else", source=text, column=end + 1)
+
+
+def _read_inner(text: str, start: int) -> tuple[str | Path, int]:
+    if quoted := _quoted.match(text, start):
+        return unquoted(quoted.group(), text, start), quoted.end()
+    return read_path(text, start)
+
+
+def _after_space(text: str, at: int) -> int:
+    match = _space.match(text, at)
+    return match.end() if match else at
 
 
 def value_at(facts: Facts, path: Path) -> Any:
@@ -58,7 +110,7 @@ def filled(facts: Facts, pieces: Pieces, written: Callable[[Facts, Path], str]) 
 
 def refusal(path: Path, why: str) -> TemplateError:
     """Return an error without the value, which may be a secret."""
-    return TemplateError(f"{{{{{path.text}}}}} cannot stand here: {why}", path=path.text)
+    return TemplateError(f"{{{{{path.text}}}}} cannot be used here: {why}", path=path.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +146,26 @@ class Mixed:
 
     def paths(self) -> Iterator[Path]:
         return paths_of(self.pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """Text of a header. It must be one line: a line break would begin another header, or the body."""
+
+    pieces: Pieces
+
+    def value(self, facts: Facts) -> str:
+        return filled(facts, self.pieces, one_line)
+
+    def paths(self) -> Iterator[Path]:
+        return paths_of(self.pieces)
+
+
+def one_line(facts: Facts, path: Path) -> str:
+    text = text_at(facts, path)
+    if _control(text):
+        raise refusal(path, "its value has a line break, a NUL or another control character")
+    return text
 
 
 @dataclass(frozen=True, slots=True)
