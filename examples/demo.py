@@ -1,4 +1,4 @@
-"""What `make demo` shows: a database from nothing, work recorded before anybody works, a crash, and nothing lost."""
+"""`make demo`: starts a database, submits jobs, kills a worker, and shows that no job is lost."""
 
 import asyncio
 import os
@@ -28,15 +28,15 @@ async def main() -> None:
         os.environ["WINDLASS_HOME"] = folder
         started = time.perf_counter()
         async with Windlass(settings=Settings(home=Path(folder))) as app:
-            say(f"Postgres is up and the schema is there ({time.perf_counter() - started:.1f} s)", app.url())
+            say(f"Postgres is running and the schema is migrated ({time.perf_counter() - started:.1f} s)", app.url())
             await show(app)
             await demo_workflow.show(app)
             say(
-                "Your turn",
+                "Try it yourself",
                 "export PATH=$PWD/.venv/bin:$PATH, then in two terminals:\n"
                 "  windlass up examples.thumbnails:app\n"
                 "  windlass submit report.sum.v1 '{\"numbers\": [1, 2]}' --wait\n"
-                "and examples/whole-order.yaml says how to run the workflow yourself",
+                "The comment in examples/whole-order.yaml shows how to run the workflow.",
             )
 
 
@@ -52,13 +52,16 @@ async def show(app: Windlass) -> None:
         "insert into workflow.workflow_run (type, payload, idempotency_key)"
         " values ('report.sum.v1', '{\"numbers\": [1, 2, 3]}', 'sum:1') on conflict (idempotency_key) do nothing"
     )
-    say(f"{JOBS + 3} jobs recorded, one of them by plain SQL", "no worker is running yet")
+    say(f"{JOBS + 3} jobs submitted, one of them with plain SQL", "no worker is running yet")
 
     first = await worker()
     await progress(app, JOBS // 3)
     first.send_signal(signal.SIGKILL)
     await first.wait()
-    say("The worker was killed (SIGKILL) in the middle of its work", "its leases run out, nothing needs to be done")
+    say(
+        "The worker was killed (SIGKILL) in the middle of its work",
+        "its leases expire, and its jobs become pending again",
+    )
 
     second = await worker()
     await progress(app, JOBS + 3)
@@ -84,10 +87,10 @@ async def worker() -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.DEVNULL)
 
 
-async def progress(app: Windlass, wanted: int) -> None:
+async def progress(app: Windlass, target: int) -> None:
     with Progress(console=console, transient=True) as bar:
         task = bar.add_task("working", total=JOBS + 3)
-        while (done := (await counts(app))["ended"]) < wanted:
+        while (done := (await counts(app))["ended"]) < target:
             bar.update(task, completed=done)
             await asyncio.sleep(0.1)
 
@@ -110,10 +113,10 @@ async def report(app: Windlass) -> None:
     counted = await counts(app)
     say(
         f"{counted['succeeded']} succeeded, {counted['failed']} failed, {counted['pending'] + counted['leased']} left",
-        f"{lost} were in the killed worker's hands and ran again; {twice} were recorded twice",
+        f"{lost} were running on the killed worker and ran again; {twice} were recorded twice",
     )
     if twice or counted["succeeded"] != JOBS + 2:
-        sys.exit("something was lost or doubled: this is a bug")
+        sys.exit("a job was lost or recorded twice: this is a bug")
 
 
 async def trail(app: Windlass, id_: UUID, title: str) -> None:

@@ -1,4 +1,4 @@
-"""The second act of `make demo`: a workflow with every kind of step, and a crash in the middle of it."""
+"""The second part of `make demo`: a workflow with many kinds of steps, and a crash in the middle of it."""
 
 import asyncio
 import json
@@ -28,19 +28,19 @@ async def show(app: Windlass) -> None:
         run = await app.start(
             "whole-order", {"shop": shop.url, "order": ORDER, "items": ["lamp", "rug", "mug", "chair"]}
         )
-        say(f"run {run.id} of {FILE.name} is recorded", "no worker is running yet")
+        say(f"run {run.id} of {FILE.name} is started", "no worker is running yet")
         async with windlass_up() as first:
             await shop.called("/create-checkout")
-            say("The shop knows where to call back; the process is killed (SIGKILL)", shop.callbacks[ORDER])
-        async with windlass_up(port=first["http"].rpartition(":")[2]):  # callbacks go where they were told
-            say("A new process is up; the customer pays", f"the shop's callback was answered {await shop.pay(ORDER)}")
+            say("The shop received the callback URL; the process is killed (SIGKILL)", shop.callbacks[ORDER])
+        async with windlass_up(port=first["http"].rpartition(":")[2]):  # the callback URL contains the port
+            say("A new process is running; the customer pays", f"the callback returned {await shop.pay(ORDER)}")
             result = await run.wait(timeout=60)
         await report(run, result)
 
 
 @asynccontextmanager
 async def windlass_up(port: str = "0") -> AsyncIterator[dict[str, Any]]:
-    """`windlass up`; killed, not stopped, at the end."""
+    """Run `windlass up`, and kill it at the end."""
     environ = {**os.environ, "WINDLASS_HTTP_ALLOW": "127.0.0.1/32", "WINDLASS_LOG_LEVEL": "ERROR"}
     command = [sys.executable, "-m", "windlass", "up", "examples.orders:app", "--port", port, "--lease", "2s", "--json"]
     process = await asyncio.create_subprocess_exec(
@@ -57,13 +57,13 @@ async def windlass_up(port: str = "0") -> AsyncIterator[dict[str, Any]]:
 async def report(run: Run, result: RunResult) -> None:
     view = await run.view()
     say(f"The run {result.state}", draw_tree(view.workflow, view.row.letters))
-    told = await run.explain()
+    explanation = await run.explain()
     why = [
         f"{step.step}: {' '.join(step.sentences)}"
-        for step in told.steps
+        for step in explanation.steps
         if step.step in ("no-points", "pick", "payment")
     ]
-    say("Why? `windlass explain RUN` says it of every step; of three of them:", "\n".join([" ".join(told.run), *why]))
+    say("`windlass explain RUN` explains every step; three of them:", "\n".join([" ".join(explanation.run), *why]))
     if result.state != "completed":
         sys.exit("the run did not complete: this is a bug")
 

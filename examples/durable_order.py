@@ -1,6 +1,6 @@
-"""A handler that goes on where it was: `python -m examples.durable_order` shows it after a crash.
+"""A handler with durable steps: `python -m examples.durable_order` shows how it continues after a failure.
 
-`windlass worker examples.durable_order:app` serves it.
+`windlass worker examples.durable_order:app` runs it in a worker.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ from typing import Any
 from windlass import Context, Retry, Windlass
 
 app = Windlass()  # embedded Postgres, or WINDLASS_DATABASE_URL
-charged: list[str] = []  # what the outside world would have seen
+charged: list[str] = []  # the orders that were charged
 
 
 @app.job("order.fulfil.v1", retry=Retry(base=0.1))
@@ -17,7 +17,7 @@ async def fulfil(ctx: Context, order: str, amount: int) -> dict[str, Any]:
     payment = await ctx.step("charge", charge, order, amount)  # recorded before the next line runs
     await ctx.progress(0.5, "charged")
     if ctx.attempt == 1:
-        raise ConnectionError("the warehouse hung up")  # or a power cut: it is the same
+        raise ConnectionError("the warehouse closed the connection")  # a crash has the same effect
     parcels = [await ctx.step(f"pack-{n}", pack, order, n) for n in range(3)]
     await ctx.progress(1, "packed")
     return {"payment": payment, "parcels": parcels}
@@ -29,7 +29,7 @@ async def charge(order: str, amount: int) -> dict[str, Any]:
 
 
 def pack(order: str, n: int) -> str:
-    """A plain function: it runs in a thread."""
+    """Pack one parcel; a sync function, so it runs in a thread."""
     return f"{order}-{n}"
 
 

@@ -1,4 +1,4 @@
-"""An e-mail as a job: a plain sync function around `smtplib`.
+"""Send an e-mail in a job: a sync handler that uses `smtplib`.
 
     export SMTP_URL=smtp+starttls://user:password@mail.example.org:587 MAIL_FROM=shop@example.org
     windlass worker examples.notify_by_mail:app
@@ -27,10 +27,10 @@ def send(ctx: Context, to: str, subject: str, text: str) -> dict[str, str]:
         with closing(connect(os.environ.get("SMTP_URL", "smtp://localhost:25"))) as server:
             server.send_message(message)
             with suppress(smtplib.SMTPException):
-                server.quit()  # the mail is on its way, however they part
+                server.quit()  # the mail is accepted already, so an error here does not matter
     except smtplib.SMTPException as error:
         if is_final(error):
-            raise NonRetryable(f"the server will not take it: {error}") from error
+            raise NonRetryable(f"the server rejected the mail: {error}") from error
         raise
     ctx.log.info("sent to %s", to)
     return {"message_id": message["Message-ID"], "to": to}
@@ -40,25 +40,25 @@ def compose(sender: str, to: str, subject: str, text: str) -> EmailMessage:
     message = EmailMessage()
     try:
         message["From"], message["To"], message["Subject"] = sender, to, subject
-    except ValueError as error:  # a line break in a header is an attack or a mistake
-        raise NonRetryable(f"this cannot be the head of a mail: {error}") from error
+    except ValueError as error:  # for example a line break in a header
+        raise NonRetryable(f"invalid header: {error}") from error
     message.set_content(text)
     return message
 
 
 def connect(url: str) -> smtplib.SMTP:
-    """Of smtp://, smtp+starttls:// or smtps://, with user and password or without."""
-    place = urlsplit(url)
-    host, tls = place.hostname or "localhost", ssl.create_default_context()
-    if place.scheme == "smtps":
-        server: smtplib.SMTP = smtplib.SMTP_SSL(host, place.port or 465, timeout=30, context=tls)
+    """Connect to an smtp://, smtp+starttls:// or smtps:// URL, with or without a user and password."""
+    parts = urlsplit(url)
+    host, tls = parts.hostname or "localhost", ssl.create_default_context()
+    if parts.scheme == "smtps":
+        server: smtplib.SMTP = smtplib.SMTP_SSL(host, parts.port or 465, timeout=30, context=tls)
     else:
-        server = smtplib.SMTP(host, place.port or 25, timeout=30)
+        server = smtplib.SMTP(host, parts.port or 25, timeout=30)
     try:
-        if place.scheme == "smtp+starttls":
+        if parts.scheme == "smtp+starttls":
             server.starttls(context=tls)
-        if place.username:
-            server.login(unquote(place.username), unquote(place.password or ""))
+        if parts.username:
+            server.login(unquote(parts.username), unquote(parts.password or ""))
     except BaseException:
         server.close()
         raise
@@ -66,7 +66,7 @@ def connect(url: str) -> smtplib.SMTP:
 
 
 def is_final(error: smtplib.SMTPException) -> bool:
-    """500 and above: the same mail will be refused again. 400 and above: try later."""
+    """Return whether a retry is pointless: codes from 500 are permanent, those below are temporary."""
     match error:
         case smtplib.SMTPRecipientsRefused():
             return all(code >= 500 for code, _ in error.recipients.values())

@@ -1,4 +1,4 @@
-"""Handlers of the steps in whole-order.yaml that are jobs."""
+"""The handlers of the job steps in whole-order.yaml."""
 
 import asyncio
 

@@ -1,8 +1,8 @@
-"""A shop to try workflows against: it charges cards, sends receipts, ships, and calls back when somebody has paid.
+"""A web shop to try workflows with: it charges cards, sends receipts, ships, and calls back when an order is paid.
 
     python -m examples.shop --port 8088
 
-The card decides how a charge ends: `declined` and `bank-down` fail. `POST /pay/ORDER` plays the customer who pays.
+The cards `declined` and `bank-down` fail. `POST /pay/ORDER` simulates the payment of an order.
 """
 
 import argparse
@@ -24,7 +24,7 @@ ACCOUNTS = ("/trials/open", "/trials/close", "/mails")
 
 @dataclass(frozen=True)
 class Call:
-    """A request that came in; the names of headers are in small letters."""
+    """A received request; header names are in lower case."""
 
     path: str
     body: Any
@@ -33,30 +33,30 @@ class Call:
 
 
 class Shop:
-    def __init__(self, tell: Callable[[Call], None] = lambda _: None) -> None:
+    def __init__(self, on_call: Callable[[Call], None] = lambda _: None) -> None:
         self.url = ""
         self.calls: list[Call] = []
-        self.callbacks: dict[str, str] = {}  # where to call when an order is paid
-        self._tell = tell
+        self.callbacks: dict[str, str] = {}  # callback URLs by order
+        self._on_call = on_call
         self._statuses: dict[str, deque[int]] = defaultdict(deque)
-        self._done: dict[str, dict[str, Any]] = {}  # by idempotency key: asked again, the work is not done again
+        self._done: dict[str, dict[str, Any]] = {}  # responses by idempotency key, so that work is done once
         self._news = asyncio.Condition()
 
     def will_answer(self, path: str, *statuses: int) -> None:
-        """The next requests to `path` are answered so; after that as usual."""
+        """Return these statuses for the next requests to `path`."""
         self._statuses[path].extend(statuses)
 
     def calls_to(self, path: str) -> list[Call]:
         return [call for call in self.calls if call.path == path]
 
     async def called(self, path: str, times: int = 1) -> Call:
-        """The call that made it so many; waits for it."""
+        """Wait for the n-th call of `path` and return it."""
         async with self._news:
             await self._news.wait_for(lambda: len(self.calls_to(path)) >= times)
         return self.calls_to(path)[times - 1]
 
     async def pay(self, order: str, status: str = "paid") -> int:
-        """Call back what waits for the payment of an order; the answer's status."""
+        """Send the callback for the payment of an order; return the status of the response."""
         message = {"order": order, "status": status, "payment_id": f"pay-{order}"}
         async with ClientSession() as session, session.post(self.callbacks[order], json=message) as answer:
             return answer.status
@@ -84,7 +84,7 @@ class Shop:
     async def _pay(self, request: web.Request) -> web.Response:
         order = request.match_info["order"]
         if order not in self.callbacks:
-            return web.json_response({"error": f"nobody waits for {order}"}, status=404)
+            return web.json_response({"error": f"no callback registered for order {order}"}, status=404)
         status = str((await _json(request)).get("status", "paid"))
         return web.json_response({"answered": await self.pay(order, status)})
 
@@ -96,16 +96,16 @@ class Shop:
         async with self._news:
             self.calls.append(call)
             self._news.notify_all()
-        self._tell(call)
+        self._on_call(call)
         if status >= 400:
-            return web.json_response({"error": f"{request.path} did not work"}, status=status)
+            return web.json_response({"error": f"{request.path} failed"}, status=status)
         key = f"{request.path} {headers.get('idempotency-key', len(self.calls))}"
         return web.json_response(self._done.setdefault(key, answer | {"number": len(self._done) + 1}), status=status)
 
 
 @asynccontextmanager
 async def serving(shop: Shop | None = None, *, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[Shop]:
-    """An open shop; port 0 is any that is free."""
+    """Serve a shop; port 0 picks a free port."""
     shop = shop or Shop()
     app = web.Application()
     app.add_routes(shop.routes())
@@ -130,12 +130,12 @@ async def _json(request: web.Request) -> dict[str, Any]:
 
 
 async def main() -> None:
-    parser = argparse.ArgumentParser(description="A shop to try workflows against.")
+    parser = argparse.ArgumentParser(description="A web shop to try workflows with.")
     parser.add_argument("--port", type=int, default=8088)
-    chosen = parser.parse_args()
+    options = parser.parse_args()
     shop = Shop(lambda call: print(call.status, call.path, json.dumps(call.body), flush=True))
-    async with serving(shop, port=chosen.port):
-        print(f"the shop is open at {shop.url}", flush=True)
+    async with serving(shop, port=options.port):
+        print(f"listening on {shop.url}", flush=True)
         await asyncio.Event().wait()
 
 
@@ -143,4 +143,4 @@ if __name__ == "__main__":
     try:
         asyncio.run(main())
     except KeyboardInterrupt:
-        print("closed")
+        print("stopped")

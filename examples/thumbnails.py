@@ -1,4 +1,4 @@
-"""A worker's module: `windlass worker examples.thumbnails:app` serves it."""
+"""Handlers for `make demo`: `windlass worker examples.thumbnails:app` runs them."""
 
 import asyncio
 
@@ -17,13 +17,13 @@ async def thumbnail(ctx: Context, content_id: str, width: int = 300) -> dict[str
 @app.job("notify.email.v1", retry=Retry(base=0.2, jitter=0))
 async def email(ctx: Context, template: str, to: str) -> str:
     if "@" not in to:
-        raise NonRetryable(f"{to!r} is not an address")
+        raise NonRetryable(f"invalid address {to!r}")
     if ctx.attempt == 1:
-        raise ConnectionError("the mail server hung up")
+        raise ConnectionError("the mail server closed the connection")
     return f"{template} sent to {to}"
 
 
 @app.job("report.sum.v1")
 def sum_up(numbers: list[float]) -> float:
-    """A sync handler: it runs in a thread."""
+    """Return the sum; a sync handler, so it runs in a thread."""
     return sum(numbers)

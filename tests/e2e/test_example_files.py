@@ -117,5 +117,5 @@ def test_the_handlers_of_the_pipeline_fit_together(tmp_path: Path) -> None:
 def test_a_pipeline_without_files_is_no_trouble(tmp_path: Path) -> None:
     assert pipeline.find(str(tmp_path))["files"] == []
     assert pipeline.report(context(upstream=Upstream({"count": []})))["longest"] is None
-    with pytest.raises(NonRetryable, match="there is no folder"):
+    with pytest.raises(NonRetryable, match="no such folder"):
         pipeline.find(str(tmp_path / "missing"))

@@ -92,7 +92,7 @@ async def test_it_opens_from_the_command_line() -> None:
             assert answer.status == 200
         assert (await process.stdout.readline()).decode().strip() == '200 /ship {"order": 1}'
         process.send_signal(signal.SIGINT)
-        assert (await process.stdout.read()).decode().strip() == "closed"
+        assert (await process.stdout.read()).decode().strip() == "stopped"
         assert await process.wait() == 0
     finally:
         if process.returncode is None:

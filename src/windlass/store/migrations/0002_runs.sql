@@ -9,11 +9,11 @@ create table windlass.workflow (
   enabled    boolean not null default true,
   created_at timestamptz not null default windlass.now(),
   updated_at timestamptz not null default windlass.now(),
-  deleted_at timestamptz                         -- soft: frees the name, live runs finish
+  deleted_at timestamptz                         -- soft delete: frees the name, live runs finish
 );
 create unique index workflow_name on windlass.workflow (org, name) where deleted_at is null;
 
--- Published versions never change. The id is small: every run and every job of a step carries it.
+-- Published versions never change. The id is small, because it is stored in every run and every step job.
 create table windlass.version (
   id          int generated always as identity primary key,
   workflow_id uuid not null references windlass.workflow (id),
@@ -30,8 +30,8 @@ begin
 end $$;
 create trigger version_forbid before update on windlass.version for each row execute function windlass.forbid();
 
--- The whole state of a run is in its row: one letter a step, in definition order. Nothing that advances is indexed, and
--- the pages have room, so advancing stays in its page.
+-- The whole state of a run is in its row: one letter per step, in definition order. No column that changes is indexed, and
+-- pages have free space, so updates are HOT.
 create table windlass.run (
   id              uuid primary key,
   org             text not null,
@@ -45,7 +45,7 @@ create table windlass.run (
   labels          jsonb,
   idempotency_key text,
   round           int not null default 0,         -- grows with each retry and rerun
-  depth           int not null default 0,         -- how many runs are above this one
+  depth           int not null default 0,         -- number of ancestors
   parent_id       uuid,
   parent_step     int,
   parent_item     int,
@@ -65,7 +65,7 @@ create index run_expiry on windlass.run (expires_at) where state in ('pending', 
 create index run_bad on windlass.run (org, state, id) where state in ('failed', 'cancelled', 'timeout');
 create index run_finished on windlass.run (finished_at) where finished_at is not null;
 
--- What a fanned-out step goes over; made once, so that instances can be created as slots free up.
+-- The items of a fanned-out step; stored once, so that instances can be created as slots become free.
 create table windlass.item (
   run_id uuid not null,
   step   int not null,
@@ -83,8 +83,8 @@ create table windlass.timer (
 );
 create index timer_due on windlass.timer (due_at);
 
--- What a run has yet to hear from other runs: a child's end, a parent's wish to stop. It is taken under the lock of the
--- run it is for, so that two runs are never locked together.
+-- Messages between runs: the end of a child, the cancellation by a parent. A notice is consumed under the lock of the run it
+-- is addressed to, so that two runs are never locked together.
 create table windlass.notice (
   id     bigint generated always as identity primary key,
   run_id uuid not null,
@@ -97,14 +97,14 @@ create table windlass.notice (
 );
 create index notice_run on windlass.notice (run_id);
 
--- The trail of runs: states, steps, reasons. Readers page by (xid, id), as in the inbox's trail.
+-- Events of runs: states, steps, reasons. Readers page by (xid, id), as for the events of jobs.
 create table windlass.event (
   id         bigint generated always as identity,
   run_id     uuid not null,
   step       int,                                -- null: the run itself
-  word       text not null,                      -- a state of the run, or what became of the step
+  word       text not null,                      -- a state of the run or of the step
   code       text,                               -- the reason, for programs
-  reason     text,                               -- and for people
+  reason     text,                               -- the reason as text
   actor      text,
   created_at timestamptz not null default windlass.now(),
   xid        xid8 not null default pg_current_xact_id(),
@@ -116,25 +116,25 @@ alter table workflow.workflow_run
   add column run_id uuid,
   add column version_id int,
   add column step int,                            -- the step's number in its definition
-  add column item int,                            -- which instance, counting from 0
-  add column items int,                           -- how many there are; null: the step is not fanned out
-  add column settled boolean not null default true, -- false: a step's job whose end its run has not heard of
+  add column item int,                            -- the instance, from 0
+  add column items int,                           -- the number of instances; null: the step is not fanned out
+  add column settled boolean not null default true, -- false: a step job whose end is not applied to its run yet
   add column cancel_requested boolean not null default false;
 create unique index idx_workflow_run_step on workflow.workflow_run (run_id, step, item) where run_id is not null;
 create index idx_workflow_run_unsettled on workflow.workflow_run (run_id)
   where not settled and (status in ('succeeded', 'failed', 'cancelled') or deleted_at is not null);
 
--- A job that is started over counts its attempts afresh: their lines are apart.
+-- Restarting a job resets its attempt count; `epoch` keeps the log lines of both apart.
 alter table windlass.job_log add column epoch int not null default 0;
 alter table windlass.job_log drop constraint job_log_pkey, add primary key (job_id, epoch, attempt, line);
 
--- An id that sorts by time, for rows that are made in bulk by a statement.
+-- An id that sorts by time, for rows that a statement inserts in bulk.
 create function windlass.new_id() returns uuid language sql volatile parallel safe
   return encode(set_byte(set_byte(overlay(uuid_send(gen_random_uuid())
       placing substring(int8send((extract(epoch from clock_timestamp()) * 1000)::bigint) from 3) from 1 for 6),
     6, (get_byte(uuid_send(gen_random_uuid()), 6) & 15) | 112), 8, (get_byte(uuid_send(gen_random_uuid()), 8) & 63) | 128), 'hex')::uuid;
 
--- The letters of a run, one row a step, for people.
+-- The steps of a run with their states in words, for inspection.
 create view windlass.step as
 select r.id as run_id, t.number - 1 as step, t.document ->> 'name' as name, substr(r.steps, t.number::int, 1) as letter,
        case substr(r.steps, t.number::int, 1) when '.' then 'waiting' when 'a' then 'active' when 's' then 'succeeded'

@@ -1,10 +1,10 @@
 -- May run before the new code: yes (new tables and a nullable column).
--- What runs hear from outside: callbacks that steps wait for, and the headers of a request that started a run.
+-- Requests from outside: callbacks that steps wait for, and the headers of a request that started a run.
 
 alter table windlass.run add column trigger_headers jsonb;
 
--- Keys of this installation, made once. The token of a hook is an HMAC with the key `hook`: any process can rebuild an
--- address, and a copy of the hooks alone gives none away.
+-- Keys of this installation, created once. The token of a hook is an HMAC with the key `hook`: any process can compute an
+-- address, and the table of hooks alone reveals none.
 create table windlass.secret (
   name  text primary key,
   value bytea not null
@@ -12,7 +12,7 @@ create table windlass.secret (
 insert into windlass.secret (name, value)
 values ('hook', decode(replace(gen_random_uuid()::text || gen_random_uuid()::text || gen_random_uuid()::text, '-', ''), 'hex'));
 
--- A callback address, made when its run begins: earlier steps hand it out, and a callback that comes early is kept.
+-- A callback address, created when its run starts: earlier steps send it out, and an early callback is stored.
 create table windlass.hook (
   run_id      uuid not null,
   step        int not null,

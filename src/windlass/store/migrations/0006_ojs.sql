@@ -1,15 +1,15 @@
 -- May run before the new code: yes (nullable columns at the end of the inbox, partial indexes, new tables).
--- What workers and producers of the Open Job Spec need. Plain rows have nulls here, and are in none of the indexes.
+-- Columns for the Open Job Spec. They are null in other jobs, which are in none of the indexes.
 
 alter table workflow.workflow_run
-  add column envelope    jsonb,        -- what only a face needs: unknown fields, schema, options as they were given
-  add column expires_at  timestamptz,  -- not begun by then: not at all
-  add column unique_key  text,         -- the fingerprint by which producers avoid doing a thing twice
-  add column visibility  interval,     -- the lease the producer wants for it
-  add column lease       interval,     -- the lease in force, where the holder does not say it with each heartbeat
-  add column stop_at     timestamptz,  -- when the attempt under way runs out of time, where the holder does not see to that itself
-  add column rate_key    text,         -- the limit it is handed out under
-  add column dead_letter boolean;      -- it failed for good, and somebody is to look at it
+  add column envelope    jsonb,        -- data that only the OJS API needs: unknown fields, schema, original options
+  add column expires_at  timestamptz,  -- a job that has not started by then fails
+  add column unique_key  text,         -- fingerprint for unique jobs
+  add column visibility  interval,     -- the lease requested by the producer
+  add column lease       interval,     -- the current lease, if heartbeats do not specify it
+  add column stop_at     timestamptz,  -- when the running attempt times out, if the worker does not enforce it
+  add column rate_key    text,         -- the rate limit that applies
+  add column dead_letter boolean;      -- it failed and is listed as a dead letter
 
 create index idx_workflow_run_expiry on workflow.workflow_run (expires_at) where status = 'pending' and expires_at is not null;
 create index idx_workflow_run_unique on workflow.workflow_run (unique_key, seq) where unique_key is not null;
@@ -18,21 +18,21 @@ create index idx_workflow_run_rate on workflow.workflow_run (rate_key) where sta
 create index idx_workflow_run_dead on workflow.workflow_run (org, seq)
   where status = 'failed' and dead_letter and deleted_at is null;
 
--- How fast, and how many at a time, jobs of a key are handed out. What was said last counts.
+-- Rate and concurrency limits of keys. The latest definition applies.
 create table windlass.rate (
-  key         text primary key,            -- begins with the org
-  per_period  double precision,            -- jobs in a period; null: as many as there are
+  key         text primary key,            -- prefixed with the org
+  per_period  double precision,            -- jobs per period; null: unlimited
   period      interval not null default interval '1 second',
-  concurrency int,                         -- leased at the same time; null: any number
-  tokens      double precision not null,   -- what may be handed out, as of the moment below
+  concurrency int,                         -- concurrently leased jobs; null: unlimited
+  tokens      double precision not null,   -- available tokens at the time below
   at          timestamptz not null default windlass.now(),
-  taken       int not null default 0,      -- handed out by the transaction below, which nobody else can count yet
+  taken       int not null default 0,      -- claimed by the transaction below, not visible to others yet
   taken_by    xid8,
   constraint rate_check check (per_period > 0 and period > interval '0' and concurrency > 0)
 );
 
--- May one more job of this key be handed out? Who is told yes has used up its share. Asked by claims, row by row, and only
--- for jobs that have a limit. A key that another claim holds is not waited for: no claim waits for another.
+-- Take a token of this key; return whether there was one. Called by claims, row by row, only for jobs that have a limit. Does
+-- not wait for a key that another claim has locked, because claims must not wait for each other.
 create function windlass.admit(wanted text) returns boolean language plpgsql as $$
 declare
   limits windlass.rate;
@@ -71,7 +71,7 @@ begin
   return true;
 end $$;
 
--- Schedules that enqueue jobs of the Open Job Spec. A tick is one job: it is made under the lock of its row.
+-- Schedules that enqueue jobs of the Open Job Spec. A tick is one job, inserted under the lock of the schedule's row.
 create table windlass.cron (
   id             uuid primary key,
   org            text not null,
@@ -79,11 +79,11 @@ create table windlass.cron (
   expression     text not null,
   timezone       text not null,
   overlap        text not null constraint cron_overlap_check check (overlap in ('allow', 'skip', 'replace', 'buffer')),
-  asked          jsonb not null,           -- the job, as it was asked for
-  template       jsonb not null,           -- and as it is enqueued
+  asked          jsonb not null,           -- the job as requested
+  template       jsonb not null,           -- the job as enqueued
   enabled        boolean not null default true,
   next_run_at    timestamptz,
-  buffered_at    timestamptz,              -- a tick that waits until the job before it ends
+  buffered_at    timestamptz,              -- a tick that waits for the previous job to end
   last_run_at    timestamptz,
   last_job_id    uuid,
   run_count      bigint not null default 0,
@@ -94,7 +94,7 @@ create table windlass.cron (
 create index cron_due on windlass.cron (next_run_at) where enabled;
 create index cron_buffered on windlass.cron (id) where buffered_at is not null;
 
--- Ticks that made no job.
+-- Ticks that enqueued no job.
 create table windlass.cron_event (
   id         bigint generated always as identity,
   org        text not null,
@@ -106,5 +106,5 @@ create table windlass.cron_event (
   primary key (xid, id)
 );
 
--- What a worker that speaks HTTP is told with its next heartbeat.
+-- The directive that an HTTP worker gets with its next heartbeat.
 alter table windlass.worker add column directive text constraint worker_directive_check check (directive in ('quiet', 'terminate'));

@@ -1,14 +1,14 @@
--- May run before the new code: yes (indexes; the old code's list of jobs whose time has not come is slower until it goes).
--- What people look at: queues, dead letters, the last day.
+-- May run before the new code: yes (indexes; older code lists jobs that are not due more slowly until it is replaced).
+-- For queues, dead letters and statistics of the last day.
 
--- Paused queues, asked for by every claim.
+-- Paused queues, read by every claim.
 create index queue_paused on windlass.queue (name) where paused;
 
--- Rows that wait for their time, by queue and age: for lists, and for the depth of a queue. In place of the one by age alone.
+-- Rows that are not due yet, by queue and age: for lists, and for the depth of a queue. Replaces the index by age.
 create index idx_workflow_run_wait_queue on workflow.workflow_run (queue, seq) where status = 'pending' and not due;
 drop index workflow.idx_workflow_run_wait_seq;
 
--- Every queue that has such rows, by hopping through the index.
+-- Every queue that has such rows, by skipping through the index.
 create view windlass.waiting_queue as
 with recursive waiting as (
   (select queue from workflow.workflow_run where status = 'pending' and not due order by queue limit 1)
@@ -18,8 +18,8 @@ with recursive waiting as (
      order by j.queue limit 1) as next)
 select queue from waiting;
 
--- What an error is about: its type and its first line, without what differs from one time to the next. Quoted parts, ids
--- and numbers are masked; a number that tells the kind of an error (answered 503, status 404) stays.
+-- The kind of an error: its type and its first line, without variable parts. Quoted parts, ids and numbers are masked; numbers
+-- that identify the kind of error (answered 503, status 404) are kept.
 create function windlass.error_kind(last_error text, errors jsonb) returns text language sql immutable parallel safe
   return left(case when errors -> -1 ->> 'message' = last_error then coalesce(errors -> -1 ->> 'type' || ': ', '') else '' end
     || regexp_replace(regexp_replace(regexp_replace(regexp_replace(regexp_replace(
@@ -30,12 +30,12 @@ create function windlass.error_kind(last_error text, errors jsonb) returns text 
          '(?<!\m(answered|status|code|http|errno|sqlstate)[ :=]{1,2})\m[0-9]+([.,][0-9]+)*\M', '<n>', 'gi'),
          '\m([[:alpha:]_]+[0-9]|[0-9]+[[:alpha:]_])[[:alnum:]_]*\M', '<id>', 'g'), 300);
 
--- Jobs that failed and that nobody reopened, by what is wrong with them. Only a failure pays for it.
+-- Jobs that failed and were not reopened, by kind of error. Only failures write to this index.
 create index idx_workflow_run_failed on workflow.workflow_run
   (org, type, queue, windlass.error_kind(last_error, errors), (run_id is not null), seq)
   where status = 'failed' and deleted_at is null;
 
--- Each kind of dead letter of an org once, the same way; ten thousand kinds at most.
+-- Each kind of dead letter of an org, by skipping through the index; at most ten thousand kinds.
 create function windlass.dead_letters(org text) returns table (type text, queue text, error text, of_run boolean)
 language sql stable parallel safe as $$
 with recursive dead as (
@@ -53,6 +53,6 @@ with recursive dead as (
      order by j.type, j.queue, windlass.error_kind(j.last_error, j.errors), (j.run_id is not null) limit 1) as next)
 select dead.type, dead.queue, dead.error, dead.of_run from dead limit 10000 $$;
 
--- The last day of runs, by what became of them: state and org beside the time, so that the index alone can answer.
+-- For statistics of the last day by state: includes state and org, for index-only scans.
 create index run_ended on windlass.run (finished_at, state, org) where finished_at is not null;
 drop index windlass.run_finished;

@@ -1,11 +1,11 @@
 -- May run before the new code: yes (a defaulted column, a table kept by triggers, indexes).
--- What streams and the list of runs look things up by.
+-- Indexes for streams and for the list of runs.
 
--- Who follows log lines knows what it has had by the transactions that its last snapshot saw, as with the trails.
+-- Readers of log lines compare this with their last snapshot, as for events.
 alter table windlass.job_log add column xid xid8 not null default pg_current_xact_id();
 
--- Labels of runs, one row each: newest first for a label, and what begins with a text. A GIN index on the run's own column
--- knows no order, so that a page of a frequent label would cost all its runs. Long texts are cut: the run has the whole.
+-- Labels of runs, one row each: for lists by label, newest first, and for prefix searches. A GIN index on the column of the run
+-- is not ordered, so a page of a frequent label would read all its runs. Long values are truncated; the run has the full value.
 create table windlass.label (
   org    text collate "C" not null,
   key    text collate "C" not null,
@@ -15,7 +15,7 @@ create table windlass.label (
 );
 create index label_value on windlass.label (org, key, value, run_id);
 
--- Labels never change: they come and go with their run.
+-- Labels never change: they are inserted and deleted with their run.
 create function windlass.label_run() returns trigger language plpgsql security definer set search_path = '' as $$
 begin
   if tg_op = 'INSERT' then
@@ -37,5 +37,5 @@ select r.org, left(l.key, 200), left(l.value, 200), r.id from windlass.run r cro
  where r.labels is not null and r.labels <> '{}'
 on conflict do nothing;
 
--- Steps whose jobs wait for their next attempt: they are due at once unless they failed before.
+-- Step jobs that wait for their next attempt: a step job that is not due has failed before.
 create index idx_workflow_run_backoff on workflow.workflow_run (run_id) where status = 'pending' and not due and run_id is not null;

@@ -1,6 +1,6 @@
 -- May run before the new code: yes (a new table).
--- Things that could not be processed because of an error nobody foresaw. Loops skip what is listed here, so one bad run or
--- schedule costs only itself, and try it again alone, with growing pauses, when `retry_at` has come.
+-- Items whose processing failed with an unexpected error. Loops skip them, so that one bad run or schedule does not stop the
+-- others, and retry each one alone, with growing delays, at `retry_at`.
 
 create table windlass.quarantine (
   kind       text collate "C" not null,  -- run, workflow, trigger, cron, schedule, job, version, event, duty
@@ -10,7 +10,7 @@ create table windlass.quarantine (
   failures   int not null default 1,
   first_at   timestamptz not null default windlass.now(),
   last_at    timestamptz not null default windlass.now(),
-  retry_at   timestamptz,                -- null: nothing to retry, the entry is kept for people to read
+  retry_at   timestamptz,                -- null: cannot be retried, the entry is only informational
   primary key (kind, key)
 );
 create index quarantine_retry on windlass.quarantine (retry_at) where retry_at is not null;

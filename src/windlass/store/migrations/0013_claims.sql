@@ -1,10 +1,9 @@
--- May run before the new code: yes (new tables, functions, nullable columns, and triggers that old code does not trip over).
--- What keeps one row, one limit or one tree of runs from standing in the way of all others.
+-- May run before the new code: yes (new tables, functions, nullable columns, and triggers that do not affect older code).
+-- Prevents one row, one limit or one tree of runs from blocking all others.
 
--- Values that no arithmetic with times survives, or that no client can read, are refused where they enter. This is a trigger and
--- not a CHECK: a CHECK, NOT VALID or not, is applied to every later update of a row too, so that a bad row which is stored
--- already would make the claim that meets it fail. Statements that read such rows bound the values themselves.
--- `run_at = 'infinity'` is legal: the job waits until somebody activates it.
+-- Reject values that overflow in time arithmetic, or that no client can decode, on insert. This is a trigger and not a CHECK: a
+-- CHECK, NOT VALID or not, also applies to every later update of a row, so that an existing bad row would make its claim fail.
+-- Statements that read such rows clamp the values. `run_at = 'infinity'` is legal: the job waits for activation.
 create function windlass.inbox_bounds() returns trigger language plpgsql security definer set search_path = '' as $$
 declare
   wrong text := case
@@ -34,34 +33,35 @@ begin
   return new;
 end $$;
 
--- Jobs whose limit had no room when a claim met them. They have left the line (`due` is false) and come back into it in the order of
--- `place` when there is room: a blocked key costs nothing, and hides nobody behind it. A table of its own, because the inbox is large
--- and such jobs are few.
+-- Jobs whose rate limit was exhausted when a claim met them. They are not due (`due` is false) and become due in the order of
+-- `place` when there is room, so that a blocked key costs nothing and hides no other jobs. A separate table, because the inbox is
+-- large and such jobs are few.
 create table windlass.rate_line (
   job_id    uuid primary key,
   key       text not null,
-  place     bigint not null,     -- the job's place in line when it was first refused
-  called_at timestamptz          -- it was put back into line then; null: it waits
+  place     bigint not null,     -- its `seq` when the limit first blocked it
+  called_at timestamptz          -- when it was made due again; null: it waits
 );
 create index rate_line_next on windlass.rate_line (key, place) where called_at is null;
 create index rate_line_called on windlass.rate_line (key, called_at) where called_at is not null;
 
--- The statement that handed out `taken`: jobs of earlier statements of the same transaction are counted as leased already.
+-- The statement that claimed `taken`: jobs of earlier statements of the same transaction already count as leased.
 alter table windlass.rate add column taken_at timestamptz;
 
--- How many tokens a limit has now; null: the rate is not limited. A millionth is added: sums of fractions are not exact.
+-- Return the available tokens of a limit; null: the rate is not limited. A millionth is added, because sums of fractions are
+-- not exact.
 create function windlass.rate_tokens(limits windlass.rate) returns double precision language sql stable
   return case when limits.per_period is not null then 0.000001 + least(greatest(limits.per_period, 1),
     limits.tokens + limits.per_period * greatest(extract(epoch from windlass.now() - limits.at), 0) / extract(epoch from limits.period)) end;
 
--- How many more jobs of this key may be handed out now, at most 100; `under_way` are not leased yet, but will be.
+-- Return how many more jobs of this key may be claimed now, at most 100; `under_way` are about to be leased.
 create function windlass.rate_room(limits windlass.rate, under_way int) returns int language sql stable
   return least(100, floor(windlass.rate_tokens(limits)),
     limits.concurrency - under_way - case when limits.concurrency is not null then (
       select count(*) from workflow.workflow_run where rate_key = limits.key and status = 'leased') end)::int;
 
--- Put up to `most` jobs that wait for this key back into line, first come first served; returns their queues.
--- Rows that somebody else has locked are left out: neither a claim nor a report ever waits here.
+-- Make up to `most` jobs that wait for this key due again, first in first out; return their queues. Locked rows are skipped,
+-- because claims and reports must not wait here.
 create function windlass.rate_call(wanted text, most int) returns setof text language plpgsql as $$
 declare
   next record;
@@ -77,13 +77,13 @@ begin
   end loop;
 end $$;
 
--- Has this statement spent half a second already? Then it leaves the rest of the jobs without room in line: the next claim goes on.
+-- Return whether this statement has taken half a second already. If so, it leaves further jobs without room to the next claim.
 create function windlass.rate_enough() returns boolean language sql volatile
   return clock_timestamp() > statement_timestamp() + interval '500 milliseconds';
 
--- May this job be handed out under the limit of its key? Asked by claims, row by row, and only for jobs that have a limit.
--- `take`: whoever is told yes has used up its share. Whoever is told no has left the line until there is room again, unless another
--- claim holds the key at this moment: no claim waits for another.
+-- Return whether the limit of its key allows to claim this job. Called by claims, row by row, only for jobs that have a limit.
+-- With `take`, a token is used if it does. If it does not, the job becomes not due until there is room again, unless another
+-- claim has locked the key: claims must not wait for each other.
 create function windlass.rate_admit(wanted text, job uuid, place bigint, take boolean) returns boolean language plpgsql as $$
 declare
   limits windlass.rate;
@@ -130,8 +130,8 @@ begin
   return true;
 end $$;
 
--- Take a job that was refused out of the line. Only the first that waits for a key has a time to come back by itself; the others
--- are called when it is their turn; a day is the longest they wait, whatever was missed.
+-- Make a job that its limit blocked not due. Only the first one that waits for a key becomes due at a set time; the others are
+-- made due in order, at the latest after a day, in case a wake-up was missed.
 create function windlass.rate_leave(wanted text, job uuid, at_place bigint) returns void language plpgsql as $$
 begin
   perform from workflow.workflow_run where id = job and status = 'pending' and due for update skip locked;
@@ -146,7 +146,7 @@ begin
   end if;
 end $$;
 
--- Let the first job that waits for this key come back when there is a token for it again.
+-- Make the first job that waits for this key due when the next token is available.
 create function windlass.rate_wait(wanted text) returns void language plpgsql as $$
 declare
   first record;
@@ -169,8 +169,8 @@ begin
   end if;
 end $$;
 
--- The end of a job makes room for the next one of its key, whoever recorded it. An AFTER trigger: the next job may be a row of the same
--- statement. `security definer`: a foreign worker's role has no rights on our schema.
+-- The end of a job makes room for the next one of its key, whichever client recorded it. An AFTER trigger, because the next job
+-- may be a row of the same statement. `security definer`: roles of SQL workers have no privileges on the internal schema.
 create function windlass.rate_ended() returns trigger language plpgsql security definer set search_path = '' as $$
 declare
   queue text;
@@ -184,12 +184,12 @@ create trigger workflow_run_40_rate after update on workflow.workflow_run for ea
   when (new.rate_key is not null and old.status = 'leased' and new.status <> 'leased')
   execute function windlass.rate_ended();
 
--- The run at the top of a tree of runs; null for runs that no other run started. Counted where runs below steps are started.
+-- The root of a tree of runs; null for runs without a parent. Used to count the runs of a tree when child runs are started.
 alter table windlass.run add column root_id uuid;
 create index run_root on windlass.run (root_id) where root_id is not null and state in ('pending', 'running');
 
--- What the jobs at these places (runs and steps) gave, the last steps of a run first: up to `each` bytes a run, and `most` in all. Beyond
--- that a row says `omitted`, and its result is not even read: a loop, because a window function would read all of them.
+-- Return the results of the jobs at these steps, the last steps of a run first: up to `each` bytes per run, and `most` in total.
+-- Further rows are `omitted`, and their results are not read: a loop, because a window function would read all of them.
 create function windlass.part_results(runs uuid[], steps int[], each bigint, most bigint)
   returns table (run_id uuid, step int, item int, items int, status text, result jsonb, error jsonb, last_error text, attempts int,
                  omitted boolean)

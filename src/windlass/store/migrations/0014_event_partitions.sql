@@ -1,8 +1,8 @@
 -- May run before the new code: yes (a function that does the same with weaker locks).
 
--- Make the partition of the week that `at` falls into. Attaching an empty table takes no lock that writers would wait for:
--- SHARE UPDATE EXCLUSIVE on the trail, and ACCESS EXCLUSIVE on the default partition, which nobody writes to while weeks are
--- made ahead. The CHECK spares the attachment a look at the rows.
+-- Create the partition of the week that `at` falls into. Attaching an empty table takes no lock that blocks writers: SHARE
+-- UPDATE EXCLUSIVE on the events, and ACCESS EXCLUSIVE on the default partition, which has no writers while weeks are created
+-- ahead of time. The CHECK avoids a scan of the rows when the partition is attached.
 create or replace function windlass.make_event_partition(at timestamptz) returns text language plpgsql as $$
 declare
   first timestamptz := date_trunc('week', at at time zone 'UTC') at time zone 'UTC';

@@ -1,18 +1,18 @@
 -- May run before the new code: yes (a defaulted column, triggers, policies, a table).
--- What roles that speak plain SQL may do to the inbox, and the events of rows that they write.
+-- Restricts what the roles of SQL clients may do to the inbox, and writes the events of their changes.
 --
--- Three kinds of role. The owner of the tables, and whoever may update `windlass.run`, is the engine. Everybody else is a
--- client: a producer or a worker with the grants of docs/how-to/plain-sql.md. The policies bind clients only; the owner's
--- statements are planned and run as before.
+-- The owner of the tables, and any role that may update `windlass.run`, is the engine. Every other role is a client: a producer
+-- or a worker with the grants of docs/how-to/plain-sql.md. The policies apply to clients only; the owner's statements are
+-- planned and run as before.
 
--- Whether the row's `created` event may be missing. Our own statements write it themselves and say no; so do the rows that
--- exist already. The index costs bulk inserts of plain SQL about 1 %, and our own inserts nothing: they have no entry in it.
+-- Whether the `created` event of the row may be missing. False for rows of the engine, which writes the event itself, and for
+-- existing rows. The index costs bulk inserts by SQL clients about 1 %, and those of the engine nothing: they are not in it.
 alter table workflow.workflow_run add column needs_created_event boolean not null default false;
 alter table workflow.workflow_run alter column needs_created_event set default true;
 create index idx_workflow_run_needs_created on workflow.workflow_run (seq) where needs_created_event;
 
--- The condition says it all, so that the function is called for bad rows only. Our own statements check their values before
--- they get here: for their rows it is one comparison.
+-- The trigger condition contains the whole check, so that the function is called for bad rows only. The engine validates its
+-- values itself: for its rows the condition is one comparison.
 create trigger workflow_run_05_bounds before insert on workflow.workflow_run for each row
   when (new.needs_created_event and (
         new.timeout not between interval '0' and interval '36525 days'
@@ -26,8 +26,8 @@ create trigger workflow_run_05_bounds before insert on workflow.workflow_run for
         or new.expires_at not between timestamptz '0001-01-02' and timestamptz '9999-12-30'))
   execute function windlass.inbox_bounds();
 
--- Types that begin with `windlass.` and the queue `windlass` are the engine's. This refuses the owner's mistakes and
--- `windlass.submit()`; steps of runs and deliveries of webhooks come from the engine, of an older release too.
+-- Types that begin with `windlass.` and the queue `windlass` are reserved for the engine. This rejects mistakes of the owner and
+-- `windlass.submit()`; steps of runs and webhook deliveries come from the engine, also of an older release.
 create function windlass.inbox_reserved() returns trigger language plpgsql security definer set search_path = '' as $$
 begin
   raise exception using errcode = 'check_violation', message = case when new.type like 'windlass.%'
@@ -42,8 +42,8 @@ create trigger workflow_run_05_reserved before insert on workflow.workflow_run
 alter table workflow.workflow_schedule
   add constraint workflow_schedule_type_reserved check (type not like 'windlass.%') not valid;
 
--- A client with rights on the whole table, as the manual once gave them, cannot make a row another's. Of the columns listed
--- here no statement of ours on a hot path sets any, so that the trigger is not even looked at there.
+-- A client with privileges on the whole table, as the manual once granted them, cannot change what a row belongs to. No statement
+-- of the engine on a hot path sets any of these columns, so the trigger costs nothing there.
 create function windlass.inbox_foreign() returns trigger language plpgsql security definer set search_path = '' as $$
 begin
   if (new.type, new.queue, new.org, new.epoch) is distinct from (old.type, old.queue, old.org, old.epoch)
@@ -60,7 +60,7 @@ create trigger workflow_run_06_foreign
 
 alter table workflow.workflow_run enable row level security;
 create policy everybody on workflow.workflow_run using (true) with check (true);
--- Payloads of our own steps hold resolved headers, and their results decide what runs do next.
+-- Payloads of HTTP and command steps contain resolved headers, and their results decide how runs continue.
 create policy the_jobs_of_the_engine_are_not_visible on workflow.workflow_run as restrictive
   using (queue <> 'windlass' or (select has_table_privilege('windlass.run'::regclass, 'UPDATE')))
   with check (queue <> 'windlass' and type not like 'windlass.%' or (select has_table_privilege('windlass.run'::regclass, 'UPDATE')));
@@ -69,20 +69,20 @@ create policy columns_of_the_engine_keep_their_defaults on workflow.workflow_run
               and org = 'default' and settled and needs_created_event and not cancel_requested and epoch = 0 and claim_no = 0
               and lost = 0 and leased_by is null
               or (select has_table_privilege('windlass.run'::regclass, 'UPDATE')));
--- Who may not write results is a producer, not a worker.
+-- A role that may not write results is a producer, not a worker.
 create policy producers_may_only_cancel on workflow.workflow_run as restrictive for update
   with check (status = 'cancelled'
               or (select has_column_privilege('workflow.workflow_run'::regclass, 'result', 'UPDATE')));
 create policy only_the_engine_deletes on workflow.workflow_run as restrictive for delete
   using ((select has_table_privilege('windlass.run'::regclass, 'UPDATE')));
 
--- `created` of rows that plain SQL wrote. Writing a line for each row of a bulk load would slow it down by half, so only small
--- statements write theirs at once, with the role as the actor. The rows of larger ones get it from upkeep, within a second
--- (`log_created` in jobs.sql), or when they are first updated, whichever comes first: the line always precedes all others.
+-- `created` events of rows that SQL clients inserted. An event for each row of a bulk load would make it twice as slow, so only
+-- small statements write theirs at once, with the role as the actor. The rows of larger ones get theirs from upkeep, within a
+-- second (`log_created` in jobs.sql), or when they are first updated: the event always precedes all others.
 --
 -- The rows of this statement are found among the latest of the index: those of this transaction with the last command id. The
--- trigger has no transition table, because that would make every insert of ours copy its rows. An older release of ours may
--- have written the line already, so everyone looks before they write; the order keeps that look on the index by job.
+-- trigger has no transition table, because that would make every insert of the engine copy its rows. An older release may have
+-- written the event already, so all writers check first; the `order by` keeps that check on the index by job.
 create function windlass.inbox_created() returns trigger language plpgsql security definer set search_path = '' as $$
 begin
   with recent as materialized (
@@ -116,9 +116,9 @@ end $$;
 create trigger workflow_run_15_created before update on workflow.workflow_run
   for each row when (old.needs_created_event and new.needs_created_event) execute function windlass.inbox_first_update();
 
--- `cancelled`: row by row, because a trigger with transition tables would cost every update of ours, and before the update,
--- because one that fires after it makes Postgres read every old row again (4 % of an update). The order keeps the look on the
--- index by job.
+-- `cancelled` events: row by row, because a trigger with transition tables would slow down every update of the engine, and before
+-- the update, because an AFTER trigger makes Postgres read every old row again (4 % of an update). The `order by` keeps the
+-- check on the index by job.
 create function windlass.inbox_cancelled() returns trigger language plpgsql security definer set search_path = '' as $$
 begin
   if (select e.xid from workflow.workflow_event e where e.workflow_id = new.id and e.event_type = 'cancelled'
@@ -134,7 +134,7 @@ create trigger workflow_run_60_cancelled before update of status on workflow.wor
                           or not has_table_privilege('windlass.run'::regclass, 'UPDATE')))
   execute function windlass.inbox_cancelled();
 
--- Clients that write these two lines themselves, a moment later, add what they know to the line that is there.
+-- If a client inserts one of these two events itself afterwards, its data is added to the existing event.
 create or replace function windlass.event_late() returns trigger language plpgsql security definer set search_path = '' as $$
 declare
   state text := (select status from workflow.workflow_run where id = new.workflow_id);
@@ -163,14 +163,14 @@ create trigger workflow_event_late before insert on workflow.workflow_event
   for each row when (new.actor is null and new.event_type in ('created', 'succeeded', 'failed', 'retried', 'cancelled'))
   execute function windlass.event_late();
 
--- A callback that was heard is never heard again: when its step is done again, it gets another token. The signature of a
--- Standard Webhook does not cover the address, so the ids of those that were taken are kept.
+-- A callback is accepted once: when its step runs again, it gets a new token. The signature of a Standard Webhook does not cover
+-- the address, so the ids of accepted requests are stored.
 alter table windlass.hook add column round int not null default 0, add column seen_ids text[];
 
--- Where requests from outside reach this installation, as its servers say. Every process makes callback addresses, and most
--- of them do not serve any.
+-- Public URLs of this installation, stored by its servers. Every process creates callback addresses, but most processes serve no
+-- requests.
 create table windlass.public_url (
   url         text primary key,
-  configured  boolean not null,  -- WINDLASS_PUBLIC_URL, not the address that a server happens to listen at
+  configured  boolean not null,  -- from WINDLASS_PUBLIC_URL, not the listening address of a server
   recorded_at timestamptz not null default windlass.now()
 );

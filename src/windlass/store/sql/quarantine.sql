@@ -1,7 +1,7 @@
--- Things set aside because processing them failed unexpectedly. The table is nearly always empty.
+-- Items whose processing failed with an unexpected error. The table is nearly always empty.
 
 -- name: put
--- Set a thing aside, or postpone its next try: 1 s, 2 s, 4 s, ... up to ten minutes.
+-- Put an item into quarantine, or postpone its next retry: 1 s, 2 s, 4 s, ... up to ten minutes.
 insert into windlass.quarantine as q (kind, key, error_type, reason, retry_at)
 values ($1, $2, $3, $4, case when $5::boolean then windlass.now() + interval '1 second' end)
 on conflict (kind, key) do update
@@ -10,11 +10,11 @@ on conflict (kind, key) do update
 returning failures
 
 -- name: release
--- Delete an entry: the thing was processed, or no longer exists.
+-- Delete an entry: the item was processed, or no longer exists.
 delete from windlass.quarantine where kind = $1 and key = $2
 
 -- name: take_due
--- Claim entries that are due for another try. Their next try is postponed first: if this process dies, another one tries later.
+-- Claim entries that are due for a retry. Their next retry is postponed first: if this process dies, another one retries later.
 update windlass.quarantine q
    set retry_at = windlass.now() + least(interval '1 second' * 2 ^ least(q.failures, 20), interval '10 minutes')
  where (q.kind, q.key) in (
@@ -37,8 +37,8 @@ select kind, key, error_type, reason, failures, first_at, last_at, retry_at from
 select kind, count(*)::int from windlass.quarantine group by kind order by kind
 
 -- name: forget
--- Delete informational entries older than $1, entries of jobs that have ended or no longer exist, and entries whose next try was
--- due an hour ago without another failure: the thing was processed or no longer exists.
+-- Delete informational entries older than $1, entries of jobs that have ended or no longer exist, and entries whose next retry
+-- was due an hour ago without another failure: the item was processed or no longer exists.
 delete from windlass.quarantine q
  where retry_at is null and last_at < windlass.now() - $1::interval
     or retry_at < windlass.now() - interval '1 hour'
