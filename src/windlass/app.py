@@ -14,10 +14,9 @@ from windlass.core.jobs.retry import Retry
 from windlass.core.jobs.spec import JobSpec, check_name
 from windlass.core.workflows.step_payload import COMMAND_TYPE
 from windlass.cron.cron import Cron
-from windlass.effects.command.step import CommandOptions, Commands
+from windlass.effects.command.step import CommandOptions, Commands, command_handler
 from windlass.effects.handlers import Handler, Handlers
-from windlass.effects.http.step import Http, HttpOptions
-from windlass.effects.own_steps import command_handler, http_handler
+from windlass.effects.http.step import Http, HttpOptions, http_handler
 from windlass.embedded.server import Embedded, EmbeddedOptions
 from windlass.engine import faults
 from windlass.engine.database import DEFAULT_ORG, Database, prepare

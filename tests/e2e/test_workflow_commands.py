@@ -113,7 +113,7 @@ async def test_every_mistake_of_every_file_is_told_and_nothing_is_deployed(
         "error: twice.yaml: document 1: name: there is another workflow 'orders' in orders.yaml",
         "error: twice.yaml: document 2: tasks: there are none",
         "error: twice.yaml: document 3: the workflow is 7: it must be an object",
-        "error: torn.yaml:2:1: the key 'name' is there twice, first in line 1",
+        "error: torn.yaml:2:1: the key 'name' is a duplicate, first in line 1",
         "error: cannot read none.yaml: No such file or directory",
     ):
         assert any(line.startswith(expected) for line in lines), (expected, lines)

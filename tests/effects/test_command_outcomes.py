@@ -122,8 +122,8 @@ async def test_a_signal_is_named(name: str) -> None:
     ("run", "fields", "told"),
     [
         ("", {}, "the command is empty"),
-        ("echo \x00", {}, "the command is empty or has characters"),
-        ("echo \ud800", {}, "the command is empty or has characters"),
+        ("echo \x00", {}, "the command is empty or contains characters"),
+        ("echo \ud800", {}, "the command is empty or contains characters"),
         ("#" * 131_072, {}, "the command is 131072 bytes, the limit is 131071"),
         ("true", {"input": object()}, "input is not JSON"),
         ("true", {"input": float("nan")}, "input is not JSON"),

@@ -4,7 +4,7 @@ import asyncio
 import threading
 from typing import Any
 
-from windlass.effects.http.dns_lookup import PER_DOMAIN, DnsLookup
+from windlass.effects.http.connector import PER_DOMAIN, DnsLookup
 
 FOUND = [(0, 0, 0, "", ("8.8.8.8", 80))]
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.effects.http_harness import LOCAL, ask, failed, performer, request, succeeded
 from tests.effects.server import reply, says, serving
-from windlass.effects.http.addresses import AddressGuard, AddressRefused
+from windlass.effects.http.connector import AddressGuard, AddressRefused
 from windlass.effects.http.step import Http, LookUp
 from windlass.errors import Invalid
 from windlass.settings import read
@@ -112,7 +112,7 @@ async def test_a_literal_that_is_not_public_is_refused_with_a_way_out(url: str, 
 )
 async def test_unusual_forms_of_addresses_are_refused_even_if_allowed(url: str, usual: str) -> None:
     outcome = failed(await ask(url, options={"allow": (ip_network("0.0.0.0/0"),)}), retryable=False)
-    assert outcome.error["message"].endswith(f"is an address in an unusual form: write {usual}")
+    assert outcome.error["message"].endswith(f"is an IP address in an unusual form: write {usual}")
 
 
 @pytest.mark.parametrize(

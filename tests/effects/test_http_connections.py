@@ -144,7 +144,7 @@ async def test_a_handshake_that_nobody_answers_ends_with_the_time_to_connect() -
     async with serving(says(reply())) as server:
         url, brief = server.url.replace("http:", "https:"), timedelta(milliseconds=50)
         outcome = failed(await ask(url, options={"connect_timeout": brief}), retryable=True)
-    assert outcome.error == {"type": "Timeout", "message": f"POST {url}: no connection in time"}
+    assert outcome.error == {"type": "Timeout", "message": f"POST {url}: the connection timed out"}
 
 
 async def test_a_performer_can_be_closed_twice_and_opened_again() -> None:

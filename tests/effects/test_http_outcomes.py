@@ -7,7 +7,7 @@ import pytest
 
 from tests.effects.http_harness import ask, failed, kept, succeeded
 from tests.effects.server import reply, says, says_and_hangs_up, serving
-from windlass.effects.http.answer import retry_after
+from windlass.effects.http.response import retry_after
 
 RETRIED = [408, 425, 429, 500, 501, 502, 503, 504, 505, 511, 599]
 FINAL = [400, 401, 403, 404, 405, 409, 410, 413, 418, 422, 451, 499, 600, 999]

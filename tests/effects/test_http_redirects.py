@@ -8,8 +8,7 @@ from yarl import URL
 
 from tests.effects.http_harness import ask, failed, kept, succeeded
 from tests.effects.server import Answer, Received, Talk, reply, says, serving
-from windlass.effects.http.redirect import redirected
-from windlass.effects.http.request import Message
+from windlass.effects.http.request import Message, redirected
 from windlass.errors import Invalid
 
 KEYS = {"Authorization": "Bearer k", "Cookie": "a=b", "X-Api-Key": "k", "Accept": "text/html"}

@@ -58,7 +58,7 @@ async def test_headers_of_the_connection_are_refused(name: str) -> None:
 @pytest.mark.parametrize("value", ["a\r\nHost: b", "a\nb", "a\x00b", "\x7f", "\ud800"])
 async def test_a_header_cannot_smuggle_another(value: str) -> None:
     outcome = failed(await ask("http://127.0.0.1:9/", headers={"X-Key": value}), retryable=False)
-    assert outcome.error == {"type": "Invalid", "message": "the header X-Key must be a text of one line"}
+    assert outcome.error == {"type": "Invalid", "message": "the header X-Key must be a string of one line"}
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a:b", "ä", "a\r\nb"])

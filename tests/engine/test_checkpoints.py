@@ -151,10 +151,10 @@ async def test_handlers_that_are_plain_functions_have_steps_and_progress(app: Wi
 @pytest.mark.parametrize(
     ("name", "function", "told"),
     [
-        ("same", lambda: 1, "'same' was called already in this attempt"),
+        ("same", lambda: 1, "'same' was already called in this attempt"),
         ("", lambda: 1, "step is empty"),
-        ("odd", object, "what step 'odd' gave cannot be recorded: result is not JSON"),
-        ("nul", lambda: "\x00", "'nul' gave cannot be recorded: result contains a NUL"),
+        ("odd", object, "the result of step 'odd' cannot be recorded: result is not JSON"),
+        ("nul", lambda: "\x00", "'nul' cannot be recorded: result contains a NUL"),
     ],
     ids=["same", "empty", "odd", "nul"],
 )

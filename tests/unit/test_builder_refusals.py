@@ -229,13 +229,13 @@ def test_reading_the_final_step_is_a_mistake() -> None:
 
 def test_what_the_app_refuses_is_told_with_the_rest() -> None:
     def register(type_: str, _: Callable[..., Any]) -> Served:
-        raise Invalid(f"{type_} has a handler already", field="type")
+        raise Invalid(f"{type_} already has a handler", field="type")
 
     flow = WorkflowBuilder("etl", register=register)
     flow.step("a", work)
     flow.sleep("b", "soon")
     assert told(flow) == [
-        "tasks.a.job: etl.a has a handler already",
+        "tasks.a.job: etl.a already has a handler",
         "tasks.b.sleep: it is 'soon': it must be a number with a unit (ms, s, m, h, d), "
         "for example 500ms, 30s, 5m, 1h30m or 2d",
     ]

@@ -209,7 +209,7 @@ def test_a_type_nobody_registered_has_no_handler() -> None:
 def test_a_second_handler_for_a_type_is_refused(type_: str) -> None:
     handlers = Handlers()
     handlers.add(Handler.of(type_, nothing))
-    with pytest.raises(Invalid, match="has a handler already"):
+    with pytest.raises(Invalid, match="already has a handler"):
         handlers.add(Handler.of(type_, only_context))
 
 

@@ -22,11 +22,11 @@ def mistakes(**step: object) -> list[tuple[str, str]]:
         ("https://shop.example:0/", "port"),
         ("https://shop.example:99999/", "is not valid"),
         ("https://shop.example:http/", "is not valid"),
-        ("https://shop_example!/", "not a name"),
+        ("https://shop_example!/", "neither a name"),
         ("http://127.1/", "write 127.0.0.1"),
         ("http://0x7f.0.0.1/", "write 127.0.0.1"),
         ("http://2130706433/", "write 127.0.0.1"),
-        ("http://[::1%25eth0]/", "not a name"),
+        ("http://[::1%25eth0]/", "neither a name"),
     ],
 )
 def test_addresses_that_would_never_be_sent_to(url: str, told: str) -> None:

@@ -54,7 +54,7 @@ async def test_a_definition_is_an_object(app: Windlass, body: Any) -> None:
 async def test_a_task_that_is_there_twice_is_not_lost_silently(app: Windlass) -> None:
     body = b'{"name": "one", "tasks": {"a": {"job": "a"}, "a": {"job": "b"}}}'
     async with served(app) as http:
-        assert "'a' is there twice" in problem(await http.post("/workflows", content=body, headers=JSON), 422)["detail"]
+        assert "'a' is a duplicate" in problem(await http.post("/workflows", content=body, headers=JSON), 422)["detail"]
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ HOSTILE: dict[str, tuple[bytes, str, str]] = {
     "deep": (b'{"a": ' + DEEP + b"}", "body", "deeper than 64 levels at body.a[0]"),
     "very deep": (b"[" * 20_000 + b"]" * 20_000, "body", "deeper than 64 levels"),
     "a number of many digits": (b'{"a": ' + b"9" * 5000 + b"}", "body", "digits"),
-    "a key twice": (b'{"a": {"b": 1, "b": 2}}', "body", "'b' is there twice"),
+    "a key twice": (b'{"a": {"b": 1, "b": 2}}', "body", "'b' is a duplicate"),
     "control character": (b'{"a": "\x00"}', "body", "control character"),
 }
 WRONG_TYPES = {

@@ -50,14 +50,14 @@ class Upstream(Mapping[str, Any]):
         return len(self._outputs) + len(self._too_large)
 
 
-class Told:
+class Done:
     """An awaitable that is already done: an async handler may await it, a sync handler can ignore it."""
 
     def __await__(self) -> Generator[None, None, None]:
         yield from ()
 
 
-TOLD = Told()
+DONE = Done()
 
 
 @dataclass(slots=True, eq=False)
@@ -160,7 +160,7 @@ class Context:
         """Like `step`, for sync handlers."""
         return self._durable().run_sync(name, functools.partial(function, *args, **kwargs))
 
-    def progress(self, fraction: float, message: str | None = None, data: Any = None) -> "Told":
+    def progress(self, fraction: float, message: str | None = None, data: Any = None) -> Done:
         """Report the progress of the job: a fraction from 0 to 1, a message, and any JSON data.
 
         Works in async and sync handlers; awaiting the result is optional. Writes are batched: only the latest progress
@@ -170,7 +170,7 @@ class Context:
         encode(data, field="data", limit=MAX_DATA)
         if self._context_data is not None:
             self._context_data.progress(self.id, self.fence, share, text, data)
-        return TOLD
+        return DONE
 
     def _durable(self) -> Steps:
         self._steps = steps = self._steps or Steps(self.id, self.fence, self._context_data)
@@ -188,7 +188,7 @@ class Context:
         if self._lines > MAX_LINES + 1:
             return
         if self._lines == MAX_LINES + 1:
-            level, message = "WARNING", f"more than {MAX_LINES} lines: the rest of this attempt is not kept"
+            level, message = "WARNING", f"more than {MAX_LINES} lines: the rest of this attempt is not stored"
         self._keep(
             (self.id, self.epoch, self.attempt, self._lines, datetime.now(UTC), level, plain(message[:MAX_MESSAGE]))
         )

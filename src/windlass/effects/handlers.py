@@ -89,8 +89,8 @@ class Handler:
         given = set(self.positional[: len(args)])
         for name, required in self.parameters.items():
             if required and name not in given:
-                told = f"there are {len(args)} arguments: {self.type} also requires {name!r}"
-                raise Invalid(told if name in self.positional else f"{told}, by name: send an object", field=name)
+                problem = f"there are {len(args)} arguments: {self.type} also requires {name!r}"
+                raise Invalid(problem if name in self.positional else f"{problem}, by name: send an object", field=name)
 
     def _check_named(self, payload: Mapping[str, Any]) -> None:
         if payload.keys() == self.parameters.keys():  # the usual case, checked first: this is the hot path
@@ -113,7 +113,7 @@ class Handlers:
 
     def add(self, handler: Handler) -> None:
         if handler.type in self._exact or any(known.type == handler.type for _, known in self._patterns):
-            raise Invalid(f"{handler.type} has a handler already", field="type")
+            raise Invalid(f"{handler.type} already has a handler", field="type")
         if "%" in handler.type:
             self._patterns.append((like(handler.type), handler))
         else:
@@ -155,8 +155,8 @@ async def perform(handler: Handler, context: Context, payload: Any, threads: Thr
     enter(context)
     try:
         args, named = handler.arguments(payload)
-    except Invalid as misfit:
-        return failed(misfit, retryable=False, trace=False)
+    except Invalid as error:
+        return failed(error, retryable=False, trace=False)
     try:
         given = (context,) if handler.wants_context else ()
         if handler.is_async:
@@ -184,17 +184,26 @@ async def perform(handler: Handler, context: Context, payload: Any, threads: Thr
 def failed(
     error: BaseException, *, retryable: bool = True, retry_after: timedelta | None = None, trace: bool = True
 ) -> Failed:
-    told = {"type": type(error).__name__, "message": plain(_words(error)[:MAX_TRACE]) or type(error).__name__}
+    document = {"type": type(error).__name__, "message": plain(_message(error)[:MAX_TRACE]) or type(error).__name__}
     if trace:
-        told["traceback"] = plain("".join(traceback.format_exception(error))[-MAX_TRACE:])
-    return Failed(told, retryable, retry_after)
+        document["traceback"] = plain("".join(traceback.format_exception(error))[-MAX_TRACE:])
+    return Failed(document, retryable, retry_after)
 
 
-def _words(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     try:
         return str(error)
     except Exception:  # `__str__` of an error class may raise
         return ""
+
+
+def foreign(type_: str, key: str) -> Failed:
+    """Return the failure of a job with a built-in step type that the engine did not create for such a step.
+
+    Plain SQL can write such a job, and it must not run even if the database has accepted it.
+    """
+    message = f"{type_} is reserved for `{key}` steps of workflows, and this job is not one: publish a workflow instead"
+    return Failed({"type": "Reserved", "message": message}, retryable=False)
 
 
 def timed_out(after: timedelta) -> Failed:
@@ -204,7 +213,7 @@ def timed_out(after: timedelta) -> Failed:
 def _check_reachable(type_: str, parameter: inspect.Parameter, *, is_context: bool) -> None:
     """Raise `Invalid` if a parameter cannot be passed: the context is passed first, payload keys by name."""
     if is_context and parameter.kind is parameter.KEYWORD_ONLY:
-        raise Invalid(f"the handler of {type_} takes {parameter.name!r} behind a *: put it first", field=parameter.name)
+        raise Invalid(f"the handler of {type_} takes {parameter.name!r} after a *: put it first", field=parameter.name)
     if not is_context and parameter.kind is parameter.POSITIONAL_ONLY:
         raise Invalid(
             f"the handler of {type_} takes {parameter.name!r} by position only: payload keys are passed by name",

@@ -27,14 +27,14 @@ class Signals:
     def __enter__(self) -> Self:
         # Not loop.add_signal_handler: while a job handler blocks the loop, the third signal must still end the process.
         if threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.signal(number, self._heard) for number in HANDLED}
+            self._before = {number: signal.signal(number, self._received) for number in HANDLED}
         return self
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def _heard(self, number: int, _frame: FrameType | None) -> None:
+    def _received(self, number: int, _frame: FrameType | None) -> None:
         self._count += 1
         if self._count == 1:
             self._loop.call_soon_threadsafe(self.stop.set)

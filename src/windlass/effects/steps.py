@@ -41,8 +41,8 @@ class Steps:
 
     async def run(self, name: str, function: Callable[[], Any], *, is_async: bool) -> Any:
         """Return the result of this step, recorded by an earlier attempt or computed now."""
-        found, value = await self._find(name)
-        if not found:
+        known, value = await self._find(name)
+        if not known:
             if is_async or self._context_data is None:
                 value = function()
             else:
@@ -57,8 +57,8 @@ class Steps:
         if self._context_data is None:
             self._take(name)
             return _checked(name, function())
-        found, value = self._context_data.wait(self._find(name))
-        return value if found else self._context_data.wait(self._record(name, function()))
+        known, value = self._context_data.wait(self._find(name))
+        return value if known else self._context_data.wait(self._record(name, function()))
 
     async def _find(self, name: str) -> tuple[bool, Any]:
         self._take(name)
@@ -75,7 +75,7 @@ class Steps:
         except Invalid as error:
             raise NonRetryable(str(error)) from None
         if name in self._named:
-            raise NonRetryable(f"step {name!r} was called already in this attempt: give each call a name of its own")
+            raise NonRetryable(f"step {name!r} was already called in this attempt: give each call its own name")
         self._named.add(name)
 
     async def _record(self, name: str, value: Any) -> Any:
@@ -90,4 +90,4 @@ def _checked(name: str, value: Any) -> Any:
     try:
         return decode(encode(value, field="result", limit=RESULT_LIMIT))
     except Invalid as error:  # the work was done; a retry would return the same
-        raise NonRetryable(f"what step {name!r} gave cannot be recorded: {error}") from None
+        raise NonRetryable(f"the result of step {name!r} cannot be recorded: {error}") from None

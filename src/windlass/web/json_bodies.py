@@ -99,7 +99,7 @@ def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, item in pairs:
         if key in found:
-            raise ValueError(f"the key {key[:100]!r} is there twice")
+            raise ValueError(f"the key {key[:100]!r} is a duplicate")
         found[key] = item
     return found
 

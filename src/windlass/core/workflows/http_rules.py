@@ -22,11 +22,11 @@ _NUMBER = re.compile(r"(?:\d+|0[xX][0-9a-fA-F]*)").fullmatch
 def check_address(scheme: str, authority: str, host: str | None, port: int | None) -> None:
     """Raise `Invalid` if the parsed parts of a URL are not allowed. A `port` of None or 0 is not valid."""
     if scheme not in ("http", "https"):
-        raise Invalid("the address must begin with http:// or https://", field="url")
+        raise Invalid("the URL must begin with http:// or https://", field="url")
     if "@" in authority:
-        raise Invalid("the address has a user or a password in it: send an Authorization header instead", field="url")
+        raise Invalid("the URL contains a user or a password: send an Authorization header instead", field="url")
     if not host:
-        raise Invalid("the address has no host", field="url")
+        raise Invalid("the URL has no host", field="url")
     check_host(host)
     if not port:
         raise Invalid("the port must be from 1 to 65535", field="url")
@@ -40,9 +40,9 @@ def check_host(host: str) -> None:
     if ":" in host and is_address(host) and "%" not in host:
         return
     if not _NAME(host):
-        raise Invalid("the host is not a name and not an address", field="url")
+        raise Invalid("the host is neither a name nor an IP address", field="url")
     if _NUMBER(host.rstrip(".").rpartition(".")[2]) and not is_address(host):
-        raise Invalid(f"{host} is an address in an unusual form{_usual(host)}", field="url")
+        raise Invalid(f"{host} is an IP address in an unusual form{_usual(host)}", field="url")
 
 
 def check_header(name: str) -> None:

@@ -1,4 +1,4 @@
-"""Performs `run` steps: runs a shell command in its own process group and folder, and returns its outcome.
+"""Performs `run` steps: runs a shell command in its own process group, folder and environment; returns its outcome.
 
 It never raises for what a command does; only cancellation is raised, after the command's process group was ended.
 Whether commands are allowed, and retries, are decided elsewhere.
@@ -9,18 +9,69 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from uuid import UUID
 
-from windlass.core.jobs.job import Outcome, Succeeded
-from windlass.effects.command.lines import Keep, Lines
-from windlass.effects.command.output import failure, output
+from windlass.core.jobs.job import Failed, Outcome, Succeeded
+from windlass.core.json_value import RESULT_LIMIT, encode
+from windlass.core.workflows.step import CommandAction
+from windlass.core.workflows.step_payload import COMMAND_TYPE, OWN_QUEUE
+from windlass.effects.command.output import Keep, Lines, failure, output
 from windlass.effects.command.process import Process
-from windlass.effects.command.request import CommandRequest, Folder, command_line, environment, inherited
-from windlass.effects.handlers import failed, timed_out
+from windlass.effects.context import Context
+from windlass.effects.handlers import Handler, failed, foreign, timed_out
 from windlass.errors import Invalid
 
 __all__ = ["CommandOptions", "CommandRequest", "Commands", "Keep", "inherited"]
 
 MAX_OUTPUT_LINE = 1_048_576
+
+
+MAX_VARIABLE = 100 * 1024  # bytes of input in a variable; Linux allows 128 KiB, including the name
+MAX_COMMAND = 128 * 1024 - 1  # bytes; the longest argument that Linux allows
+INHERITED: Mapping[str, str] = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "LANG": "C.UTF-8",
+    "TZ": "UTC",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandRequest:
+    """The request of one attempt; `values` holds the resolved templates of `run`."""
+
+    run: str
+    run_id: UUID | str
+    workflow: str
+    step: str
+    attempt: int
+    fence: int
+    index: int = 0
+    count: int = 1
+    values: Mapping[str, str] = field(default_factory=dict)  # template values, by environment variable
+    input: Any = field(default_factory=dict)
+    timeout: timedelta | None = None
+
+
+class Folder:
+    """A temporary folder for one attempt. The command runs in `work`; its input and output files are beside it."""
+
+    def __init__(self, where: Path | None = None) -> None:
+        self._made = TemporaryDirectory(prefix="windlass-command-", dir=where, ignore_cleanup_errors=True)
+        root = Path(self._made.name)
+        self.work, self.input, self.output = root / "work", root / "input.json", root / "output.json"
+        self.work.mkdir()
+
+    async def remove(self) -> None:
+        """Remove the folder in a thread, because it may be large. Cancelling the caller does not stop the removal."""
+        await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, self._made.cleanup))
+
+
+def inherited(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the part of the worker's environment that commands may see: no secrets, no database URLs."""
+    home = {"HOME": environ["HOME"]} if environ.get("HOME") else {}
+    return home | {name: environ.get(name) or usual for name, usual in INHERITED.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,5 +114,65 @@ class Commands:
             return failure(code, err.last)
         last = b"" if out.last_is_cut else out.last
         if out.last_is_cut and not folder.output.exists():
-            keep("WARNING", f"the last line has more than {MAX_OUTPUT_LINE} bytes, so it is not taken for the output")
+            keep("WARNING", f"the last line has more than {MAX_OUTPUT_LINE} bytes, so it is not used as the output")
         return Succeeded(await asyncio.to_thread(output, folder.output, last))
+
+
+def command_line(request: CommandRequest) -> str:
+    try:
+        size = len(request.run.encode())
+    except UnicodeEncodeError:
+        size = 0
+    if not size or "\x00" in request.run:
+        raise Invalid("the command is empty or contains characters that cannot be passed to a shell", field="run")
+    if size > MAX_COMMAND:
+        raise Invalid(f"the command is {size} bytes, the limit is {MAX_COMMAND}: pass data as `input`", field="run")
+    return request.run
+
+
+def environment(request: CommandRequest, folder: Folder, base: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of the command, and write its input file."""
+    text = encode(request.input, field="input", limit=RESULT_LIMIT)
+    data = text.encode()
+    folder.input.write_bytes(data)
+    variables = {
+        "WINDLASS_RUN_ID": str(request.run_id),
+        "WINDLASS_WORKFLOW": request.workflow,
+        "WINDLASS_STEP": request.step,
+        "WINDLASS_ATTEMPT": str(request.attempt),
+        "WINDLASS_FENCE": str(request.fence),
+        "WINDLASS_INDEX": str(request.index),
+        "WINDLASS_COUNT": str(request.count),
+        "WINDLASS_INPUT_FILE": str(folder.input),
+        "WINDLASS_OUTPUT": str(folder.output),
+    }
+    if len(data) <= MAX_VARIABLE:
+        variables["WINDLASS_INPUT"] = text
+    return {"HOME": str(folder.work)} | dict(base) | dict(request.values) | variables
+
+
+def command_handler(commands: Commands) -> Handler:
+    """Return the handler of `run` steps."""
+
+    async def command(ctx: Context, payload: Any) -> Outcome:
+        if ctx.queue != OWN_QUEUE or not isinstance(ctx._action, CommandAction):
+            return foreign(COMMAND_TYPE, "run")
+        if payload["runs_on"] != "local":
+            message = f"runs_on: {payload['runs_on']} requires a launcher, which this worker does not have: use local"
+            return Failed({"type": "NoLauncher", "message": message}, retryable=False)
+        request = CommandRequest(
+            run=payload["run"],
+            values=payload.get("values", {}),
+            input=payload["input"],
+            run_id=ctx.run_id or ctx.id,
+            workflow=ctx.workflow or "",
+            step=ctx.step_name or "",
+            attempt=ctx.attempt,
+            fence=ctx.fence,
+            index=ctx.index or 0,
+            count=1 if ctx.count is None else ctx.count,
+            timeout=ctx.timeout,
+        )
+        return await commands.perform(request, ctx.keep)
+
+    return Handler.of(COMMAND_TYPE, command, queue=OWN_QUEUE, keeps_time=True, wants_upstream=False)

@@ -1,8 +1,12 @@
-"""Checks the request of an HTTP step and prepares the message that is sent."""
+"""Checks the request of an HTTP step, prepares the message that is sent, and the next message after a redirect.
+
+URLs are parsed by the HTTP library itself, so no second parser can interpret the same text differently. Secrets and
+bodies are not sent to another origin.
+"""
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -11,12 +15,18 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from windlass.core.json_value import RESULT_LIMIT, encode
-from windlass.core.workflows.http_rules import METHODS, check_header
-from windlass.effects.http.url import read
+from windlass.core.workflows.http_rules import METHODS, check_address, check_header
 from windlass.errors import Invalid
 
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+").fullmatch
 _LINE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]*").fullmatch
+
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]").search
+FOLLOWED = frozenset({301, 302, 303, 307, 308})
+# Any other header may contain a secret.
+KEPT_ACROSS_ORIGINS = frozenset({"accept", "accept-encoding", "accept-language", "content-type", "user-agent"})
+ABOUT_THE_BODY = ("content-type", "content-encoding", "content-language", "content-location")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,24 +66,24 @@ def prepare(request: HttpRequest, user_agent: str) -> Message:
     """Return the message of a request; raise `Invalid` if the request is invalid."""
     if request.method.upper() not in METHODS:
         raise Invalid(f"method is {request.method!r}: one of {', '.join(METHODS)}", field="method")
-    url = _with_query(read(request.url), request.query)
+    url = _with_query(read_url(request.url), request.query)
     body, media = _body(request.body)
     headers = CIMultiDict({"User-Agent": user_agent, "Accept": "*/*", "Accept-Encoding": "gzip, deflate"})
     if media:
         headers["Content-Type"] = media
-    for name, value in (_identity(request) | _given(request)).items():
+    for name, value in (_identity(request) | _checked_headers(request)).items():
         headers[name] = _value(name, value)
     return Message(request.method.upper(), url, headers, body)
 
 
 def _identity(request: HttpRequest) -> dict[str, str]:
-    told = {
+    headers = {
         "Idempotency-Key": request.idempotency_key,
         "Windlass-Fence": str(request.fence),
         "Windlass-Attempt": str(request.attempt),
         "Windlass-Run": str(request.run_id),
     }
-    return told if request.traceparent is None else told | {"traceparent": request.traceparent}
+    return headers if request.traceparent is None else headers | {"traceparent": request.traceparent}
 
 
 def _body(body: Any) -> tuple[bytes | None, str | None]:
@@ -88,7 +98,7 @@ def _with_query(url: URL, query: Mapping[str, Any]) -> URL:
     try:
         return url.extend_query(list(_pairs(query)))
     except ValueError as error:
-        raise Invalid("the query cannot be written", field="query") from error
+        raise Invalid("the query is not valid", field="query") from error
 
 
 def _pairs(query: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -97,12 +107,12 @@ def _pairs(query: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield name, _text(item, f"query.{name}")
 
 
-def _given(request: HttpRequest) -> dict[str, str]:
+def _checked_headers(request: HttpRequest) -> dict[str, str]:
     """Return the user's headers, which override the defaults; raise `Invalid` for an invalid name and for headers
     that belong to the connection."""
     for name in request.headers:
         if not _TOKEN(name):
-            raise Invalid(f"{name!r} is not a name of a header", field="headers")
+            raise Invalid(f"{name!r} is not a valid header name", field="headers")
         check_header(name)
     return dict(request.headers)
 
@@ -123,3 +133,40 @@ def _text(value: Any, field: str) -> str:
     if isinstance(value, int | float):
         return str(value)
     raise Invalid(f"{field} must be a string, a number, true or false", field=field)
+
+
+def read_url(text: str, base: URL | None = None) -> URL:
+    """Parse an absolute URL, or one relative to `base`, and check it."""
+    if _CONTROL(text):
+        raise Invalid("the URL contains a control character", field="url")
+    try:
+        url = URL(text) if base is None else base.join(URL(text))
+    except ValueError as error:  # its message contains parts of the URL
+        raise Invalid("the URL is not valid", field="url") from error
+    check_address(url.scheme, url.raw_authority, url.raw_host, url.port)
+    return url.with_fragment(None)
+
+
+def redirected(message: Message, status: int, location: str) -> Message:
+    """Return the next message. The new URL is checked like the first one."""
+    url = read_url(location, base=message.url)
+    followed = _changed_to_get(replace(message, url=url, headers=message.headers.copy()), status)
+    if url.origin() != message.url.origin():
+        if followed.body is not None:
+            raise Invalid(
+                f"{message.name} redirects with {status} to {url.origin()}, another origin: "
+                "the body is not sent there; use that URL in the step if the body may be sent there",
+                field="url",
+            )
+        for name in [name for name in followed.headers if name.lower() not in KEPT_ACROSS_ORIGINS]:
+            followed.headers.popall(name, None)
+    return followed
+
+
+def _changed_to_get(message: Message, status: int) -> Message:
+    """Change the method to GET as browsers do: after 303, and after 301 and 302 if it was POST."""
+    if message.method == "HEAD" or not (status == 303 or (status in (301, 302) and message.method == "POST")):
+        return message
+    for name in ABOUT_THE_BODY:
+        message.headers.popall(name, None)
+    return replace(message, method="GET", body=None)

@@ -27,7 +27,7 @@ from windlass.core.events.subscription import (
 from windlass.core.jobs.spec import JobSpec, check_name
 from windlass.core.json_value import encode
 from windlass.core.workflows.step_payload import OWN_QUEUE
-from windlass.effects.http import url as http_url
+from windlass.effects.http import request
 from windlass.engine import quarantine
 from windlass.engine.database import Database, new_ids
 from windlass.engine.events import ojs as ojs_events
@@ -245,7 +245,7 @@ def _change(wish: Mapping[str, Any], *, whole: bool = False) -> Change:
     if url is not None or whole:
         if not isinstance(url, str) or len(url) > 2048:
             raise Invalid("url must be an address that begins with https:// or http://", field="url")
-        http_url.read(url)
+        request.read_url(url)
     events = check_events(wish.get("events")) if whole or wish.get("events") is not None else None
     active, filter_, metadata = wish.get("active"), wish.get("filter"), wish.get("metadata")
     if active is not None and not isinstance(active, bool):

@@ -11,7 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from windlass.core.json_value import PAYLOAD_LIMIT
-from windlass.effects.yaml_documents import Unreadable, load
+from windlass.effects.documents import Unreadable, load_yaml
 from windlass.errors import Invalid
 from windlass.web.json_bodies import parsed, read
 
@@ -49,7 +49,7 @@ async def yaml_document(request: Request, *, limit: int) -> Any:
     """The one document of a YAML body, read as files are: bounded, nothing but JSON's values, keys once."""
     body = await read(request, limit=limit)
     try:
-        found = await asyncio.to_thread(load, body.decode("utf-8-sig"))
+        found = await asyncio.to_thread(load_yaml, body.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise Invalid(f"the body is not UTF-8 text: byte {error.start} is no part of one", field="body") from None
     except Unreadable as error:
