@@ -22,7 +22,7 @@ describe("a state", () => {
     expect(shown.querySelector("svg")).not.toBeNull();
   });
 
-  it("that nobody knows is shown as it is", () => {
+  it("that is unknown is shown as it is", () => {
     render(<State state="brand_new" />);
     expect(screen.getByText("brand new")).toBeDefined();
   });
@@ -159,7 +159,7 @@ describe("an attempt at a run", () => {
     expect([pick(attempts.slice(0, 1), "1"), pick(attempts, "3"), pick(attempts, "x")]).toEqual([null, null, null]);
   });
 
-  it("tells what became of a task by the last thing that it did", () => {
+  it("shows the final state of a task from its last span", () => {
     const span = { kind: "running", ended_at: "2030-01-01T12:00:30Z", failed: false } as Span;
     expect([became([]), became([{ ...span, failed: true }, span]), became([span, { ...span, failed: true }])]).toEqual([undefined, "success", "failed"]);
   });

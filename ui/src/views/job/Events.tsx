@@ -37,7 +37,7 @@ export function Events({ id }: { id: string }) {
                     </td>
                     <td className="num">{event.attempt ?? "–"}</td>
                     <td>
-                      <Told data={event.data} />
+                      <EventData data={event.data} />
                     </td>
                     <td className="wide-only dim">{event.actor}</td>
                   </tr>
@@ -67,7 +67,7 @@ export function folded(events: JobEvent[]): { event: JobEvent; times: number }[]
   return found;
 }
 
-function Told({ data }: { data: unknown }) {
+function EventData({ data }: { data: unknown }) {
   if (data === null || typeof data !== "object") return null;
   return Object.entries(data).map(([name, value]) => (
     <div key={name} className="event-line">

@@ -71,7 +71,7 @@ export function useRunLife(id: string, run: RunDetail | undefined): void {
   if (start.cursor === undefined && run !== undefined) start.cursor = run.cursor; // the stream continues after this answer
   const path = live
     ? `/api/v1/runs/${id}/stream${start.cursor ? `?after=${encodeURIComponent(start.cursor)}` : ""}`
-    : run && `/api/v1/stream?kind=run&workflow=${encodeURIComponent(run.workflow)}`; // somebody may retry it
+    : run && `/api/v1/stream?kind=run&workflow=${encodeURIComponent(run.workflow)}`; // it may be retried
   useLive(path ?? null, [["run", id]], ({ event, data }) => {
     if (event !== "task" && event !== "run") return false;
     const news = JSON.parse(data) as News;
