@@ -57,7 +57,7 @@ class Task(Shown):
     )
     error_message: str | None = Field(default=None, description="The same as `error`.")
     reason: str | None = Field(default=None, description="Why it was skipped, failed, ran, or waits.")
-    summary: str = Field(default="", description="What is worth knowing at a glance: progress, next attempt, error.")
+    remark: str = Field(default="", description="What is worth knowing at a glance: progress, next attempt, error.")
     is_truncated: bool = Field(default=False, description="The answer was too large and was cut.")
     wake_at: datetime | None = Field(default=None, description="When it will go on, or stop waiting.")
     worker: str | None = None
