@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from windlass.core.runs.command import Command, Conclude, Enqueue, ListenUntil, Note, Reopen, StartChild, WakeAt
+from windlass.core.runs.command import Command, Conclude, Note, OpenHook, Start
 from windlass.core.runs.decide import decide
 from windlass.core.runs.event import Begun, CancelAsked, Ended, Event, Judged
 from windlass.core.runs.reason import Reason
@@ -13,20 +13,24 @@ from windlass.core.workflows.step import Step
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 WHY = Reason("test", "because")
 ENOUGH = CancelAsked(Reason("user", "enough"))
-STARTS = Enqueue | StartChild | WakeAt | ListenUntil | Reopen
 
 
 class Play:
-    """A run that is told things, and what it asked for in return."""
+    """A run that is told things, and what it asked for in return: its commands but for the events of its trail that
+    have no reason, and for the addresses of its callbacks. Those are in `trail` and `opened`."""
 
-    def __init__(self, *steps: Step, held: bool = False) -> None:
-        self.plan = Plan(steps)
+    def __init__(self, *steps: Step, held: bool = False, composition: bool = False) -> None:
+        self.plan = Plan(steps, composition=composition)
+        self.trail: list[Note] = []
+        self.opened: list[int] = []
         self.run = Run.new(self.plan, held=held)
         self.first = [] if held else self.tell(Begun())
 
     def tell(self, *events: Event) -> list[Command]:
         self.run, commands = decide(self.run, events, NOW)
-        return commands
+        self.trail = [command for command in commands if isinstance(command, Note)]
+        self.opened = [command.step for command in commands if isinstance(command, OpenHook)]
+        return [command for command in commands if not _is_left_out(command)]
 
     def end(self, **letters: str) -> list[Command]:
         """Steps end, all told at once; the word `ss` ends two instances."""
@@ -42,7 +46,7 @@ class Play:
         return self.plan.number[name]
 
     def names(self, commands: list[Command]) -> list[str]:
-        return [self.plan.steps[command.step].name for command in commands if isinstance(command, STARTS)]
+        return [self.plan.steps[command.step].name for command in commands if isinstance(command, Start)]
 
     @property
     def letters(self) -> str:
@@ -60,5 +64,13 @@ def concluded(commands: list[Command]) -> list[RunState]:
     return [command.state for command in commands if isinstance(command, Conclude)]
 
 
-def notes(commands: list[Command]) -> list[tuple[int | None, str | None, str]]:
-    return [(command.step, command.letter, command.reason.text) for command in commands if isinstance(command, Note)]
+def notes(commands: list[Command]) -> list[tuple[int, str, str]]:
+    return [
+        (command.step, command.letter, command.reason.text)
+        for command in commands
+        if isinstance(command, Note) and command.reason is not None
+    ]
+
+
+def _is_left_out(command: Command) -> bool:
+    return isinstance(command, OpenHook) or (isinstance(command, Note) and command.reason is None)

@@ -12,17 +12,23 @@ from hypothesis import strategies as st
 
 from tests.unit.reference import World, descendants, edges_met, node, results, verdict
 from windlass.core.runs.command import (
+    Cancel,
+    CancelChildren,
+    CancelJobs,
+    CancelTimer,
     Command,
     Conclude,
     Enqueue,
     Expand,
+    ForgetHook,
     Judge,
     ListenUntil,
     Note,
+    OpenHook,
     Reopen,
+    RestartChildren,
     StartChild,
     WakeAt,
-    Withdraw,
 )
 from windlass.core.runs.decide import decide
 from windlass.core.runs.event import Begun, CancelAsked, Ended, Event, Expanded, Expired, Judged, RerunAsked, RetryAsked
@@ -133,6 +139,7 @@ class Shell:
         self.ends: dict[str, list[str]] = {step.name: [""] * WIDEST for step in self.steps}
         self.conclusions: list[RunState] = []
         self.notes: dict[int, Note] = {}
+        self.hooks: dict[int, bool] = {}  # steps with a callback address, and whether its callback was used
         self.forced: set[int] = set()  # steps that run whatever their edges say
         self.said: list[Event] = []  # to be said again
         self.tell(Begun())
@@ -185,7 +192,18 @@ class Shell:
                 assert step in noted, f"no reason why {self.steps[step].name} became {new}"
                 assert noted[step].letter == new
                 self.notes[step] = noted[step]
+        self._trail_is_complete(before, commands)
         return commands
+
+    def _trail_is_complete(self, before: Run, commands: Sequence[Command]) -> None:
+        """A step without a job of its own, or with several, has its starts and ends in the trail of the run, once."""
+        noted = Counter((command.step, command.letter) for command in commands if isinstance(command, Note))
+        for step in set(range(len(self.steps))) - set(before.plan.single_jobs):
+            letter = Letter(self.run.letters[step])
+            if letter in (before.letters[step], Letter.WAITING):
+                continue
+            with_its_if = letter is Letter.ACTIVE and self.steps[step].condition and self.steps[step].fan_out
+            assert noted[step, letter] == 1 or with_its_if, f"{self.steps[step].name} became {letter}: {noted}"
 
     def _carry_out(self, command: Command) -> None:
         match command:
@@ -196,8 +214,9 @@ class Shell:
                 self._start(step, [0])
             case ListenUntil(step, at):
                 assert at in (None, NOW + timedelta(hours=1))
+                assert self.hooks[step] is False, "waits at an address that does not exist or whose callback was used"
                 self._start(step, [0])
-            case Reopen(step, count):
+            case Reopen(step, count) | RestartChildren(step, count):
                 bad = [n for n, end in enumerate(self.ends[self.steps[step].name]) if end in "ftc" and end]
                 idle = [n for n in bad if not self.starts[step, n] and (step, n) not in self.under_way]
                 assert len(idle) >= count, "more to do again than went wrong before"
@@ -208,10 +227,19 @@ class Shell:
             case Judge(step) | Expand(step):
                 assert self.run.letters[step] == Letter.WAITING
                 self._parents_are_done(step)
-            case Withdraw(step):
+            case CancelJobs(step) | CancelTimer(step) | CancelChildren(step):
                 assert self.run.letters[step] == Letter.ACTIVE
+            case OpenHook() | ForgetHook():
+                self._change_hook(command)
             case Note():
                 pass
+
+    def _change_hook(self, command: OpenHook | ForgetHook) -> None:
+        if isinstance(command, OpenHook):
+            self.hooks.setdefault(command.step, False)
+        else:
+            assert self.hooks[command.step], "no callback to forget"
+            self.hooks[command.step] = False
 
     def _start(self, step: int, instances: Iterable[int]) -> None:
         self._parents_are_done(step)
@@ -254,6 +282,8 @@ class Shell:
             name = self.steps[step].name
             self.ends[name][n] = self.world.outcomes[name][n]
             del self.under_way[step, n]
+            if isinstance(self.steps[step].action, HookAction) and self.world.outcomes[name][n] == "s":
+                self.hooks[step] = True
             groups[step, self.world.outcomes[name][n]] += 1
         events: list[Event] = []
         for (step, letter), count in groups.items():
@@ -382,7 +412,7 @@ def test_a_run_stopped_at_any_moment_starts_nothing_more(
         return
     active = {step for step, _ in shell.under_way}
     commands = shell.tell(stop)
-    assert {command.step for command in commands if isinstance(command, Withdraw)} == active
+    assert {command.step for command in commands if isinstance(command, Cancel)} == active
     stopped = shell.run
     assert stopped.state is (RunState.TIMEOUT if isinstance(stop, Expired) else RunState.CANCELLED)
     assert Letter.WAITING not in stopped.letters

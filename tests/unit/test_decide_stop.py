@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.reference import node
 from tests.unit.run_harness import ENOUGH, WHY, Play, concluded, notes
-from windlass.core.runs.command import Conclude, Enqueue, Note, Withdraw
+from windlass.core.runs.command import CancelJobs, Conclude, Enqueue, Note
 from windlass.core.runs.event import Begun, Ended, Event, Expanded, Expired, Judged, RerunAsked, RetryAsked
 from windlass.core.runs.reason import EXPIRED
 from windlass.core.runs.run import Letter, RunState
@@ -44,7 +44,7 @@ def test_stopping_a_run_cancels_what_waits_and_withdraws_what_is_active(stop: Ev
     play.end(b="s")
     commands = play.tell(stop)
     assert play.letters == "ascc"
-    assert commands == [Withdraw(0), end]
+    assert commands == [CancelJobs(0), end]
     assert play.state is end.state
 
 
@@ -59,7 +59,7 @@ def test_a_late_outcome_is_recorded_and_advances_nothing(late: str) -> None:
 def test_a_stopped_fan_out_creates_no_more_instances_and_ends_when_the_last_one_did() -> None:
     play = Play(node("a", fan_out=Parallel(5), concurrency=2))
     play.end(a="s")
-    assert Withdraw(0) in play.tell(ENOUGH)
+    assert CancelJobs(0) in play.tell(ENOUGH)
     assert play.end(a="s") == []
     assert play.letters == "a"
     assert notes(play.end(a="c")) == [(0, "c", "3 of 5 instances were cancelled")]

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from tests.unit.reference import World, results
-from windlass.core.compositions import CALLBACKS, Composition, Part, kept, read, sources
+from windlass.core.compositions import Composition, Part, kept, read, sources
 from windlass.core.definition.parser import checked, parse
 from windlass.core.ids import of_name
-from windlass.core.runs.run import RunMove, changed
+from windlass.core.runs.run import RunMove
 from windlass.core.runs.verdict import verdict
-from windlass.core.workflows.graph import Plan
+from windlass.core.workflows.graph import CALLBACKS, Plan
 from windlass.core.workflows.step import Condition
 from windlass.core.workflows.workflow import Primitive
 from windlass.errors import InvalidWorkflow
@@ -131,13 +131,6 @@ def test_results_come_from_all_before_and_to_callbacks_from_all_jobs() -> None:
 )
 def test_another_try_keeps_what_went_well(composition: Composition, letters: str, again: str) -> None:
     assert kept(composition.workflow, letters) == again
-
-
-def test_changed_letters_are_found_in_any_stretch() -> None:
-    before = "a" * 200
-    for n in (0, 63, 64, 199):
-        assert list(changed(before, before[:n] + "s" + before[n + 1 :])) == [n]
-    assert list(changed(before, before)) == []
 
 
 def test_a_name_always_stands_for_the_same_id() -> None:

@@ -16,10 +16,10 @@ from typing import Any
 from windlass.core.definition.parser import parse_stored
 from windlass.core.jobs.spec import Limit, Unique
 from windlass.core.runs.run import BAD, OPEN, Letter
+from windlass.core.workflows.graph import CALLBACKS
 from windlass.core.workflows.step import ChildAction, Condition, Edge, Foreach, JobAction, Step
 from windlass.core.workflows.workflow import NO_TIME_LIMIT, Primitive, Workflow, step_document
 
-CALLBACKS = ("on_complete", "on_success", "on_failure")
 MAX_LEVELS = 10  # nesting depth; a composition that contains no other has one level
 MAX_PARTS = 4_900  # parts of one composition: a workflow has at most 5,000 steps
 NO_FAILURE = "!failure()"

@@ -70,7 +70,7 @@ class Database:
         self.org = org
         self.actor = actor
         self.definitions = Definitions()
-        self.recipes = StepTemplates()
+        self.step_templates = StepTemplates()
         self.shapes = Shapes()
         self.schema_validator = SchemaValidator()
         self.public_url = PublicUrl(public_url)

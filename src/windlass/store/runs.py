@@ -26,15 +26,8 @@ BAD = frozenset({"failed", "cancelled", "timeout"})
 BEGINNING = TrailPlace()
 OLDEST, NEWEST = UUID(int=0), UUID(int=2**128 - 1)
 
-# id, state, steps, fans, input, labels, idempotency_key, parent_id, parent_step, parent_item, parent_round, depth,
-# trigger_headers
-NewRun = tuple[Any, ...]
 # parent_id, step, first, count, round, workflow_id, version_id, steps, input, max_duration, foreach, labels
 NewChildren = tuple[Any, ...]
-# id, state, steps, fans, round; the word, code and reason of its event, if there is one
-SavedRun = tuple[UUID, str, str, str | None, int, str | None, str | None, str | None]
-# run, step, word, code, reason
-Reasoned = tuple[UUID, int | None, str, str | None, str | None]
 
 
 class LockedRun(NamedTuple):
@@ -51,6 +44,47 @@ class LockedRun(NamedTuple):
     depth: int
     expires_at: datetime
     now: datetime
+
+
+class NewRun(NamedTuple):
+    """A run to insert; `fans`, `input`, `labels` and `headers` are JSON."""
+
+    id: UUID
+    state: str
+    steps: str
+    fans: str | None
+    input: str
+    labels: str | None = None
+    idempotency_key: str | None = None
+    parent_id: UUID | None = None
+    parent_step: int | None = None
+    parent_item: int | None = None
+    parent_round: int | None = None
+    depth: int = 0
+    headers: str | None = None  # of the request that started it
+
+
+class SavedRun(NamedTuple):
+    """The new state of a locked run."""
+
+    id: UUID
+    state: str
+    steps: str
+    fans: str | None
+    round: int
+    word: str | None  # of the event in its trail, if the run began or ended
+    code: str | None = None
+    reason: str | None = None
+
+
+class RunNote(NamedTuple):
+    """An event for the trail of a run, about a step or the run."""
+
+    run_id: UUID
+    step: int | None
+    word: str
+    code: str | None
+    reason: str | None
 
 
 class Notice(NamedTuple):
@@ -184,7 +218,7 @@ async def save(conn: Connection, rows: Sequence[SavedRun], *, actor: str) -> boo
     return told
 
 
-async def log(conn: Connection, rows: Sequence[Reasoned], *, actor: str) -> None:
+async def log(conn: Connection, rows: Sequence[RunNote], *, actor: str) -> None:
     """Write events. Reasons may quote user values: characters that Postgres cannot store are replaced."""
     clean = [(*rest, plain(reason) if reason else reason) for *rest, reason in rows]
     await conn.execute(_SQL["log"], *columns(clean), actor)

@@ -12,7 +12,7 @@ from windlass.core import duration
 from windlass.core.diagrams.labels import doing
 from windlass.core.explain.current import at, current_sentences, first_line
 from windlass.core.explain.snapshot import RunSnapshot, StepSnapshot
-from windlass.core.runs.decide import MEETS
+from windlass.core.runs.edges import MEETS
 from windlass.core.runs.reason import STATE_WORDS, WISH_WORDS
 from windlass.core.runs.run import BAD, OPEN, Letter, RunState
 from windlass.core.runs.verdict import handlers

@@ -1,4 +1,8 @@
-"""The commands that `decide` returns. `Judge` and `Expand` are questions: their answers come back as events."""
+"""The commands that `decide` returns: all that the caller does for a run.
+
+`Judge` and `Expand` are questions: their answers come back as events. So do the results of commands that can end a step
+at once.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -41,7 +45,15 @@ class StartChild:
 
 @dataclass(frozen=True, slots=True)
 class Reopen:
-    """Run `count` failed or cancelled instances of a fanned-out step again."""
+    """Run `count` failed or cancelled jobs of a fanned-out step again."""
+
+    step: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class RestartChildren:
+    """Start child runs again for `count` failed or cancelled instances of a fanned-out step."""
 
     step: int
     count: int
@@ -54,14 +66,44 @@ class WakeAt:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenHook:
+    """Create the callback address of a step; an address that exists is kept."""
+
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetHook:
+    """Delete the callback that a step used and replace its address: the step runs again and waits for another one."""
+
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
 class ListenUntil:
+    """Wait for a callback. If it has arrived already, the answer is an `Ended`."""
+
     step: int
     at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
-class Withdraw:
-    """Cancel the work of a step: unclaimed jobs and timers end at once, workers and child runs are asked to stop."""
+class CancelJobs:
+    """Cancel the jobs of a step: unclaimed ones end at once, which an `Ended` counts; workers are asked to stop."""
+
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class CancelTimer:
+    """Delete the timer of a step that sleeps or waits for a callback; the answer is an `Ended`."""
+
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class CancelChildren:
+    """Ask the child runs of a step to stop."""
 
     step: int
 
@@ -76,11 +118,14 @@ class Conclude:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Record why a step's letter changed."""
+    """Record in the run's event trail that a step started or ended, and why."""
 
     step: int
     letter: Letter
-    reason: Reason
+    reason: Reason | None = None
 
 
-Command = Judge | Expand | Enqueue | StartChild | Reopen | WakeAt | ListenUntil | Withdraw | Conclude | Note
+Question = Judge | Expand
+Start = Enqueue | StartChild | Reopen | RestartChildren | WakeAt | ListenUntil
+Cancel = CancelJobs | CancelTimer | CancelChildren
+Command = Question | Start | Cancel | OpenHook | ForgetHook | Conclude | Note

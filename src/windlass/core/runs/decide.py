@@ -20,18 +20,24 @@ from datetime import datetime
 from typing import assert_never
 
 from windlass.core.runs.command import (
+    CancelChildren,
+    CancelJobs,
+    CancelTimer,
     Command,
     Conclude,
     Enqueue,
     Expand,
+    ForgetHook,
     Judge,
     ListenUntil,
     Note,
+    OpenHook,
     Reopen,
+    RestartChildren,
     StartChild,
     WakeAt,
-    Withdraw,
 )
+from windlass.core.runs.edges import readiness
 from windlass.core.runs.event import (
     Begun,
     CancelAsked,
@@ -44,13 +50,12 @@ from windlass.core.runs.event import (
     RerunAsked,
     RetryAsked,
 )
-from windlass.core.runs.reason import EMPTY, EXPIRED, NONE_MET, Reason, unmet
+from windlass.core.runs.reason import EMPTY, EXPIRED, NEVER_BEGAN, Reason
 from windlass.core.runs.run import BAD, OPEN, RUN_EDGES, STEP_EDGES, Fan, Letter, Run, RunMove, RunState, StepMove
 from windlass.core.runs.verdict import verdict
 from windlass.core.workflows.step import (
     ChildAction,
     CommandAction,
-    Condition,
     HookAction,
     HttpAction,
     JobAction,
@@ -69,12 +74,7 @@ MOVE_TO = {
 }
 MOVES: Mapping[tuple[str, StepMove], Letter] = {(str(old), move): new for (old, move), new in STEP_EDGES.items()}
 NEVER_BEGUN = frozenset({Letter.FAILED, Letter.SKIPPED})  # letters with which a waiting step may end
-MEETS = {
-    Condition.SUCCESS: frozenset({Letter.SUCCEEDED}),
-    Condition.FAILURE: BAD,
-    Condition.SKIPPED: frozenset({Letter.SKIPPED}),
-    Condition.COMPLETE: frozenset(Letter) - OPEN,
-}
+STOPPED = frozenset({RunState.CANCELLED, RunState.TIMEOUT})
 
 
 def decide(run: Run, events: Iterable[Event], now: datetime) -> tuple[Run, list[Command]]:
@@ -92,11 +92,11 @@ class _Board:
     Changed letters are kept beside the old string, so that the cost of a step depends only on its own edges.
     """
 
-    __slots__ = ("_asked", "_changed", "_ended", "_fans", "_now", "_old", "_plan", "_said", "_state", "commands")
+    __slots__ = ("_asked", "_changed", "_ended", "_fans", "_joined", "_now", "_old", "_plan", "_state", "commands")
 
     def __init__(self, run: Run, now: datetime) -> None:
         self._old = run
-        self._said: str | None = run.letters  # cached string of all letters; None: stale, a letter changed
+        self._joined: str | None = run.letters  # cached string of all letters; None: stale, a letter changed
         self._plan = run.plan
         self._now = now
         self._state = run.state
@@ -153,10 +153,22 @@ class _Board:
     def _begin(self) -> None:
         if self._state is RunState.PENDING:
             self._state = RUN_EDGES[self._state, RunMove.BEGIN]
+        self._open_hooks()
+        self._begin_roots()
+
+    def _begin_roots(self) -> None:
         for root in self._plan.roots:
             if self._letter(root) == Letter.WAITING and self._state is RunState.RUNNING:
                 self._begin_step(root)
         self._ended += [n for n, letter in enumerate(self._old.letters) if letter not in OPEN]  # ended before the start
+
+    def _open_hooks(self) -> None:
+        """Create the addresses of all callbacks: one may be used before its step waits for it.
+
+        When a run starts, and again when it is retried: a run that expired while it was pending has none yet.
+        """
+        if self._state is RunState.RUNNING:
+            self.commands += [OpenHook(step) for step in self._plan.hooks]
 
     def _end(self, event: Ended) -> None:
         letter = self._letter(event.step)
@@ -170,6 +182,9 @@ class _Board:
                 self._end_instances(event, fan)
 
     def _end_instances(self, event: Ended, fan: Fan) -> None:
+        if event.reason is not None and event.reason.code == NEVER_BEGAN and not fan.failed:
+            # Instances that never began have no job that records why: the run records the first reason.
+            self.commands.append(Note(event.step, Letter.ACTIVE, event.reason))
         fan = fan.after(event.letter, event.count)
         if self._state is RunState.RUNNING:
             fan = self._refill(event.step, fan, event.count)
@@ -190,7 +205,8 @@ class _Board:
         """Fill free slots: first with parked instances, which are reopened, then with instances not created yet."""
         again = min(free, fan.parked)
         if again:
-            self.commands.append(Reopen(step, again))
+            child = isinstance(self._plan.steps[step].action, ChildAction)
+            self.commands.append(RestartChildren(step, again) if child else Reopen(step, again))
             fan = replace(fan, parked=fan.parked - again)
         more = min(free - again, fan.count - fan.created)
         if more:
@@ -215,16 +231,31 @@ class _Board:
             return
         for step, letter in enumerate(self._letters()):
             if letter == Letter.ACTIVE:
-                self.commands.append(Withdraw(step))
+                self._withdraw(step)
             elif letter == Letter.WAITING:
                 self._changed[step] = STEP_EDGES[Letter.WAITING, StepMove.CANCEL]
-                self._said = None
+                self._joined = None
+                if step in self._plan.noted_ends and not self._plan.composition:
+                    self.commands.append(Note(step, Letter.CANCELLED))
         self._conclude(move, reason)
+
+    def _withdraw(self, step: int) -> None:
+        action = self._plan.steps[step].action
+        match action:
+            case JobAction() | HttpAction() | CommandAction():
+                self.commands.append(CancelJobs(step))
+            case SleepAction() | HookAction():
+                self.commands.append(CancelTimer(step))
+            case ChildAction():
+                self.commands.append(CancelChildren(step))
+            case _:
+                assert_never(action)
 
     def _retry(self) -> None:
         if (self._state, RunMove.RETRY) not in RUN_EDGES:
             return
         self._state = RUN_EDGES[self._state, RunMove.RETRY]
+        self._open_hooks()
         again = {step for step, letter in enumerate(self._letters()) if letter in BAD or letter == Letter.SKIPPED}
         for step in again:
             self._reopen(step, afresh=not again.isdisjoint(self._plan.before(step)))
@@ -237,6 +268,7 @@ class _Board:
         if (self._state, RunMove.RERUN) not in RUN_EDGES:
             return
         self._state = RUN_EDGES[self._state, RunMove.RERUN]
+        self._open_hooks()
         for again in sorted({step} | self._plan.descendants([step])):
             if self._letter(again) not in OPEN:  # else still active since the run timed out: its outcome counts
                 self._reopen(again, afresh=True)
@@ -249,54 +281,17 @@ class _Board:
         """Start or skip a waiting step if its edges allow the decision now."""
         if self._letter(step) != Letter.WAITING or step in self._asked:
             return
-        if self._plan.any_join[step]:
-            self._consider_any(step)
-        else:
-            self._consider_every(step)
-
-    def _consider_every(self, step: int) -> None:
-        """Decide once every parent has ended.
-
-        The last parent is checked first: in a fan-in it usually ends last, and the scan of the others is saved.
-        """
-        edges = self._plan.parents[step]
-        if edges and self._letter(edges[-1][0]) in OPEN:
-            return
-        missed: tuple[int, Condition] | None = None
-        for parent, condition in edges:
-            letter = self._letter(parent)
-            if letter in OPEN:
-                return
-            if missed is None and letter not in MEETS[condition]:
-                missed = (parent, condition)
-        if missed is None:
+        ready = readiness(self._plan, step, self._letter)
+        if ready is True:
             self._begin_step(step)
-        else:
-            self._skip_unmet(step, *missed)
-
-    def _consider_any(self, step: int) -> None:
-        """Start on the first met edge; a step with an `if` waits until all parents have ended."""
-        eager = self._plan.steps[step].condition is None
-        met = wanting = False
-        for parent, condition in self._plan.parents[step]:
-            letter = self._letter(parent)
-            met = met or letter in MEETS[condition]
-            wanting = wanting or letter in OPEN
-            if met and eager:
-                break
-        if met and (eager or not wanting):
-            self._begin_step(step)
-        elif not met and not wanting:
-            self._move(step, Letter.SKIPPED, NONE_MET)
-
-    def _skip_unmet(self, step: int, parent: int, condition: Condition) -> None:
-        self._move(step, Letter.SKIPPED, unmet(self._plan.steps[parent].name, condition, self._letter(parent)))
+        elif ready is not False:
+            self._move(step, Letter.SKIPPED, ready)
 
     def _consider_all(self) -> None:
         for step, node in enumerate(self._plan.steps):
             if node.edges:
                 self._consider(step)
-        self._begin()
+        self._begin_roots()
 
     def _begin_step(self, step: int) -> None:
         """Evaluate the `if` of a step whose edges are met, or start it if it has none."""
@@ -329,7 +324,7 @@ class _Board:
             return
         window = min(count, self._plan.steps[step].concurrency or count)
         self._set_fan(step, Fan(count=count, created=window))
-        self._move(step, Letter.ACTIVE, None)
+        self._move(step, Letter.ACTIVE, None, noted=self._plan.steps[step].condition is not None)  # by `_fire`
         self._create(step, 0, window)
 
     def _create(self, step: int, first: int, count: int) -> None:
@@ -348,6 +343,8 @@ class _Board:
 
     def _reopen(self, step: int, *, afresh: bool) -> None:
         """Set the step back to waiting. With `afresh`, because a step before it runs again, drop its instances."""
+        if self._letter(step) == Letter.SUCCEEDED and isinstance(self._plan.steps[step].action, HookAction):
+            self.commands.append(ForgetHook(step))  # it was used; one that came early is kept until it is used
         self._move(step, Letter.WAITING, None)
         if afresh:
             self._fans = {n: fan for n, fan in self._fans.items() if n != step}
@@ -358,13 +355,21 @@ class _Board:
         free = (self._plan.steps[step].concurrency or fan.count) - fan.active
         self._set_fan(step, self._refill(step, fan, free))
 
-    def _move(self, step: int, letter: Letter, reason: Reason | None) -> None:
+    def _move(self, step: int, letter: Letter, reason: Reason | None, *, noted: bool = False) -> None:
         self._changed[step] = MOVES[self._letter(step), MOVE_TO[letter]]
-        self._said = None
+        self._joined = None
         if letter not in OPEN:
             self._ended.append(step)
-        if reason is not None:
-            self.commands.append(Note(step, letter, reason))
+        recorded = self._plan.noted_starts if letter is Letter.ACTIVE else self._plan.noted_ends
+        if (reason is not None or step in recorded) and not noted:
+            self._note(step, letter, reason)
+
+    def _note(self, step: int, letter: Letter, reason: Reason | None) -> None:
+        if letter is Letter.WAITING:
+            return  # the trail says that the run was retried
+        if letter is Letter.CANCELLED and self._plan.composition and self._state in STOPPED:
+            return  # the end of the composition says it for all its parts
+        self.commands.append(Note(step, letter, reason))
 
     # The run
 
@@ -383,12 +388,12 @@ class _Board:
         return self._changed.get(step) or self._old.letters[step]
 
     def _letters(self) -> str:
-        if self._said is None:
+        if self._joined is None:
             letters = bytearray(self._old.letters, "ascii")
             for step, letter in self._changed.items():
                 letters[step] = ord(letter)
-            self._said = letters.decode()
-        return self._said
+            self._joined = letters.decode()
+        return self._joined
 
     def _set_fan(self, step: int, fan: Fan) -> None:
         self._fans = {**self._fans, step: fan}

@@ -1,9 +1,19 @@
-"""The events of a run. Steps are identified by their number in the plan."""
+"""The events of a run, and those that follow from ended jobs, child runs and timers.
 
+Steps are identified by their number in the plan.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
+from uuid import UUID
 
-from windlass.core.runs.reason import Reason
+from windlass.core.runs.reason import NO_CALLBACK, Reason
 from windlass.core.runs.run import Letter
+from windlass.core.workflows.graph import Plan
+from windlass.core.workflows.step import HookAction
+
+ERROR_LETTERS = {"Timeout": Letter.TIMED_OUT, "Skipped": Letter.SKIPPED}  # error types of jobs that did not just fail
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +80,48 @@ class RerunAsked:
 
 
 Event = Begun | Ended | ChildStopped | Judged | Expanded | CancelAsked | Expired | RetryAsked | RerunAsked
+
+
+def ended_letter(status: str, error_type: str | None) -> Letter:
+    """Return the letter of a step whose job ended with this status and error type."""
+    if status == "succeeded":
+        return Letter.SUCCEEDED
+    if status == "cancelled":
+        return Letter.CANCELLED
+    return ERROR_LETTERS.get(error_type or "", Letter.FAILED)
+
+
+def ended_jobs(ends: Iterable[tuple[UUID, int, Letter, Reason | None]]) -> dict[UUID, list[Event]]:
+    """Return the events of runs whose jobs ended, given as (run, step, letter, reason).
+
+    Instances of a step that ended alike are counted together, with the latest reason.
+    """
+    counts: Counter[tuple[UUID, int, Letter]] = Counter()
+    reasons: dict[tuple[UUID, int, Letter], Reason] = {}
+    for run, step, letter, reason in ends:
+        key = run, step, letter
+        counts[key] += 1
+        if reason is not None:
+            reasons[key] = reason
+    events: dict[UUID, list[Event]] = defaultdict(list)
+    for key, count in counts.items():
+        run, step, letter = key
+        events[run].append(Ended(step, letter, reasons.get(key), count))
+    return events
+
+
+def ended_child(step: int, item: int, letter: Letter, reason: str | None, *, earlier: bool) -> Event:
+    """Return the event that the end of a child run is for its parent; `earlier`: an earlier round started the child."""
+    if letter is Letter.SUCCEEDED:
+        return Ended(step, letter)
+    why = Reason("child", reason or "the child run failed")
+    if letter is Letter.CANCELLED and earlier:
+        return ChildStopped(step, item, why)  # that round expired and stopped it
+    return Ended(step, letter, why)
+
+
+def fired_timer(plan: Plan, step: int) -> Event:
+    """Return the event of a timer: a sleep succeeds, a wait for a callback has timed out."""
+    if isinstance(plan.steps[step].action, HookAction):
+        return Ended(step, Letter.TIMED_OUT, NO_CALLBACK)
+    return Ended(step, Letter.SUCCEEDED)

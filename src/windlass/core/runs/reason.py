@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 MOST_NAMES = 5
+NEVER_BEGAN = "template_error"  # the code of a step or instance whose input could not be filled in, and its status
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,5 +37,6 @@ def unhandled(steps: Sequence[str]) -> Reason:
 
 
 EXPIRED = Reason("expired", "the run exceeded its max_duration")
+NO_CALLBACK = Reason("timeout", "no callback arrived in time")
 NONE_MET = Reason("unmet", "none of its edges was met")
 EMPTY = Reason("empty", "there was nothing to fan out over")

@@ -5,7 +5,7 @@ STEP_EDGES and RUN_EDGES list every allowed transition; `decide` makes no other.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import astuple, dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
@@ -167,13 +167,6 @@ class Run(NamedTuple):
     @classmethod
     def new(cls, plan: Plan, *, held: bool = False) -> "Run":
         return cls(plan, RunState.PENDING if held else RunState.RUNNING, Letter.WAITING * len(plan.steps))
-
-
-def changed(before: str, after: str, stride: int = 64) -> Iterator[int]:
-    """Yield the steps whose letters differ. Usually few do, so equal slices of `stride` letters are skipped at once."""
-    for start in range(0, len(before), stride):
-        if before[start : start + stride] != after[start : start + stride]:
-            yield from (n for n in range(start, min(start + stride, len(before))) if before[n] != after[n])
 
 
 def fans_to_json(fans: Mapping[int, Fan]) -> str | None:

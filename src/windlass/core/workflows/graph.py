@@ -12,6 +12,7 @@ from functools import cached_property
 from windlass.core.workflows.step import ChildAction, Condition, HookAction, Join, SleepAction, Step
 
 Parents = Mapping[str, Collection[str]]
+CALLBACKS = ("on_complete", "on_success", "on_failure")  # names of the steps that are callbacks of a composition
 
 
 def order(parents: Parents) -> list[str]:
@@ -114,6 +115,7 @@ class Plan:
     """
 
     steps: Sequence[Step]
+    composition: bool = False  # of jobs: the run's event trail records its parts in its own way
 
     @cached_property
     def number(self) -> dict[str, int]:
@@ -146,15 +148,22 @@ class Plan:
         return tuple(n for n, step in enumerate(self.steps) if isinstance(step.action, HookAction))
 
     @cached_property
-    def quiet(self) -> tuple[int, ...]:
-        """Return the steps with no job or with several: their starts and ends are in the run's event trail."""
-        without = (SleepAction, HookAction, ChildAction)
-        return tuple(n for n, s in enumerate(self.steps) if isinstance(s.action, without) or s.fan_out is not None)
-
-    @cached_property
     def single_jobs(self) -> tuple[int, ...]:
         """Return the steps with exactly one job: their starts and successes are in that job's event trail."""
-        return tuple(n for n in range(len(self.steps)) if n not in set(self.quiet))
+        without = (SleepAction, HookAction, ChildAction)
+        return tuple(n for n, s in enumerate(self.steps) if s.fan_out is None and not isinstance(s.action, without))
+
+    @cached_property
+    def noted_starts(self) -> frozenset[int]:
+        """Return the steps whose starts are in the run's event trail even if there is no reason to give."""
+        if self.composition:
+            return frozenset(self.number[name] for name in CALLBACKS if name in self.number)
+        return frozenset(range(len(self.steps))).difference(self.single_jobs)
+
+    @cached_property
+    def noted_ends(self) -> frozenset[int]:
+        """Return the steps whose ends are in the run's event trail even if there is no reason to give."""
+        return frozenset(range(len(self.steps))) if self.composition else self.noted_starts
 
     @cached_property
     def roots(self) -> tuple[int, ...]:

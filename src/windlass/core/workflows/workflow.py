@@ -89,7 +89,7 @@ class Workflow:
 
     @cached_property
     def plan(self) -> Plan:
-        return Plan(self.steps)
+        return Plan(self.steps, composition=self.primitive is not None)
 
     @cached_property
     def reads_headers(self) -> bool:

@@ -113,7 +113,7 @@ class Execution:
         match command:
             case Enqueue(step):
                 return step
-            case Note(step, _, reason):
+            case Note(step, _, Reason() as reason):
                 self._reasons[step] = reason.text
             case _:  # the in-process scheduler ignores all other commands
                 pass

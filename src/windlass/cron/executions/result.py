@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from windlass.core.runs.decide import MEETS
+from windlass.core.runs.edges import MEETS
 from windlass.core.runs.run import Letter
 from windlass.core.workflows.step import Condition
 from windlass.cron.errors import InvalidCondition

@@ -10,21 +10,22 @@ from windlass.core.jobs.job_template import Template
 from windlass.core.jobs.spec import DEFAULT_PRIORITY, check
 from windlass.core.json_value import encode
 from windlass.core.runs.event import Begun
-from windlass.core.runs.run import Letter, Run, RunState, fans_to_json
+from windlass.core.runs.run import Letter, RunState
 from windlass.core.workflows.workflow import NO_TIME_LIMIT, Workflow
 from windlass.engine.compositions import definitions as composition_definitions
 from windlass.engine.compositions import keys as composition_keys
 from windlass.engine.database import Database, new_ids
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import family
-from windlass.engine.runs.settle import Wakeups, settle
+from windlass.engine.runs.settle import settle
+from windlass.engine.runs.writes import KeyTaken, NewRuns, Wakeups
 from windlass.errors import Conflict, Duplicate, Invalid, NotFound
 from windlass.store import claims
 from windlass.store import runs as run_store
 from windlass.store.ojs import compositions as store
 from windlass.store.ojs.compositions import NewComposition, Node
 from windlass.store.postgres.pool import Connection
-from windlass.store.runs import LockedRun
+from windlass.store.runs import LockedRun, NewRun
 from windlass.store.workflows import Live
 
 __all__ = ["MAX_ID", "Node", "cancel", "create", "find", "given", "own_id"]
@@ -80,37 +81,13 @@ async def begin(
     state = RunState.RUNNING.value
     held = LockedRun(root, db.org, shape.workflow_id, shape.version_id, state, letters, fans, 0, 0, now, now)
 
-    async def record(decided: Mapping[UUID, Run]) -> None:
-        run = decided[root]
-        labels = {key: value for key, value in (("name", name), ("workflow_id", alias)) if value}
-        row = (
-            root,
-            run.state.value,
-            run.letters,
-            fans_to_json(run.fans),
-            input_,
-            encode(labels, field="labels") if labels else None,
-            None,
-            None,
-            None,
-            None,
-            None,
-            0,
-            None,
-        )
-        born = await run_store.insert(
-            conn,
-            [row],
-            org=db.org,
-            workflow_id=shape.workflow_id,
-            version_id=shape.version_id,
-            max_duration=timeout or NO_TIME_LIMIT,
-            actor=db.actor,
-        )
-        if not born:
-            raise Duplicate(f"there is a workflow {root} already", existing=str(root))
-
-    return await settle(conn, db, [held], {root: [Begun()]}, actor=db.actor, record=record)
+    labels = {key: value for key, value in (("name", name), ("workflow_id", alias)) if value}
+    row = NewRun(root, state, letters, fans, input_, encode(labels, field="labels") if labels else None)
+    new = NewRuns(db.org, shape.workflow_id, shape.version_id, {timeout or NO_TIME_LIMIT: [row]})
+    try:
+        return await settle(conn, db, [held], {root: [Begun()]}, actor=db.actor, new=new)
+    except KeyTaken:
+        raise Duplicate(f"there is a workflow {root} already", existing=str(root)) from None
 
 
 def given(db: Database, template: Template) -> dict[str, Any]:

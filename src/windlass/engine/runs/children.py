@@ -21,7 +21,7 @@ from windlass.store.workflows import Live
 MAX_DEPTH = 10
 
 
-class Asked(NamedTuple):
+class ChildRequest(NamedTuple):
     """A step of a run, and the instances to start."""
 
     run: LockedRun
@@ -35,21 +35,27 @@ class Asked(NamedTuple):
         return self.step.action.workflow
 
 
-async def start(conn: Connection, db: Database, asked: Sequence[Asked], *, actor: str) -> list[tuple[UUID, Event]]:
+async def start(
+    conn: Connection, db: Database, requests: Sequence[ChildRequest], *, actor: str
+) -> list[tuple[UUID, Event]]:
     """Insert the child runs; return the end of the step for each that cannot be started."""
-    live = await _live(conn, asked)
+    live = await _live(conn, requests)
     definitions = await db.definitions.of(conn, {known.version_id for known in live.values()})
-    room = await _Room.of(conn, asked, limit=db.tree_limit)
-    deadlocks = await _deadlocks(conn, asked, live, definitions)
+    room = await _Room.of(conn, requests, limit=db.tree_limit)
+    deadlocks = await _deadlocks(conn, requests, live, definitions)
     rows: list[NewChildren] = []
     refused: list[tuple[UUID, Event]] = []
-    for wish in asked:
-        known = live.get((wish.run.org, wish.workflow))
-        if why := _objection(wish, known) or deadlocks.get((wish.run.id, wish.workflow)) or room.objection(wish):
-            end = Ended(wish.command.step, Letter.FAILED, Reason("child", why), wish.command.count)
-            refused.append((wish.run.id, end))
+    for request in requests:
+        known = live.get((request.run.org, request.workflow))
+        if (
+            why := _objection(request, known)
+            or deadlocks.get((request.run.id, request.workflow))
+            or room.objection(request)
+        ):
+            end = Ended(request.command.step, Letter.FAILED, Reason("child", why), request.command.count)
+            refused.append((request.run.id, end))
         elif known is not None:
-            rows.append(_row(wish, known, definitions[known.version_id]))
+            rows.append(_row(request, known, definitions[known.version_id]))
     if rows:
         await runs.insert_children(conn, rows, actor=actor)
     return refused
@@ -57,7 +63,7 @@ async def start(conn: Connection, db: Database, asked: Sequence[Asked], *, actor
 
 async def _deadlocks(
     conn: Connection,
-    asked: Iterable[Asked],
+    requests: Iterable[ChildRequest],
     live: Mapping[tuple[str, str], Live],
     definitions: Mapping[int, Workflow],
 ) -> dict[tuple[UUID, str], str]:
@@ -66,11 +72,11 @@ async def _deadlocks(
     Their ancestors use up their workflow's concurrency limit, and do not end before the child does.
     """
     limited: dict[tuple[UUID, UUID], tuple[str, int]] = {}
-    for wish in asked:
-        known = live.get((wish.run.org, wish.workflow))
+    for request in requests:
+        known = live.get((request.run.org, request.workflow))
         limit = definitions[known.version_id].concurrency if known is not None else None
         if known is not None and limit is not None:
-            limited[wish.run.id, known.workflow_id] = wish.workflow, limit
+            limited[request.run.id, known.workflow_id] = request.workflow, limit
     if not limited:
         return {}
     counts = await runs.own_ancestors(conn, limited)
@@ -93,25 +99,25 @@ class _Room:
         self._roots, self._live, self._limit = roots, live, limit
 
     @classmethod
-    async def of(cls, conn: Connection, asked: Iterable[Asked], *, limit: int) -> "_Room":
-        found = await runs.live_below(conn, {wish.run.id for wish in asked}, cap=limit)
+    async def of(cls, conn: Connection, requests: Iterable[ChildRequest], *, limit: int) -> "_Room":
+        found = await runs.live_below(conn, {request.run.id for request in requests}, cap=limit)
         return cls({id_: root for id_, (root, _) in found.items()}, dict(found.values()), limit)
 
-    def objection(self, wish: Asked) -> str | None:
-        root = self._roots[wish.run.id]
-        if self._live[root] + wish.command.count > self._limit:
+    def objection(self, request: ChildRequest) -> str | None:
+        root = self._roots[request.run.id]
+        if self._live[root] + request.command.count > self._limit:
             return (
                 f"run {root} would have more than {self._limit} live runs below it: "
                 "start fewer at a time (concurrency), or raise WINDLASS_TREE_LIMIT"
             )
-        self._live[root] += wish.command.count
+        self._live[root] += request.command.count
         return None
 
 
-async def _live(conn: Connection, asked: Iterable[Asked]) -> Mapping[tuple[str, str], Live]:
+async def _live(conn: Connection, requests: Iterable[ChildRequest]) -> Mapping[tuple[str, str], Live]:
     names: dict[str, set[str]] = defaultdict(set)
-    for wish in asked:
-        names[wish.run.org].add(wish.workflow)
+    for request in requests:
+        names[request.run.org].add(request.workflow)
     found: dict[tuple[str, str], Live] = {}
     for org, wanted in names.items():
         known = await workflows.live(conn, wanted, org=org)
@@ -119,28 +125,28 @@ async def _live(conn: Connection, asked: Iterable[Asked]) -> Mapping[tuple[str, 
     return found
 
 
-def _objection(wish: Asked, known: Live | None) -> str | None:
+def _objection(request: ChildRequest, known: Live | None) -> str | None:
     if known is None:
-        return f"there is no workflow {wish.workflow!r}"
+        return f"there is no workflow {request.workflow!r}"
     if not known.enabled:
-        return f"workflow {wish.workflow!r} is disabled"
-    if wish.run.depth >= MAX_DEPTH:
+        return f"workflow {request.workflow!r} is disabled"
+    if request.run.depth >= MAX_DEPTH:
         return f"runs below runs go {MAX_DEPTH} deep at most"
     return None
 
 
-def _row(wish: Asked, known: Live, workflow: Workflow) -> NewChildren:
+def _row(request: ChildRequest, known: Live, workflow: Workflow) -> NewChildren:
     return (
-        wish.run.id,
-        wish.command.step,
-        wish.command.first,
-        wish.command.count,
-        wish.run.round,
+        request.run.id,
+        request.command.step,
+        request.command.first,
+        request.command.count,
+        request.run.round,
         known.workflow_id,
         known.version_id,
         Letter.WAITING * len(workflow.steps),
-        wish.input,
-        workflow.max_duration if wish.step.timeout is None else min(workflow.max_duration, wish.step.timeout),
-        isinstance(wish.step.fan_out, Foreach),
+        request.input,
+        workflow.max_duration if request.step.timeout is None else min(workflow.max_duration, request.step.timeout),
+        isinstance(request.step.fan_out, Foreach),
         encode(dict(workflow.labels), field="labels") if workflow.labels else None,
     )

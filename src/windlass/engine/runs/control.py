@@ -24,7 +24,7 @@ from windlass.errors import Conflict, Invalid, NotFound
 from windlass.store import runs as store
 from windlass.store import steps
 from windlass.store.postgres.pool import Connection
-from windlass.store.runs import BEGINNING, OLDEST, LockedRun, RunEvent, RunFilter, RunRow
+from windlass.store.runs import BEGINNING, OLDEST, LockedRun, RunEvent, RunFilter, RunNote, RunRow
 from windlass.store.steps import Instance, StepJob
 
 __all__ = [
@@ -274,7 +274,7 @@ async def go_on(
     renewed = [run._replace(round=run.round + 1) for run in held]
     await store.replace_input(conn, [run.id for run in held], input_)
     await steps.keep_going(conn, {run.id: run.round for run in renewed})
-    await store.log(conn, [(run.id, None, word, word, reason) for run in held], actor=db.actor)
+    await store.log(conn, [RunNote(run.id, None, word, word, reason) for run in held], actor=db.actor)
     return renewed
 
 

@@ -1,4 +1,4 @@
-"""Answers the questions of a decision: evaluates `if`s and fills in templates.
+"""Answers the questions of a decision: evaluates `if`s, fills in templates and expands fan-outs.
 
 If a question cannot be answered, the step ends with the reason.
 """
@@ -15,37 +15,42 @@ from windlass.core.expressions.paths import Path
 from windlass.core.expressions.scope import MISSING, Facts
 from windlass.core.json_value import encode
 from windlass.core.runs.command import Enqueue, StartChild
-from windlass.core.runs.event import Ended, Event, Judged
-from windlass.core.runs.reason import Reason
+from windlass.core.runs.event import Ended, Event, Expanded, Judged
+from windlass.core.runs.reason import NEVER_BEGAN, Reason
 from windlass.core.runs.run import BAD, Letter, Run
-from windlass.core.workflows.step import CommandAction, Foreach
+from windlass.core.templates.nodes import value_at
+from windlass.core.workflows.step import CommandAction, Foreach, JobAction, Parallel
 from windlass.engine.database import Database
-from windlass.engine.runs import scope as knowledge
-from windlass.engine.runs.scope import NEVER_BEGAN, Asked, Codes
+from windlass.engine.runs import scope
+from windlass.engine.runs.scope import Codes, Referenced
 from windlass.engine.runs.step_templates import StepTemplate
 from windlass.errors import Invalid
 from windlass.store import steps
 from windlass.store.postgres.pool import Connection
 from windlass.store.runs import LockedRun
+from windlass.store.steps import Expansion
 
 CHUNK = 2_000  # instances whose items are read with one query: decoding them takes about ten milliseconds
 SLICE = 200  # instances that are filled in before the event loop runs other tasks: a few milliseconds
+MAX_INSTANCES = 1_000_000
+MAX_LIST = 16 * 1_048_576  # bytes of a list that is not stored in one row
+KINDS = {"string": "a text", "number": "a number", "boolean": "true or false", "object": "an object", "null": "null"}
 _log = logging.getLogger("windlass.evaluate")
 
 
 class Question(NamedTuple):
     """A question about a step of a run whose answer needs the run's facts."""
 
-    held: LockedRun
+    row: LockedRun
     run: Run
-    recipe: StepTemplate
+    template: StepTemplate
     command: Enqueue | StartChild | None = None  # None: evaluate its `if`
 
     @property
     def paths(self) -> tuple[Path, ...]:
         if self.command is not None:
-            return self.recipe.payload.references
-        return () if self.recipe.condition is None else self.recipe.condition.paths
+            return self.template.payload.references
+        return () if self.template.condition is None else self.template.condition.paths
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +62,14 @@ class Filled:
     payload: str
 
 
-async def load(conn: Connection, db: Database, questions: list[Question], *, said: Codes) -> dict[UUID, Facts]:
+async def load(conn: Connection, db: Database, questions: list[Question], *, codes: Codes) -> dict[UUID, Facts]:
     """Return the facts that the questions need, loaded for all runs at once."""
-    asked: dict[UUID, Asked] = {}
+    runs: dict[UUID, Referenced] = {}
     for question in questions:
-        known = asked.get(question.held.id)
+        known = runs.get(question.row.id)
         paths = [*(known.paths if known else ()), *question.paths]
-        asked[question.held.id] = Asked(question.held, question.run, paths)
-    return await knowledge.load(conn, db, asked.values(), said=said)
+        runs[question.row.id] = Referenced(question.row, question.run, paths)
+    return await scope.load(conn, db, runs.values(), codes=codes)
 
 
 def judge(question: Question, facts: Facts) -> Event:
@@ -72,14 +77,14 @@ def judge(question: Question, facts: Facts) -> Event:
     try:
         return _judge(question, facts)
     except Exception as error:
-        return _defect(question.recipe, f"its `if` could not be evaluated: {error!r}", error)
+        return _defect(question.template, f"its `if` could not be evaluated: {error!r}", error)
 
 
 def _judge(question: Question, facts: Facts) -> Event:
-    condition, number = question.recipe.condition, question.recipe.number
+    condition, number = question.template.condition, question.template.number
     assert condition is not None
     if condition.asks_about_ancestors:
-        letters = [question.run.letters[n] for n in question.recipe.plan.ancestors(number)]
+        letters = [question.run.letters[n] for n in question.template.plan.ancestors(number)]
         failed = any(letter in BAD for letter in letters)
         good = all(letter == Letter.SUCCEEDED for letter in letters)
         facts = replace(facts, ancestors_failed=failed, all_succeeded=good)
@@ -93,52 +98,121 @@ async def fill(conn: Connection, question: Question, facts: Facts) -> AsyncItera
     Yields chunks, because there may be a million instances: other tasks run in between, and the session is never idle
     for long. The caller writes each chunk before it requests the next.
     """
-    command, recipe = question.command, question.recipe
+    command, template = question.command, question.template
     assert command is not None
-    if not recipe.per_item:
-        yield _filled(recipe, facts, [(command.first, facts.item)], command.count)
+    if not template.per_item:
+        yield _filled(template, facts, [(command.first, facts.item)], command.count)
         return
     end = command.first + command.count
     for first in range(command.first, end, CHUNK):
         values = await _values(conn, question, first, min(CHUNK, end - first))
         for part in range(0, len(values), SLICE):
             await asyncio.sleep(0)
-            yield _filled(recipe, facts, values[part : part + SLICE], 1)
+            yield _filled(template, facts, values[part : part + SLICE], 1)
 
 
 def _filled(
-    recipe: StepTemplate, facts: Facts, values: Sequence[tuple[int, Any]], count: int
+    template: StepTemplate, facts: Facts, values: Sequence[tuple[int, Any]], count: int
 ) -> tuple[list[Filled], list[Event]]:
     """Return payloads and ends. Failed instances are counted together, with the first reason."""
     filled: list[Filled] = []
     first: Ended | None = None
     for index, item in values:
-        known = replace(facts, item=item, index=index) if recipe.per_item else facts
+        known = replace(facts, item=item, index=index) if template.per_item else facts
         try:
-            filled.append(Filled(index, count, _text(recipe, known)))
+            filled.append(Filled(index, count, _text(template, known)))
         except Invalid as error:
-            first = first or Ended(recipe.number, Letter.FAILED, Reason(NEVER_BEGAN, str(error)))
+            first = first or Ended(template.number, Letter.FAILED, Reason(NEVER_BEGAN, str(error)))
         except Exception as error:
-            first = first or _defect(recipe, f"its input could not be filled in: {error!r}", error)
+            first = first or _defect(template, f"its input could not be filled in: {error!r}", error)
     missing = (len(values) - len(filled)) * count
     return filled, [] if first is None else [replace(first, count=missing)]
 
 
 async def _values(conn: Connection, question: Question, first: int, count: int) -> list[tuple[int, Any]]:
-    if isinstance(question.recipe.step.fan_out, Foreach):
-        return await steps.items(conn, question.held.id, question.recipe.number, first, count)
+    if isinstance(question.template.step.fan_out, Foreach):
+        return await steps.items(conn, question.row.id, question.template.number, first, count)
     return [(index, MISSING) for index in range(first, first + count)]
 
 
-def _text(recipe: StepTemplate, facts: Facts) -> str:
-    payload = recipe.payload.fill(facts)
-    if isinstance(recipe.step.action, CommandAction) and facts.item is not MISSING:
+def _text(template: StepTemplate, facts: Facts) -> str:
+    payload = template.payload.fill(facts)
+    if isinstance(template.step.action, CommandAction) and facts.item is not MISSING:
         given = payload["input"] if isinstance(payload["input"], dict) else {}
         payload = {**payload, "input": {**given, "item": facts.item}}
-    return encode(payload, field=f"the input of {recipe.step.name}")
+    return encode(payload, field=f"the input of {template.step.name}")
 
 
-def _defect(recipe: StepTemplate, message: str, error: Exception) -> Ended:
+def _defect(template: StepTemplate, message: str, error: Exception) -> Ended:
     """Return the end of a step that failed with an unexpected error, and log the traceback."""
-    _log.error("step %s of version %d: %s", recipe.step.name, recipe.version_id, message, exc_info=error)
-    return Ended(recipe.number, Letter.FAILED, Reason(NEVER_BEGAN, message))
+    _log.error("step %s of version %d: %s", template.step.name, template.version_id, message, exc_info=error)
+    return Ended(template.number, Letter.FAILED, Reason(NEVER_BEGAN, message))
+
+
+async def expand(conn: Connection, db: Database, question: Question) -> Event:
+    """Create the items of a fan-out; return their number, or the end of the step with the reason."""
+    template = question.template
+    path = template.source
+    assert path is not None
+    number, foreach = template.number, isinstance(template.step.fan_out, Foreach)
+    if foreach and _is_whole_fan_out(template, path):
+        source = template.plan.number[path.name]
+        count = await steps.expand_instances(conn, question.row.id, number, source)
+        return _limited(number, path.text, count)
+    try:
+        expansion = await _expand_value(conn, db, question, path, make=foreach)
+    except Invalid as error:
+        return _refused(number, str(error))
+    if isinstance(template.step.fan_out, Parallel):
+        return _counted(number, path.text, expansion)
+    if expansion.kind != "array":
+        return _refused(number, f"{path.text} is {_description(expansion)}, not a list")
+    return _limited(number, path.text, expansion.many)
+
+
+async def _expand_value(conn: Connection, db: Database, question: Question, path: Path, *, make: bool) -> Expansion:
+    """Expand a value inside SQL if it is stored in one row; otherwise load it from the facts of the run."""
+    run, number = question.row.id, question.template.number
+    if not _lies_in_a_row(question.template, path):
+        facts = await scope.load(conn, db, [Referenced(question.row, question.run, [path])])
+        value = encode(value_at(facts[run], path), field=path.text, limit=MAX_LIST)
+        return await steps.expand(conn, run, number, None, [], make=make, value=value)
+    source = question.template.plan.number[path.name] if path.root == "tasks" else None
+    return await steps.expand(conn, run, number, source, list(map(str, path.rest)), make=make, value=None)
+
+
+def _lies_in_a_row(template: StepTemplate, path: Path) -> bool:
+    if path.root == "trigger":
+        return path.field == "body"
+    source = template.plan.steps[template.plan.number[path.name]]
+    return isinstance(source.action, JobAction | CommandAction) and source.fan_out is None
+
+
+def _is_whole_fan_out(template: StepTemplate, path: Path) -> bool:
+    if path.root != "tasks" or path.rest:
+        return False
+    source = template.plan.steps[template.plan.number[path.name]]
+    return source.fan_out is not None and isinstance(source.action, JobAction | CommandAction)
+
+
+def _counted(number: int, path: str, expansion: Expansion) -> Event:
+    if expansion.kind != "number" or not expansion.value or not expansion.value.isdigit():
+        return _refused(number, f"{path} is {_description(expansion)}, not a whole number of 0 or more")
+    return _limited(number, path, int(expansion.value))
+
+
+def _limited(number: int, path: str, count: int) -> Event:
+    if count > MAX_INSTANCES:
+        return _refused(number, f"{path} asks for {count} instances, the limit is {MAX_INSTANCES}")
+    return Expanded(number, count)
+
+
+def _refused(number: int, why: str) -> Event:
+    return Ended(number, Letter.FAILED, Reason("expansion", f"cannot expand: {why}"))
+
+
+def _description(expansion: Expansion) -> str:
+    if expansion.kind is None:
+        return "missing"
+    kind = "a list" if expansion.kind == "array" else KINDS[expansion.kind]
+    return f"{kind} ({expansion.value})" if expansion.kind in ("number", "boolean") else kind

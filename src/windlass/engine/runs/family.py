@@ -32,9 +32,7 @@ async def heed(db: Database, jobs: Sequence[UUID]) -> None:
     async with db.begin() as conn:
         touched = await claims.runs_of(conn, list(jobs))
         held = await runs.lock(conn, touched) if touched else []
-        news: dict[UUID, list[Event]] = {}
-        for id_, event in await untold(conn, held) if held else ():
-            news.setdefault(id_, []).append(event)
+        news = await untold(conn, held) if held else {}
         if not news:
             return
         wakeups = await settle(conn, db, held, news, actor=ACTOR)
@@ -48,9 +46,8 @@ async def _once(db: Database, touched: Sequence[UUID]) -> list[UUID]:
         if not found:
             return []
         held = await runs.lock(conn, found)
-        news: dict[UUID, list[Event]] = {run.id: [Begun()] for run in held if run.state == RunState.PENDING}
-        for id_, event in await heard(conn, held):
-            news.setdefault(id_, []).append(event)
+        begun: dict[UUID, list[Event]] = {run.id: [Begun()] for run in held if run.state == RunState.PENDING}
+        news = await heard(conn, held, begun)
         if not news:
             return []
         wakeups = await settle(conn, db, held, news, actor=ACTOR)

@@ -9,6 +9,7 @@ from windlass.core.events import webhook
 from windlass.core.expressions.paths import Path
 from windlass.core.expressions.scope import MISSING, Facts, JsonText, TaskFacts
 from windlass.core.json_value import decode
+from windlass.core.runs.reason import NEVER_BEGAN
 from windlass.core.runs.run import Letter, Run
 from windlass.core.workflows.step import ChildAction, HookAction, HttpAction, SleepAction, Step
 from windlass.engine.database import Database
@@ -30,15 +31,14 @@ STATUS = {
     Letter.SKIPPED: "skipped",
     Letter.CANCELLED: "cancelled",
 }
-NEVER_BEGAN = "template_error"  # the code of that reason, and the status of such a step
 INSTANCES = "instances"  # the code of a failed fan-out
 Codes = Mapping[StepRef, str]
 
 
-class Asked(NamedTuple):
+class Referenced(NamedTuple):
     """A run and the paths that are referenced."""
 
-    held: LockedRun
+    row: LockedRun
     run: Run
     paths: Sequence[Path]
 
@@ -48,64 +48,64 @@ class Asked(NamedTuple):
 
 
 async def load(
-    conn: Connection, db: Database, asked: Iterable[Asked], *, said: Codes | None = None
+    conn: Connection, db: Database, references: Iterable[Referenced], *, codes: Codes | None = None
 ) -> dict[UUID, Facts]:
-    """Return the facts of each run, without those that differ by step. `said`: reason codes not written yet."""
-    wanted = {ask.held.id: ask for ask in asked}
-    given = await _given(conn, wanted)
-    tasks = await _tasks(conn, db, wanted, await _codes(conn, wanted, said or {}))
-    urls = await _urls(conn, db, wanted)
+    """Return the facts of each run, without those that differ by step. `codes`: reason codes not written yet."""
+    runs = {ref.row.id: ref for ref in references}
+    inputs = await _inputs(conn, runs)
+    tasks = await _tasks(conn, db, runs, await _codes(conn, runs, codes or {}))
+    urls = await _urls(conn, db, runs)
     return {
         id_: Facts(
-            trigger_body=JsonText(given[id_].input) if id_ in given else None,
-            trigger_headers=decode(given[id_].headers) or {} if id_ in given else {},
+            trigger_body=JsonText(inputs[id_].input) if id_ in inputs else None,
+            trigger_headers=decode(inputs[id_].headers) or {} if id_ in inputs else {},
             tasks=tasks[id_],
             waits=urls[id_],
             run_id=str(id_),
-            run_attempt=ask.held.round + 1,
+            run_attempt=ref.row.round + 1,
         )
-        for id_, ask in wanted.items()
+        for id_, ref in runs.items()
     }
 
 
-async def _given(conn: Connection, wanted: Mapping[UUID, Asked]) -> dict[UUID, steps.Given]:
-    needy = [id_ for id_, ask in wanted.items() if any(path.root == "trigger" for path in ask.paths)]
-    return await steps.inputs(conn, needy) if needy else {}
+async def _inputs(conn: Connection, runs: Mapping[UUID, Referenced]) -> dict[UUID, steps.Given]:
+    ids = [id_ for id_, ref in runs.items() if any(path.root == "trigger" for path in ref.paths)]
+    return await steps.inputs(conn, ids) if ids else {}
 
 
-async def _urls(conn: Connection, db: Database, wanted: Mapping[UUID, Asked]) -> dict[UUID, dict[str, str]]:
-    found: dict[UUID, dict[str, str]] = defaultdict(dict)
+async def _urls(conn: Connection, db: Database, runs: Mapping[UUID, Referenced]) -> dict[UUID, dict[str, str]]:
+    urls: dict[UUID, dict[str, str]] = defaultdict(dict)
     places = {
-        (id_, ask.run.plan.number[path.name]): path.name
-        for id_, ask in wanted.items()
-        for path in ask.paths
+        (id_, ref.run.plan.number[path.name]): path.name
+        for id_, ref in runs.items()
+        for path in ref.paths
         if path.root == "wait"
     }
     if not places:
-        return found
+        return urls
     key, base = await db.hook_key(conn), await db.public_url.get(conn)
-    later = [place for place in places if wanted[place[0]].held.round]  # in the first round no token was replaced
+    later = [place for place in places if runs[place[0]].row.round]  # in the first round no token was replaced
     rounds = await hooks.rounds(conn, later) if later else {}
     for (id_, step), name in places.items():
-        found[id_][name] = f"{base}/wh/{webhook.callback_token(key, id_, step, rounds.get((id_, step), 0))}"
-    return found
+        urls[id_][name] = f"{base}/wh/{webhook.callback_token(key, id_, step, rounds.get((id_, step), 0))}"
+    return urls
 
 
-async def _codes(conn: Connection, wanted: Mapping[UUID, Asked], said: Codes) -> dict[StepRef, str | None]:
+async def _codes(conn: Connection, runs: Mapping[UUID, Referenced], unwritten: Codes) -> dict[StepRef, str | None]:
     """Return why the referenced steps failed: a step that never began may have results of an earlier round."""
-    failed = [(id_, n) for id_, ask in wanted.items() for n in ask.steps if ask.run.letters[n] == Letter.FAILED]
-    known: dict[StepRef, str | None] = {place: said[place] for place in failed if place in said}
+    failed = [(id_, n) for id_, ref in runs.items() for n in ref.steps if ref.run.letters[n] == Letter.FAILED]
+    known: dict[StepRef, str | None] = {place: unwritten[place] for place in failed if place in unwritten}
     written = [place for place in failed if place not in known]
     return known | await steps.codes(conn, written) if written else known
 
 
 async def _tasks(
-    conn: Connection, db: Database, wanted: Mapping[UUID, Asked], codes: Mapping[StepRef, str | None]
+    conn: Connection, db: Database, runs: Mapping[UUID, Referenced], codes: Mapping[StepRef, str | None]
 ) -> dict[UUID, dict[str, TaskFacts]]:
     kinds: dict[type, list[StepRef]] = defaultdict(list)
-    for id_, ask in wanted.items():
-        for number in ask.steps:
-            kinds[type(ask.run.plan.steps[number].action)].append((id_, number))
+    for id_, ref in runs.items():
+        for number in ref.steps:
+            kinds[type(ref.run.plan.steps[number].action)].append((id_, number))
     kinds.pop(SleepAction, None)
     called, below = kinds.pop(HookAction, []), kinds.pop(ChildAction, [])
     jobs = [place for some in kinds.values() for place in some]
@@ -113,24 +113,23 @@ async def _tasks(
     for row in await steps.results(conn, jobs, most=MOST_INSTANCES) if jobs else ():
         rows[row.run_id, row.step].append(row)
     calls = {(call.run_id, call.step): call for call in (await hooks.bodies(conn, called) if called else ())}
-    children = await outputs.of_steps(conn, db, _by_run(wanted, below)) if below else {}
-    found: dict[UUID, dict[str, TaskFacts]] = defaultdict(dict)
-    for id_, ask in wanted.items():
-        for n in ask.steps:
-            step, letter = ask.run.plan.steps[n], Letter(ask.run.letters[n])
+    children = await outputs.of_steps(conn, db, _by_run(runs, below)) if below else {}
+    tasks: dict[UUID, dict[str, TaskFacts]] = defaultdict(dict)
+    for id_, ref in runs.items():
+        for n in ref.steps:
+            step, letter = ref.run.plan.steps[n], Letter(ref.run.letters[n])
             place = id_, n
             none_began = codes.get(place) == INSTANCES and place in jobs and place not in rows
             if codes.get(place) == NEVER_BEGAN or none_began:
-                found[id_][step.name] = TaskFacts(status=NEVER_BEGAN)
+                tasks[id_][step.name] = TaskFacts(status=NEVER_BEGAN)
             else:
-                found[id_][step.name] = _fact(step, letter, rows.get(place, ()), calls.get(place), children.get(place))
-    return found
+                tasks[id_][step.name] = _fact(step, letter, rows.get(place, ()), calls.get(place), children.get(place))
+    return tasks
 
 
-def _by_run(wanted: Mapping[UUID, Asked], places: Sequence[StepRef]) -> dict[UUID, tuple[Any, list[int]]]:
+def _by_run(runs: Mapping[UUID, Referenced], places: Sequence[StepRef]) -> dict[UUID, tuple[Any, list[int]]]:
     return {
-        run: (wanted[run].run.plan, [n for id_, n in places if id_ == run])
-        for run in dict.fromkeys(p[0] for p in places)
+        run: (runs[run].run.plan, [n for id_, n in places if id_ == run]) for run in dict.fromkeys(p[0] for p in places)
     }
 
 

@@ -1,5 +1,6 @@
 """Starts runs, or creates them pending if their workflow's concurrency limit is reached."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -11,11 +12,11 @@ from windlass.core.events.webhook import kept_headers
 from windlass.core.jobs.spec import check_name
 from windlass.core.json_value import encode
 from windlass.core.runs.event import Begun
-from windlass.core.runs.run import Letter, Run, RunState, fans_to_json
+from windlass.core.runs.run import Letter, RunState
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.database import Database, new_ids
-from windlass.engine.faults import point
-from windlass.engine.runs.settle import Wakeups, settle
+from windlass.engine.runs.settle import settle
+from windlass.engine.runs.writes import KeyTaken, NewRuns, Wakeups
 from windlass.engine.workflows.control import find_live
 from windlass.errors import Conflict, Invalid
 from windlass.store import runs
@@ -41,10 +42,6 @@ class RunSpec:
     headers: Mapping[str, str] | None = None  # of the starting request; templates may read them, secrets are dropped
     api_headers: Mapping[str, str] | None = None  # of a request to the API: kept only if the workflow reads them
     id: UUID | None = None  # of the run, if it is new: comparing it with the result shows whether it is
-
-
-class _KeyTaken(Exception):
-    """Another session inserted a run with one of the keys after they were looked up."""
 
 
 async def start(
@@ -74,7 +71,7 @@ async def start(
                 ids, wakeups = await _start(conn, db, name, specs)
             wakeups.poke(db)
             return ids
-        except _KeyTaken:
+        except KeyTaken:
             continue
     raise Conflict("a run with one of these keys was started at this moment: start again")
 
@@ -85,7 +82,7 @@ async def include(conn: Connection, db: Database, name: str, specs: Sequence[Run
         check(spec)
     try:
         return await _start(conn, db, name, specs) if specs else ([], Wakeups())
-    except _KeyTaken:
+    except KeyTaken:
         raise Conflict("a run with one of these keys was started at this moment: start again") from None
 
 
@@ -172,43 +169,24 @@ async def _begin(
         for state in [RunState.RUNNING.value if n < room else RunState.PENDING.value]
     ]
 
-    async def record(decided: Mapping[UUID, Run]) -> None:
-        rows = [_row(id_, spec, workflow, decided[id_]) for id_, spec in fresh]
-        longest = {spec.max_duration for _, spec in fresh}
-        for span in longest:
-            some = [row for row, (_, spec) in zip(rows, fresh, strict=True) if spec.max_duration == span]
-            born = await runs.insert(
-                conn,
-                some,
-                org=db.org,
-                workflow_id=live.workflow_id,
-                version_id=live.version_id,
-                max_duration=span or workflow.max_duration,
-                actor=db.actor,
-            )
-            if len(born) < len(some):
-                raise _KeyTaken
-        point("start.inserted")
-
-    news = {id_: [Begun()] if n < room else [] for n, (id_, _) in enumerate(fresh)}
-    return await settle(conn, db, held, news, actor=db.actor, record=record)
+    rows: dict[timedelta, list[NewRun]] = defaultdict(list)
+    for row, (_, spec) in zip(held, fresh, strict=True):
+        rows[spec.max_duration or workflow.max_duration].append(_row(row, spec, workflow))
+    new = NewRuns(db.org, live.workflow_id, live.version_id, rows)
+    events = {id_: [Begun()] if n < room else [] for n, (id_, _) in enumerate(fresh)}
+    return await settle(conn, db, held, events, actor=db.actor, new=new)
 
 
-def _row(id_: UUID, spec: RunSpec, workflow: Workflow, run: Run) -> NewRun:
+def _row(run: LockedRun, spec: RunSpec, workflow: Workflow) -> NewRun:
     labels = {**workflow.labels, **spec.labels}
     headers = spec.headers or (spec.api_headers if workflow.reads_headers else None)
-    return (
-        id_,
-        run.state.value,
-        run.letters,
-        fans_to_json(run.fans),
+    return NewRun(
+        run.id,
+        run.state,
+        run.steps,
+        run.fans,
         encode(spec.input, field="input"),
         encode(labels, field="labels") if labels else None,
         spec.idempotency_key,
-        None,
-        None,
-        None,
-        None,
-        0,
-        encode(kept_headers(headers), field="headers") if headers else None,
+        headers=encode(kept_headers(headers), field="headers") if headers else None,
     )

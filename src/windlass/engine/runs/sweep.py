@@ -1,29 +1,36 @@
 """Applies events that did not come through a worker's report: completions written by plain SQL, notices of other runs,
 expired timers, runs that expire, pending runs that may begin."""
 
-from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from uuid import UUID
 
-from windlass.core.runs.event import Begun, CancelAsked, ChildStopped, Ended, Event, Expired
+from windlass.core.runs.event import (
+    Begun,
+    CancelAsked,
+    Event,
+    Expired,
+    ended_child,
+    ended_jobs,
+    ended_letter,
+    fired_timer,
+)
 from windlass.core.runs.reason import Reason
 from windlass.core.runs.run import Letter, RunState
-from windlass.core.workflows.step import HookAction
 from windlass.engine import quarantine
 from windlass.engine.database import Database
 from windlass.engine.quarantine import Kind, each_alone, split_batch
-from windlass.engine.runs.settle import Wakeups, ended_as, settle
+from windlass.engine.runs.settle import Wakeups, settle
 from windlass.errors import Unavailable
 from windlass.store import runs, steps, timers
 from windlass.store.postgres.pool import Connection
-from windlass.store.runs import LockedRun, Notice
+from windlass.store.runs import LockedRun
 from windlass.store.steps import EndedJob
 
 LIVE = frozenset({RunState.PENDING, RunState.RUNNING})
 ACTOR = "engine"
-UNCALLED = Reason("timeout", "no callback arrived in time")
 EXPIRED = "the run's time was over"
 Listen = Callable[[Connection, list[LockedRun]], Awaitable[dict[UUID, list[Event]]]]
 
@@ -34,41 +41,33 @@ async def sweep_runs(db: Database, *, batch: int = 500) -> int:
         found = await runs.find_unsettled(conn, batch)
 
     async def listen(conn: Connection, held: list[LockedRun]) -> dict[UUID, list[Event]]:
-        news: dict[UUID, list[Event]] = defaultdict(list)
-        for id_, event in await untold(conn, held, batch=batch):
-            news[id_].append(event)
-        return news
+        return await untold(conn, held, batch=batch)
 
     return await _tell(db, found, listen)
 
 
-async def untold(conn: Connection, held: Sequence[LockedRun], *, batch: int = 500) -> list[tuple[UUID, Event]]:
+async def untold(conn: Connection, held: Sequence[LockedRun], *, batch: int = 500) -> dict[UUID, list[Event]]:
     """Return the events not applied yet to these locked runs: ends of jobs recorded elsewhere, and notices."""
-    return _ends(await steps.take_ended(conn, [run.id for run in held], batch=batch * 10)) + await heard(conn, held)
+    ended = await steps.take_ended(conn, [run.id for run in held], batch=batch * 10)
+    return await heard(conn, held, ended_jobs(map(_end, ended)))
 
 
-async def heard(conn: Connection, held: Sequence[LockedRun]) -> list[tuple[UUID, Event]]:
-    """Return the events in the notices that other runs left for these locked runs."""
+async def heard(
+    conn: Connection, held: Sequence[LockedRun], events: Mapping[UUID, Sequence[Event]]
+) -> dict[UUID, list[Event]]:
+    """Return these events and those in the notices that other runs left for these locked runs."""
     known = {run.id: run for run in held}
-    found: list[tuple[UUID, Event]] = []
+    found: dict[UUID, list[Event]] = defaultdict(list, {id_: [*some] for id_, some in events.items()})
     for notice in await runs.take_notices(conn, list(known)):
-        if notice.word == "cancel" and known[notice.run_id].state in LIVE:
+        run = known[notice.run_id]
+        if notice.word == "cancel" and run.state in LIVE:
             reason = Reason("cancelled", notice.reason or "the run above was cancelled")
-            found.append((notice.run_id, CancelAsked(reason)))
+            found[run.id].append(CancelAsked(reason))
         elif notice.word == "ended" and notice.step is not None:
-            found.append((notice.run_id, _child_ended(notice, notice.step, known[notice.run_id])))
+            letter = Letter(notice.letter or Letter.FAILED)
+            earlier = notice.round is not None and notice.round < run.round
+            found[run.id].append(ended_child(notice.step, notice.item or 0, letter, notice.reason, earlier=earlier))
     return found
-
-
-def _child_ended(notice: Notice, step: int, run: LockedRun) -> Event:
-    """Return the event that the end of a child run is for its parent."""
-    letter = Letter(notice.letter or Letter.FAILED)
-    if letter is Letter.SUCCEEDED:
-        return Ended(step, letter)
-    why = Reason("child", notice.reason or "the child run failed")
-    if letter is Letter.CANCELLED and notice.round is not None and notice.round < run.round:
-        return ChildStopped(step, notice.item or 0, why)  # an earlier round expired and stopped the child
-    return Ended(step, letter, why)
 
 
 class HeldRuns:
@@ -120,8 +119,8 @@ async def retry(db: Database, id_: UUID) -> bool:
             wakeups = await settle(conn, db, held, news, actor=ACTOR, reason=EXPIRED)
         else:
             news = defaultdict(list, await _due_timers(db, conn, held))
-            for run, event in await untold(conn, held):
-                news[run].append(event)
+            for run, events in (await untold(conn, held)).items():
+                news[run] += events
             wakeups = await settle(conn, db, held, news, actor=ACTOR) if news else Wakeups()
     wakeups.poke(db)
     if pending and not news:  # it waits to begin
@@ -134,8 +133,7 @@ async def _due_timers(db: Database, conn: Connection, held: list[LockedRun]) -> 
     known = await db.definitions.of(conn, {run.version_id for run in held})
     plans = {run.id: known[run.version_id].plan for run in held}
     for id_, step in await timers.take_due(conn, [run.id for run in held]):
-        waited = isinstance(plans[id_].steps[step].action, HookAction)
-        news[id_].append(Ended(step, Letter.TIMED_OUT, UNCALLED) if waited else Ended(step, Letter.SUCCEEDED))
+        news[id_].append(fired_timer(plans[id_], step))
     return news
 
 
@@ -211,15 +209,11 @@ async def _begin(db: Database, workflow: UUID, *, only: Sequence[UUID] | None = 
     return len(held)
 
 
-def _ends(jobs: Iterable[EndedJob]) -> list[tuple[UUID, Event]]:
-    """Return the ends as events; instances of a step that ended alike are counted together."""
-    counts: Counter[tuple[UUID, int, Letter]] = Counter()
-    reasons: dict[tuple[UUID, int, Letter], Reason] = {}
-    for job in jobs:
-        key = job.run_id, job.step, ended_as(job.status, job.error_type)
-        counts[key] += 1
-        if job.deleted:
-            reasons[key] = Reason("deleted", "its job was deleted")
-        elif job.status != "succeeded":
-            reasons[key] = Reason(job.status, job.error or f"its job was {job.status}")
-    return [(key[0], Ended(key[1], key[2], reasons.get(key), count)) for key, count in counts.items()]
+def _end(job: EndedJob) -> tuple[UUID, int, Letter, Reason | None]:
+    """Return the end of a job that no worker of ours reported."""
+    reason = None
+    if job.deleted:
+        reason = Reason("deleted", "its job was deleted")
+    elif job.status != "succeeded":
+        reason = Reason(job.status, job.error or f"its job was {job.status}")
+    return job.run_id, job.step, ended_letter(job.status, job.error_type), reason

@@ -1,19 +1,29 @@
-"""Collects the rows that a batch of runs creates and writes each kind with one statement."""
+"""The rows that a batch of runs creates or changes, collected so that each kind is written with one statement."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import NamedTuple
 from uuid import UUID
 
+from windlass.core.runs.command import Note
+from windlass.core.runs.run import WORDS, Run, RunState, fans_to_json
 from windlass.engine.database import Database, new_ids
+from windlass.engine.faults import point
 from windlass.engine.runs.step_templates import StepTemplate
-from windlass.store import steps, timers
+from windlass.store import runs, steps, timers
 from windlass.store.ojs import compositions
 from windlass.store.ojs.compositions import NewPart
 from windlass.store.postgres.pool import Connection
-from windlass.store.runs import LockedRun
+from windlass.store.runs import LockedRun, NewRun, RunNote, SavedRun
 from windlass.store.steps import NewJobs, Shape
 from windlass.store.timers import StepRef
+
+MANY = 1000  # from this many new jobs on, the worker that created them cannot claim them all itself
+
+
+class KeyTaken(Exception):
+    """A new run was not inserted: another session inserted one with its id or idempotency key."""
 
 
 @dataclass(slots=True)
@@ -33,81 +43,143 @@ class Wakeups:
             self.made.pop(id_, None)
         for queue in self.queues.union(self.made.values()):
             db.poke(queue)
-        for topic, wakeups in (
+        for topic, is_due in (
             ("run", self.ended),
             ("settle", self.strays),
             ("timer", self.asleep),
             ("cancel", self.stopped),
         ):
-            if wakeups:
+            if is_due:
                 db.poke(topic)
 
 
-MANY = 1000  # from this many new jobs on, the worker that created them cannot claim them all itself
+class NewRuns(NamedTuple):
+    """Runs of one workflow to insert, by their max_duration, in the states that their first decision gives them."""
+
+    org: str
+    workflow_id: UUID
+    version_id: int
+    rows: Mapping[timedelta, Sequence[NewRun]]
 
 
 class RunWrites:
-    def __init__(self, conn: Connection, wakeups: Wakeups, *, actor: str) -> None:
-        self._conn, self._stirred, self._actor = conn, wakeups, actor
+    """New jobs, parts of compositions and timers, the notes for the event trail, and the wakeups for after the commit.
+
+    The methods without `await` only collect.
+    """
+
+    def __init__(self, conn: Connection, *, actor: str) -> None:
+        self._conn, self.actor = conn, actor
+        self.wakeups = Wakeups()
         self._shapes: dict[tuple[int, int], int] = {}  # the position of each in the list below, from 1
         self._list: list[Shape] = []
         self._jobs: list[NewJobs] = []
         self._parts: list[NewPart] = []
         self._timers: dict[StepRef, datetime] = {}
+        self._notes: list[RunNote] = []
 
     @property
     def size(self) -> int:
         """Return how many rows are not written yet."""
         return len(self._jobs) + len(self._parts)
 
+    @property
+    def codes(self) -> dict[StepRef, str]:
+        """Return the code of the latest reason of each step in the notes."""
+        return {(run, step): code for run, step, _, code, _ in self._notes if step is not None and code is not None}
+
     def jobs(
         self,
         run: LockedRun,
-        recipe: StepTemplate,
+        template: StepTemplate,
         *,
         first: int,
         count: int,
         items: int | None,
         payload: str | None = None,
     ) -> None:
-        """Add instances `first` to `first + count - 1` of a step, all with this payload, or with the step's own."""
-        shape = self._shapes.get((recipe.version_id, recipe.number))
-        if shape is None:
-            self._list.append(recipe.shape)
-            shape = self._shapes[recipe.version_id, recipe.number] = len(self._list)
-        self._jobs.append(NewJobs(run.id, run.org, shape, run.round, first, count, items, payload))
+        """Add instances `first` to `first + count - 1` of a step, all with this payload, or with the step's own.
 
-    def parts(self, run: LockedRun, recipe: StepTemplate, *, first: int, count: int, items: int | None) -> None:
-        """Add instances of a step of a composition; their columns come from the run's input."""
-        shape = recipe.shape
-        place = run.id, run.org, recipe.version_id, recipe.number, run.round
-        self._parts.append(NewPart(*place, first, count, shape.type, shape.queue, items))
+        The columns of a part of a composition come from the run's input.
+        """
+        if template.plan.composition:
+            shape = template.shape
+            place = run.id, run.org, template.version_id, template.number, run.round
+            self._parts.append(NewPart(*place, first, count, shape.type, shape.queue, items))
+            return
+        position = self._shapes.get((template.version_id, template.number))
+        if position is None:
+            self._list.append(template.shape)
+            position = self._shapes[template.version_id, template.number] = len(self._list)
+        self._jobs.append(NewJobs(run.id, run.org, position, run.round, first, count, items, payload))
 
     def timer(self, run: UUID, step: int, at: datetime) -> None:
         self._timers[run, step] = at
 
-    async def write(self) -> None:
+    def note(self, run: UUID, note: Note) -> None:
+        code, text = (None, None) if note.reason is None else (note.reason.code, note.reason.text)
+        self._notes.append(RunNote(run, note.step, WORDS[note.letter], code, text))
+
+    async def insert(self, new: NewRuns, decided: Mapping[UUID, Run]) -> None:
+        """Insert new runs as they were decided. Raises `KeyTaken`."""
+        for max_duration, rows in new.rows.items():
+            states = [
+                row._replace(state=run.state.value, steps=run.letters, fans=fans_to_json(run.fans))
+                for row in rows
+                for run in [decided[row.id]]
+            ]
+            inserted = await runs.insert(
+                self._conn,
+                states,
+                org=new.org,
+                workflow_id=new.workflow_id,
+                version_id=new.version_id,
+                max_duration=max_duration,
+                actor=self.actor,
+            )
+            if len(inserted) < len(rows):
+                raise KeyTaken
+        point("start.inserted")
+
+    async def save(self, saved: Sequence[SavedRun]) -> None:
+        """Write the runs and all the rest.
+
+        In the event trail the notes about steps precede the end of their run and follow its start, both of which
+        `runs.save` records: so those of runs that start (or start again) here are written after it.
+        """
+        started = {run.id for run in saved if run.word == RunState.RUNNING} if self._notes else set()
+        before = [note for note in self._notes if note.run_id not in started]
+        after = [note for note in self._notes if note.run_id in started]
+        if before:
+            await runs.log(self._conn, before, actor=self.actor)
+        if saved:
+            self.wakeups.strays |= await runs.save(self._conn, saved, actor=self.actor)
+        point("settle.saved")
+        if after:
+            await runs.log(self._conn, after, actor=self.actor)
+        await self.flush()
+        point("settle.enqueued")
+
+    async def flush(self) -> None:
+        """Write the new jobs, parts and timers collected so far."""
         if self._jobs:
             await self._write_jobs()
         if self._parts:
-            await self._write_parts()
+            await compositions.enqueue(self._conn, self._parts, new_ids(len(self._parts)), actor=self.actor)
+            self.wakeups.queues.update(part.queue for part in self._parts)
+            self._parts = []
         if self._timers:
             await timers.insert(self._conn, [(run, step, at) for (run, step), at in self._timers.items()])
-            self._timers, self._stirred.asleep = {}, True
+            self._timers, self.wakeups.asleep = {}, True
 
     async def _write_jobs(self) -> None:
         ids = new_ids(len(self._jobs))
-        await steps.enqueue(self._conn, self._list, self._jobs, ids, actor=self._actor)
-        few = len(ids) + len(self._stirred.made) < MANY
+        await steps.enqueue(self._conn, self._list, self._jobs, ids, actor=self.actor)
+        few = len(ids) + len(self.wakeups.made) < MANY
         for job, id_ in zip(self._jobs, ids, strict=True):
             queue = self._list[job.shape - 1].queue
             if few and job.many == 1:
-                self._stirred.made[id_] = queue
+                self.wakeups.made[id_] = queue
             else:
-                self._stirred.queues.add(queue)
+                self.wakeups.queues.add(queue)
         self._shapes, self._list, self._jobs = {}, [], []
-
-    async def _write_parts(self) -> None:
-        await compositions.enqueue(self._conn, self._parts, new_ids(len(self._parts)), actor=self._actor)
-        self._stirred.queues.update(part.queue for part in self._parts)
-        self._parts = []

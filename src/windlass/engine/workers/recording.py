@@ -6,8 +6,7 @@ the run is set aside and settled later. Only an outcome that cannot be stored at
 """
 
 import logging
-from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -15,14 +14,14 @@ from uuid import UUID
 
 from windlass.core.jobs.job import JobMove, Report, Setback, Success
 from windlass.core.json_value import plain
-from windlass.core.runs.event import Ended
+from windlass.core.runs.event import ended_jobs, ended_letter
 from windlass.core.runs.reason import Reason
 from windlass.core.runs.run import Letter
 from windlass.engine import quarantine
 from windlass.engine.database import Database
 from windlass.engine.faults import point
 from windlass.engine.quarantine import Kind, split_batch
-from windlass.engine.runs.settle import Wakeups, ended_as, settle
+from windlass.engine.runs.settle import Wakeups, settle
 from windlass.errors import Locked, Unavailable
 from windlass.store import events, jobs, runs, steps
 from windlass.store.events import Line
@@ -76,8 +75,8 @@ async def record(
     states = await _finish(conn, wish)
     point("settle.recorded")
     if held_runs:
-        news = _news(wish.reports, states, {run.id for run in held_runs})
-        return set(states), await settle(conn, db, held_runs, news, actor=wish.worker)
+        ended = ended_jobs(_ends(wish.reports, states, {run.id for run in held_runs}))
+        return set(states), await settle(conn, db, held_runs, ended, actor=wish.worker)
     return set(states), Wakeups()
 
 
@@ -97,25 +96,18 @@ async def _finish(conn: Connection, wish: Turn) -> dict[UUID, str]:
     return states
 
 
-def _news(reports: Sequence[Report], states: Mapping[UUID, str], known: Container[UUID]) -> dict[UUID, list[Ended]]:
-    """Return the events of each run: the steps that ended; instances that ended alike are counted together."""
-    counts: Counter[tuple[UUID, int, Letter]] = Counter()
-    reasons: dict[tuple[UUID, int, Letter], Reason] = {}
+def _ends(
+    reports: Sequence[Report], states: Mapping[UUID, str], known: Container[UUID]
+) -> Iterator[tuple[UUID, int, Letter, Reason | None]]:
+    """Yield how the steps of known runs ended, of those whose report was accepted."""
     latest = {report.job.id: report for report in sorted(reports, key=lambda report: report.job.claim_no)}
     for report in latest.values():  # of two claims of a job the fence accepts only the latest
         job, state = report.job, states.get(report.job.id, "pending")
         if job.run_id is None or job.step is None or state == "pending" or job.run_id not in known:
             continue
         error = report.error if isinstance(report, Setback) else None
-        key = job.run_id, job.step, ended_as(state, error.get("type") if error else None)
-        counts[key] += 1
-        if error:
-            reasons[key] = Reason("failed", str(error.get("message")))
-    news: dict[UUID, list[Ended]] = defaultdict(list)
-    for key, count in counts.items():
-        run, step, letter = key
-        news[run].append(Ended(step, letter, reasons.get(key), count))
-    return news
+        letter = ended_letter(state, error.get("type") if error else None)
+        yield job.run_id, job.step, letter, Reason("failed", str(error.get("message"))) if error else None
 
 
 async def record_apart(db: Database, wish: Turn) -> set[UUID]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
 from windlass.core.jobs.job import JobState
+from windlass.core.runs.reason import NEVER_BEGAN
 from windlass.core.runs.run import WORDS, Letter, RunState
 from windlass.core.workflows.step import (
     Action,
@@ -17,7 +18,6 @@ from windlass.core.workflows.step import (
     JobAction,
     SleepAction,
 )
-from windlass.engine.runs.scope import NEVER_BEGAN
 from windlass.errors import Invalid
 
 

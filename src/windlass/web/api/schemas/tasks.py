@@ -7,12 +7,12 @@ from pydantic import ConfigDict, Field
 
 from windlass.core.explain.current import Activity, activity_of, summary
 from windlass.core.explain.snapshot import ChildSnapshot, RunSnapshot, StepSnapshot
+from windlass.core.runs.reason import NEVER_BEGAN
 from windlass.core.runs.run import OPEN, Fan, Letter, RunState
 from windlass.core.sensitive import masked
 from windlass.core.workflows.step import HookAction, SleepAction
 from windlass.engine.runs.control import Instance as InstanceRow
 from windlass.engine.runs.inspect import RunLine
-from windlass.engine.runs.scope import NEVER_BEGAN
 from windlass.web.api import vocabulary
 from windlass.web.api.schemas.common import Shown
 from windlass.web.api.vocabulary import TaskStatus

@@ -4,10 +4,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from windlass.core.compositions import CALLBACKS, MAX_LEVELS, MAX_PARTS, Composition, Part
+from windlass.core.compositions import MAX_LEVELS, MAX_PARTS, Composition, Part
 from windlass.core.definition.fields import step_name_mistake
 from windlass.core.definition.parser import checked
 from windlass.core.json_value import PAYLOAD_LIMIT, encode
+from windlass.core.workflows.graph import CALLBACKS
 from windlass.core.workflows.workflow import Primitive
 from windlass.engine.compositions import control as compositions
 from windlass.errors import InvalidWorkflow
