@@ -5,8 +5,10 @@ import asyncio
 from windlass.engine.database import Database
 from windlass.errors import Unavailable
 from windlass.store.postgres import reset as store
+from windlass.store.postgres.pool import limit_lock_wait
 
 TRIES = 5
+LOCK_MILLISECONDS = 2000
 
 
 async def reset(db: Database) -> None:
@@ -14,7 +16,7 @@ async def reset(db: Database) -> None:
     for left in reversed(range(TRIES)):
         try:
             async with db.begin() as conn:
-                await conn.execute("set local lock_timeout = '2s'")
+                await limit_lock_wait(conn, LOCK_MILLISECONDS)
                 await store.empty(conn)
             return
         except Unavailable:

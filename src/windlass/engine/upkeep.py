@@ -15,7 +15,7 @@ from windlass.engine.quarantine import Kind, split_batch
 from windlass.errors import Unavailable
 from windlass.store import events, jobs, runs, terms, workers
 from windlass.store.ojs import crons, rates
-from windlass.store.postgres.pool import Connection
+from windlass.store.postgres.pool import Connection, limit_lock_wait
 from windlass.store.terms import TermAnswer
 
 __all__ = ["Swept", "TermAnswer", "become_due", "prune", "release_expired", "resign_term", "take_term", "tend"]
@@ -141,7 +141,7 @@ async def _briefly(db: Database, change: Callable[[Connection], Awaitable[object
     """Change the event trail's partitions in a transaction of its own; give up if the lock is not free soon."""
     try:
         async with db.begin() as conn:
-            await conn.execute(f"set local lock_timeout = {LOCK_MILLISECONDS}")
+            await limit_lock_wait(conn, LOCK_MILLISECONDS)
             await change(conn)
     except Unavailable as error:
         if error.recovered is not None:  # an outage, not a lock

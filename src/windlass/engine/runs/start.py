@@ -20,15 +20,13 @@ from windlass.engine.runs.writes import KeyTaken, NewRuns, Wakeups
 from windlass.engine.workflows.control import find_live
 from windlass.errors import Conflict, Invalid
 from windlass.store import runs
-from windlass.store.postgres.pool import Connection, translated
+from windlass.store.postgres.pool import Connection, savepoint, translated
 from windlass.store.runs import LockedRun, NewRun
 from windlass.store.workflows import Live
 
 MAX_BATCH = 10_000
 MAX_LABELS = 64
 TRIES = 3  # a key may be taken between the lookup and the insert
-NESTED = ("savepoint windlass_start", "rollback to savepoint windlass_start", "release savepoint windlass_start")
-ALONE = ("begin", "rollback", "commit")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +64,8 @@ async def start(
         try:
             if connection is not None:
                 with translated():
-                    return await _start_within(connection, db, name, specs)
+                    async with savepoint(connection):  # all or none, even if the caller catches the error and commits
+                        return (await _start(connection, db, name, specs))[0]
             async with db.begin() as conn:
                 ids, wakeups = await _start(conn, db, name, specs)
             wakeups.poke(db)
@@ -96,23 +95,6 @@ def check(spec: RunSpec) -> None:
     for key, value in spec.labels.items():
         check_name(key, "labels", "a label has a name")
         check_name(value, f"labels.{key}", "a label is a short text")
-
-
-async def _start_within(conn: Connection, db: Database, name: str, specs: Sequence[RunSpec]) -> list[UUID]:
-    """Start all runs or none, even if the caller catches the error and commits.
-
-    Uses a savepoint inside the caller's transaction; without one, a transaction of its own.
-    """
-    begin, undo, keep = NESTED if conn.is_in_transaction() else ALONE
-    await conn.execute(begin)
-    try:
-        ids, _ = await _start(conn, db, name, specs)
-    except BaseException:
-        if not conn.is_closed():
-            await conn.execute(undo)
-        raise
-    await conn.execute(keep)
-    return ids
 
 
 async def _start(conn: Connection, db: Database, name: str, specs: Sequence[RunSpec]) -> tuple[list[UUID], Wakeups]:

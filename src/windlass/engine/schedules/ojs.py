@@ -24,6 +24,7 @@ from windlass.errors import Duplicate, Invalid, NotFound
 from windlass.store import claims, jobs
 from windlass.store.ojs import crons as store
 from windlass.store.ojs.crons import CronRow, HeldCron, Skipped
+from windlass.store.postgres.pool import savepoint
 
 __all__ = ["CronRow", "Skipped", "delete", "list_", "next_due", "put", "skipped", "tick"]
 ACTOR = "scheduler"
@@ -96,15 +97,13 @@ async def serve(db: Database, id_: UUID) -> bool:
         firing = schedule.fire(held.row.schedule, held.now, live=held.live)
         if firing.replaces and held.row.last_job_id is not None:
             await jobs.cancel(conn, [held.row.last_job_id], org=acting.org, actor=ACTOR, reason=REPLACED)
-        await conn.execute("savepoint windlass_tick")
         try:
-            job = (await submit.include(conn, acting, _specs(held, len(firing.ticks))))[-1:]
+            async with savepoint(conn):
+                job = (await submit.include(conn, acting, _specs(held, len(firing.ticks))))[-1:]
         except Duplicate as duplicate:  # its job is unique and exists already
-            await conn.execute("rollback to savepoint windlass_tick")
             job = []
             firing = replace(firing, skipped_at=firing.ticks[-1], reason=str(duplicate))
         except Invalid as error:
-            await conn.execute("rollback to savepoint windlass_tick")
             _log.error("cron %s is switched off: %s", held.row.name, error)
             await store.switch_off(conn, id_)
             return True

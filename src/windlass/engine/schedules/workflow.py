@@ -31,7 +31,7 @@ from windlass.engine.workflows.control import PAGE_LIMIT, find_live
 from windlass.errors import Conflict, Invalid, NotFound, Refused
 from windlass.store import runs
 from windlass.store import triggers as store
-from windlass.store.postgres.pool import Connection
+from windlass.store.postgres.pool import Connection, savepoint
 from windlass.store.runs import LIVE
 from windlass.store.triggers import HeldSchedule, NextDue, ScheduleRow
 
@@ -102,12 +102,10 @@ async def _serve(db: Database, id_: UUID) -> bool:
         if not held.enabled:
             await store.silence(conn, held.workflow_id)
             return True
-        # The savepoint undoes a failed tick but keeps the lock on the schedule, which is then paused.
-        await conn.execute("savepoint windlass_tick")
         try:
-            wakeups = await _fire(conn, db.acting_for(held.org, actor=ACTOR), held)
+            async with savepoint(conn):  # a failed tick keeps the lock on the schedule, which is then paused
+                wakeups = await _fire(conn, db.acting_for(held.org, actor=ACTOR), held)
         except (Invalid, NotFound) as error:
-            await conn.execute("rollback to savepoint windlass_tick")
             await pause_loudly(conn, held, error)
             wakeups = []
     for each in wakeups:

@@ -44,6 +44,8 @@ BEGIN = "begin"
 BEGIN_POOLED = "; ".join(
     [f"begin isolation level {ISOLATION}", *(f"set local {name} = {value}" for name, value in PLANNER.items())]
 )
+NESTED = ("savepoint windlass", "rollback to savepoint windlass", "release savepoint windlass")
+ALONE = ("begin", "rollback", "commit")
 CONNECT_SECONDS = 10.0
 # A machine that vanishes does not close its connections. The kernel probes an idle peer after 10 s and gives up 15 s
 # later; data that is not acknowledged for 20 s ends the connection too.
@@ -171,6 +173,28 @@ async def transaction(pool: Pool, *, pooler: bool = False) -> AsyncIterator[Conn
                 if not await _discard(pool, conn, error):
                     await _roll_back(conn)
                 raise
+
+
+@asynccontextmanager
+async def savepoint(conn: Connection) -> AsyncIterator[None]:
+    """Undo what the block did if it raises, and keep the transaction with its locks.
+
+    On a connection without a transaction the block is one.
+    """
+    begin, undo, keep = NESTED if conn.is_in_transaction() else ALONE
+    await conn.execute(begin)
+    try:
+        yield
+    except BaseException:
+        if not conn.is_closed():
+            await conn.execute(undo)
+        raise
+    await conn.execute(keep)
+
+
+async def limit_lock_wait(conn: Connection, milliseconds: int) -> None:
+    """Let the statements of this transaction fail if they wait longer for a lock."""
+    await conn.execute(f"set local lock_timeout = {milliseconds}")
 
 
 @asynccontextmanager
