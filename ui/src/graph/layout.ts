@@ -5,7 +5,7 @@ import { grouped } from "../parts/grouped";
 
 export const WIDTH = 248;
 export const HEIGHT = 64;
-const LINE = 20; // the progress of copies or of a child run, a condition
+const LINE = 20; // the progress of instances or of a child run, a condition
 const GAP = 64;
 const MANY = 60; // from this many tasks on a faster, plainer layout is used
 

@@ -63,7 +63,7 @@ create index idx_workflow_run_type_status on workflow.workflow_run (type, status
   where status in ('succeeded', 'failed', 'cancelled');
 create index idx_workflow_run_deleted_at on workflow.workflow_run (deleted_at) where deleted_at is not null;
 
--- Every (queue, type, priority, alone) with due jobs and its smallest `seq`, by skipping through the index.
+-- Every (queue, type, priority, alone) with due jobs and its smallest `seq`, by a loose index scan.
 create view windlass.lane as
 with recursive lane as (
   (select queue, type, priority, alone, seq from workflow.workflow_run

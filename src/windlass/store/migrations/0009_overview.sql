@@ -8,7 +8,7 @@ create index queue_paused on windlass.queue (name) where paused;
 create index idx_workflow_run_wait_queue on workflow.workflow_run (queue, seq) where status = 'pending' and not due;
 drop index workflow.idx_workflow_run_wait_seq;
 
--- Every queue that has such rows, by skipping through the index.
+-- Every queue that has such rows, by a loose index scan.
 create view windlass.waiting_queue as
 with recursive waiting as (
   (select queue from workflow.workflow_run where status = 'pending' and not due order by queue limit 1)
@@ -35,7 +35,7 @@ create index idx_workflow_run_failed on workflow.workflow_run
   (org, type, queue, windlass.error_kind(last_error, errors), (run_id is not null), seq)
   where status = 'failed' and deleted_at is null;
 
--- Each kind of dead letter of an org, by skipping through the index; at most ten thousand kinds.
+-- Each kind of dead letter of an org, by a loose index scan; at most ten thousand kinds.
 create function windlass.dead_letters(org text) returns table (type text, queue text, error text, of_run boolean)
 language sql stable parallel safe as $$
 with recursive dead as (

@@ -1,4 +1,4 @@
--- Queries that describe a run to people. All are read-only and take no locks. Large fan-outs are counted only when the caller
+-- Queries for inspecting a run. All are read-only and take no locks. Large fan-outs are counted only when the caller
 -- requests it.
 
 -- name: first_jobs

@@ -2,7 +2,7 @@
 -- id. The other inbox queries are in jobs.sql.
 
 -- name: fetch
--- Claim up to $2 jobs: queues in the given order, then by priority, then by `seq`. Lanes are found by hopping through the index,
+-- Claim up to $2 jobs: queues in the given order, then by priority, then by `seq`. Lanes are found by a loose index scan,
 -- as in `windlass.lane`. `line` has more rows than needed, because other sessions may have locked some of them.
 -- There must be no sort above `line`: rate limits are charged row by row, and only for rows that are taken. `status ||` keeps the
 -- planner off the partial indexes, which would return the rows in another order. A job whose limit has no room becomes not due as

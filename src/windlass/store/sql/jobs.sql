@@ -1,6 +1,6 @@
 -- The inbox. Invariants:
 --  * every move out of `leased` clears `leased_by`, so the fence (id, claim_no, leased_by) of a report can be checked through
---    the primary key alone. A condition on `status` there would lure the planner into the lease index,
+--    the primary key alone. A condition on `status` there would make the planner choose the lease index,
 --  * a change and its event are written by one statement,
 --  * a claim probes lanes (queue, type, priority, alone) past a cursor. Dead index entries at the front of a lane, which an old
 --    snapshot keeps from being removed, are read only by `find_lanes`, and the worker bounds how often that runs,
@@ -40,10 +40,10 @@ select id, created_at from born
 select idempotency_key, id from workflow.workflow_run where idempotency_key = any($1)
 
 -- name: find_lanes
--- List the lanes with due jobs in these queues, except paused ones: each lane once, with the lowest `seq` in it, by hopping
--- through the claim index. A type that is neither in $5 nor matches a pattern of $6 is skipped after its first lane. Without
--- patterns the next hop goes straight to the next type of $5, so that types this worker does not serve cost almost nothing. $5
--- null means all types.
+-- List the lanes with due jobs in these queues, except paused ones: each lane once, with the lowest `seq` in it, by a
+-- loose scan of the claim index. A type that is neither in $5 nor matches a pattern of $6 is skipped after its first lane.
+-- Without patterns the scan continues at the next type of $5, so that types this worker does not serve cost almost nothing.
+-- $5 null means all types.
 -- $2 to $4 give, for each queue, the lane to continue after, and nulls mean from the beginning. Stops after $7 hops.
 with recursive wanted as (
   select q.queue, coalesce(q.type, '') as type, coalesce(q.priority, -2147483648) as priority, coalesce(q.alone, false) as alone
@@ -258,7 +258,7 @@ select id from workflow.workflow_run
 -- worker could send a heartbeat (gaps are $3 and $4, and the latest one may have ended just now: $5). See
 -- core/jobs/lease_gaps.py. `lease_until - updated_at` is the length of a lease, because every extension sets both.
 -- A job that one more loss would end is marked `alone`: it is claimed by itself from then on, so that a job that kills its
--- workers takes no other jobs down with it. A worker of ours (pid <> 0) may hold several such jobs. They are released together,
+-- workers takes no other jobs down with it. A Python worker (pid <> 0) may hold several such jobs. They are released together,
 -- when all of them have expired, and none is charged, because it is unknown which one killed the worker. A worker that starts
 -- again begins with one of them, so that the job at fault is charged and ends.
 -- moves: leased -> pending; leased -> failed; leased -> cancelled

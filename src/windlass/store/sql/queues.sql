@@ -78,7 +78,7 @@ select name, max_depth, config from windlass.queue where max_depth is not null
 select max_depth, config from windlass.queue where name = $1
 
 -- name: depth
--- Count the pending jobs of a queue, due or not, up to $2, by hopping through its lanes.
+-- Count the pending jobs of a queue, due or not, up to $2, by a loose index scan over its lanes.
 with recursive lane as (
   (select j.queue, j.type, j.priority, j.alone from workflow.workflow_run j
     where j.status = 'pending' and j.due and j.deleted_at is null and j.queue = $1

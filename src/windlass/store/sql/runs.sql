@@ -110,7 +110,7 @@ select n.run_id, n.step, n.word, n.code, n.reason, $6, (select windlass.now())
   from unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::text[]) as n(run_id, step, word, code, reason)
 
 -- name: find_unsettled
--- Return runs with unapplied events: job ends that were not recorded by our workers, and notices. Runs in quarantine are filtered
+-- Return runs with unapplied events: job ends that were not recorded by Python workers, and notices. Runs in quarantine are filtered
 -- out before the limit, so that their rows do not hide those of other runs.
 (select distinct run_id from (
    select run_id from workflow.workflow_run

@@ -74,7 +74,7 @@ update workflow.workflow_run set settled = false
  where id = any($1) and run_id is not null and status in ('succeeded', 'failed', 'cancelled')
 
 -- name: withdraw
--- Cancel the live jobs of these steps. A pending job ends at once. A worker of ours, or one that uses HTTP (its lease length is
+-- Cancel the live jobs of these steps. A pending job ends at once. A Python worker, or one that uses HTTP (its lease length is
 -- in the row), is requested to stop and still reports its outcome. A plain SQL client can only read the status, so its job is set
 -- to cancelled.
 -- moves: pending -> cancelled; leased -> cancelled

@@ -1,7 +1,7 @@
 -- The label `meta.tenant_id` of jobs.
 
 -- name: list
--- List the distinct tenant ids by hopping through the index.
+-- List the distinct tenant ids by a loose index scan.
 with recursive label as (
   (select meta ->> 'tenant_id' as name from workflow.workflow_run
     where meta ->> 'tenant_id' is not null and org = $1 order by meta ->> 'tenant_id' limit 1)

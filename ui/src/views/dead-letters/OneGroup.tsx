@@ -78,7 +78,7 @@ function One({ job }: { job: Job }) {
       )}
       {act === "retry" && (
         <Confirm title={job.run_id ? "Retry its run" : "Retry this job"} verb={job.run_id ? "Retry the run" : "Retry 1 job"} act={retry} {...asked}>
-          <p>{job.run_id ? "Failed and skipped tasks of the run start again; tasks that succeeded keep their results." : "It starts over, and its attempts are counted from zero."}</p>
+          <p>{job.run_id ? "Failed and skipped tasks of the run start again; tasks that succeeded keep their results." : "It runs again, and its attempt count is reset."}</p>
         </Confirm>
       )}
       {act === "drop" && (

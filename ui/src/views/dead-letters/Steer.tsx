@@ -57,6 +57,6 @@ export function Steering({ plan, onClose }: { plan: Plan; onClose: () => void })
 
 const QUESTIONS = {
   drop: "They are hidden and will never run:",
-  retry: "They start over, and their attempts are counted from zero:",
+  retry: "They run again, and their attempt counts are reset:",
   runs: "Their runs are retried. Runs that are still active, or that handled the failure, are left as they are. Failed for this reason:",
 };

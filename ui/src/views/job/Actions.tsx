@@ -47,7 +47,7 @@ export function Actions({ job }: { job: JobDetail }) {
       )}
       {open === "retry" && (
         <Confirm title="Retry this job" verb="Retry the job" act={() => data(api.POST("/api/v1/jobs/{job_id}/retry", path))} {...asked}>
-          <p>It starts over with the same payload, and its attempts are counted from zero.</p>
+          <p>It runs again with the same payload, and its attempt count is reset.</p>
         </Confirm>
       )}
     </>
