@@ -41,7 +41,8 @@ begin
   for relation in
     select oid from pg_class
      where relkind = 'r' and relnamespace in ('windlass'::regnamespace, 'workflow'::regnamespace)
-       and oid <> 'windlass.migration'::regclass and pg_relation_size(oid) > 0
+       and oid not in ('windlass.migration'::regclass, 'windlass.secret'::regclass)  -- rows that migrations insert
+       and pg_relation_size(oid) > 0
   loop
     execute format('delete from %s', relation);
   end loop;
