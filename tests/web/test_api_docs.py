@@ -17,7 +17,9 @@ from tests.web.serving import API
 from tests.web.test_api_openapi import DOCUMENT
 from windlass import Windlass
 from windlass.core.runs.run import RunState
-from windlass.web.api.vocabulary import JOB_ALIASES, RUN_ALIASES, TaskStatus, WorkerStatus
+from windlass.schemas.states import TaskStatus, WorkerStatus
+from windlass.web.api.jobs import ALIASES as JOB_ALIASES
+from windlass.web.api.runs import ALIASES as RUN_ALIASES
 from windlass.web.middleware import asgi
 from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving

@@ -11,11 +11,13 @@ from openapi_spec_validator import validate
 from windlass import Windlass
 from windlass.core.runs.run import RUN_EDGES, Letter, RunState
 from windlass.core.workflows.step import Action, SleepAction
+from windlass.engine.views import statuses
 from windlass.errors import Invalid
+from windlass.schemas.states import TaskStatus
 from windlass.settings import Settings
 from windlass.web import docs
-from windlass.web.api import vocabulary
-from windlass.web.api.request.paging import place_of, place_text
+from windlass.web.api.dependencies import place_of, place_text
+from windlass.web.api.runs import ALIASES, run_states
 from windlass.web.middleware import asgi
 
 METHODS = {"get", "post", "put", "patch", "delete"}
@@ -119,17 +121,17 @@ def test_what_the_page_shows_is_escaped() -> None:
 
 
 def test_every_letter_job_state_and_action_has_a_word() -> None:
-    assert set(vocabulary.LETTERS) == set(Letter)
-    assert set(vocabulary.TYPES) == set(Action.__args__)
-    assert {vocabulary.task_status(letter, SleepAction(timedelta())) for letter in Letter} < set(vocabulary.TaskStatus)
+    assert set(statuses.LETTERS) == set(Letter)
+    assert set(statuses.TYPES) == set(Action.__args__)
+    assert {statuses.of_task(letter, SleepAction(timedelta())) for letter in Letter} < set(TaskStatus)
 
 
 def test_run_states_are_taken_in_both_seeds_words() -> None:
-    assert vocabulary.run_states(RunState) == list(RunState)
-    assert vocabulary.run_states(["success", "completed", "SUCCEEDED"]) == ["completed"]
-    assert {state for state, _ in RUN_EDGES} | set(RUN_EDGES.values()) == set(vocabulary.RUN_ALIASES.values())
+    assert run_states(RunState) == list(RunState)
+    assert run_states(["success", "completed", "SUCCEEDED"]) == ["completed"]
+    assert {state for state, _ in RUN_EDGES} | set(RUN_EDGES.values()) == set(ALIASES.values())
     with pytest.raises(Invalid, match="status is 'done'"):
-        vocabulary.run_states(["done"])
+        run_states(["done"])
 
 
 def test_a_place_in_the_lines_survives_its_way_to_the_client_and_back() -> None:

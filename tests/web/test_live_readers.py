@@ -11,7 +11,7 @@ import pytest
 from tests.web.serving import API
 from tests.web.streaming import Event, events
 from windlass import Windlass
-from windlass.web.api.schemas import live
+from windlass.web.api import live
 from windlass.web.middleware import asgi
 from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
@@ -22,13 +22,13 @@ LINES = 300
 
 async def test_a_line_is_rendered_once_however_many_read_it(app: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
     rendered: Counter[str] = Counter()
-    happening = live.happening
+    event_data = live.event_data
 
     def counted(told: Any, **options: Any) -> dict[str, Any]:
         rendered[told.line.type] += 1
-        return happening(told, **options)
+        return event_data(told, **options)
 
-    monkeypatch.setattr(live, "happening", counted)
+    monkeypatch.setattr(live, "event_data", counted)
     listener = listen("127.0.0.1", 0)
     unlimited = httpx.Limits(max_connections=None)
     async with (

@@ -1,13 +1,30 @@
-"""The OpenAPI document of all faces: what FastAPI knows, and what every route has in common."""
+"""The OpenAPI document of all faces: what FastAPI knows, the docstrings of the schemas, and what all routes share."""
 
+import ast
+import dataclasses
+import inspect
 import json
-from typing import Any
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from itertools import pairwise
+from types import ModuleType
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from pydantic import TypeAdapter
 
 from windlass.core.definition.json_schema import SCHEMA
-from windlass.web.api.schemas.common import FieldProblem, Problem
+from windlass.core.explain.current import Activity
+from windlass.core.explain.snapshot import OriginKind
+from windlass.core.explain.timeline import SpanKind
+from windlass.core.jobs.job import JobState
+from windlass.core.runs.run import RunState
+from windlass.core.workflows.step import Condition, Join
+from windlass.engine.quarantine import Kind
+from windlass.engine.workflows.control import Change
+from windlass.schemas import jobs, problems, queues, runs, schedules, stats, tasks, workflows
+from windlass.web.api.examples import EXAMPLES
 from windlass.web.middleware.guard import OUTSIDE
 
 DESCRIPTION = """Workflows and their runs. Answers are `{"data": ...}`, lists `{"data": [...], "next": cursor}`.
@@ -29,41 +46,105 @@ SECURITY: dict[str, Any] = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "A key of WINDLASS_API_KEY."},
     "key": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The same, in its own header."},
 }
+MODULES = (jobs, problems, queues, runs, schedules, stats, tasks, workflows)
+ENUMERATIONS: Mapping[str, type[StrEnum]] = {  # by their names in windlass.schemas.states
+    kind.__name__: kind for kind in (JobState, RunState, Activity, OriginKind, SpanKind, Join, Condition, Change, Kind)
+}
 
 
 def install(app: FastAPI) -> None:
-    """Made once, when it is first asked for."""
+    """Build the document once, at the first request for it."""
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]  # FastAPI's own way to change it
 
 
 def _document(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
-        found = get_openapi(title=app.title, version=app.version, description=DESCRIPTION, routes=app.routes)
-        parts = found.setdefault("components", {})
-        schemas = parts.setdefault("schemas", {})
-        for model in (Problem, FieldProblem):
-            schemas[model.__name__] = _schema(model)
-        schemas |= _definition()
-        for unused in ("HTTPValidationError", "ValidationError"):
-            schemas.pop(unused, None)
+        document = get_openapi(title=app.title, version=app.version, description=DESCRIPTION, routes=app.routes)
+        parts = document.setdefault("components", {})
+        parts["schemas"] = _schemas(parts.get("schemas", {}))
         parts["securitySchemes"] = SECURITY
-        parts["responses"] = {f"Status{status}": _problem(told) for status, told in COMMON.items()}
-        for path, operations in found["paths"].items():
+        parts["responses"] = {f"Status{status}": _problem(text) for status, text in COMMON.items()}
+        for path, operations in document["paths"].items():
             for method, operation in operations.items():
                 if method in METHODS:
                     _complete(path, method, operation)
-        app.openapi_schema = found
+        app.openapi_schema = document
     return app.openapi_schema
 
 
+# Schemas
+
+
+def _schemas(generated: dict[str, Any]) -> dict[str, Any]:
+    """Complete the generated schemas: FastAPI reads the types of dataclasses, but neither what their fields mean nor
+    which enumerations they have."""
+    problem = TypeAdapter(problems.Problem).json_schema(ref_template=REF)
+    schemas = generated | problem.pop("$defs") | {"Problem": problem} | _definition()
+    for unused in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(unused, None)
+    schemas |= {name: TypeAdapter(values).json_schema() for name, values in ENUMERATIONS.items()}
+    descriptions = {key: text for module in MODULES for key, text in _docstrings(module)}
+    for module in MODULES:
+        for name, kind in vars(module).items():
+            if name in schemas and kind.__module__ == module.__name__:
+                _describe(schemas[name]["properties"], kind, descriptions)
+    for name, example in EXAMPLES.items():
+        schemas[name]["examples"] = [example]
+    return dict(sorted(schemas.items()))
+
+
+def _describe(properties: dict[str, Any], kind: Any, descriptions: Mapping[tuple[str, str], str]) -> None:
+    hints = get_type_hints(kind, include_extras=True)
+    for field in dataclasses.fields(kind):
+        schema = properties[field.metadata.get("alias", field.name)]
+        for part in (schema, *schema.get("anyOf", ())):
+            if part.get("type") == "string" and (name := _enumeration(hints[field.name])):
+                del part["type"]
+                part["$ref"] = REF.format(model=name)
+                schema.pop("title", None)
+        texts = (descriptions.get((owner.__name__, field.name)) for owner in kind.__mro__)
+        if text := next(filter(None, texts), None):
+            schema["description"] = text
+
+
+def _enumeration(hint: Any) -> str | None:
+    """Return the name in the annotation of `windlass.schemas.states`."""
+    if get_origin(hint) is Annotated:
+        return str(hint.__metadata__[0])
+    return next(filter(None, map(_enumeration, get_args(hint))), None)
+
+
+def _docstrings(module: ModuleType) -> Iterator[tuple[tuple[str, str], str]]:
+    """Yield the docstrings below the fields of a module's classes; Python keeps them only in the source."""
+    classes = [node for node in ast.parse(inspect.getsource(module)).body if isinstance(node, ast.ClassDef)]
+    for node in classes:
+        for field, text in pairwise(node.body):
+            match field, text:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(description))):
+                    yield (node.name, name), inspect.cleandoc(description)
+                case _:
+                    pass
+
+
+def _definition() -> dict[str, Any]:
+    """Return the published schema of definitions, with its parts where OpenAPI has them."""
+    schema = json.loads(json.dumps(SCHEMA).replace("#/$defs/step", REF.format(model="WorkflowStep")))
+    step = schema.pop("$defs")["step"]
+    schema.pop("$schema", None)
+    return {"WorkflowDefinition": schema, "WorkflowStep": step}
+
+
+# Operations
+
+
 def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
-    """What the guard may answer, and the key it asks for."""
+    """Add the answers of the guard, and the key that it requires."""
     outside = path.startswith(OUTSIDE)
     if not outside and path not in OPEN:
-        operation["security"] = [{"bearer": []}, {"key": []}, {}]  # without keys none is asked for
+        operation["security"] = [{"bearer": []}, {"key": []}, {}]  # a server without keys requires none
     left_out = {"401", "403", "415"} if outside else {"408", "415"} if method == "get" else set()
     answers = operation["responses"]
-    if "HTTPValidationError" in str(answers.get("422")):  # FastAPI's guess: where we mean it, we say it
+    if "HTTPValidationError" in str(answers.get("422")):  # FastAPI's guess: routes declare their own
         del answers["422"]
     for status in sorted(COMMON.keys() - left_out):
         answers.setdefault(status, {"$ref": f"#/components/responses/Status{status}"})
@@ -75,17 +156,3 @@ def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
 def _problem(description: str) -> dict[str, Any]:
     schema = {"$ref": REF.format(model="Problem")}
     return {"description": description, "content": {"application/problem+json": {"schema": schema}}}
-
-
-def _schema(model: type[Problem] | type[FieldProblem]) -> dict[str, Any]:
-    found = model.model_json_schema(ref_template=REF)
-    found.pop("$defs", None)
-    return found
-
-
-def _definition() -> dict[str, Any]:
-    """The published schema of definitions, with its parts where OpenAPI has them."""
-    found = json.loads(json.dumps(SCHEMA).replace("#/$defs/step", REF.format(model="WorkflowStep")))
-    step = found.pop("$defs")["step"]
-    found.pop("$schema", None)
-    return {"WorkflowDefinition": found, "WorkflowStep": step}

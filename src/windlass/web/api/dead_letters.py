@@ -10,15 +10,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from windlass.engine.jobs import dead_letters
 from windlass.engine.jobs.dead_letters import BATCH_LIMIT, Wanted
+from windlass.engine.views import jobs as views
 from windlass.errors import Invalid
+from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup, Job
+from windlass.web.api import bodies
+from windlass.web.api.dependencies import PAGE_LIMIT, Open
 from windlass.web.api.jobs import shown
-from windlass.web.api.request import bodies
-from windlass.web.api.request.dependencies import Open
-from windlass.web.api.request.paging import PAGE_LIMIT
-from windlass.web.api.schemas import dead_letters as schemas
-from windlass.web.api.schemas.common import Data, Listing, told
-from windlass.web.api.schemas.dead_letters import DeadLetterBatch, DeadLetterGroup
-from windlass.web.api.schemas.jobs import Job
+from windlass.web.api.responses import Data, Listing, problems
 
 router = APIRouter(prefix="/dead-letters", tags=["dead letters"])
 
@@ -38,7 +36,7 @@ class Filters(BaseModel):
     limit: int = Field(default=50, ge=1, le=PAGE_LIMIT, description="How many at most.")
 
 
-class Which(bodies.Asked):
+class Which(bodies.RequestBody):
     """Which dead letters: those that are all of this. Without a filter `all` must say that all are meant."""
 
     type: str | None = None
@@ -54,15 +52,15 @@ class Which(bodies.Asked):
 EXAMPLE = {"type": "content.thumbnail.v1", "error": "LookupError: no such object: <id>", "dry_run": True}
 
 
-@router.get("", summary="List dead letters in groups", responses=told(422))
+@router.get("", summary="List dead letters in groups", responses=problems(422))
 async def list_groups(db: Open, filters: Annotated[Filters, Query()]) -> Listing[DeadLetterGroup]:
     """By type, queue and error; the group that failed last first."""
     page = await dead_letters.groups(db, _wanted(filters), limit=filters.limit)
     next_ = None if page.next is None else str(page.next)
-    return Listing[DeadLetterGroup](data=[schemas.group(row) for row in page.groups], next=next_)
+    return Listing([views.dead_letter_group(row) for row in page.groups], next_)
 
 
-@router.get("/jobs", summary="List dead letters", responses=told(422))
+@router.get("/jobs", summary="List dead letters", responses=problems(422))
 async def list_(db: Open, filters: Annotated[Filters, Query()]) -> Listing[Job]:
     """One by one, newest first; those of a group, if `type`, `queue` and `error` name one."""
     page = await dead_letters.list_(db, _wanted(filters), limit=filters.limit)
@@ -73,7 +71,7 @@ async def list_(db: Open, filters: Annotated[Filters, Query()]) -> Listing[Job]:
     "/retry",
     summary="Retry many dead letters",
     openapi_extra=bodies.described(Which, EXAMPLE),
-    responses=told(413, 422),
+    responses=problems(413, 422),
 )
 async def retry(db: Open, request: Request) -> Data[DeadLetterBatch]:
     """A batch of them, newest first: jobs are started over, and the runs of tasks are retried. Runs that do not allow
@@ -82,14 +80,14 @@ async def retry(db: Open, request: Request) -> Data[DeadLetterBatch]:
     wanted = _asked(asked)
     if asked.dry_run:
         return await _count(db, wanted)
-    return Data[DeadLetterBatch](data=schemas.batch(await dead_letters.retry(db, wanted, limit=asked.limit)))
+    return Data(views.dead_letter_batch(await dead_letters.retry(db, wanted, limit=asked.limit)))
 
 
 @router.post(
     "/drop",
     summary="Drop many dead letters",
     openapi_extra=bodies.described(Which, EXAMPLE),
-    responses=told(413, 422),
+    responses=problems(413, 422),
 )
 async def drop(db: Open, request: Request) -> Data[DeadLetterBatch]:
     """A batch of them, newest first: they are hidden, as by a DELETE. Tasks of runs go with their runs, and stay."""
@@ -97,7 +95,7 @@ async def drop(db: Open, request: Request) -> Data[DeadLetterBatch]:
     wanted = dead_letters.droppable(_asked(asked))
     if asked.dry_run:
         return await _count(db, wanted)
-    return Data[DeadLetterBatch](data=schemas.batch(await dead_letters.drop(db, wanted, limit=asked.limit)))
+    return Data(views.dead_letter_batch(await dead_letters.drop(db, wanted, limit=asked.limit)))
 
 
 def _asked(asked: Which) -> Wanted:
@@ -112,5 +110,4 @@ def _wanted(given: Filters | Which) -> Wanted:
 
 
 async def _count(db: Open, wanted: Wanted) -> Data[DeadLetterBatch]:
-    left = await dead_letters.matching(db, wanted)
-    return Data[DeadLetterBatch](data=DeadLetterBatch(dry_run=True, done=0, left=left, jobs=[], runs=[], next=None))
+    return Data(views.counted_dead_letters(await dead_letters.matching(db, wanted)))

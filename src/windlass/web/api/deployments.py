@@ -1,123 +1,76 @@
-"""/deployments: publish several workflows at once, all of them or none. /workflows/{ref}/rotate: another address."""
+"""/deployments: publish several workflows at once, all of them or none. /workflows/preview: what publishing changes."""
 
 from typing import Any
 
 from fastapi import APIRouter, Request
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from windlass.core.definition.parser import parse
 from windlass.core.definition.publish import advice
 from windlass.core.workflows.workflow import Workflow
-from windlass.engine.database import Database
-from windlass.engine.schedules import workflow as workflow_schedules
+from windlass.engine.views import workflows as views
 from windlass.engine.workflows import control as workflows
-from windlass.engine.workflows.control import Change, Published
+from windlass.engine.workflows import deploy as deployments
 from windlass.errors import InvalidWorkflow
-from windlass.web.api.request import bodies
-from windlass.web.api.request.dependencies import Name, Open
-from windlass.web.api.schemas.common import WORKFLOW_ID, Data, Shown, told
-from windlass.web.api.workflows import DOCUMENT_LIMIT, EXAMPLE
+from windlass.schemas.workflows import Deployment, Preview
+from windlass.web.api import bodies
+from windlass.web.api.dependencies import Open
+from windlass.web.api.responses import Data, problems
+from windlass.web.api.workflows import BODY, DOCUMENT_LIMIT, EXAMPLE, document_of
 
 router = APIRouter(tags=["workflows"])
 
-MOST = 100
-SHOWN: dict[str, Any] = {"name": "order-processing", "workflow_id": WORKFLOW_ID, "version": 1, "change": "new"}
-SHOWN |= {"webhook_url": None, "lines": []}
+MAX_WORKFLOWS = 100
 
 
-class Wanted(bodies.Asked):
+class Definitions(bodies.RequestBody):
     """Definitions, as for one workflow. `dry_run` tells what would change, and changes nothing."""
 
-    workflows: list[dict[str, Any]] = Field(min_length=1, max_length=MOST)
+    workflows: list[dict[str, Any]] = Field(min_length=1, max_length=MAX_WORKFLOWS)
     dry_run: bool = False
-
-
-class Deployed(Shown):
-    """What became of one. The address of a webhook is told once, when it is made."""
-
-    name: str
-    workflow_id: str | None = Field(description="Null for one that a dry run would make.")
-    version: int
-    change: Change
-    webhook_url: str | None
-    lines: list[str] = Field(description="Of a dry run: what would change.")
-
-
-class Deployment(Shown):
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"dry_run": False, "workflows": [SHOWN], "warnings": []}]}
-    )
-
-    dry_run: bool
-    workflows: list[Deployed]
-    warnings: list[str] = Field(description="What is sound, and will not work yet.")
-
-
-class Address(Shown):
-    """Where requests start runs. It is told once."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"url": "https://windlass.example.com/in/8f14e45f"}]})
-
-    url: str
 
 
 @router.post(
     "/deployments",
     summary="Publish several workflows",
-    openapi_extra=bodies.described(Wanted, {"workflows": [EXAMPLE], "dry_run": True}),
-    responses=told(413, 422),
+    openapi_extra=bodies.described(Definitions, {"workflows": [EXAMPLE], "dry_run": True}),
+    responses=problems(413, 422),
 )
 async def deploy(db: Open, request: Request) -> Data[Deployment]:
-    """All or none: a mistake in one leaves all as they were, and the mistakes of all are told."""
-    asked = await bodies.model(request, Wanted, limit=DOCUMENT_LIMIT)
-    found = _parsed(asked.workflows)
-    if asked.dry_run:
-        done = [
-            Deployed(
-                name=one.name,
-                workflow_id=None,
-                version=one.number,
-                change=one.change,
-                webhook_url=None,
-                lines=one.diff,
-            )
-            for one in await workflows.preview_many(db, found)
-        ]
-    else:
-        done = [await _deployed(db, one) for one in await workflows.publish_many(db, found)]
-    missing = await workflows.missing_children(db, found)
-    warnings = [f"step {step} of {name} runs workflow {child}, which is not deployed" for name, step, child in missing]
-    warnings += [warning for workflow in found for warning in advice(workflow)]
-    return Data[Deployment](data=Deployment(dry_run=asked.dry_run, workflows=done, warnings=warnings))
+    """All or none: a mistake in one leaves all as they were, and the mistakes of all are reported."""
+    body = await bodies.model(request, Definitions, limit=DOCUMENT_LIMIT)
+    return Data(await deployments.deploy(db, _parsed(body.workflows), dry_run=body.dry_run))
 
 
-@router.post("/workflows/{ref}/rotate", summary="Give a webhook another address", responses=told(404, 409))
-async def rotate(db: Open, name: Name) -> Data[Address]:
-    """The old address stops working at once. 409 if its trigger is no webhook."""
-    return Data[Address](
-        data=Address(url=await workflow_schedules.address(db, await workflow_schedules.rotate(db, name)))
+@router.post(
+    "/workflows/preview", summary="See what publishing would change", openapi_extra=BODY, responses=problems(413, 422)
+)
+async def preview(db: Open, request: Request) -> Data[Preview]:
+    """The same checks as publishing, and the graph that it would have."""
+    workflow = parse(await document_of(request))
+    changes = await workflows.preview(db, workflow)
+    missing = await workflows.missing_children(db, [workflow])
+    warnings = [f"task {step} runs workflow {child}, which is not deployed" for _, step, child in missing]
+    return Data(
+        Preview(
+            name=changes.name,
+            change=changes.change,
+            version=changes.number,
+            lines=changes.diff,
+            warnings=warnings + advice(workflow),
+            graph=views.graph(workflow),
+        )
     )
 
 
 def _parsed(documents: list[dict[str, Any]]) -> list[Workflow]:
-    """All of them, or every mistake in any, with the number of its definition."""
-    found, mistakes = [], []
+    """Parse all of them; the mistakes of any have the number of its definition."""
+    parsed, mistakes = [], []
     for n, document in enumerate(documents):
         try:
-            found.append(parse(document))
+            parsed.append(parse(document))
         except InvalidWorkflow as error:
             mistakes += [(f"workflows.{n}.{path}".rstrip("."), message) for path, message in error.errors]
     if mistakes:
         raise InvalidWorkflow(mistakes)
-    return found
-
-
-async def _deployed(db: Database, one: Published) -> Deployed:
-    return Deployed(
-        name=one.name,
-        workflow_id=str(one.workflow_id),
-        version=one.number,
-        change=Change.NEW if one.created else Change.CHANGED if one.changed else Change.UNCHANGED,
-        webhook_url=await workflow_schedules.address(db, one.token) if one.token is not None else None,
-        lines=[],
-    )
+    return parsed

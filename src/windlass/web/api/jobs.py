@@ -1,7 +1,7 @@
-"""/jobs: submit one or many, look, steer."""
+"""/jobs: submit one or many, list, cancel, retry and delete."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from windlass.app import Windlass
+from windlass.core.jobs.job import JobState
 from windlass.core.jobs.retry import Backoff, Retry
 from windlass.core.jobs.spec import DEFAULT_PRIORITY, JobSpec
 from windlass.core.json_value import PAYLOAD_LIMIT
@@ -16,26 +17,32 @@ from windlass.engine.database import Database
 from windlass.engine.jobs import control as jobs
 from windlass.engine.jobs import progress
 from windlass.engine.jobs.control import MAX_BATCH, LinePlace
+from windlass.engine.views import jobs as views
 from windlass.errors import Invalid, NotFound
-from windlass.web.api.request import bodies
-from windlass.web.api.request.dependencies import MAX_SHOWN, App, Open, as_id
-from windlass.web.api.request.paging import MAX_BIGINT, MAX_INT, PAGE_LIMIT, Limit
+from windlass.schemas.jobs import Job, JobDetail, JobEvent, JobLogLine, SubmittedJobs
+from windlass.web.api import bodies
+from windlass.web.api.dependencies import MAX_BIGINT, MAX_INT, MAX_SHOWN, PAGE_LIMIT, App, Limit, Open, as_id
+from windlass.web.api.examples import JOB_ID
+from windlass.web.api.responses import Data, Listing, problems
 from windlass.web.api.run import Attempt, Cancellation
 from windlass.web.api.runs import Moment
-from windlass.web.api.schemas import jobs as schemas
-from windlass.web.api.schemas.common import Data, Listing, told
-from windlass.web.api.schemas.jobs import Job, JobDetail, JobEvent, JobLogLine, SubmittedJobs
 from windlass.web.api.starts import Key, Span
-from windlass.web.api.vocabulary import job_states
 from windlass.web.json_bodies import BATCH_LIMIT
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
 
+ALIASES: Mapping[str, JobState] = {
+    **{state.value: state for state in JobState},
+    "running": JobState.LEASED,
+    "success": JobState.SUCCEEDED,
+    "completed": JobState.SUCCEEDED,
+    "canceled": JobState.CANCELLED,
+}
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Place = Annotated[str | None, Query(max_length=40, description="Go on after this place.")]
 
 
-class RetryPolicy(bodies.Asked):
+class RetryPolicy(bodies.RequestBody):
     """How long to wait after a failure, in seconds: base, base * n, base * factor ** (n - 1) or base * n ** factor."""
 
     kind: Literal["constant", "linear", "exponential", "polynomial"] = "exponential"
@@ -45,7 +52,7 @@ class RetryPolicy(bodies.Asked):
     jitter: Finite = Field(default=0.1, ge=0, le=1)
 
 
-class NewJob(bodies.Asked):
+class NewJob(bodies.RequestBody):
     """A job to be: now, from `run_at` on, or after `delay`. What is left out comes from the handler of its type."""
 
     type: str
@@ -62,7 +69,7 @@ class NewJob(bodies.Asked):
     meta: dict[str, Any] | None = None
 
 
-class NewJobs(bodies.Asked):
+class NewJobs(bodies.RequestBody):
     jobs: list[NewJob] = Field(min_length=1, max_length=MAX_BATCH)
 
 
@@ -85,7 +92,7 @@ EXAMPLE = {"type": "content.thumbnail.v1", "payload": {"content_id": "c_123"}, "
 
 
 async def _job_id(
-    job_id: Annotated[str, Path(description="The id of a job.", examples=[schemas.JOB_ID])],
+    job_id: Annotated[str, Path(description="The id of a job.", examples=[JOB_ID])],
 ) -> UUID:
     id_ = as_id(job_id)
     if id_ is None:
@@ -101,7 +108,7 @@ JobId = Annotated[UUID, Depends(_job_id)]
     summary="Submit a job",
     status_code=201,
     openapi_extra=bodies.described(NewJob, EXAMPLE),
-    responses={200: {"model": Data[JobDetail], "description": "The key was known."}, **told(409, 413, 422)},
+    responses={200: {"model": Data[JobDetail], "description": "The key was known."}, **problems(409, 413, 422)},
 )
 async def submit(app: App, request: Request, response: Response, key: Key = None) -> Data[JobDetail]:
     """A known idempotency key answers 200 with the job that has it."""
@@ -119,16 +126,16 @@ async def submit(app: App, request: Request, response: Response, key: Key = None
     summary="Submit many jobs",
     status_code=201,
     openapi_extra=bodies.described(NewJobs, {"jobs": [EXAMPLE]}),
-    responses=told(409, 413, 422),
+    responses=problems(409, 413, 422),
 )
 async def submit_many(app: App, request: Request) -> Data[SubmittedJobs]:
     """All or none, in one transaction. A mistake is told with the place of its job: `jobs.3.type`."""
     asked = await bodies.model(request, NewJobs, limit=BATCH_LIMIT)
     specs = [_spec(app, job) for job in asked.jobs]
-    return Data[SubmittedJobs](data=schemas.batch(await jobs.record(await app.open(), specs, listed=True)))
+    return Data(views.submitted(await jobs.record(await app.open(), specs, listed=True)))
 
 
-@router.get("", summary="List jobs", responses=told(422))
+@router.get("", summary="List jobs", responses=problems(422))
 async def list_(db: Open, filters: Annotated[Filters, Query()]) -> Listing[Job]:
     """Newest first, by the time at which they became due."""
     page = await jobs.list_(
@@ -145,7 +152,7 @@ async def list_(db: Open, filters: Annotated[Filters, Query()]) -> Listing[Job]:
     return await shown(db, page.jobs, page.next)
 
 
-@router.get("/{job_id}", summary="Get a job", responses=told(404))
+@router.get("/{job_id}", summary="Get a job", responses=problems(404))
 async def get(db: Open, job_id: JobId) -> Data[JobDetail]:
     """Whole, with the errors of its attempts, its lease, and the run that it is a task of."""
     return await _whole(db, job_id)
@@ -155,7 +162,7 @@ async def get(db: Open, job_id: JobId) -> Data[JobDetail]:
     "/{job_id}/cancel",
     summary="Cancel a job",
     openapi_extra=bodies.described(Cancellation, {"reason": "wrong bucket"}),
-    responses=told(404, 409, 413, 422),
+    responses=problems(404, 409, 413, 422),
 )
 async def cancel(db: Open, job_id: JobId, request: Request) -> Data[JobDetail]:
     """It ends at once, and its holder is told. 409 if it has ended."""
@@ -164,7 +171,7 @@ async def cancel(db: Open, job_id: JobId, request: Request) -> Data[JobDetail]:
     return await _whole(db, job_id)
 
 
-@router.post("/{job_id}/retry", summary="Retry a job", responses=told(404, 409))
+@router.post("/{job_id}/retry", summary="Retry a job", responses=problems(404, 409))
 async def retry(db: Open, job_id: JobId) -> Data[JobDetail]:
     """Start it over, its attempts counted afresh. 409 unless it failed or was cancelled; a task is retried with its
     run."""
@@ -172,13 +179,13 @@ async def retry(db: Open, job_id: JobId) -> Data[JobDetail]:
     return await _whole(db, job_id)
 
 
-@router.delete("/{job_id}", summary="Delete a job", status_code=204, responses=told(404))
+@router.delete("/{job_id}", summary="Delete a job", status_code=204, responses=problems(404))
 async def delete(db: Open, job_id: JobId) -> None:
     """Soft: it is hidden, and if it still waits nobody will claim it."""
     await jobs.delete(db, job_id)
 
 
-@router.get("/{job_id}/events", summary="List the events of a job", responses=told(404, 422))
+@router.get("/{job_id}/events", summary="List the events of a job", responses=problems(404, 422))
 async def events(
     db: Open,
     job_id: JobId,
@@ -188,30 +195,40 @@ async def events(
     """The trail, oldest first."""
     found = await jobs.events(db, job_id, after=after, limit=limit)
     next_ = str(found[-1].id) if len(found) == limit else None
-    return Listing[JobEvent](data=[schemas.event(row) for row in found], next=next_)
+    return Listing([views.event(row) for row in found], next_)
 
 
-@router.get("/{job_id}/logs", summary="Read the logs of a job", responses=told(404, 422))
+@router.get("/{job_id}/logs", summary="Read the logs of a job", responses=problems(404, 422))
 async def logs(
     db: Open, job_id: JobId, attempt: Attempt = None, after: Place = None, limit: Limit = 100
 ) -> Listing[JobLogLine]:
     """What its handler logged, attempt by attempt."""
     found = await jobs.logs(db, job_id, attempt=attempt, after=_line_place(after), limit=limit)
     next_ = f"{found[-1].epoch}.{found[-1].attempt}.{found[-1].line}" if len(found) == limit else None
-    return Listing[JobLogLine](data=[schemas.log_line(row) for row in found], next=next_)
+    return Listing([views.log_line(row) for row in found], next_)
 
 
 async def shown(db: Database, found: Sequence[jobs.Job], next_: int | None) -> Listing[Job]:
     """A page, with the names of tasks."""
     tasks = await jobs.steps(db, found)
-    rows = [schemas.line(row, org=db.org, tasks=tasks) for row in found]
-    return Listing[Job](data=rows, next=None if next_ is None else str(next_))
+    rows = [views.line(row, org=db.org, tasks=tasks) for row in found]
+    return Listing(rows, None if next_ is None else str(next_))
+
+
+def job_states(words: Iterable[str]) -> list[str]:
+    """Return the states that these words stand for."""
+    states = [(word, ALIASES.get(word.lower())) for word in words]
+    for word, state in states:
+        if state is None:
+            known = ", ".join(JobState)
+            raise Invalid(f"status is {word[:100]!r}: one of {known} (or running, for leased)", field="status")
+    return list(dict.fromkeys(state.value for _, state in states if state is not None))
 
 
 async def _whole(db: Database, id_: UUID) -> Data[JobDetail]:
     row = await jobs.get(db, id_)
     tasks, said = await jobs.steps(db, [row]), await progress.find(db, id_)
-    return Data[JobDetail](data=schemas.detail(row, org=db.org, tasks=tasks, progress=said))
+    return Data(views.detail(row, org=db.org, tasks=tasks, progress=said))
 
 
 def _spec(app: Windlass, asked: NewJob, key: str | None = None) -> JobSpec:

@@ -1,8 +1,13 @@
-"""/stream and /runs/{run_id}/stream: what happens, as it happens, as server-sent events."""
+"""/stream and /runs/{run_id}/stream: events of runs, tasks and jobs as server-sent events.
+
+Events are plain dictionaries, not schemas: there may be thousands a second.
+"""
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import asdict
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Any
 from uuid import UUID
@@ -12,22 +17,33 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from windlass.core.events.cursor import MAX_TEXT
-from windlass.core.runs.run import RunState
+from windlass.core.runs.run import Fan, Letter, RunState
 from windlass.engine.events.stream import Batch, Cursor, Told
 from windlass.engine.runs import control as runs
-from windlass.web.api.request.dependencies import App, Open, RunId
+from windlass.engine.views import statuses
+from windlass.engine.views.runs import instance_counts
+from windlass.web.api.dependencies import App, Open, RunId
+from windlass.web.api.responses import problems
 from windlass.web.api.runs import named
-from windlass.web.api.schemas import live as schemas
-from windlass.web.api.schemas.common import told
 from windlass.web.live import MEDIA_TYPE, RETRY, EventStream, event
 
 router = APIRouter(tags=["live"])
 run_router = APIRouter(tags=["live"])
 
 CHUNK = 200  # lines that are sent at once
+REOPENED = "reopened"
 LIVE = frozenset({RunState.PENDING, RunState.RUNNING})
 OK: dict[int | str, dict[str, Any]] = {
     200: {"description": "Server-sent events.", "content": {MEDIA_TYPE: {"schema": {"type": "string"}}}}
+}
+EVENTS: Mapping[str, str] = {  # of a job: what its task, or the job itself, becomes
+    "created": "queued",
+    "leased": "running",
+    "started": "running",
+    "retried": "retrying",
+    "succeeded": "success",
+    "failed": "failed",
+    "cancelled": "cancelled",
 }
 LastEventId = Annotated[
     str | None,
@@ -49,10 +65,10 @@ class Filters(BaseModel):
     after: str | None = Field(default=None, max_length=MAX_TEXT, description="Like Last-Event-ID, which wins.")
 
 
-@router.get("/stream", summary="Watch everything", responses=OK | told(404, 422), response_class=Response)
+@router.get("/stream", summary="Watch everything", responses=OK | problems(404, 422), response_class=Response)
 async def stream(app: App, db: Open, filters: Annotated[Filters, Query()], last: LastEventId = None) -> Response:
-    """What happens to runs, tasks and jobs. `hello` comes first. The `id` of each event is where to go on after it,
-    in `Last-Event-ID` or `after`: nothing is lost, and nothing comes twice. Without one it begins now."""
+    """Events of runs, tasks and jobs; `hello` is the first. The `id` of each event resumes the stream after it, in
+    `Last-Event-ID` or `after`: no event is lost or repeated. Without one the stream begins now."""
     workflow = await named(db, filters.workflow)
     org = db.org
 
@@ -61,12 +77,12 @@ async def stream(app: App, db: Open, filters: Annotated[Filters, Query()], last:
         return (
             line.org == org
             and (workflow is None or line.workflow == workflow)
-            and (not filters.kind or schemas.kind(one) in filters.kind)
+            and (not filters.kind or _kind(one) in filters.kind)
         )
 
     batches = (await app.live()).follow(_cursor(last, filters.after))
     first = await anext(batches)
-    return EventStream(_events(batches, first, wanted, schemas.hello(first)))
+    return EventStream(_events(batches, first, wanted, _hello(first)))
 
 
 ENDED: dict[int | str, dict[str, Any]] = {
@@ -75,7 +91,7 @@ ENDED: dict[int | str, dict[str, Any]] = {
 
 
 @run_router.get(
-    "/{run_id}/stream", summary="Watch a run", responses=OK | ENDED | told(404, 422), response_class=Response
+    "/{run_id}/stream", summary="Watch a run", responses=OK | ENDED | problems(404, 422), response_class=Response
 )
 async def stream_of_run(
     app: App,
@@ -86,14 +102,19 @@ async def stream_of_run(
     ] = None,
     last: LastEventId = None,
 ) -> Response:
-    """What happens to a run and its tasks. Begins with `hello`, and ends with `end` when the run has ended."""
+    """Events of a run and its tasks. Begins with `hello`, and ends with `end` when the run has ended."""
     await runs.get(db, run_id)
     batches = (await app.live()).follow(_cursor(last, after), run=run_id)
     first = await anext(batches)
-    if last is not None and _ended(first) and not first.told:
-        await batches.aclose()  # a browser comes back until it is told that there is nothing more
+    if last is not None and _has_ended(first) and not first.told:
+        await batches.aclose()  # a browser reconnects until it gets a 204
         return Response(status_code=204)
-    return EventStream(_events(batches, first, None, schemas.hello(first, run_id), run=run_id))
+    return EventStream(_events(batches, first, None, _hello(first, run_id), run=run_id))
+
+
+def moment(at: datetime) -> str:
+    """Return a time as all answers have it."""
+    return at.isoformat().replace("+00:00", "Z")
 
 
 def _cursor(last: str | None, after: str | None) -> Cursor | None:
@@ -113,14 +134,14 @@ async def _events(
     async with contextlib.aclosing(batches):
         yield f"retry: {RETRY}\n".encode() + event("hello", hello, id_=str(batch.at))
         while True:
-            told = batch.told if wanted is None else [one for one in batch.told if wanted(one)]
-            for first in range(0, len(told), CHUNK):
-                yield b"".join(_rendered(one, whole=run is not None) for one in told[first : first + CHUNK])
+            lines = batch.told if wanted is None else [one for one in batch.told if wanted(one)]
+            for first in range(0, len(lines), CHUNK):
+                yield b"".join(_rendered(one, whole=run is not None) for one in lines[first : first + CHUNK])
                 await asyncio.sleep(0)  # the loop has other readers, and heartbeats
-            if not told:
+            if not lines:
                 yield str(batch.next)
-            if run is not None and not batch.more and _ended(batch):
-                yield event("end", schemas.end(batch, run), id_=str(batch.next))
+            if run is not None and not batch.more and _has_ended(batch):
+                yield event("end", {"run_id": str(run), "run_status": _run_status(batch)}, id_=str(batch.next))
                 return
             try:
                 batch = await anext(batches)
@@ -129,14 +150,81 @@ async def _events(
 
 
 def _rendered(told: Told, *, whole: bool) -> bytes:
-    """A line as an event, made once for all readers of the process. `whole`: for those of one run."""
-    if (found := told.rendered.get(whole)) is None:
-        found = event(schemas.kind(told), schemas.happening(told, whole=whole), id_=str(told.cursor))
-        told.rendered[whole] = found
-    return found
+    """Return the event of a line, rendered once for all readers of the process. `whole`: for those of one run."""
+    if (rendered := told.rendered.get(whole)) is None:
+        rendered = event(_kind(told), event_data(told, whole=whole), id_=str(told.cursor))
+        told.rendered[whole] = rendered
+    return rendered
 
 
-def _ended(batch: Batch) -> bool:
-    """The run of these lines has ended, and this is all."""
-    state = schemas.state(batch)
-    return state is not None and state not in LIVE and not batch.more
+def _has_ended(batch: Batch) -> bool:
+    """Return whether the run of these lines has ended and this is all."""
+    status = _run_status(batch)
+    return status is not None and status not in LIVE and not batch.more
+
+
+def _run_status(batch: Batch) -> str | None:
+    """Return the status of the run of the stream, as of the end of this batch."""
+    return batch.state or (batch.told[-1].line.state if batch.told else None)
+
+
+def _kind(told: Told) -> str:
+    """Return what a line is about: a run, a task of one, or a job that is no task."""
+    if told.line.step is not None:
+        return "task"
+    return "job" if told.line.of_job else "run"
+
+
+def _hello(batch: Batch, run: UUID | None = None) -> dict[str, Any]:
+    fields: dict[str, Any] = {"cursor": str(batch.at)}
+    return fields if run is None else fields | {"run_id": str(run), "run_status": batch.state}
+
+
+def event_data(told: Told, *, whole: bool = False) -> dict[str, Any]:
+    """Return the data of a line. `status` is that of the task at the time of reading, so the last one is the current
+    one. `whole`: events of a run have the statuses of all its tasks, some of which change without an event."""
+    line, step = told.line, told.step
+    fields: dict[str, Any] = {
+        "event": _event(told),
+        "at": moment(line.at),
+        "actor": line.actor,
+        "reason": line.reason or line.data.get("error") or line.data.get("reason"),
+    }
+    if line.run_id is not None:
+        fields |= {"run_id": str(line.run_id), "workflow": line.workflow, "run_status": line.state}
+    if line.code is not None:
+        fields["code"] = line.code
+    if step is not None and line.letters:
+        fields["task"] = step.name
+        fields["status"] = statuses.of_task(Letter(line.letters), step.action, line.code)
+    elif whole and told.workflow is not None and line.letters:
+        pairs = zip(told.workflow.steps, line.letters, strict=True)
+        fields["tasks"] = {step.name: statuses.of_task(Letter(letter), step.action) for step, letter in pairs}
+    if line.fan is not None:
+        fields["instances"] = asdict(instance_counts(Fan(*line.fan).shown(line.letters or Letter.ACTIVE)))
+    return fields | (_job_fields(told) if line.of_job else {})
+
+
+def _job_fields(told: Told) -> dict[str, Any]:
+    line = told.line
+    fields: dict[str, Any] = {
+        "job_id": str(line.job_id),
+        "type": line.type,
+        "queue": line.queue,
+        "attempt": line.attempt,
+    }
+    if line.items is not None:
+        fields["index"] = line.item
+    delay = line.data.get("delay_seconds")
+    if line.word == "retried" and isinstance(delay, int | float):
+        fields["next_attempt_at"] = moment(line.at + timedelta(seconds=delay))
+    return fields
+
+
+def _event(told: Told) -> str:
+    line = told.line
+    if not line.of_job:
+        return statuses.of_event(line.word, told.step.action if told.step is not None else None, line.code)
+    if line.word == "retried" and line.data.get("reason") == REOPENED:
+        return EVENTS["created"]
+    return EVENTS[line.word]

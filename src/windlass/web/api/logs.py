@@ -16,15 +16,14 @@ from windlass.core.events.cursor import MAX_TEXT, Cursor
 from windlass.engine.database import Database
 from windlass.engine.runs import inspect, logs
 from windlass.engine.runs.logs import MOST_TAIL, Chosen, RunLine
+from windlass.engine.views import runs as views
 from windlass.errors import Invalid
 from windlass.runtime.live import LogLines, follow_logs
-from windlass.web.api.live import ENDED, OK, LastEventId
-from windlass.web.api.request.dependencies import App, Open, RunId, naming_a_task
-from windlass.web.api.request.paging import MAX_INT, Limit, place_of, place_text
+from windlass.schemas.tasks import TaskLogLine
+from windlass.web.api.dependencies import MAX_INT, App, Limit, Open, RunId, place_of, place_text, task_named
+from windlass.web.api.live import ENDED, OK, LastEventId, moment
+from windlass.web.api.responses import Listing, problems
 from windlass.web.api.run import Attempt
-from windlass.web.api.schemas import tasks as schemas
-from windlass.web.api.schemas.common import Listing, told
-from windlass.web.api.schemas.tasks import LogLine
 from windlass.web.api.tasks import TaskName
 from windlass.web.live import RETRY, EventStream, event, place
 
@@ -67,10 +66,10 @@ Wished = Annotated[Wish, Depends()]
 @router.get(
     "/{run_id}/logs",
     summary="Read the logs of a run",
-    responses=LINES | told(404, 422),
-    response_model=Listing[LogLine],
+    responses=LINES | problems(404, 422),
+    response_model=Listing[TaskLogLine],
 )
-async def of_run(db: Open, run_id: RunId, wish: Wished, attempt: Attempt = None) -> Listing[LogLine] | Response:
+async def of_run(db: Open, run_id: RunId, wish: Wished, attempt: Attempt = None) -> Listing[TaskLogLine] | Response:
     """What the handlers of its tasks logged, in the order of time; as text task by task."""
     return await _answer(db, run_id, wish, attempt=attempt)
 
@@ -78,14 +77,14 @@ async def of_run(db: Open, run_id: RunId, wish: Wished, attempt: Attempt = None)
 @router.get(
     "/{run_id}/tasks/{task}/logs",
     summary="Read the logs of a task",
-    responses=LINES | told(404, 422),
-    response_model=Listing[LogLine],
+    responses=LINES | problems(404, 422),
+    response_model=Listing[TaskLogLine],
 )
 async def of_task(
     db: Open, run_id: RunId, task: TaskName, wish: Wished, index: Index = None, attempt: Attempt = None
-) -> Listing[LogLine] | Response:
+) -> Listing[TaskLogLine] | Response:
     """What its handler logged, in the order of time; of all instances and attempts unless one is named."""
-    with naming_a_task():
+    with task_named(task):
         return await _answer(db, run_id, wish, step=task, index=index, attempt=attempt)
 
 
@@ -96,7 +95,7 @@ After = Annotated[str | None, Query(max_length=MAX_TEXT, description="Like Last-
 @router.get(
     "/{run_id}/logs/stream",
     summary="Follow the logs of a run",
-    responses=OK | ENDED | told(404, 422),
+    responses=OK | ENDED | problems(404, 422),
     response_class=Response,
 )
 async def follow_run(
@@ -109,7 +108,7 @@ async def follow_run(
 @router.get(
     "/{run_id}/tasks/{task}/logs/stream",
     summary="Follow the logs of a task",
-    responses=OK | ENDED | told(404, 422),
+    responses=OK | ENDED | problems(404, 422),
     response_class=Response,
 )
 async def follow_task(
@@ -123,12 +122,12 @@ async def follow_task(
     last: LastEventId = None,
 ) -> Response:
     """The last lines, then what is logged, until the task has ended."""
-    with naming_a_task():
+    with task_named(task):
         asked = await logs.chosen(await app.open(), run_id, step=task, index=index, attempt=attempt)
     return await _follow(app, asked, tail, last or after)
 
 
-async def _answer(db: Database, run: UUID, wish: Wish, **which: Any) -> Listing[LogLine] | Response:
+async def _answer(db: Database, run: UUID, wish: Wish, **which: Any) -> Listing[TaskLogLine] | Response:
     if wish.as_text or wish.tail is not None:
         if wish.after is not None:
             raise Invalid("after is for pages: leave it out with tail and format=text", field="after")
@@ -137,10 +136,10 @@ async def _answer(db: Database, run: UUID, wish: Wish, **which: Any) -> Listing[
             return _download(db, asked, wish.tail)
         assert wish.tail is not None
         found = [(asked.name(line), line) for line in await logs.tail(db, asked, wish.tail)]
-        return Listing[LogLine](data=[schemas.log_line(name, row) for name, row in found])
+        return Listing([views.log_line(name, row) for name, row in found])
     found = await inspect.lines(db, run, **which, after=place_of(wish.after), limit=wish.limit)
     next_ = place_text(found[-1][1].place) if len(found) == wish.limit else None
-    return Listing[LogLine](data=[schemas.log_line(name, row) for name, row in found], next=next_)
+    return Listing([views.log_line(name, row) for name, row in found], next_)
 
 
 def _download(db: Database, asked: Chosen, tail: int | None) -> Response:
@@ -201,4 +200,11 @@ async def _events(
 
 
 def _data(asked: Chosen, line: RunLine) -> dict[str, Any]:
-    return schemas.log_line(asked.name(line), line).model_dump(mode="json")
+    return {
+        "task": asked.name(line),
+        "index": line.item,
+        "attempt": line.attempt,
+        "at": moment(line.at),
+        "level": line.level,
+        "message": line.message,
+    }

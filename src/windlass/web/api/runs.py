@@ -1,33 +1,43 @@
-"""/runs: the list, of all workflows or of one."""
+"""/runs: the list, of all workflows or of one. /runs/cancel and /runs/retry: the runs of a filter, in batches."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
+from windlass.core.runs.run import RunMove, RunState
 from windlass.engine.database import Database
+from windlass.engine.runs import bulk
 from windlass.engine.runs import control as runs
+from windlass.engine.runs.bulk import BATCH_LIMIT
 from windlass.engine.runs.control import Wanted
+from windlass.engine.views import runs as views
 from windlass.engine.workflows import control as workflows
 from windlass.errors import Invalid
-from windlass.web.api.request.dependencies import Open, Ref, as_id
-from windlass.web.api.request.paging import PAGE_LIMIT
-from windlass.web.api.schemas import runs as schemas
-from windlass.web.api.schemas.common import Listing, told
-from windlass.web.api.schemas.runs import Run
-from windlass.web.api.vocabulary import run_states
+from windlass.schemas.runs import Batch, Run
+from windlass.web.api import bodies
+from windlass.web.api.dependencies import PAGE_LIMIT, Open, Ref, as_id
+from windlass.web.api.responses import Data, Listing, problems, text_or_none
 
 router = APIRouter(tags=["runs"])
 
 MAX_LABELS = 64
-Id = Annotated[UUID, Field(strict=False)]  # in a body they are texts
+ALIASES: Mapping[str, RunState] = {
+    **{state.value: state for state in RunState},
+    "success": RunState.COMPLETED,
+    "succeeded": RunState.COMPLETED,
+    "canceled": RunState.CANCELLED,
+    "timed_out": RunState.TIMEOUT,
+}
+Id = Annotated[UUID, Field(strict=False)]  # strings in a body
 Moment = Annotated[AwareDatetime, Field(strict=False)]
 
 
-class Which(BaseModel):
-    """Which runs: those that are all of this. Lists have it in the query, bulk requests in the body."""
+class Filter(BaseModel):
+    """Selects the runs that match all of this. Lists have it in the query, bulk requests in the body."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -41,58 +51,124 @@ class Which(BaseModel):
     before: Id | None = Field(default=None, description="Go on below this run.")
 
 
-class Filters(Which):
+class ListFilter(Filter):
     label: list[str] = Field(default=[], max_length=MAX_LABELS, description="KEY=VALUE; may be repeated.")
     limit: int = Field(default=50, ge=1, le=PAGE_LIMIT, description="How many at most.")
 
 
-class AllFilters(Filters):
+class ListAllFilter(ListFilter):
     workflow: str | None = Field(default=None, description="The name of a workflow, or its id.")
 
 
-@router.get("/runs", summary="List runs", responses=told(404, 422))
-async def list_(db: Open, filters: Annotated[AllFilters, Query()]) -> Listing[Run]:
+class BatchFilter(Filter, bodies.RequestBody):
+    """Selects the runs that match all of this. Without a filter, `all` must be true."""
+
+    workflow: str | None = None
+    labels: dict[str, str] = Field(default={}, max_length=MAX_LABELS)
+    all: bool = False
+    dry_run: bool = Field(default=False, description="Only count them.")
+    limit: int = Field(default=100, ge=1, le=BATCH_LIMIT, description="How many at most in this batch.")
+
+
+class CancelFilter(BatchFilter):
+    reason: str | None = None
+
+
+EXAMPLE = {"workflow": "order-processing", "labels": {"team": "shop"}, "dry_run": True}
+
+
+@router.get("/runs", summary="List runs", responses=problems(404, 422))
+async def list_(db: Open, filters: Annotated[ListAllFilter, Query()]) -> Listing[Run]:
     """Newest first. The id of a deleted workflow lists its runs, too."""
     return await _list(db, filters, filters.workflow)
 
 
-@router.get("/workflows/{ref}/runs", summary="List the runs of a workflow", responses=told(404, 422))
-async def list_of_workflow(db: Open, ref: Ref, filters: Annotated[Filters, Query()]) -> Listing[Run]:
+@router.get("/workflows/{ref}/runs", summary="List the runs of a workflow", responses=problems(404, 422))
+async def list_of_workflow(db: Open, ref: Ref, filters: Annotated[ListFilter, Query()]) -> Listing[Run]:
     """Newest first. The id of a deleted workflow lists its runs, too."""
     return await _list(db, filters, ref)
 
 
+@router.post(
+    "/runs/cancel",
+    summary="Cancel many runs",
+    openapi_extra=bodies.described(CancelFilter, EXAMPLE),
+    responses=problems(404, 413, 422),
+)
+async def cancel_many(db: Open, request: Request) -> Data[Batch]:
+    """A batch of the runs that the filter selects, newest first; `left` says how many more there are."""
+    filters = await bodies.model(request, CancelFilter)
+    wanted = await _batch_filter(db, filters)
+    if filters.dry_run:
+        return Data(views.counted(await bulk.matching(db, wanted, RunMove.CANCEL)))
+    return Data(views.batch(await bulk.cancel(db, wanted, limit=filters.limit, reason=filters.reason)))
+
+
+@router.post(
+    "/runs/retry",
+    summary="Retry many runs",
+    openapi_extra=bodies.described(BatchFilter, EXAMPLE | {"status": ["failed"]}),
+    responses=problems(404, 413, 422),
+)
+async def retry_many(db: Open, request: Request) -> Data[Batch]:
+    """A batch of the failed and timed out runs that the filter selects, newest first. Child runs are left to their
+    parents."""
+    filters = await bodies.model(request, BatchFilter)
+    wanted = await _batch_filter(db, filters)
+    if filters.dry_run:
+        return Data(views.counted(await bulk.matching(db, wanted, RunMove.RETRY)))
+    return Data(views.batch(await bulk.retry(db, wanted, limit=filters.limit)))
+
+
 async def named(db: Database, ref: str | None) -> str | None:
+    """Return the name of a workflow, given its name or its id."""
     id_ = as_id(ref) if ref is not None else None
     return ref if id_ is None else await workflows.name_of(db, id_)
 
 
-async def _list(db: Database, filters: Filters, ref: str | None) -> Listing[Run]:
+def run_states(words: Iterable[str]) -> list[str]:
+    """Return the states that these words stand for."""
+    states = [(word, ALIASES.get(word.lower())) for word in words]
+    for word, state in states:
+        if state is None:
+            known = ", ".join(RunState)
+            raise Invalid(f"status is {word[:100]!r}: one of {known} (or success, for completed)", field="status")
+    return list(dict.fromkeys(state.value for _, state in states if state is not None))
+
+
+async def _list(db: Database, filters: ListFilter, ref: str | None) -> Listing[Run]:
     id_ = as_id(ref) if ref is not None else None
-    which = wanted(filters, ref if id_ is None else None, _labels(filters.label))
+    wanted = _wanted(filters, ref if id_ is None else None, _labels(filters.label))
     if id_ is not None:
         await workflows.check_id(db, id_)
-        which = replace(which, workflow_id=id_)
-    page = await runs.find(db, which, limit=filters.limit)
-    next_ = None if page.next is None else str(page.next)
-    return Listing[Run](data=[schemas.line(row) for row in page.runs], next=next_)
+        wanted = replace(wanted, workflow_id=id_)
+    page = await runs.find(db, wanted, limit=filters.limit)
+    return Listing([views.line(row) for row in page.runs], text_or_none(page.next))
 
 
-def wanted(asked: Which, workflow: str | None, labels: dict[str, str]) -> Wanted:
+async def _batch_filter(db: Database, filters: BatchFilter) -> Wanted:
+    times = (filters.inserted_after, filters.inserted_before)
+    is_narrow = any((filters.workflow, filters.status, filters.labels, *times, filters.text, filters.retrying))
+    if not is_narrow and not filters.all:
+        raise Invalid('say which runs, or {"all": true}', field="body")
+    return _wanted(filters, await named(db, filters.workflow), filters.labels)
+
+
+def _wanted(filters: Filter, workflow: str | None, labels: dict[str, str]) -> Wanted:
     return Wanted(
         workflow=workflow,
-        states=run_states(asked.status) or None,
+        states=run_states(filters.status) or None,
         labels=labels,
-        before=asked.before,
-        created_after=asked.inserted_after,
-        created_before=asked.inserted_before,
-        text=asked.text,
-        retrying=asked.retrying,
+        before=filters.before,
+        created_after=filters.inserted_after,
+        created_before=filters.inserted_before,
+        text=filters.text,
+        retrying=filters.retrying,
     )
 
 
-def _labels(given: list[str]) -> dict[str, str]:
-    for pair in given:
+def _labels(pairs: list[str]) -> dict[str, str]:
+    for pair in pairs:
         if "=" not in pair:
             raise Invalid(f"label is {pair[:100]!r}: it must be KEY=VALUE", field="label")
-    return dict(pair.split("=", 1) for pair in given)
+    return dict(pair.split("=", 1) for pair in pairs)

@@ -10,27 +10,26 @@ from windlass.engine.runs import control as runs
 from windlass.engine.runs.start import MAX_BATCH
 from windlass.engine.schedules import listing as schedule_listing
 from windlass.engine.schedules import workflow as workflow_schedules
+from windlass.engine.views import workflows as views
+from windlass.engine.views.runs import started
 from windlass.errors import Invalid
-from windlass.web.api.request import bodies
-from windlass.web.api.request.dependencies import Name, Open
-from windlass.web.api.request.paging import PAGE_LIMIT, Limit
+from windlass.schemas.runs import NewRun
+from windlass.schemas.schedules import Backfill, Schedule, ScheduleDetail
+from windlass.web.api import bodies
+from windlass.web.api.dependencies import PAGE_LIMIT, Limit, Name, Open
+from windlass.web.api.responses import Data, Listing, problems
 from windlass.web.api.runs import Moment
-from windlass.web.api.schemas import runs as schema_runs
-from windlass.web.api.schemas import schedules as schemas
-from windlass.web.api.schemas.common import Data, Listing, told
-from windlass.web.api.schemas.runs import Started
-from windlass.web.api.schemas.schedules import Backfill, Schedule, ScheduleDetail
 
 router = APIRouter(prefix="/schedules", tags=["schedules"])
 
 FIELDS = {"start": "from", "end": "to"}  # the engine's words for what stands in the body
 
 
-class Pause(bodies.Asked):
+class Pause(bodies.RequestBody):
     reason: str | None = None
 
 
-class Range(bodies.Asked):
+class Range(bodies.RequestBody):
     """Past ticks, from `from` on and before `to` (now, if it is left out)."""
 
     from_: Moment = Field(alias="from")
@@ -39,7 +38,7 @@ class Range(bodies.Asked):
     dry_run: bool = Field(default=False, description="Only count them.")
 
 
-@router.get("", summary="List schedules", responses=told(422))
+@router.get("", summary="List schedules", responses=problems(422))
 async def list_(
     db: Open,
     after: Annotated[str, Query(max_length=400, description="Go on after this place.")] = "",
@@ -47,10 +46,10 @@ async def list_(
 ) -> Listing[Schedule]:
     """Those of workflows by name, then those that plain SQL made and that enqueue jobs."""
     page = await schedule_listing.list_(db, after=after, limit=limit)
-    return Listing[Schedule](data=[schemas.line(row) for row in page.schedules], next=page.next)
+    return Listing([views.schedule(row) for row in page.schedules], page.next)
 
 
-@router.get("/{ref}", summary="Get the schedule of a workflow", responses=told(404, 422))
+@router.get("/{ref}", summary="Get the schedule of a workflow", responses=problems(404, 422))
 async def get(
     db: Open,
     name: Name,
@@ -61,14 +60,14 @@ async def get(
     """With its next ticks."""
     row = await workflow_schedules.get(db, name)
     ticks = await workflow_schedules.preview(db, name, count=next_) if next_ else []
-    return Data[ScheduleDetail](data=schemas.detail(row, ticks))
+    return Data(views.schedule_detail(row, ticks))
 
 
 @router.post(
     "/{ref}/pause",
     summary="Pause a schedule",
     openapi_extra=bodies.described(Pause, {"reason": "stock-taking"}),
-    responses=told(404, 413, 422),
+    responses=problems(404, 413, 422),
 )
 async def pause(db: Open, name: Name, request: Request) -> Data[Schedule]:
     """No tick starts a run until it is resumed; runs under way go on."""
@@ -76,25 +75,25 @@ async def pause(db: Open, name: Name, request: Request) -> Data[Schedule]:
     return await _shown(db, name)
 
 
-@router.post("/{ref}/resume", summary="Resume a schedule", responses=told(404))
+@router.post("/{ref}/resume", summary="Resume a schedule", responses=problems(404))
 async def resume(db: Open, name: Name) -> Data[Schedule]:
     """Go on with the next tick; those of the pause are not made up for."""
     await workflow_schedules.resume(db, name)
     return await _shown(db, name)
 
 
-@router.post("/{ref}/run", summary="Run a schedule now", status_code=201, responses=told(404, 409, 422))
-async def run(db: Open, name: Name) -> Data[Started]:
+@router.post("/{ref}/run", summary="Run a schedule now", status_code=201, responses=problems(404, 409, 422))
+async def run(db: Open, name: Name) -> Data[NewRun]:
     """Start a run with the schedule's input, whatever else is under way; its ticks stay as they are."""
     id_ = await workflow_schedules.run_now(db, name)
-    return Data[Started](data=schema_runs.started(await runs.get(db, id_)))
+    return Data(started(await runs.get(db, id_)))
 
 
 @router.post(
     "/{ref}/backfill",
     summary="Start the runs of past ticks",
     openapi_extra=bodies.described(Range, {"from": "2026-02-01T00:00:00Z", "to": "2026-02-22T00:00:00Z"}),
-    responses=told(404, 409, 413, 422),
+    responses=problems(404, 409, 413, 422),
 )
 async def backfill(db: Open, name: Name, request: Request) -> Data[Backfill]:
     """Safe to repeat: a tick that has its run is left alone."""
@@ -104,8 +103,8 @@ async def backfill(db: Open, name: Name, request: Request) -> Data[Backfill]:
         done = await act(db, name, asked.from_, asked.to, limit=asked.limit)
     except Invalid as error:
         raise Invalid(str(error), field=FIELDS.get(error.field or "", error.field)) from None
-    return Data[Backfill](data=schemas.backfill(done))
+    return Data(views.backfill(done))
 
 
 async def _shown(db: Database, name: str) -> Data[Schedule]:
-    return Data[Schedule](data=schemas.line(await workflow_schedules.get(db, name)))
+    return Data(views.schedule(await workflow_schedules.get(db, name)))

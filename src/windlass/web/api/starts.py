@@ -17,13 +17,13 @@ from windlass.engine.jobs import specs
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import inspect
 from windlass.engine.runs.start import RunSpec
+from windlass.engine.views import runs as views
 from windlass.errors import Conflict, Invalid
-from windlass.web.api.outputs import plain
-from windlass.web.api.request import bodies
-from windlass.web.api.request.dependencies import App, Name
-from windlass.web.api.schemas import runs as schemas
-from windlass.web.api.schemas.common import Data, told
-from windlass.web.api.schemas.runs import Started, WaitedRun
+from windlass.schemas.runs import NewRun, WaitedRun
+from windlass.web.api import bodies
+from windlass.web.api.dependencies import App, Name
+from windlass.web.api.responses import Data, problems
+from windlass.web.api.tasks import plain
 
 router = APIRouter(prefix="/workflows", tags=["runs"])
 
@@ -49,8 +49,8 @@ PAYLOAD: dict[str, Any] = {
 
 
 ANSWERS: dict[int | str, dict[str, Any]] = {
-    200: {"model": Data[Started] | Data[WaitedRun], "description": "The key was known."},
-    **told(404, 409, 413, 422),
+    200: {"model": Data[NewRun] | Data[WaitedRun], "description": "The key was known."},
+    **problems(404, 409, 413, 422),
 }
 
 
@@ -72,7 +72,7 @@ Span = Annotated[
 ]
 
 
-class Order(bodies.Asked):
+class Order(bodies.RequestBody):
     """What a run is to be. `max_duration` is a text such as 1h30m, or a number of seconds."""
 
     input: Any = None
@@ -97,7 +97,7 @@ ORDER = bodies.described(Order, {"input": {"order_id": 123}, "labels": {"team": 
 )
 async def trigger(
     app: App, name: Name, request: Request, response: Response, key: Key = None, wait: Wait = None
-) -> Data[Started] | Data[WaitedRun]:
+) -> Data[NewRun] | Data[WaitedRun]:
     """Start a run; the body is its input."""
     payload = await bodies.value(request, limit=PAYLOAD_LIMIT, default={})
     spec = RunSpec(input=payload, idempotency_key=key, api_headers=request.headers)
@@ -107,7 +107,7 @@ async def trigger(
 @router.post("/{ref}/runs", summary="Start a run", status_code=201, openapi_extra=ORDER, responses=ANSWERS)
 async def start(
     app: App, name: Name, request: Request, response: Response, key: Key = None, wait: Wait = None
-) -> Data[Started] | Data[WaitedRun]:
+) -> Data[NewRun] | Data[WaitedRun]:
     """Start a run with an input, labels, a key, a time limit."""
     order = await bodies.model(request, Order, limit=PAYLOAD_LIMIT + bodies.ROOM)
     if key is not None and order.idempotency_key not in (None, key):
@@ -124,7 +124,7 @@ async def start(
 
 async def _start(
     app: Windlass, name: str, spec: RunSpec, wait: float | None, response: Response
-) -> Data[Started] | Data[WaitedRun]:
+) -> Data[NewRun] | Data[WaitedRun]:
     id_ = new_ids(1)[0]
     [run] = await app.start_many(name, [replace(spec, id=id_)])
     db = await app.open()
@@ -135,7 +135,7 @@ async def _start(
             raise Conflict(f"idempotency_key {spec.idempotency_key!r} belongs to run {run.id}, which has another input")
         response.status_code = 200
     if wait is None:
-        return Data[Started](data=schemas.started(row or await runs.get(db, run.id)))
+        return Data(views.started(row or await runs.get(db, run.id)))
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(run.ended(), wait)
     account = await inspect.account(db, run.id, answers=True)
@@ -143,4 +143,4 @@ async def _start(
     if not account.is_live:
         with contextlib.suppress(Conflict):  # more than fits in here
             output = plain(await runs.output(db, run.id))
-    return Data[WaitedRun](data=schemas.waited(account, output))
+    return Data(views.waited(account, output))

@@ -1,39 +1,42 @@
-"""/runs/{run_id}/tasks: what became of each task, its instances and its output."""
+"""/runs/{run_id}/tasks: the tasks of a run, their instances, outputs and callback addresses."""
 
+import json
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
 
+from windlass.engine import hooks
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import inspect
-from windlass.web.api.outputs import plain
-from windlass.web.api.request.dependencies import Open, RunId, naming_a_task
-from windlass.web.api.request.paging import MAX_INT, Limit
-from windlass.web.api.schemas import tasks as schemas
-from windlass.web.api.schemas.common import Data, Listing, told
-from windlass.web.api.schemas.tasks import Instance, NamedTask
+from windlass.engine.runs.outputs import TooMany
+from windlass.engine.views import runs as views
+from windlass.errors import Conflict
+from windlass.schemas.tasks import Instance, NamedTask
+from windlass.schemas.workflows import Address
+from windlass.web.api.dependencies import MAX_INT, Limit, Open, RunId, task_named
+from windlass.web.api.responses import Data, Listing, problems
 
 router = APIRouter(prefix="/{run_id}/tasks", tags=["tasks"])
 
 TaskName = Annotated[str, Path(description="The name of a task.", examples=["charge"])]
 
 
-@router.get("", summary="List the tasks of a run", responses=told(404))
+@router.get("", summary="List the tasks of a run", responses=problems(404))
 async def list_(db: Open, run_id: RunId) -> Listing[NamedTask]:
     """All of them, in the order of the definition."""
     account = await inspect.account(db, run_id, answers=True)
-    return Listing[NamedTask](data=[schemas.named_task(step, account) for step in account.steps])
+    return Listing([views.named_task(step, account) for step in account.steps])
 
 
-@router.get("/{task}", summary="Get a task of a run", responses=told(404))
+@router.get("/{task}", summary="Get a task of a run", responses=problems(404))
 async def get(db: Open, run_id: RunId, task: TaskName) -> Data[NamedTask]:
     account = await inspect.account(db, run_id, answers=True)
-    with naming_a_task():
+    with task_named(task):
         step = account.steps[runs.step_number(account.workflow, task)]
-    return Data[NamedTask](data=schemas.named_task(step, account))
+    return Data(views.named_task(step, account))
 
 
-@router.get("/{task}/instances", summary="List the instances of a task", responses=told(404, 422))
+@router.get("/{task}/instances", summary="List the instances of a task", responses=problems(404, 422))
 async def instances(
     db: Open,
     run_id: RunId,
@@ -42,14 +45,32 @@ async def instances(
     limit: Limit = 100,
 ) -> Listing[Instance]:
     """In order, with the result of each. Sleeps, waits and tasks that start other runs have none."""
-    with naming_a_task():
+    with task_named(task):
         found = await runs.instances(db, run_id, task, after=after, limit=limit)
     next_ = str(found[-1].item) if len(found) == limit else None
-    return Listing[Instance](data=[schemas.instance(row) for row in found], next=next_)
+    return Listing([views.instance(row) for row in found], next_)
 
 
-@router.get("/{task}/output", summary="Get what a task gave", responses=told(404, 409))
+@router.get("/{task}/output", summary="Get what a task gave", responses=problems(404, 409))
 async def output(db: Open, run_id: RunId, task: TaskName) -> Data[Any]:
     """A job's result, the body of an answer or of a callback; of a fanned-out task the list by index."""
-    with naming_a_task():
-        return Data[Any](data=plain(await runs.step_output(db, run_id, task)))
+    with task_named(task):
+        return Data(plain(await runs.step_output(db, run_id, task)))
+
+
+@router.get("/{task}/callback", summary="Get the address that a waiting task is called at", responses=problems(404))
+async def callback(db: Open, run_id: RunId, task: TaskName) -> Data[Address]:
+    """A request to this address ends the wait."""
+    with task_named(task):
+        return Data(Address(url=await hooks.address(db, run_id, task)))
+
+
+def plain(value: Any) -> Any:
+    """Return an output as plain JSON; `Conflict` if a list in it is too long to be returned as one."""
+    return json.loads(json.dumps(value, default=_refuse))
+
+
+def _refuse(value: object) -> Any:
+    if isinstance(value, TooMany):
+        raise Conflict(value.text)
+    raise TypeError(f"{type(value).__name__} is not JSON")

@@ -1,23 +1,22 @@
-"""/workflows: publish, look, switch on and off, delete."""
+"""/workflows: publish, list, compare, enable and disable, delete."""
 
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
 from windlass.app import Windlass
+from windlass.core.definition.parser import parse
 from windlass.engine import stats
 from windlass.engine.database import Database
 from windlass.engine.schedules import workflow as workflow_schedules
+from windlass.engine.views import workflows as views
 from windlass.engine.workflows import control as workflows
 from windlass.engine.workflows.control import Published
 from windlass.errors import Invalid, InvalidWorkflow, NotFound
-from windlass.web.api.request import bodies
-from windlass.web.api.request.dependencies import App, Name, Open
-from windlass.web.api.request.paging import MAX_INT, Limit
-from windlass.web.api.schemas import workflows as schemas
-from windlass.web.api.schemas.common import Data, Listing, told
-from windlass.web.api.schemas.workflows import (
+from windlass.schemas.workflows import (
+    Address,
     Difference,
+    Graph,
     ListedWorkflow,
     PublishedWorkflow,
     Version,
@@ -25,6 +24,9 @@ from windlass.web.api.schemas.workflows import (
     Workflow,
     WorkflowDetail,
 )
+from windlass.web.api import bodies
+from windlass.web.api.dependencies import MAX_INT, App, Limit, Name, Open
+from windlass.web.api.responses import Data, Listing, problems
 from windlass.web.middleware.guard import YAML, media_type
 
 router = APIRouter(prefix="/workflows", tags=["workflows"])
@@ -59,7 +61,7 @@ BODY: dict[str, Any] = {
 Number = Annotated[int | None, Query(ge=1, le=MAX_INT)]
 
 
-@router.get("", summary="List workflows", responses=told(422))
+@router.get("", summary="List workflows", responses=problems(422))
 async def list_(
     db: Open,
     after: Annotated[str, Query(max_length=100, description="Go on after this name.")] = "",
@@ -68,7 +70,7 @@ async def list_(
     """By name, with their last runs in numbers."""
     page = await workflows.list_(db, after=after, limit=limit)
     numbers = await stats.of_workflows(db, [row.id for row in page.workflows])
-    return Listing[ListedWorkflow](data=[schemas.line(row, numbers[row.id]) for row in page.workflows], next=page.next)
+    return Listing([views.line(row, numbers[row.id]) for row in page.workflows], page.next)
 
 
 @router.post(
@@ -76,7 +78,7 @@ async def list_(
     summary="Create or update a workflow",
     status_code=201,
     openapi_extra=BODY,
-    responses={200: {"model": Data[PublishedWorkflow], "description": "The name was there."}, **told(413, 422)},
+    responses={200: {"model": Data[PublishedWorkflow], "description": "The name was there."}, **problems(413, 422)},
 )
 async def publish(app: App, request: Request, response: Response) -> Data[PublishedWorkflow]:
     """Upsert by name: 201 for a new name, else 200; what equals the live version makes no new one."""
@@ -85,17 +87,17 @@ async def publish(app: App, request: Request, response: Response) -> Data[Publis
     return shown
 
 
-@router.get("/{ref}", summary="Get a workflow", responses=told(404))
+@router.get("/{ref}", summary="Get a workflow", responses=problems(404))
 async def get(db: Open, name: Name) -> Data[WorkflowDetail]:
     """The definition with its tasks, the latest versions, the next tick, the last runs in numbers."""
     row = await workflows.get(db, name)
     versions = await workflows.versions(db, name, limit=SHOWN_VERSIONS)
     schedule = None if isinstance(row.document["trigger"], str) else await _schedule(db, name)
     numbers = (await stats.of_workflows(db, [row.id]))[row.id]
-    return Data[WorkflowDetail](data=schemas.detail(row, versions.versions, schedule, numbers))
+    return Data(views.detail(row, versions.versions, schedule, numbers))
 
 
-@router.put("/{ref}", summary="Replace a workflow", openapi_extra=BODY, responses=told(404, 413, 422))
+@router.put("/{ref}", summary="Replace a workflow", openapi_extra=BODY, responses=problems(404, 413, 422))
 async def replace(app: App, db: Open, name: Name, request: Request) -> Data[PublishedWorkflow]:
     """A new version of one that exists. Runs under way go on with theirs."""
     document = await document_of(request)
@@ -105,39 +107,39 @@ async def replace(app: App, db: Open, name: Name, request: Request) -> Data[Publ
     return (await _publish(app, document))[1]
 
 
-@router.delete("/{ref}", summary="Delete a workflow", status_code=204, responses=told(404))
+@router.delete("/{ref}", summary="Delete a workflow", status_code=204, responses=problems(404))
 async def delete(db: Open, name: Name) -> None:
     """Soft: the name is free, and runs under way go on to their end."""
     await workflows.delete(db, name)
 
 
-@router.post("/{ref}/enable", summary="Let new runs start", responses=told(404))
+@router.post("/{ref}/enable", summary="Let new runs start", responses=problems(404))
 async def enable(db: Open, name: Name) -> Data[Workflow]:
     await workflows.enable(db, name)
-    return Data[Workflow](data=schemas.summary(await workflows.get(db, name)))
+    return Data(views.summary(await workflows.get(db, name)))
 
 
-@router.post("/{ref}/disable", summary="Refuse new runs", responses=told(404))
+@router.post("/{ref}/disable", summary="Refuse new runs", responses=problems(404))
 async def disable(db: Open, name: Name) -> Data[Workflow]:
     """Runs under way go on; its schedule is silent."""
     await workflows.enable(db, name, False)
-    return Data[Workflow](data=schemas.summary(await workflows.get(db, name)))
+    return Data(views.summary(await workflows.get(db, name)))
 
 
-@router.get("/{ref}/versions", summary="List the versions of a workflow", responses=told(404, 422))
+@router.get("/{ref}/versions", summary="List the versions of a workflow", responses=problems(404, 422))
 async def versions(db: Open, name: Name, before: Number = None, limit: Limit = 50) -> Listing[Version]:
     """Newest first."""
     page = await workflows.versions(db, name, before=before, limit=limit)
     next_ = None if page.next is None else str(page.next)
-    return Listing[Version](data=[schemas.version(row) for row in page.versions], next=next_)
+    return Listing([views.version(row) for row in page.versions], next_)
 
 
-@router.get("/{ref}/versions/{number}", summary="Get a version of a workflow", responses=told(404, 422))
+@router.get("/{ref}/versions/{number}", summary="Get a version of a workflow", responses=problems(404, 422))
 async def version(db: Open, name: Name, number: int) -> Data[VersionDetail]:
-    return Data[VersionDetail](data=schemas.version_detail(await workflows.get(db, name, number=number)))
+    return Data(views.version_detail(await workflows.get(db, name, number=number)))
 
 
-@router.get("/{ref}/diff", summary="Compare two versions of a workflow", responses=told(404, 422))
+@router.get("/{ref}/diff", summary="Compare two versions of a workflow", responses=problems(404, 422))
 async def diff(
     db: Open, name: Name, from_: Annotated[Number, Query(alias="from")] = None, to: Number = None
 ) -> Data[Difference]:
@@ -146,11 +148,25 @@ async def diff(
     new = to or live
     old = from_ or max(new - 1, 1)
     lines = await workflows.compare(db, name, old, new)
-    return Data[Difference](data=schemas.difference(old, new, lines))
+    return Data(Difference(from_=old, to=new, lines=lines))
+
+
+@router.get("/{ref}/graph", summary="Get the graph of a workflow", responses=problems(404, 422))
+async def graph(
+    db: Open, name: Name, version: Annotated[Number, Query(description="The live one if left out.")] = None
+) -> Data[Graph]:
+    """Tasks and edges of a version, without inputs, headers and secrets."""
+    return Data(views.graph(parse((await workflows.get(db, name, number=version)).document)))
+
+
+@router.post("/{ref}/rotate", summary="Give a webhook another address", responses=problems(404, 409))
+async def rotate(db: Open, name: Name) -> Data[Address]:
+    """The old address stops working at once. 409 if its trigger is not a webhook."""
+    return Data(Address(url=await workflow_schedules.address(db, await workflow_schedules.rotate(db, name))))
 
 
 async def document_of(request: Request) -> Any:
-    """The definition in a body, JSON or YAML."""
+    """Return the definition in a body, JSON or YAML."""
     if media_type(request.headers) in YAML:
         document = await bodies.yaml_document(request, limit=DOCUMENT_LIMIT)
     else:
@@ -165,12 +181,11 @@ async def _publish(app: Windlass, document: Any) -> tuple[Published, Data[Publis
     [made] = await app.deploy(document)
     row = await workflows.get(db, made.name)
     address = await workflow_schedules.address(db, made.token) if made.token is not None else None
-    shown = schemas.published(row, changed=made.changed, webhook_url=address)
-    return made, Data[PublishedWorkflow](data=shown)
+    return made, Data(views.published(row, changed=made.changed, webhook_url=address))
 
 
 async def _schedule(db: Database, name: str) -> workflow_schedules.ScheduleRow | None:
     try:
         return await workflow_schedules.get(db, name)
-    except NotFound:  # published by somebody else without a cron a moment ago
+    except NotFound:  # published by another client without a cron a moment ago
         return None

@@ -6,7 +6,7 @@ import { follow } from "../../api/live";
 import { keep, LogBox } from "../../parts/LogBox";
 import { within, type Picked } from "./queries";
 
-type Line = Schemas["LogLine"];
+type Line = Schemas["TaskLogLine"];
 
 const TAIL = 1000;
 

@@ -1,7 +1,15 @@
-"""What handlers are given: the app, the open database, and what their paths name."""
+"""Parameters that handlers share: the app, the open database, what paths name, and the pages of lists.
 
+A list is `{"data": [...], "next": cursor}`. `next` goes into the list's own parameter: `before` where the newest come
+first, `after` where the order goes up; null means the end.
+"""
+
+import base64
+import binascii
 import contextlib
+import json
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
@@ -11,11 +19,16 @@ from windlass.app import Windlass
 from windlass.engine.compositions import control as compositions
 from windlass.engine.database import Database
 from windlass.engine.runs import control as runs
+from windlass.engine.runs.inspect import BEGINNING, Place
 from windlass.engine.workflows import control as workflows
 from windlass.errors import Invalid, NotFound
-from windlass.web.api.request.paging import MAX_INT
 
 MAX_SHOWN = 100
+PAGE_LIMIT = 1000
+MAX_INT = 2**31 - 1
+MAX_BIGINT = 2**63 - 1
+
+Limit = Annotated[int, Query(ge=1, le=PAGE_LIMIT, description="How many at most.")]
 
 
 async def _app(request: Request) -> Windlass:
@@ -74,15 +87,15 @@ async def belongs(db: Open, ref: Ref, run_id: RunId) -> None:
 
 
 @contextlib.contextmanager
-def naming_a_task(*, field: str | None = None) -> Iterator[None]:
-    """A task that the workflow has not: a wrong address, or, if a `field` named it, a wrong word."""
+def task_named(task: str, *, field: str | None = None) -> Iterator[None]:
+    """Report a task that the workflow does not have as a wrong address, or as a wrong value of the `field`."""
     try:
         yield
     except Invalid as error:
         if error.field != "step":
             raise
         if field is None:
-            raise NotFound("such task", "in this run", hint=str(error)) from None
+            raise NotFound("task", ascii(task[:MAX_SHOWN]), hint=str(error)) from None
         raise Invalid(str(error), field=field) from None
 
 
@@ -92,3 +105,29 @@ def as_id(text: str) -> UUID | None:
         return UUID(text) if len(text) == 36 else None
     except ValueError:
         return None
+
+
+# Positions in log lines
+
+
+def place_text(place: Place) -> str:
+    """Where a reader of log lines has got to, in a word that means nothing to others."""
+    text = json.dumps([place.at.isoformat(), str(place.job_id), place.attempt, place.line], separators=(",", ":"))
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def place_of(text: str | None) -> Place:
+    if text is None:
+        return BEGINNING
+    try:
+        at, job, attempt, line = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        found = Place(datetime.fromisoformat(at), UUID(job), int(attempt), int(line))
+    except (ValueError, TypeError, AttributeError, binascii.Error, RecursionError):
+        raise _strange() from None
+    if found.at.utcoffset() is None or not (0 <= found.attempt <= MAX_INT and 0 <= found.line <= MAX_INT):
+        raise _strange()
+    return found
+
+
+def _strange() -> Invalid:
+    return Invalid("after is no place in these lines: give what `next` said", field="after")

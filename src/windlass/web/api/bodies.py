@@ -15,16 +15,16 @@ from windlass.effects.documents import Unreadable, load_yaml
 from windlass.errors import Invalid
 from windlass.web.json_bodies import parsed, read
 
-__all__ = ["NOTHING", "ROOM", "SMALL", "Asked", "described", "model", "parsed", "read", "value", "yaml_document"]
+__all__ = ["NOTHING", "ROOM", "SMALL", "RequestBody", "described", "model", "parsed", "read", "value", "yaml_document"]
 
 ROOM = 65_536  # beside a payload: labels, keys, names
 SMALL = 65_536
 NOTHING: Any = object()
 
-Body = TypeVar("Body", bound="Asked")
+Body = TypeVar("Body", bound="RequestBody")
 
 
-class Asked(BaseModel):
+class RequestBody(BaseModel):
     """What may stand in a body; anything else is a mistake, and strings are not converted to numbers."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -73,7 +73,7 @@ async def model(request: Request, kind: type[Body], *, limit: int = SMALL) -> Bo
         raise RequestValidationError(found) from None
 
 
-def described(kind: type[Asked], example: Any) -> dict[str, Any]:
+def described(kind: type[RequestBody], example: Any) -> dict[str, Any]:
     """The body for the OpenAPI document; all of these may be left out."""
     schema = kind.model_json_schema()
     schema = _whole(schema, schema.pop("$defs", {}))

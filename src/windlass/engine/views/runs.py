@@ -1,0 +1,255 @@
+"""Runs and their tasks as the types of the API."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from windlass.core.explain import timeline
+from windlass.core.explain.current import activity_of, summary
+from windlass.core.explain.explanation import Explanation as RunExplanation
+from windlass.core.explain.snapshot import ChildSnapshot, Origin, RunSnapshot, StepSnapshot
+from windlass.core.runs.run import OPEN, Fan, Letter, RunState
+from windlass.core.sensitive import masked
+from windlass.core.workflows.step import HookAction, SleepAction, Step
+from windlass.engine.runs.bulk import Steered
+from windlass.engine.runs.control import Instance as InstanceRow
+from windlass.engine.runs.control import RunEvent as EventRow
+from windlass.engine.runs.control import RunRow
+from windlass.engine.runs.inspect import RunLine
+from windlass.engine.runs.scope import NEVER_BEGAN
+from windlass.engine.views import statuses
+from windlass.schemas.runs import (
+    Attempt,
+    Batch,
+    Explanation,
+    NewRun,
+    Run,
+    RunDetail,
+    RunEvent,
+    Trigger,
+    WaitedRun,
+)
+from windlass.schemas.states import TaskStatus
+from windlass.schemas.tasks import Child, Counts, Instance, NamedTask, Span, Task, TaskExplanation, TaskLogLine
+
+# Runs
+
+
+def started(row: RunRow) -> NewRun:
+    return NewRun(run_id=str(row.id), workflow_id=str(row.workflow_id), status=row.state, started_at=row.started_at)
+
+
+def line(row: RunRow) -> Run:
+    """Return a run of a list."""
+    return Run(
+        id=str(row.id),
+        workflow_id=str(row.workflow_id),
+        workflow=row.workflow,
+        version=row.version,
+        status=row.state,
+        inserted_at=row.created_at,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        expires_at=row.expires_at,
+        task_counts=_task_counts(row.letters),
+        labels=row.labels,
+        idempotency_key=row.idempotency_key,
+        parent_run_id=str(row.parent_id) if row.parent_id else None,
+        retried=row.round,
+    )
+
+
+def detail(account: RunSnapshot) -> RunDetail:
+    return RunDetail(**_detail(account))
+
+
+def waited(account: RunSnapshot, output: Any) -> WaitedRun:
+    return WaitedRun(**_detail(account), run_id=str(account.id), output=output)
+
+
+def event(step: Step | None, row: EventRow) -> RunEvent:
+    return RunEvent(
+        id=f"job-{row.id}" if row.of_job else str(row.id),
+        task=step.name if step else None,
+        event=statuses.of_event(row.word, step.action if step else None, row.code),
+        code=row.code,
+        reason=row.reason,
+        actor=row.actor,
+        attempt=row.attempt,
+        at=row.created_at,
+    )
+
+
+def explanation(account: RunSnapshot, explained: RunExplanation) -> Explanation:
+    tasks = [
+        TaskExplanation(
+            task=one.step,
+            status=statuses.of_task(step.letter, step.step.action, step.code),
+            does=one.does,
+            sentences=one.sentences,
+        )
+        for one, step in zip(explained.steps, account.steps, strict=True)
+    ]
+    return Explanation(run=explained.run, now=explained.now, tasks=tasks)
+
+
+def batch(done: Steered) -> Batch:
+    ids = [str(id_) for id_ in done.runs]
+    return Batch(dry_run=False, done=len(ids), left=done.left, runs=ids, next=str(done.next) if done.next else None)
+
+
+def counted(left: int) -> Batch:
+    """Return the batch of a dry run."""
+    return Batch(dry_run=True, done=0, left=left, runs=[], next=None)
+
+
+def _detail(account: RunSnapshot) -> dict[str, Any]:
+    return {
+        "id": str(account.id),
+        "workflow_id": str(account.workflow_id),
+        "workflow": account.workflow.name,
+        "version": account.version,
+        "status": account.state,
+        "inserted_at": account.created_at,
+        "started_at": account.started_at,
+        "finished_at": account.finished_at,
+        "expires_at": account.expires_at,
+        "task_counts": _task_counts(account.letters),
+        "labels": dict(account.labels),
+        "idempotency_key": account.idempotency_key,
+        "parent_run_id": str(account.parent_id) if account.parent_id else None,
+        "retried": account.round,
+        "duration_ms": milliseconds(account.took),
+        "input": account.input,
+        "reason": account.reason,
+        "cursor": account.cursor,
+        "trigger": _trigger(account.trigger),
+        "attempts": [
+            Attempt(attempt=one.number, status=one.state, began_at=one.began_at, ended_at=one.ended_at)
+            for one in account.rounds
+        ],
+        "tasks": {step.step.name: task(step, account) for step in account.steps},
+    }
+
+
+def _trigger(origin: Origin) -> Trigger:
+    parent = str(origin.parent_id) if origin.parent_id else None
+    return Trigger(kind=origin.kind, scheduled_for=origin.scheduled_for, parent_id=parent)
+
+
+def _task_counts(letters: str) -> dict[str, int]:
+    counts = ((statuses.LETTERS[letter].value, letters.count(letter)) for letter in Letter)
+    return {status: count for status, count in counts if count}
+
+
+# Tasks
+
+
+def task(step: StepSnapshot, account: RunSnapshot) -> Task:
+    return Task(**_task(step, account.state, account.now))
+
+
+def named_task(step: StepSnapshot, account: RunSnapshot) -> NamedTask:
+    return NamedTask(name=step.step.name, **_task(step, account.state, account.now))
+
+
+def instance(row: InstanceRow) -> Instance:
+    status = statuses.INSTANCES[row.status]
+    begun = status in (TaskStatus.RUNNING, TaskStatus.SUCCESS)
+    open_ = status in (TaskStatus.PENDING, TaskStatus.RUNNING)
+    return Instance(
+        index=row.item,
+        job_id=str(row.job_id),
+        status=status,
+        attempt=row.attempts + begun,
+        max_attempts=row.max_attempts,
+        result=masked(row.result),
+        error=row.last_error,
+        errors=row.errors,
+        worker=row.leased_by,
+        started_at=row.created_at,
+        finished_at=None if open_ else row.updated_at,
+    )
+
+
+def instance_counts(fan: Fan) -> Counts:
+    return Counts(
+        count=fan.count,
+        pending=fan.count - fan.ended - fan.active,
+        running=fan.active,
+        success=fan.succeeded,
+        failed=fan.failed,
+        cancelled=fan.cancelled,
+    )
+
+
+def log_line(name: str, row: RunLine) -> TaskLogLine:
+    return TaskLogLine(task=name, index=row.item, attempt=row.attempt, at=row.at, level=row.level, message=row.message)
+
+
+def span(account: RunSnapshot, row: timeline.Span) -> Span:
+    return Span(
+        task=account.steps[row.step].step.name,
+        kind=row.kind,
+        attempt=row.attempt,
+        began_at=row.began_at,
+        ended_at=row.ended_at,
+        failed=row.failed,
+    )
+
+
+def milliseconds(duration: timedelta | None) -> int | None:
+    return None if duration is None else round(duration / timedelta(milliseconds=1))
+
+
+def _task(step: StepSnapshot, run: RunState, now: datetime) -> dict[str, Any]:
+    job = step.job if step.fan is None else None
+    answer, error = step.answer, _error(step)
+    current = activity_of(step, run, now)
+    took = milliseconds(step.took(now))
+    return {
+        "status": statuses.of_task(step.letter, step.step.action, step.code),
+        "type": statuses.TYPES[type(step.step.action)],
+        "activity": current.activity if current else None,
+        "until": current.until if current else None,
+        "status_code": answer.status_code if answer else None,
+        "duration_ms": took if answer is None or answer.duration_ms is None else answer.duration_ms,
+        "started_at": _started_at(step),
+        "finished_at": None if step.letter in OPEN or step.letter is Letter.SKIPPED else step.ended_at,
+        "attempt": job.attempts if job else None,
+        "max_attempts": job.max_attempts if job else None,
+        "error": error,
+        "error_message": error,
+        "reason": step.reason or step.held,
+        "remark": summary(step),
+        "is_truncated": answer is not None and answer.is_truncated,
+        "wake_at": step.wakes_at,
+        "worker": job.worker if job else None,
+        "child_run_id": str(step.below.id) if step.below else None,
+        "child": _child(step.below) if step.below else None,
+        "instances": instance_counts(step.fan.shown(step.letter)) if step.fan else None,
+    }
+
+
+def _error(step: StepSnapshot) -> str | None:
+    """Return the message of the failure that still applies: none once the task has succeeded."""
+    if step.letter is Letter.SUCCEEDED:
+        return None
+    failed = step.failed or step.job
+    if step.letter in (Letter.FAILED, Letter.TIMED_OUT) and (step.code == NEVER_BEGAN or failed is None):
+        return step.reason
+    return failed.error if failed else None
+
+
+def _child(below: ChildSnapshot) -> Child:
+    return Child(run_id=str(below.id), status=below.state, done=below.done, total=below.total)
+
+
+def _started_at(step: StepSnapshot) -> datetime | None:
+    if step.letter in (Letter.WAITING, Letter.SKIPPED):
+        return None
+    if step.began_at is None and step.wakes_at is not None:  # a sleep has no row of its own but its timer
+        action = step.step.action
+        length = action.duration if isinstance(action, SleepAction) else None
+        length = action.timeout if isinstance(action, HookAction) else length
+        return step.wakes_at - length if length is not None else None
+    return step.began_at

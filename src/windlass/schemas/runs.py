@@ -1,0 +1,139 @@
+"""Runs of workflows, their events, and why they are in their state."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from windlass.schemas.states import OriginKind, RunState
+from windlass.schemas.tasks import Task, TaskExplanation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run in a list."""
+
+    id: str
+    workflow_id: str
+    workflow: str
+    version: int
+    status: RunState
+    inserted_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    expires_at: datetime
+    task_counts: dict[str, int]
+    """How many tasks are pending, running, success, ..."""
+    labels: dict[str, str]
+    idempotency_key: str | None
+    parent_run_id: str | None
+    retried: int
+    """How often it was retried or rerun."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trigger:
+    """What started a run: a request (`api`), its schedule, a request to its webhook, another run, or the Open Job
+    Spec."""
+
+    kind: OriginKind
+    scheduled_for: datetime | None = None
+    """The scheduled time, if a schedule started it."""
+    parent_id: str | None = None
+    """The parent run, if a run started it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """An attempt of a run: the first, then one for each retry and rerun. No end: it goes on."""
+
+    attempt: int
+    status: RunState
+    began_at: datetime
+    ended_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunDetail(Run):
+    """A run with its tasks."""
+
+    duration_ms: int | None
+    input: Any
+    reason: str | None
+    """Why it failed, timed out or was cancelled."""
+    cursor: str | None = None
+    """For the events that follow: `/stream?after=` this."""
+    trigger: Trigger
+    attempts: list[Attempt]
+    """The first one first; `?attempt=` selects the events of one."""
+    tasks: dict[str, Task]
+    """By name, in the order of the definition."""
+
+    @property
+    def has_ended(self) -> bool:
+        return self.finished_at is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRun:
+    """A run that was started; `pending` only while a concurrency limit holds it."""
+
+    run_id: str
+    workflow_id: str
+    status: RunState
+    started_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitedRun(RunDetail):
+    """The answer to `?wait=`: the run at its end, or as it was when the time was over."""
+
+    run_id: str
+    output: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartedRun(NewRun):
+    """What a client gets for a start: a `NewRun`, with the fields of a `WaitedRun` if it waited for the end."""
+
+    finished_at: datetime | None = None
+    duration_ms: int | None = None
+    reason: str | None = None
+    output: Any = None
+    tasks: dict[str, Task] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEvent:
+    """An event of a run, or of one of its tasks."""
+
+    id: str
+    task: str | None
+    event: str
+    """The new state of the run or the task; of a task also `queued` and `retrying`."""
+    code: str | None
+    reason: str | None
+    actor: str | None
+    attempt: int | None = None
+    """Of the task, where the event is about one of its attempts."""
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Why the run is in its state, in sentences; `now` is what it waits for."""
+
+    run: list[str]
+    now: list[str]
+    tasks: list[TaskExplanation]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """The runs of one batch. Go on with `before` set to `next` until that is null."""
+
+    dry_run: bool
+    done: int
+    left: int
+    """How many more there are, counted up to 10000."""
+    runs: list[str]
+    next: str | None

@@ -1,0 +1,62 @@
+"""Schedules of workflows and of jobs."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from windlass.schemas.states import Starts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """A schedule. Those that start jobs were created by plain SQL, and are changed there."""
+
+    name: str
+    """Of the workflow, or the type of the job."""
+    starts: Starts
+    id: str
+    cron: str
+    timezone: str
+    input: Any
+    """Of the runs; the payload of the jobs."""
+    overlap: str | None
+    catch_up: str | None
+    enabled: bool
+    """Whether its workflow is; of those that start jobs, the same as not paused."""
+    paused: bool
+    paused_reason: str | None
+    next_run_at: datetime | None
+    """Null: paused, disabled, or no more times."""
+    waiting_tick: datetime | None
+    """A time whose run waits for the end of the run before it."""
+    last_run_at: datetime | None
+    last_run_id: str | None
+    skipped_at: datetime | None
+    """The last time that started no run."""
+    skipped_reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleDetail(Schedule):
+    """A schedule and its next times in its own time zone; those of a paused one if it were resumed."""
+
+    upcoming: list[datetime]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TickRun:
+    tick: datetime
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backfill:
+    """The run of each past time. Go on with `from` set to `next` until that is null."""
+
+    dry_run: bool
+    started: int
+    """How many are new; the other times had their run."""
+    left: int
+    """Of a dry run: how many it would start."""
+    runs: list[TickRun]
+    next: datetime | None

@@ -1,0 +1,97 @@
+"""/queues, /workers, /quarantine and /stats: what operators watch, with a switch for each queue."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+
+from windlass.engine import quarantine, stats
+from windlass.engine.database import Database
+from windlass.engine.jobs import control as jobs
+from windlass.engine.jobs import queues
+from windlass.engine.quarantine import Kind
+from windlass.engine.views import jobs as views
+from windlass.engine.views.stats import overview
+from windlass.engine.workers import registry as workers
+from windlass.schemas.queues import Quarantined, Queue, Worker, WorkerDetail
+from windlass.schemas.stats import Stats
+from windlass.web.api.dependencies import Limit, Open
+from windlass.web.api.responses import Data, Listing, problems
+
+queues_router = APIRouter(prefix="/queues", tags=["queues"])
+workers_router = APIRouter(prefix="/workers", tags=["workers"])
+quarantine_router = APIRouter(prefix="/quarantine", tags=["quarantine"])
+stats_router = APIRouter(prefix="/stats", tags=["stats"])
+
+QUARANTINE_LIMIT = 1000
+QueueName = Annotated[str, Path(description="The name of a queue.", examples=["default"])]
+WorkerId = Annotated[str, Path(description="The id of a worker.", examples=["web-1-4711"])]
+QuarantineKind = Annotated[Kind, Path(description="What kind of thing it is.")]
+QuarantineKey = Annotated[str, Path(max_length=255, description="Its id or name.")]
+
+
+@queues_router.get("", summary="List queues", responses=problems(422))
+async def list_queues(
+    db: Open,
+    after: Annotated[str, Query(max_length=255, description="Go on after this name.")] = "",
+    limit: Limit = 100,
+) -> Listing[Queue]:
+    """By name: those that have jobs, and those that were ever paused."""
+    page = await queues.list_(db, after=after, limit=limit)
+    return Listing([views.queue(row) for row in page.queues], page.next)
+
+
+@queues_router.get("/{name}", summary="Get a queue", responses=problems(404, 422))
+async def get_queue(db: Open, name: QueueName) -> Data[Queue]:
+    """A queue that was never used is an empty one."""
+    return await _queue(db, name)
+
+
+@queues_router.post("/{name}/pause", summary="Pause a queue", responses=problems(404, 422))
+async def pause_queue(db: Open, name: QueueName) -> Data[Queue]:
+    """Workers claim nothing more from it and finish the jobs that they hold. Plain SQL clients do not see the pause."""
+    await queues.pause(db, name)
+    return await _queue(db, name)
+
+
+@queues_router.post("/{name}/resume", summary="Resume a queue", responses=problems(404, 422))
+async def resume_queue(db: Open, name: QueueName) -> Data[Queue]:
+    await queues.resume(db, name)
+    return await _queue(db, name)
+
+
+@workers_router.get("", summary="List workers")
+async def list_workers(db: Open) -> Listing[Worker]:
+    """The latest heartbeat first; workers that have been silent for a day are not listed."""
+    return Listing([views.worker(row) for row in await workers.list_(db)])
+
+
+@workers_router.get("/{worker_id}", summary="Get a worker", responses=problems(404, 422))
+async def get_worker(db: Open, worker_id: WorkerId) -> Data[WorkerDetail]:
+    """With the jobs that it holds."""
+    row, held = await workers.get(db, worker_id)
+    tasks = await jobs.steps(db, held)
+    return Data(views.worker_detail(row, held, org=db.org, tasks=tasks))
+
+
+@quarantine_router.get("", summary="List what is set aside")
+async def list_quarantine(db: Open) -> Listing[Quarantined]:
+    """The latest first, 1,000 at most."""
+    return Listing([views.quarantined(entry) for entry in await quarantine.list_(db, limit=QUARANTINE_LIMIT)])
+
+
+@quarantine_router.post(
+    "/{kind}/{key}/retry", summary="Try something again that is set aside", responses=problems(404, 409, 422)
+)
+async def retry_quarantined(db: Open, kind: QuarantineKind, key: QuarantineKey) -> Data[Quarantined]:
+    """It is tried within a second, by whichever process comes first. 409 if it is only reported."""
+    return Data(views.quarantined(await quarantine.retry_now(db, kind, key)))
+
+
+@stats_router.get("", summary="Get an overview")
+async def get_stats(db: Open) -> Data[Stats]:
+    """Runs and jobs by state, the last day by hour, recent failures, queues, workers, and the next scheduled times."""
+    return Data(overview(await stats.overview(db)))
+
+
+async def _queue(db: Database, name: str) -> Data[Queue]:
+    return Data(views.queue(await queues.get(db, name)))

@@ -1,1 +1,0 @@
-"""What requests of /api/v1 have in common: dependencies, bodies, paging."""
