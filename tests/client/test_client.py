@@ -145,7 +145,7 @@ async def test_a_stream_goes_on_after_the_last_event_it_saw() -> None:
 
 
 async def test_a_stream_that_cannot_be_is_told_at_once() -> None:
-    gone = answer(404, '{"detail": "no run 7"}', "application/problem+json")
+    gone = answer(404, '{"detail": "no run 7", "what": "run", "key": "7"}', "application/problem+json")
     async with stub([gone]) as server, AsyncClient(server.url) as client:
         with pytest.raises(NotFound, match="no run 7"):
             _ = [one async for one in client.runs.stream("7")]

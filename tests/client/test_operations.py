@@ -17,7 +17,6 @@ import windlass.client
 from tests.web.serving import resolved
 from tests.web.test_api_openapi import DOCUMENT, METHODS
 from windlass.client import AsyncClient, Client
-from windlass.client.decode import name_on_the_wire
 from windlass.client.descriptors import Group, conversation, listing, operation, streaming
 from windlass.client.request import NOTHING, PREFIX, Call
 from windlass.client.runs import got
@@ -127,7 +126,7 @@ def test_what_comes_back_has_the_fields_it_is_said_to_have(name: str) -> None:
 
 def compare(kind: Any, schema: dict[str, Any]) -> None:
     """All fields, and those of the fields."""
-    fields = {name_on_the_wire(field.name): field for field in dataclasses.fields(kind)}
+    fields = {field.metadata.get("alias", field.name): field for field in dataclasses.fields(kind)}
     choices = [resolved(DOCUMENT, one) for one in schema.get("anyOf", (schema,))]
     known: dict[str, Any] = {}
     for one in choices:

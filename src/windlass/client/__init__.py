@@ -2,48 +2,23 @@
 
 from windlass.client.client import AsyncClient, Client
 from windlass.client.request import Page
-from windlass.client.streaming import Streamed
-from windlass.client.values_jobs import (
-    Backfill,
+from windlass.client.transport import Streamed
+from windlass.schemas.jobs import (
     DeadLetterBatch,
     DeadLetterGroup,
-    Depth,
     Job,
     JobDetail,
     JobEvent,
     JobLogLine,
-    Quarantined,
-    Queue,
-    Schedule,
-    ScheduleDetail,
-    StateCounts,
-    Stats,
-    StatsHour,
-    StatsTick,
-    StatsWorkers,
     SubmittedJob,
     SubmittedJobs,
-    TickRun,
-    Worker,
-    WorkerDetail,
 )
-from windlass.client.values_runs import (
-    Batch,
-    Counts,
-    Explanation,
-    Instance,
-    NamedTask,
-    NewRun,
-    Run,
-    RunDetail,
-    RunEvent,
-    Span,
-    StartedRun,
-    Task,
-    TaskExplanation,
-    TaskLogLine,
-)
-from windlass.client.values_workflows import (
+from windlass.schemas.queues import Depth, Quarantined, Queue, Worker, WorkerDetail
+from windlass.schemas.runs import Batch, Explanation, NewRun, Run, RunDetail, RunEvent, StartedRun
+from windlass.schemas.schedules import Backfill, Schedule, ScheduleDetail, TickRun
+from windlass.schemas.stats import StateCounts, Stats, StatsHour, StatsTick, StatsWorkers
+from windlass.schemas.tasks import Counts, Instance, NamedTask, Span, Task, TaskExplanation, TaskLogLine
+from windlass.schemas.workflows import (
     Address,
     Arrow,
     Deployed,

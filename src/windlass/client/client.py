@@ -8,16 +8,14 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from windlass.client.descriptors import Group, W, operation, streaming
-from windlass.client.jobs import DeadLetters, Jobs
+from windlass.client.jobs import DeadLetters, Jobs, Quarantine, Queues, Workers
 from windlass.client.request import NOTHING, Call, given, one
-from windlass.client.runs import Runs
-from windlass.client.tasks import Tasks
+from windlass.client.runs import Runs, Tasks
 from windlass.client.transport import AsyncTransport, Options, SyncTransport
-from windlass.client.upkeep import Quarantine, Queues, Schedules, Workers
-from windlass.client.values_jobs import Stats
-from windlass.client.values_runs import StartedRun
-from windlass.client.workflows import Workflows
+from windlass.client.workflows import Schedules, Workflows
 from windlass.errors import Invalid
+from windlass.schemas.runs import StartedRun
+from windlass.schemas.stats import Stats
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 

@@ -9,8 +9,7 @@ from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from windlass.client.request import Call, Flow, Page
-from windlass.client.streaming import AsyncStream, Streamed, SyncStream
-from windlass.client.transport import AsyncTransport, SyncTransport
+from windlass.client.transport import AsyncStream, AsyncTransport, Streamed, SyncStream, SyncTransport
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""/jobs and /dead-letters: submit, look, steer, and tidy up what failed."""
+"""/jobs, /dead-letters, /queues, /workers and /quarantine."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -6,16 +6,10 @@ from typing import Any
 
 from windlass.client.descriptors import Group, W, downwards, operation, upwards
 from windlass.client.request import NOTHING, Call, Page, given, one, page
-from windlass.client.values_jobs import (
-    DeadLetterBatch,
-    DeadLetterGroup,
-    Job,
-    JobDetail,
-    JobEvent,
-    JobLogLine,
-    SubmittedJobs,
-)
+from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup, Job, JobDetail, JobEvent, JobLogLine, SubmittedJobs
+from windlass.schemas.queues import Quarantined, Queue, Worker, WorkerDetail
 
+QUEUE = "/queues/{name}"
 JOB = "/jobs/{job_id}"
 
 
@@ -173,6 +167,52 @@ class DeadLetters(Group[W]):
     ) -> Call[DeadLetterBatch]:
         """Hide a batch of them."""
         return one(DeadLetterBatch, "POST", "/dead-letters/drop", body=_filters(locals()))
+
+
+class Queues(Group[W]):
+    @upwards
+    def list(self, *, after: str | None = None, limit: int | None = None) -> Call[Page[Queue]]:
+        """By name."""
+        return page(Queue, "/queues", after=after, limit=limit)
+
+    @operation
+    def get(self, name: str) -> Call[Queue]:
+        return one(Queue, "GET", QUEUE, {"name": name})
+
+    @operation
+    def pause(self, name: str) -> Call[Queue]:
+        """Hand out nothing more of it; what runs goes on."""
+        return one(Queue, "POST", f"{QUEUE}/pause", {"name": name})
+
+    @operation
+    def resume(self, name: str) -> Call[Queue]:
+        return one(Queue, "POST", f"{QUEUE}/resume", {"name": name})
+
+
+class Workers(Group[W]):
+    @upwards
+    def list(self) -> Call[Page[Worker]]:
+        """The latest sign of life first."""
+        return page(Worker, "/workers")
+
+    @operation
+    def get(self, worker_id: str) -> Call[WorkerDetail]:
+        """With the jobs it has."""
+        return one(WorkerDetail, "GET", "/workers/{worker_id}", {"worker_id": worker_id})
+
+
+class Quarantine(Group[W]):
+    """What was set aside after an unforeseen error."""
+
+    @upwards
+    def list(self) -> Call[Page[Quarantined]]:
+        """The latest first."""
+        return page(Quarantined, "/quarantine")
+
+    @operation
+    def retry(self, kind: str, key: str) -> Call[Quarantined]:
+        """Have it tried again within a second."""
+        return one(Quarantined, "POST", "/quarantine/{kind}/{key}/retry", {"kind": kind, "key": key})
 
 
 def _filters(arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""Calls as values: what to ask, and how to read the answer. Nothing here touches the network, so both clients share it.
+"""Calls as values: what to request, and how to read the answer. Both clients share it.
 
-A `Flow` is a conversation written as a generator: it yields requests and pauses, and is sent answers. `transport` has
-the two who carry a flow out, one that blocks and one that awaits.
+A `Flow` is a generator that yields requests and pauses, and is sent answers. `transport` has the two that perform one:
+blocking and awaiting.
 """
 
 import random
@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
-from windlass.client.decode import revive
-from windlass.client.problems import refusal
+from windlass.client.decode import decode, error_of
 from windlass.errors import Invalid, Unavailable
 
 T = TypeVar("T")
@@ -84,14 +83,14 @@ class Page(Generic[T]):
 
 def one(kind: type[T], method: str, path: str, values: Mapping[str, object] | None = None, **more: Any) -> Call[T]:
     """A call whose answer is {"data": {...}}."""
-    return Call(method, path, lambda answer: revive(kind, answer["data"]), values or {}, kind=kind, **_given(more))
+    return Call(method, path, lambda answer: decode(kind, answer["data"]), values or {}, kind=kind, **_given(more))
 
 
 def page(kind: type[T], path: str, values: Mapping[str, object] | None = None, /, **query: object) -> Call[Page[T]]:
     """A call whose answer is {"data": [...], "next": cursor}."""
 
     def read(answer: Any) -> Page[T]:
-        return Page([revive(kind, item) for item in answer["data"]], answer.get("next"))
+        return Page([decode(kind, item) for item in answer["data"]], answer.get("next"))
 
     return Call("GET", path, read, values or {}, given(query), kind=kind, many=True)
 
@@ -110,10 +109,10 @@ def performed(call: Call[T], url: str, retries: int) -> Flow[T]:
             try:
                 return call.read(answer.json)
             except (AttributeError, KeyError, TypeError, ValueError):  # a page of somebody else's
-                raise refusal(answer.status, answer.text, None, f"{url}{call.address}") from None
+                raise error_of(answer.status, answer.text, None, f"{url}{call.address}") from None
         wait = _wait(answer, pause)
         if retries <= 0 or not call.is_repeatable or answer.status not in AGAIN | {0} or wait > MOST_PATIENCE:
-            raise refusal(answer.status, answer.text, answer.json, f"{url}{call.address}", call.refused)
+            raise error_of(answer.status, answer.text, answer.json, f"{url}{call.address}", call.refused)
         yield Pause(wait)
         retries, pause = retries - 1, min(pause * 2, MOST_PAUSE)
 

@@ -1,4 +1,4 @@
-"""/runs: look at runs, wait for them, steer them, one by one or many at a time."""
+"""/runs and /runs/{run_id}/tasks: list runs, wait for them, cancel and retry them, and read their tasks."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -7,11 +7,14 @@ from typing import Any
 
 from windlass.client.descriptors import Group, W, conversation, downwards, operation, streaming, upwards
 from windlass.client.request import NOTHING, Call, Flow, Page, Pause, given, one, page, performed
-from windlass.client.values_runs import Batch, Explanation, Run, RunDetail, RunEvent, Span, TaskLogLine
-from windlass.client.values_workflows import Graph
+from windlass.schemas.runs import Batch, Explanation, Run, RunDetail, RunEvent
+from windlass.schemas.tasks import Instance, NamedTask, Span, TaskLogLine
+from windlass.schemas.workflows import Address, Graph
 
 LOOK = 0.1, 2.0  # seconds between two looks at a run that is waited for: at first, and at most
 RUN = "/runs/{run_id}"
+TASKS = "/runs/{run_id}/tasks"
+TASK = f"{TASKS}/{{task}}"
 
 
 class Runs(Group[W]):
@@ -176,6 +179,71 @@ class Runs(Group[W]):
     ) -> Call[Batch]:
         """A batch of the failed and timed out ones that all of this is true of."""
         return one(Batch, "POST", "/runs/retry", body=_which(locals()))
+
+
+class Tasks(Group[W]):
+    @upwards
+    def list(self, run_id: str) -> Call[Page[NamedTask]]:
+        """All of them, in the order of the definition."""
+        return page(NamedTask, TASKS, {"run_id": run_id})
+
+    @operation
+    def get(self, run_id: str, task: str) -> Call[NamedTask]:
+        return one(NamedTask, "GET", TASK, {"run_id": run_id, "task": task})
+
+    @upwards
+    def instances(
+        self, run_id: str, task: str, *, after: int | None = None, limit: int | None = None
+    ) -> Call[Page[Instance]]:
+        """In order, with the result of each."""
+        return page(Instance, f"{TASK}/instances", {"run_id": run_id, "task": task}, after=after, limit=limit)
+
+    @operation
+    def output(self, run_id: str, task: str) -> Call[Any]:
+        """A job's result, the body of an answer or a callback; of a fanned-out task the list by index."""
+        return Call("GET", f"{TASK}/output", lambda answer: answer["data"], {"run_id": run_id, "task": task})
+
+    @upwards
+    def logs(
+        self,
+        run_id: str,
+        task: str,
+        *,
+        index: int | None = None,
+        attempt: int | None = None,
+        tail: int | None = None,
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> Call[Page[TaskLogLine]]:
+        """What its handler logged; of all instances and attempts unless one is named."""
+        wanted = {"index": index, "attempt": attempt, "tail": tail, "after": after, "limit": limit}
+        return page(TaskLogLine, f"{TASK}/logs", {"run_id": run_id, "task": task}, **wanted)
+
+    @operation
+    def log_text(self, run_id: str, task: str, *, index: int | None = None, attempt: int | None = None) -> Call[str]:
+        """All lines as text."""
+        query = given({"index": index, "attempt": attempt, "format": "text"})
+        return Call("GET", f"{TASK}/logs", str, {"run_id": run_id, "task": task}, query)
+
+    @streaming
+    def follow_logs(
+        self,
+        run_id: str,
+        task: str,
+        *,
+        index: int | None = None,
+        attempt: int | None = None,
+        tail: int | None = None,
+        after: str | None = None,
+    ) -> Call[None]:
+        """Lines as they come, until the task has ended: `data` of events `line`."""
+        query = given({"index": index, "attempt": attempt, "tail": tail, "after": after})
+        return Call("GET", f"{TASK}/logs/stream", lambda _: None, {"run_id": run_id, "task": task}, query)
+
+    @operation
+    def callback(self, run_id: str, task: str) -> Call[Address]:
+        """Where a task that waits is to be called."""
+        return one(Address, "GET", f"{TASK}/callback", {"run_id": run_id, "task": task})
 
 
 def got(run_id: str) -> Call[RunDetail]:

@@ -1,11 +1,15 @@
-"""/workflows: publish, look, switch on and off, delete."""
+"""/workflows and /schedules."""
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 from windlass.client.descriptors import Group, W, downwards, operation, upwards
-from windlass.client.request import Call, Page, one, page
-from windlass.client.values_workflows import (
+from windlass.client.request import Call, Page, given, one, page
+from windlass.errors import InvalidWorkflow
+from windlass.schemas.runs import NewRun
+from windlass.schemas.schedules import Backfill, Schedule, ScheduleDetail
+from windlass.schemas.workflows import (
     Address,
     Deployment,
     Difference,
@@ -18,7 +22,8 @@ from windlass.client.values_workflows import (
     Workflow,
     WorkflowDetail,
 )
-from windlass.errors import InvalidWorkflow
+
+SCHEDULE = "/schedules/{ref}"
 
 
 class Workflows(Group[W]):
@@ -95,3 +100,46 @@ class Workflows(Group[W]):
     def rotate(self, workflow: str) -> Call[Address]:
         """Another address for a webhook trigger; the old one stops working."""
         return one(Address, "POST", "/workflows/{ref}/rotate", {"ref": workflow})
+
+
+class Schedules(Group[W]):
+    """`name` is that of a workflow; schedules of plain SQL have an id."""
+
+    @upwards
+    def list(self, *, after: str | None = None, limit: int | None = None) -> Call[Page[Schedule]]:
+        """Those of workflows by name, then those of plain SQL."""
+        return page(Schedule, "/schedules", after=after, limit=limit)
+
+    @operation
+    def get(self, name: str, *, next: int | None = None) -> Call[ScheduleDetail]:  # noqa: A002 - the API's word
+        """With its `next` so many times, also of one that is paused."""
+        return one(ScheduleDetail, "GET", SCHEDULE, {"ref": name}, query={"next": next})
+
+    @operation
+    def pause(self, name: str, *, reason: str | None = None) -> Call[Schedule]:
+        return one(Schedule, "POST", f"{SCHEDULE}/pause", {"ref": name}, body=given({"reason": reason}))
+
+    @operation
+    def resume(self, name: str) -> Call[Schedule]:
+        """Go on with the next time; those of the pause are not made up for."""
+        return one(Schedule, "POST", f"{SCHEDULE}/resume", {"ref": name})
+
+    @operation
+    def run(self, name: str) -> Call[NewRun]:
+        """Start a run now, with the schedule's input."""
+        return one(NewRun, "POST", f"{SCHEDULE}/run", {"ref": name})
+
+    @operation
+    def backfill(
+        self,
+        name: str,
+        from_: datetime,
+        to: datetime | None = None,
+        *,
+        limit: int | None = None,
+        dry_run: bool | None = None,
+    ) -> Call[Backfill]:
+        """Start the runs of past times; those that have their run are left alone. `dry_run=True` counts them."""
+        end = to.isoformat() if to is not None else None
+        body = {"from": from_.isoformat(), "to": end, "limit": limit, "dry_run": dry_run}
+        return one(Backfill, "POST", f"{SCHEDULE}/backfill", {"ref": name}, body=given(body))

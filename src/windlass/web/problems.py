@@ -53,7 +53,10 @@ def of(error: WindlassError) -> Response:
 
 
 def _fields(error: WindlassError) -> dict[str, Any]:
-    """Every field that is wrong; `field` is the first."""
+    """Return what programs read instead of the sentence: what does not exist, or every field that is wrong."""
+    if isinstance(error, NotFound):
+        fields = {"what": error.what, "key": str(error.key), "hint": error.hint}
+        return {name: value for name, value in fields.items() if value is not None}
     if isinstance(error, InvalidWorkflow):
         errors = [{"field": path, "message": message} for path, message in error.errors]
         return {"field": error.field, "errors": errors}

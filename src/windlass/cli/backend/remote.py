@@ -11,7 +11,7 @@ from windlass.cli import arguments
 from windlass.cli.backend.interface import Deployed, Deployment, Row, Rows, RunBackend, Seen, SeenStep
 from windlass.cli.backend.remote_jobs import RemoteJobs
 from windlass.client import AsyncClient, Run, RunDetail, Task, TaskLogLine
-from windlass.client.decode import revive
+from windlass.client.decode import decode
 from windlass.client.descriptors import AsyncListed
 from windlass.core.definition.parser import parse
 from windlass.core.diagrams.tree import places
@@ -121,7 +121,7 @@ class RemoteRun:
             stream = self._client.tasks.follow_logs(str(self.id), step, index=index, attempt=attempt)
         async for event in stream:
             if event.event == "line":
-                yield revive(TaskLogLine, event.data)
+                yield decode(TaskLogLine, event.data)
 
     async def drawn(self) -> tuple[Workflow, str]:
         run = await self._client.runs.get(str(self.id))
@@ -328,6 +328,6 @@ def _steps() -> Any:
     try:
         yield
     except NotFound as error:
-        if error.what != "such" or error.hint is None:
+        if error.what != "task" or error.hint is None:
             raise
         raise Invalid(error.hint, field="step") from None

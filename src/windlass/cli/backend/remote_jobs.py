@@ -9,9 +9,9 @@ from uuid import UUID
 from windlass.cli.backend.interface import Row, Rows
 from windlass.cli.backend.remote_queues import RemoteQueues
 from windlass.client import AsyncClient, Job, JobDetail, Schedule
-from windlass.client.values_jobs import JobProgress
 from windlass.core import duration
 from windlass.core.jobs.job import JobState
+from windlass.schemas.jobs import JobProgress
 
 
 class RemoteJobs(RemoteQueues):

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from windlass.core.jobs.job import JobState
+from windlass.core.runs.reason import NEVER_BEGAN
 from windlass.core.runs.run import WORDS, Letter
 from windlass.core.workflows.step import (
     Action,
@@ -13,7 +14,6 @@ from windlass.core.workflows.step import (
     JobAction,
     SleepAction,
 )
-from windlass.engine.runs.scope import NEVER_BEGAN
 from windlass.schemas.states import TaskStatus, WorkerStatus
 
 LETTERS: Mapping[Letter, TaskStatus] = {
