@@ -1,6 +1,6 @@
-"""Prints the reference of the HTTP API from its OpenAPI document: `make docs` keeps it in docs/reference.
+"""Prints docs/reference/http-operations.md from the OpenAPI document: `make docs`.
 
-`docs` shows the same document as a page of the server; this one is for reading where there is no server.
+The server shows the same document at `/docs`; this page can be read without a server.
 """
 
 import asyncio
@@ -14,13 +14,14 @@ from windlass.settings import Settings
 from windlass.web.api.routes import PREFIX
 from windlass.web.middleware import asgi
 
-TWINS = f"{PREFIX}/workflows/{{ref}}/runs/{{run_id}}"  # second addresses of runs
+ALIASES = f"{PREFIX}/workflows/{{ref}}/runs/{{run_id}}"  # second paths of runs
 METHODS = ("get", "post", "put", "patch", "delete")
 HEAD = """# HTTP operations
 
-Every operation with its parameters, its body and its answers. `make docs` makes this page of `/openapi.json`; what they
-have in common (envelopes, pages, words, errors) is told in [HTTP API](http-api.md). Paths begin with `/api/v1`. What is
-below `/runs/{run_id}` is below `/workflows/{ref}/runs/{run_id}`, too. All may also answer 401, 403, 421, 429, 500, 503.
+All operations with their parameters, bodies and responses. `make docs` generates this page from `/openapi.json`;
+[HTTP API](http-api.md) describes what they have in common (envelopes, pagination, states, errors). Paths are below
+`/api/v1`. Paths below `/runs/{run_id}` also exist below `/workflows/{ref}/runs/{run_id}`. Every operation may also
+return 401, 403, 421, 429, 500 or 503.
 """
 COMMON = frozenset({"401", "403", "408", "415", "421", "429", "500", "503"})
 ENVELOPES = frozenset({"Data", "Listing"})
@@ -43,11 +44,11 @@ def page(found: Document) -> str:
     used: dict[str, None] = {}
     for path, operations in found["paths"].items():
         for method in METHODS:
-            if method in operations and path.startswith(PREFIX) and not path.startswith(TWINS):
+            if method in operations and path.startswith(PREFIX) and not path.startswith(ALIASES):
                 tag = (operations[method].get("tags") or ["other"])[0]
                 groups.setdefault(tag, []).append("\n".join(_operation(path, method, operations[method], used)))
     parts = [HEAD, *(f"## {tag.capitalize()}\n\n" + "\n".join(shown) for tag, shown in groups.items())]
-    return "\n".join([*parts, "## Shapes\n", *_shapes(found["components"]["schemas"], used)])
+    return "\n".join([*parts, "## Types\n", *_types(found["components"]["schemas"], used)])
 
 
 def _operation(path: str, method: str, operation: Document, used: dict[str, None]) -> Iterator[str]:
@@ -63,29 +64,29 @@ def _operation(path: str, method: str, operation: Document, used: dict[str, None
         elif not schema.get("properties"):
             rows.append(f"| body | anything, {media} | |")
     if rows:
-        yield "\n".join(["| | | |", "|---|---|---|", *rows, ""])
+        yield "\n".join(["| parameter | type | description |", "|---|---|---|", *rows, ""])
     for content in operation.get("requestBody", {}).get("content", {}).values():
         yield f"```json\n{json.dumps(content['example'], ensure_ascii=False)}\n```\n"
-    yield "Answers: " + ", ".join(_answers(operation["responses"], used)) + ".\n"
+    yield "Responses: " + ", ".join(_responses(operation["responses"], used)) + ".\n"
 
 
 def _sentences(summary: str, description: str) -> str:
-    """One paragraph, however its lines were broken."""
+    """Join summary and description into one paragraph."""
     return f"{summary}. {' '.join(description.split())}".rstrip()
 
 
 def _parameter(one: Document) -> str:
     place = " (header)" if one["in"] == "header" else ""
-    return f"| `{one['name']}`{place} | {_kind(one['schema'], {})} | {_told(one | one['schema'])} |"
+    return f"| `{one['name']}`{place} | {_kind(one['schema'], {})} | {_description(one | one['schema'])} |"
 
 
 def _field(name: str, part: Document, schema: Document, used: dict[str, None]) -> str:
-    needed = " (needed)" if name in schema.get("required", ()) else ""
-    return f"| `{name}`{needed} | {_kind(part, used)} | {_told(part)} |"
+    required = " (required)" if name in schema.get("required", ()) else ""
+    return f"| `{name}`{required} | {_kind(part, used)} | {_description(part)} |"
 
 
-def _told(part: Document) -> str:
-    """What is said about it, and its bounds."""
+def _description(part: Document) -> str:
+    """Return the description of a field, with its bounds and default."""
     bounds = [f"{word} {part[key]}" for key, word in (("minimum", "from"), ("maximum", "to")) if key in part]
     default = part.get("default")
     if default not in (None, "", [], {}, False):
@@ -94,9 +95,9 @@ def _told(part: Document) -> str:
     return " ".join(filter(None, [text, ", ".join(bounds)])).replace("|", "\\|")
 
 
-def _answers(responses: Document, used: dict[str, None]) -> Iterator[str]:
-    for status, answer in sorted(responses.items()):
-        kinds = [_kind(content["schema"], used) for content in answer.get("content", {}).values()]
+def _responses(responses: Document, used: dict[str, None]) -> Iterator[str]:
+    for status, response in sorted(responses.items()):
+        kinds = [_kind(content["schema"], used) for content in response.get("content", {}).values()]
         if status < "300":
             yield " ".join(filter(None, [f"**{status}**", " or ".join(kinds)]))
         elif status not in COMMON:
@@ -104,7 +105,7 @@ def _answers(responses: Document, used: dict[str, None]) -> Iterator[str]:
 
 
 def _kind(schema: Document, used: dict[str, None]) -> str:
-    """A schema in a few words."""
+    """Describe a schema in a few words."""
     if "$ref" in schema:
         return _reference(_name(schema), used)
     if choices := schema.get("anyOf"):
@@ -119,7 +120,7 @@ def _kind(schema: Document, used: dict[str, None]) -> str:
 
 
 def _reference(name: str, used: dict[str, None]) -> str:
-    """Envelopes are told by what is in them."""
+    """Name a type; for an envelope, the type inside it."""
     envelope, _, inner = name.partition("_")
     name = inner.removesuffix("_") if envelope in ENVELOPES and inner else name
     if name not in PLAIN:
@@ -128,24 +129,27 @@ def _reference(name: str, used: dict[str, None]) -> str:
     return f"page of {shown}" if envelope == "Listing" and inner else shown
 
 
-def _shapes(schemas: Document, used: dict[str, None]) -> Iterator[str]:
-    """Those that are used, and those that they use."""
+def _types(schemas: Document, used: dict[str, None]) -> Iterator[str]:
+    """Describe the types that are used, and those that they use."""
     shown: set[str] = set()
     while waiting := [name for name in used if name not in shown]:
         for name in waiting:
             shown.add(name)
-            yield "\n".join(_shape(name, schemas[name], used))
+            yield "\n".join(_type(name, schemas[name], used))
 
 
-def _shape(name: str, schema: Document, used: dict[str, None]) -> Iterator[str]:
+def _type(name: str, schema: Document, used: dict[str, None]) -> Iterator[str]:
     yield f"### `{name}`\n"
     if description := schema.get("description"):
         yield " ".join(description.split()) + "\n"
     if "enum" in schema:
         yield ", ".join(f"`{word}`" for word in schema["enum"]) + "\n"
-    rows = [f"| `{key}` | {_kind(part, used)} | {_told(part)} |" for key, part in schema.get("properties", {}).items()]
+    rows = [
+        f"| `{key}` | {_kind(part, used)} | {_description(part)} |"
+        for key, part in schema.get("properties", {}).items()
+    ]
     if rows:
-        yield "\n".join(["| | | |", "|---|---|---|", *rows, ""])
+        yield "\n".join(["| field | type | description |", "|---|---|---|", *rows, ""])
 
 
 def _name(schema: Document) -> str:
