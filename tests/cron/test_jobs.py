@@ -126,7 +126,7 @@ def test_two_schedules_on_one_function_need_a_second_name(cron: Cron) -> None:
         @cron.job("@daily")
         def report() -> None: ...
 
-    with pytest.raises(Exception, match="give this one another with name="):
+    with pytest.raises(Exception, match="give this one another name"):
         stack()
 
     @cron.job("@hourly", name="hourly")
@@ -233,8 +233,8 @@ def test_a_thread_can_wait_for_a_trigger(clock: FakeClock) -> None:
         cron.add("@triggered", hold, name="hold")
         handle = cron.trigger("hold")
         assert handle.wait("10ms") is None
-        assert cron._door.loop is not None
-        cron._door.loop.call_soon_threadsafe(held.set)
+        assert cron._gate.loop is not None
+        cron._gate.loop.call_soon_threadsafe(held.set)
         execution = handle.wait(PATIENCE)
     assert execution is not None
     assert execution.output("hold") == "done"

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cron.recorder import Diary
 from windlass.cron import Cron, EntryNotFound, FakeClock, JobContext, StillStopping, job_context, workflow_execution_id
-from windlass.cron.thread_gate import ThreadGate
+from windlass.cron.lifecycle import ThreadGate
 
 PATIENCE = 5.0
 owner: ContextVar[str] = ContextVar("owner", default="nobody")
@@ -318,12 +318,12 @@ async def test_a_job_on_the_loop_does_not_lend_its_variables_either(cron: Cron) 
     assert seen == ["nobody"]
 
 
-async def test_calls_handed_in_at_the_last_moment_are_heard() -> None:
+async def test_calls_queued_at_the_last_moment_are_heard() -> None:
     door, answers = ThreadGate(), list[int]()
     door.attach()
     caller = threading.Thread(target=lambda: answers.append(door(lambda: 1)))
     caller.start()
-    while not door._handed_in:
+    while not door._queued:
         threading.Event().wait(0.001)
     door.detach()
     caller.join(PATIENCE)

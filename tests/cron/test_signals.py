@@ -136,7 +136,7 @@ def test_a_stop_from_another_thread_ends_run_forever(clock: FakeClock) -> None:
 
 
 async def test_run_forever_is_refused_where_an_event_loop_runs(cron: Cron, clock: FakeClock) -> None:
-    with pytest.raises(AlreadyRunning, match="the scheduler runs already"):
+    with pytest.raises(AlreadyRunning, match="the scheduler is already running"):
         cron.run_forever()
     with pytest.raises(AlreadyRunning, match=r"use `await cron\.run\(\)`"):
         Cron(clock=clock).run_forever()

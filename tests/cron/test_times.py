@@ -233,7 +233,7 @@ async def test_all_after_a_sleep_is_at_most_a_hundred(clock: FakeClock, caplog: 
 
 async def test_a_skipped_tick_is_logged(clock: FakeClock, caplog: pytest.LogCaptureFixture) -> None:
     await after_a_sleep(clock, "@daily", timedelta(hours=30), missed="skip")
-    assert "entry a: the tick of 2030-01-02 00:00:00+00:00 was skipped, for it is 6:00:00 late" in caplog.text
+    assert "entry a: the tick of 2030-01-02 00:00:00+00:00 was skipped because it is 6:00:00 late" in caplog.text
 
 
 async def test_ticks_missed_in_a_repeated_hour_are_all_made_up_for(diary: Diary) -> None:

@@ -8,9 +8,10 @@ from windlass.core.cron.expression import Cron as Spec
 from windlass.core.duration import Duration
 from windlass.core.workflows.step import Condition
 from windlass.cron.builder import Workflow, WorkflowStep
-from windlass.cron.clock import Clock, SystemClock, Timer
+from windlass.cron.clock import Clock, FakeClock, SystemClock, Timer
+from windlass.cron.context import EntryId, JobContext, job_context, workflow_execution_id
 from windlass.cron.cron import Cron
-from windlass.cron.dependencies import Dependency
+from windlass.cron.dependencies import Dependency, JobResult, matches
 from windlass.cron.entry import Entry, EntryOptions, Missed
 from windlass.cron.errors import (
     AlreadyRunning,
@@ -31,13 +32,12 @@ from windlass.cron.errors import (
     StillStopping,
     UnknownStep,
 )
-from windlass.cron.executions.breaker import BreakerState, CircuitBreaker, circuit_breaker
-from windlass.cron.executions.context import EntryId, JobContext, job_context, workflow_execution_id
-from windlass.cron.executions.execution import WorkflowExecution
-from windlass.cron.executions.result import JobResult, matches
-from windlass.cron.executions.retrying import retry_with_backoff
-from windlass.cron.executions.triggered import Triggered
-from windlass.cron.executions.wrappers import (
+from windlass.cron.executions import Triggered, WorkflowExecution
+from windlass.cron.job import Call, Failure, Job, JobFailed, JobTimedOut, Skip, Wrapper
+from windlass.cron.observers import JobCompleted, JobStarted, Observer, Scheduled
+from windlass.cron.options import SECOND_OPTIONAL, WITH_SECONDS, parse
+from windlass.cron.recovery import BreakerState, CircuitBreaker, circuit_breaker, retry_with_backoff
+from windlass.cron.wrappers import (
     delay_if_running,
     jitter,
     max_concurrent,
@@ -46,10 +46,6 @@ from windlass.cron.executions.wrappers import (
     skip_if_running,
     timeout,
 )
-from windlass.cron.fake_clock import FakeClock
-from windlass.cron.job import Call, Failure, Job, JobFailed, JobTimedOut, Skip, Wrapper
-from windlass.cron.observers import JobCompleted, JobStarted, Observer, Scheduled
-from windlass.cron.options import SECOND_OPTIONAL, WITH_SECONDS, parse
 
 __all__ = [
     # the scheduler

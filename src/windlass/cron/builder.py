@@ -11,6 +11,7 @@ from windlass.core.workflows import graph
 from windlass.core.workflows import workflow as definition
 from windlass.core.workflows.step import Condition, Edge, JobAction, Step
 from windlass.core.workflows.workflow import ApiTrigger, CronTrigger
+from windlass.cron.dependencies import read_condition
 from windlass.cron.entry import StepOptions, When
 from windlass.cron.errors import (
     CycleDetected,
@@ -21,7 +22,6 @@ from windlass.cron.errors import (
     ScheduledStep,
     UnknownStep,
 )
-from windlass.cron.executions.result import read_condition
 from windlass.cron.job import Job
 from windlass.errors import Invalid
 
@@ -42,10 +42,10 @@ class WorkflowStep:
         self, parent: "Parent | Iterable[Parent]", condition: Condition | str = Condition.SUCCESS
     ) -> "WorkflowStep":
         """Run after one or several steps of the same workflow. Calls add up: all conditions must be met."""
-        asked = read_condition(condition)
+        edge_condition = read_condition(condition)
         several = isinstance(parent, Iterable) and not isinstance(parent, str)
         parents = list(cast(Iterable[Parent], parent)) if several else [cast(Parent, parent)]
-        self.parents.extend((_name(one), asked) for one in parents)
+        self.parents.extend((_name(one), edge_condition) for one in parents)
         return self
 
     def final(self) -> "WorkflowStep":
@@ -145,8 +145,8 @@ class Workflow:
 
     def edges(self, step: WorkflowStep) -> list[tuple[str, Condition]]:
         """Return the parents of a step with their conditions; a final step also runs after the end of every other."""
-        everybody = [(other.name, Condition.COMPLETE) for other in self.steps if step.is_final and other is not step]
-        return [*step.parents, *everybody]
+        others = [(other.name, Condition.COMPLETE) for other in self.steps if step.is_final and other is not step]
+        return [*step.parents, *others]
 
     def to_definition(self, *, timezone: str = "UTC") -> definition.Workflow:
         """Return the same graph for the durable engine: one job per step, the scheduled root's spec as the trigger.
@@ -160,7 +160,7 @@ class Workflow:
         scheduled = [step for step in self.steps if not schedules[step.name].triggered]
         if len(scheduled) > 1:
             raise Invalid(
-                f"workflow {self.name}: only a single root may have a schedule, for a definition has one trigger"
+                f"workflow {self.name}: only one root may have a schedule, because a definition has one trigger"
             )
         trigger = CronTrigger(_text(scheduled[0].spec), timezone) if scheduled else ApiTrigger()
         return definition.Workflow(self.name, tuple(map(self._exported, self.steps)), trigger)
@@ -168,7 +168,7 @@ class Workflow:
     def _exported(self, step: WorkflowStep) -> Step:
         """Return the engine's step. A final step with its own parents has more conditions, so its edges are listed."""
         final = step.is_final and not step.parents
-        edges = () if final else tuple(Edge(parent, asked) for parent, asked in self.edges(step))
+        edges = () if final else tuple(Edge(*edge) for edge in self.edges(step))
         return Step(name=step.name, action=JobAction(step.name), edges=edges, final=final)
 
     def __iter__(self) -> Iterator[WorkflowStep]:

@@ -15,20 +15,17 @@ from windlass.core.duration import Duration
 from windlass.core.workflows.step import Condition
 from windlass.cron.builder import Workflow
 from windlass.cron.clock import Clock, SystemClock
+from windlass.cron.context import EntryId
 from windlass.cron.dependencies import Dependency
 from windlass.cron.entry import ChangeOptions, Entry, EntryOptions, When
-from windlass.cron.entry_options import read_wrappers
 from windlass.cron.errors import Key
-from windlass.cron.executions.context import EntryId
-from windlass.cron.executions.execution import WorkflowExecution
-from windlass.cron.executions.triggered import Triggered
+from windlass.cron.executions import Triggered, WorkflowExecution
 from windlass.cron.job import Job, Wrapper
-from windlass.cron.lifecycle import Lifecycle
+from windlass.cron.lifecycle import Lifecycle, ThreadGate
 from windlass.cron.observers import Notices, Observer
-from windlass.cron.options import CronOptions
+from windlass.cron.options import CronOptions, read_wrappers
 from windlass.cron.registry import Registry
 from windlass.cron.scheduler import Scheduler
-from windlass.cron.thread_gate import ThreadGate
 from windlass.errors import Invalid
 
 T = TypeVar("T")
@@ -64,11 +61,11 @@ class Cron:
             threads=threads,
         )
         self.observers = (observers,) if isinstance(observers, Observer) else tuple(observers)
-        self._door = ThreadGate()
+        self._gate = ThreadGate()
         self._notices = Notices(self.observers)
         self._state = Scheduler(self.options, clock or SystemClock(), self._notices, self._ring)
         self._registry = Registry(self._state)
-        self._life = Lifecycle(self._door, self._state)
+        self._life = Lifecycle(self._gate, self._state)
 
     def __repr__(self) -> str:
         entries = self.entries()
@@ -108,7 +105,7 @@ class Cron:
 
     async def aclose(self) -> None:
         """Stop and wait for running jobs. May be called on any event loop."""
-        if self._door.here:
+        if self._gate.here:
             await self._life.close()
         else:
             await asyncio.to_thread(self.stop)
@@ -242,9 +239,9 @@ class Cron:
 
     def _do(self, work: Callable[[], T]) -> T:
         """Run `work` through the thread gate, then call the observers: by then the state is consistent again."""
-        return self._door(lambda: self._told(work))
+        return self._gate(lambda: self._and_notify(work))
 
-    def _told(self, work: Callable[[], T]) -> T:
+    def _and_notify(self, work: Callable[[], T]) -> T:
         try:
             return work()
         finally:

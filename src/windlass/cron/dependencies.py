@@ -1,19 +1,61 @@
-"""Edges between entries, and the plan of an execution.
+"""Edges between entries, the results that meet their conditions, and the plan of an execution.
 
 `core.runs.decide` defines what an edge means; this module stores edges, rejects cycles and selects those of one root.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 
+from windlass.core.runs.edges import MEETS
 from windlass.core.runs.run import Letter
 from windlass.core.workflows.graph import Plan
 from windlass.core.workflows.step import Condition, Edge, JobAction, Step
-from windlass.cron.errors import CycleDetected
-from windlass.cron.executions.context import EntryId
+from windlass.cron.context import EntryId
+from windlass.cron.errors import CycleDetected, InvalidCondition
 
 Label = Callable[[EntryId], str]
+
+
+class JobResult(StrEnum):
+    PENDING = "pending"  # not decided yet, or running
+    SUCCESS = "success"
+    FAILURE = "failure"
+    SKIPPED = "skipped"
+
+    @property
+    def terminal(self) -> bool:
+        return self is not JobResult.PENDING
+
+
+LETTERS = {
+    JobResult.PENDING: Letter.WAITING,
+    JobResult.SUCCESS: Letter.SUCCEEDED,
+    JobResult.FAILURE: Letter.FAILED,
+    JobResult.SKIPPED: Letter.SKIPPED,
+}
+RESULTS = {
+    Letter.WAITING: JobResult.PENDING,
+    Letter.ACTIVE: JobResult.PENDING,
+    Letter.SUCCEEDED: JobResult.SUCCESS,
+    Letter.FAILED: JobResult.FAILURE,
+    Letter.TIMED_OUT: JobResult.FAILURE,
+    Letter.SKIPPED: JobResult.SKIPPED,
+    Letter.CANCELLED: JobResult.FAILURE,
+}
+
+
+def matches(condition: Condition, result: JobResult) -> bool:
+    """Return whether a parent with this result meets the condition of an edge."""
+    return LETTERS[result] in MEETS[condition]
+
+
+def read_condition(condition: Condition | str) -> Condition:
+    try:
+        return Condition(condition)
+    except ValueError:
+        raise InvalidCondition(condition) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +82,13 @@ class Reach:
         return {entry: n for n, entry in enumerate(self.members)}
 
     def has_edge(self, child: EntryId, parent: EntryId) -> bool:
-        if child not in self.number or parent not in self._everybody:
+        if child not in self.number or parent not in self._numbers:
             return False
         parents = self.plan.parents[self.number[child]]
-        return any(self._everybody[parent] == number for number, _ in parents)
+        return any(self._numbers[parent] == number for number, _ in parents)
 
     @cached_property
-    def _everybody(self) -> dict[EntryId, int]:
+    def _numbers(self) -> dict[EntryId, int]:
         return {entry: n for n, entry in enumerate(self.members + self.outside)}
 
 

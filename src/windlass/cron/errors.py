@@ -37,7 +37,7 @@ class InvalidCondition(CronError, Invalid):
     def __init__(self, condition: object) -> None:
         allowed = ", ".join(Condition)
         super().__init__(
-            f"Condition({condition!r}) does not exist; there are {allowed}. Several parents are given as a list",
+            f"Condition({condition!r}) does not exist; it must be one of {allowed}; give several parents as a list",
             field="condition",
         )
         self.condition = condition
@@ -99,7 +99,7 @@ class EntryNotFound(CronError, NotFound):
 class DuplicateName(CronError, Conflict):
     def __init__(self, name: str) -> None:
         super().__init__(
-            f"there is already an entry named {name}; give this one another with name=, or replace that one with upsert"
+            f"an entry named {name} already exists; give this one another name, or replace that one with upsert"
         )
         self.name = name
 
@@ -112,22 +112,22 @@ class EntryPaused(CronError, Conflict):
 
 class NotRunning(CronError, Conflict):
     def __init__(self) -> None:
-        super().__init__("the scheduler does not run; start it before triggering an entry")
+        super().__init__("the scheduler is not running; start it before triggering an entry")
 
 
 class StillStopping(CronError, Conflict):
     def __init__(self) -> None:
-        super().__init__("the scheduler still waits for jobs of its last run; start it again when they have ended")
+        super().__init__("the scheduler is still waiting for jobs to end; start it again when they have ended")
 
 
 class AlreadyRunning(CronError, Conflict):
-    def __init__(self, reason: str = "the scheduler runs already; stop it first") -> None:
+    def __init__(self, reason: str = "the scheduler is already running; stop it first") -> None:
         super().__init__(reason)
 
 
 class MaxEntriesReached(CronError, Conflict):
     def __init__(self, limit: int) -> None:
-        super().__init__(f"the scheduler has {limit} entries, as many as it may (max_entries)")
+        super().__init__(f"the scheduler has {limit} entries, the limit (max_entries)")
         self.limit = limit
 
 

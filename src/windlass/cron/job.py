@@ -1,4 +1,4 @@
-"""Calls a user's job, sync in a thread and async on the loop, and returns its result.
+"""Checks a user's job at registration, calls it (sync in a thread, async on the loop) and returns its result.
 
 A job fails by raising, or by returning a `Failure` or an exception. Wrappers see every failure as an `Exception`;
 `Skip` is the only exception that is not a failure.
@@ -10,16 +10,19 @@ from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
-from windlass.cron.executions.context import here
-from windlass.cron.executions.result import JobResult
-from windlass.cron.job_check import check_job, wrap
+from windlass.cron.context import here
+from windlass.cron.dependencies import JobResult
+from windlass.cron.errors import InvalidJob
+from windlass.errors import Invalid
 
 logger = logging.getLogger("windlass.cron")
 Job = Callable[..., Any]
 Call = Callable[[], Awaitable[Any]]
 Wrapper = Callable[[Call], Call]
+
+T = TypeVar("T", bound=Callable[[], Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,7 @@ class Ending:
 
     result: JobResult
     error: BaseException | None = None
-    told: bool = False  # the error has been logged already
+    logged: bool = False  # the error has been logged already
     output: Any = None  # what a successful job returned
 
     @property
@@ -93,9 +96,9 @@ async def outcome(call: Call) -> Ending:
     except Skip as skip:
         return Ending(JobResult.SKIPPED, skip)
     except BaseException as error:
-        return Ending(JobResult.FAILURE, error, told=error is context.recovered)
+        return Ending(JobResult.FAILURE, error, logged=error is context.recovered)
     if context.recovered is not None and not context.execution_id:
-        return Ending(JobResult.FAILURE, context.recovered, told=True)
+        return Ending(JobResult.FAILURE, context.recovered, logged=True)
     return SUCCESS if output is None else Ending(JobResult.SUCCESS, output=output)
 
 
@@ -151,3 +154,42 @@ def _checked(value: Any) -> Any:
     if isinstance(value, BaseException):
         raise value if isinstance(value, Exception) else JobFailed(repr(value))
     return value
+
+
+def check_job(job: object, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    """Raise `InvalidJob` unless `job(*args, **kwargs)` is a call that can be made and runs the job's body."""
+    if not callable(job):
+        raise InvalidJob(job, "is not callable")
+    for function in (job, type(job).__call__):
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise InvalidJob(job, "is a generator: calling it would not run its body; let a plain function iterate it")
+    if misfit := _misfit(job, args, kwargs):
+        raise InvalidJob(job, f"cannot be called: {misfit}; give its arguments with args= and kwargs=")
+
+
+def wrap(wrapper: Callable[[T], T], call: T) -> T:
+    """Return `wrapper(call)`; refuse a wrapper that was given without its options (`timeout`, not `timeout("30s")`)."""
+    if not callable(wrapper):
+        raise Invalid(f"wrappers: {wrapper!r} is not a wrapper", field="wrappers")
+    name = getattr(wrapper, "__name__", type(wrapper).__name__)
+    hint = f"if it takes options, call it: {name}(...)"
+    try:
+        wrapped = wrapper(call)
+    except (TypeError, Invalid) as error:
+        raise Invalid(f"wrappers: {name} cannot wrap a job: {error}; {hint}", field="wrappers") from error
+    if not callable(wrapped) or _misfit(wrapped, (), {}):
+        raise Invalid(f"wrappers: {name} did not return an async function without parameters; {hint}", field="wrappers")
+    return wrapped
+
+
+def _misfit(call: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str | None:
+    """Return why a call with these arguments would raise a TypeError; None if it would not or if that is unknown."""
+    try:
+        signature = inspect.signature(call)
+    except (TypeError, ValueError):  # some builtins have no signature
+        return None
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        return str(error)
+    return None

@@ -9,23 +9,78 @@ import asyncio
 import contextvars
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
 from functools import partial
+from typing import Any, TypeVar
 
+from windlass.cron.context import EntryId, job_context
 from windlass.cron.errors import AlreadyRunning, StillStopping
-from windlass.cron.executions.context import EntryId, job_context
 from windlass.cron.scheduler import Scheduler
-from windlass.cron.thread_gate import ThreadGate
 from windlass.effects.signals import Signals
+
+T = TypeVar("T")
+
 
 logger = logging.getLogger("windlass.cron")
 TIDY = 1.0  # seconds to wait for async observers after the last job, and then for the thread to close its loop
 
 
+class ThreadGate:
+    """Serializes calls to the scheduler across threads.
+
+    While a loop is attached, all calls run on its thread; other threads queue theirs and block until the result is
+    there. Without a loop, before the start and after the stop, a call runs in the caller's thread under the lock. A
+    call is queued under the same lock that `detach` holds while it empties the queue, so no call is left behind.
+    """
+
+    def __init__(self) -> None:
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self._thread: int | None = None
+        self._lock = threading.RLock()
+        self._queued: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+
+    def attach(self) -> None:
+        with self._lock:
+            self.loop = asyncio.get_running_loop()
+            self._thread = threading.get_ident()
+
+    def detach(self) -> None:
+        """Run the calls that are still queued, then release the loop."""
+        with self._lock:
+            self._serve()
+            self.loop = self._thread = None
+
+    @property
+    def here(self) -> bool:
+        """Whether the caller is on the attached loop's thread."""
+        return self._thread == threading.get_ident()
+
+    def __call__(self, work: Callable[[], T]) -> T:
+        if self.here:
+            return work()
+        with self._lock:
+            if self.loop is None:
+                return work()
+            answer: Future[T] = Future()
+            self._queued.append((work, answer))
+            self.loop.call_soon_threadsafe(self._serve)
+        return answer.result()
+
+    def _serve(self) -> None:
+        while self._queued:
+            work, answer = self._queued.popleft()
+            try:
+                answer.set_result(work())
+            except BaseException as error:
+                answer.set_exception(error)
+
+
 class Lifecycle:
-    def __init__(self, door: ThreadGate, scheduler: Scheduler) -> None:
-        self._door, self._scheduler = door, scheduler
-        self._serving: asyncio.Task[None] | None = None
+    def __init__(self, gate: ThreadGate, scheduler: Scheduler) -> None:
+        self._gate, self._scheduler = gate, scheduler
+        self._server: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
         self._ended = threading.Event()
         self._ended.set()
@@ -52,9 +107,9 @@ class Lifecycle:
             if not self._ended.is_set():
                 raise StillStopping
             self._ended.clear()
-        self._door.attach()
+        self._gate.attach()
         self._stop = asyncio.Event()
-        self._serving = asyncio.get_running_loop().create_task(self._serve(), name="windlass-cron")
+        self._server = asyncio.get_running_loop().create_task(self._serve(), name="windlass-cron")
         self._scheduler.activate()
 
     async def run(self, ready: Callable[[], object] = lambda: None) -> None:
@@ -62,10 +117,10 @@ class Lifecycle:
             ready()
             return
         self.begin()
-        assert self._serving is not None
+        assert self._server is not None
         ready()
         try:
-            await asyncio.shield(self._serving)
+            await asyncio.shield(self._server)
         except asyncio.CancelledError:
             await self.close()
             raise
@@ -83,13 +138,13 @@ class Lifecycle:
     async def _forever(self, limit: float | None) -> bool:
         with Signals() as signals:
             self.begin()
-            assert self._serving is not None
+            assert self._server is not None
             hurry = asyncio.create_task(signals.at_once.wait())
             asked = [asyncio.create_task(event.wait()) for event in (signals.stop, self._stop)]
             await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
             self.ask_to_stop()
-            await asyncio.wait([self._serving, hurry], timeout=limit, return_when=asyncio.FIRST_COMPLETED)
-            if self._serving.done():
+            await asyncio.wait([self._server, hurry], timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+            if self._server.done():
                 return True
             running = self._scheduler.runner.running
             logger.warning("stopped although jobs are still running: %s", ", ".join(running))
@@ -103,12 +158,12 @@ class Lifecycle:
         """
         if self._scheduler.active:
             self._scheduler.deactivate()
-            assert self._door.loop is not None, "an active scheduler has a loop"
-            self._door.loop.call_soon_threadsafe(self._stop.set)
+            assert self._gate.loop is not None, "an active scheduler has a loop"
+            self._gate.loop.call_soon_threadsafe(self._stop.set)
 
     def wait(self, timeout: float | None) -> bool:
         """Wait for all jobs to end; return whether they did. On the loop or in a job this does not wait: a deadlock."""
-        if self._door.here or self._inside_a_job():
+        if self._gate.here or self._in_job():
             return not self._scheduler.runner.busy
         if not self._ended.wait(timeout):
             return False
@@ -118,12 +173,12 @@ class Lifecycle:
 
     async def close(self) -> None:
         self.ask_to_stop()
-        if self._serving is not None:
-            await self._serving
+        if self._server is not None:
+            await self._server
 
     async def until(self, holds: Callable[[], bool]) -> None:
         """Wait until a condition on the running jobs holds. May be called on any loop."""
-        loop = self._door.loop
+        loop = self._gate.loop
         if loop is asyncio.get_running_loop():
             await self._scheduler.runner.until(holds)
         elif loop is not None:
@@ -135,8 +190,8 @@ class Lifecycle:
 
     def wait_idle(self, entry: EntryId | None, timeout: float | None) -> bool:
         """Block until no job of the entry (None: no job at all) is running; return whether that is so."""
-        loop = self._door.loop
-        if loop is None or self._door.here:
+        loop = self._gate.loop
+        if loop is None or self._gate.here:
             return self.idle(entry)
         waiting = asyncio.run_coroutine_threadsafe(self._scheduler.runner.until(lambda: self.idle(entry)), loop)
         try:
@@ -159,10 +214,10 @@ class Lifecycle:
             await self._scheduler.notices.drain(TIDY)
         finally:
             self._scheduler.deactivate()
-            self._door.detach()
+            self._gate.detach()
             self._scheduler.detach()
             self._ended.set()
 
-    def _inside_a_job(self) -> bool:
+    def _in_job(self) -> bool:
         context = job_context()
         return context is not None and context.host is self._scheduler.runner

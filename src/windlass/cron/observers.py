@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from windlass.cron.executions.context import EntryId
-from windlass.cron.executions.execution import WorkflowExecution
-from windlass.cron.executions.result import JobResult
+from windlass.cron.context import EntryId
+from windlass.cron.dependencies import JobResult
+from windlass.cron.executions import WorkflowExecution
 
 logger = logging.getLogger("windlass.cron")
 
@@ -127,7 +127,7 @@ class Notices:
         if self._loop is None:
             if inspect.iscoroutine(answer):
                 answer.close()
-            logger.warning("the async observer's %s was not called: the scheduler does not run", name)
+            logger.warning("the async observer's %s was not called: the scheduler is not running", name)
             return
         task = self._loop.create_task(_awaited(name, answer))
         self._tasks.add(task)

@@ -6,18 +6,17 @@ from typing import cast
 
 from windlass.core.workflows.step import Condition
 from windlass.cron.builder import Workflow, WorkflowStep
-from windlass.cron.dependencies import Dependency
+from windlass.cron.context import EntryId
+from windlass.cron.dependencies import Dependency, read_condition
 from windlass.cron.entry import ChangeOptions, Entry, EntryOptions, LiveEntry, When, by_next
-from windlass.cron.entry_options import make_entry, read_after, refuse_past
 from windlass.cron.errors import DependencyInUse, EntryNotFound, EntryPaused, InvalidName, Key, NotRunning
-from windlass.cron.executions.context import EntryId
-from windlass.cron.executions.result import read_condition
-from windlass.cron.executions.triggered import Triggered
+from windlass.cron.executions import Triggered
 from windlass.cron.job import Job
+from windlass.cron.options import make_entry, read_after, refuse_past
 from windlass.cron.scheduler import Scheduler
 from windlass.errors import Invalid
 
-NOBODY = EntryId(0)
+UNKNOWN = EntryId(0)
 REWRAPS = {"args", "kwargs", "wrappers", "max_instances"}  # options that are part of the wrapped call
 
 
@@ -116,7 +115,7 @@ class Registry:
         if not isinstance(key, str):
             return EntryId(key)
         entry = self._entries.find(key)
-        return NOBODY if entry is None else entry.id
+        return UNKNOWN if entry is None else entry.id
 
     def _snapshot(self, entry: LiveEntry) -> Entry:
         snapshot, scheduler = entry.snapshot(), self._scheduler
@@ -134,7 +133,7 @@ class Registry:
         if "after" in changes:
             self._replace_parents(entry, changes)
         self._entries.retag(entry, made.tags)
-        entry.take_over(made, changes, rewrap=job is not None or not REWRAPS.isdisjoint(changes))
+        entry.replace_definition(made, changes, rewrap=job is not None or not REWRAPS.isdisjoint(changes))
         if job is not None:
             self._scheduler.runner.cancel(entry.id)
         if spec is not None or "run_immediately" in changes:
@@ -152,9 +151,9 @@ class Registry:
             raise DependencyInUse(child, parent, execution_id)
 
     def _removed(self, entries: Iterable[LiveEntry]) -> int:
-        gone = list(entries)
-        self._scheduler.remove(gone)
-        return len(gone)
+        removed = list(entries)
+        self._scheduler.remove(removed)
+        return len(removed)
 
     def _root(self, key: Key) -> LiveEntry:
         """Return the entry that a trigger of this key starts; for a workflow, its root."""

@@ -16,21 +16,16 @@ from functools import partial
 from typing import Any
 
 from windlass.core.cron.syntax import At
-from windlass.cron.catch_up import MOST, late_ticks, missed_ticks
 from windlass.cron.clock import Clock, Timer
-from windlass.cron.dependencies import Dependencies
-from windlass.cron.due import Due
-from windlass.cron.entries import Entries
-from windlass.cron.entry import LiveEntry
-from windlass.cron.executions.context import EntryId, JobContext
-from windlass.cron.executions.execution import Execution, WorkflowExecution, alone
-from windlass.cron.executions.history import REMOVED, Executions
-from windlass.cron.executions.result import JobResult
-from windlass.cron.executions.runner import Done, Runner
-from windlass.cron.executions.triggered import Triggered
+from windlass.cron.context import EntryId, JobContext
+from windlass.cron.dependencies import Dependencies, JobResult
+from windlass.cron.due import MOST, Due, late_ticks, missed_ticks
+from windlass.cron.entry import Entries, LiveEntry
+from windlass.cron.executions import REMOVED, Execution, Executions, Triggered, WorkflowExecution, alone
 from windlass.cron.job import Ending
 from windlass.cron.observers import JobCompleted, JobStarted, Notices, Scheduled
 from windlass.cron.options import CronOptions
+from windlass.cron.runner import Done, Runner
 
 logger = logging.getLogger("windlass.cron")
 SETBACK = timedelta(seconds=1)  # if the wall clock goes back by more than this, all next times are recomputed
@@ -161,7 +156,7 @@ class Scheduler:
 
     def _make_up(self, entry: LiveEntry, ticks: list[datetime], more: bool) -> None:
         if more:
-            logger.warning("entry %s missed more than %d runs; the oldest %d are made up for", entry.label, MOST, MOST)
+            logger.warning("entry %s missed more than %d runs; only the oldest %d run", entry.label, MOST, MOST)
         for at in ticks:
             self._start(entry, at)
 
@@ -171,7 +166,7 @@ class Scheduler:
             self._set_next(entry, now)
         self._make_up(entry, ticks, more)
         if not ticks and not entry.paused:
-            logger.warning("entry %s: the tick of %s was skipped, for it is %s late", entry.label, at, now - at)
+            logger.warning("entry %s: the tick of %s was skipped because it is %s late", entry.label, at, now - at)
             if entry.run_once and entry.next is None:
                 self._detach([entry])  # it has no other tick
 
@@ -194,7 +189,7 @@ class Scheduler:
         try:
             act()
         except Exception:
-            logger.exception("entry %s is set aside until its spec changes or the scheduler starts again", entry.label)
+            logger.exception("entry %s does not run until its spec changes or the scheduler is restarted", entry.label)
             entry.next = None
             self._due.drop(entry.id)
 
@@ -254,7 +249,7 @@ class Scheduler:
         self.notices.tell()
 
     def _report(self, context: JobContext, ending: Ending, duration: timedelta) -> None:
-        if ending.result is JobResult.FAILURE and not ending.told:
+        if ending.result is JobResult.FAILURE and not ending.logged:
             logger.error("job %s failed: %s", context.name, ending.reason, exc_info=ending.error)
         elif ending.result is JobResult.SKIPPED:
             logger.info("job %s was skipped: %s", context.name, ending.reason)
@@ -285,11 +280,11 @@ class Scheduler:
         All entries are removed before the first step is skipped: skipping a step can start its children, and a child
         may be one of the entries to remove.
         """
-        gone = list(entries)
-        for entry in gone:
+        removed = list(entries)
+        for entry in removed:
             self.entries.remove(entry)
             self._due.drop(entry.id)
-        for entry in gone:
+        for entry in removed:
             self.dependencies.forget(entry.id)
             self.executions.removed(entry.id)
 

@@ -13,11 +13,10 @@ from windlass.core.definition.builder import WorkflowBuilder
 from windlass.core.jobs.job import Failed, Outcome, Succeeded
 from windlass.core.json_value import RESULT_LIMIT, encode
 from windlass.cron.clock import SystemClock
+from windlass.cron.context import EntryId, JobContext, enter
 from windlass.cron.cron import Cron
-from windlass.cron.executions.context import EntryId, JobContext, enter
 from windlass.cron.job import Call, Skip, wrapped
-from windlass.cron.migration_check import Reason, reasons
-from windlass.cron.subgraph import Subgraph, parts
+from windlass.cron.migration import Reason, Subgraph, reasons, subgraphs
 from windlass.effects.context import Context
 from windlass.effects.handlers import Handler, Handlers, failed
 from windlass.effects.threads import Threads
@@ -51,7 +50,7 @@ def adopt(cron: Cron, handlers: Handlers, taken: Container[str]) -> dict[str, Wo
     all reasons and change nothing.
     """
     entries = cron.entries()
-    found = parts(entries, {entry.id: cron.dependencies(entry.id) for entry in entries})
+    found = subgraphs(entries, {entry.id: cron.dependencies(entry.id) for entry in entries})
     problems = [*_scheduler_reasons(cron), *reasons(found), *_clashes(found, handlers, taken)]
     builders = {} if problems else {builder.name: builder for builder in map(_builder, found)}
     problems += [reason for builder in builders.values() for reason in _mistakes(builder)]

@@ -7,6 +7,8 @@ context on, raise `Skip` if they do not run the job (result: skipped) and `JobTi
 import asyncio
 import logging
 import random
+import threading
+from collections import deque
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -14,11 +16,9 @@ from typing import Any
 
 from windlass.core import duration
 from windlass.core.duration import Duration
-from windlass.cron.executions.breaker import CircuitBreaker, circuit_breaker
-from windlass.cron.executions.context import JobContext, enter, here, pause
-from windlass.cron.executions.retrying import retry_with_backoff
-from windlass.cron.executions.semaphore import Semaphore
+from windlass.cron.context import JobContext, Nap, enter, here, pause
 from windlass.cron.job import Call, JobTimedOut, LocalWrapper, Skip, Wrapper, tell
+from windlass.cron.recovery import CircuitBreaker, circuit_breaker, retry_with_backoff
 from windlass.errors import Invalid
 
 __all__ = [
@@ -38,6 +38,67 @@ __all__ = [
 logger = logging.getLogger("windlass.cron")
 _abandoned: "set[asyncio.Task[Any]]" = set()
 LONG_WAIT = timedelta(minutes=1)
+
+
+class Semaphore:
+    """A semaphore for jobs; waiters get slots in order. Thread-safe: several schedulers may share it."""
+
+    def __init__(self, count: int) -> None:
+        self._free = count
+        self._queue: deque[_Waiter] = deque()
+        self._lock = threading.Lock()
+
+    def try_take(self) -> bool:
+        with self._lock:
+            if self._free:
+                self._free -= 1
+                return True
+            return False
+
+    async def take(self) -> bool:
+        """Wait for a slot; return False if the job was cancelled meanwhile."""
+        if self.try_take():
+            return True
+        waiter = _Waiter(Nap(here()))
+        with self._lock:
+            self._queue.append(waiter)
+        self._hand_on()  # a slot may have been released after `try_take`, before this waiter was queued
+        came = False
+        try:
+            came = await waiter.nap.over()
+        finally:
+            if not came:
+                self._leave(waiter)
+        return came
+
+    def give(self) -> None:
+        with self._lock:
+            self._free += 1
+        self._hand_on()
+
+    def _hand_on(self) -> None:
+        with self._lock:
+            if not self._free or not self._queue:
+                return
+            self._free -= 1
+            waiter = self._queue.popleft()
+            waiter.granted = True
+        waiter.nap.end()
+
+    def _leave(self, waiter: "_Waiter") -> None:
+        """Leave the queue; if a slot was granted after the wait had ended, release it to the next waiter."""
+        with self._lock:
+            if not waiter.granted:
+                self._queue.remove(waiter)
+                return
+        self.give()
+
+
+class _Waiter:
+    __slots__ = ("granted", "nap")
+
+    def __init__(self, nap: Nap) -> None:
+        self.nap, self.granted = nap, False
 
 
 def recover(*, level: int = logging.ERROR) -> Wrapper:
@@ -160,11 +221,11 @@ def _skipping(call: Call, slots: Semaphore, reason: str) -> Call:
 def _queueing(call: Call, slots: Semaphore) -> Call:
     async def queueing() -> Any:
         context = here()
-        asked = context.host.clock.now()
+        began = context.host.clock.now()
         if not await slots.take():
             raise Skip("cancelled before it began")
         try:
-            waited = context.host.clock.now() - asked
+            waited = context.host.clock.now() - began
             if waited > LONG_WAIT:
                 logger.warning("job %s waited %s for others to end", context.name, waited)
             return await call()
@@ -209,5 +270,5 @@ def _abandon(task: "asyncio.Task[Any]") -> None:
 
 def _positive(count: int, field: str = "count") -> int:
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise Invalid(f"{field} is {count!r}; it must be a whole number, at least 1", field=field)
+        raise Invalid(f"{field} is {count!r}; it must be an integer, at least 1", field=field)
     return count

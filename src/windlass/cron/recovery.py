@@ -1,4 +1,6 @@
-"""A circuit breaker: after `threshold` failures in a row it skips starts for `cooldown`, then lets one through.
+"""Wrappers against failures: retries with growing delays, and a circuit breaker.
+
+The breaker skips starts for `cooldown` after `threshold` failures in a row, then lets one through:
 
 closed -> open         `threshold` failures in a row
 open -> half-open      the first start after the cooldown: it runs as a probe, other starts are skipped
@@ -7,6 +9,7 @@ half-open -> open      the probe failed
 """
 
 import logging
+import random
 from asyncio import CancelledError
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -15,11 +18,77 @@ from typing import Any
 
 from windlass.core import duration
 from windlass.core.duration import Duration
-from windlass.cron.executions.context import here
+from windlass.cron.context import here, pause
 from windlass.cron.job import Call, LocalWrapper, Skip, Wrapper, tell
 from windlass.errors import Invalid
 
 logger = logging.getLogger("windlass.cron")
+
+SPREAD = 0.1  # the share of each pause that is added or subtracted at random
+OnRetry = Callable[[int, timedelta, BaseException], object]
+
+
+def retry_with_backoff(
+    max_retries: int,
+    *,
+    initial: Duration = 1,
+    longest: Duration = 60,
+    multiplier: float = 2.0,
+    on_retry: OnRetry | None = None,
+) -> Wrapper:
+    """Retry a failed job up to `max_retries` times; -1 means no limit. The last failure is the job's result.
+
+    The pause before retry k is `initial * multiplier ** (k - 1)`, at most `longest`, plus or minus 10 %. `on_retry` is
+    called with the number of the retry, the pause and the error. A job that is cancelled meanwhile is not retried.
+    """
+    _check_retries(max_retries, multiplier)
+    first = _pause_seconds(initial, "initial")
+    most = _pause_seconds(longest, "longest")
+
+    def delay(retry: int) -> timedelta:
+        base = min(first * multiplier ** min(retry - 1, 1000), most)
+        return timedelta(seconds=base * (1 + random.uniform(-SPREAD, SPREAD)))
+
+    def wrapper(call: Call) -> Call:
+        async def trying() -> Any:
+            failed: Exception | None = None
+            retry = 0
+            while True:
+                try:
+                    return await call()
+                except Skip:
+                    if failed is None:
+                        raise
+                    raise failed from None  # an earlier attempt ran and failed
+                except Exception as error:
+                    failed = error
+                retry += 1
+                if retry > max_retries >= 0 or not await _wait(retry, delay(retry), failed, on_retry):
+                    raise failed
+
+        return trying
+
+    return wrapper
+
+
+def _check_retries(max_retries: int, multiplier: float) -> None:
+    if isinstance(max_retries, bool) or not isinstance(max_retries, int) or max_retries < -1:
+        raise Invalid(f"max_retries is {max_retries!r}; it must be an integer, or -1 for no limit", field="max_retries")
+    if isinstance(multiplier, bool) or not isinstance(multiplier, int | float) or not multiplier > 0:
+        raise Invalid(f"multiplier is {multiplier!r}; it must be a positive number", field="multiplier")
+
+
+def _pause_seconds(value: Duration, field: str) -> float:
+    seconds = duration.read(value, field=field).total_seconds()
+    if seconds < 0:
+        raise Invalid(f"{field} is {value!r}; it must not be negative", field=field)
+    return seconds
+
+
+async def _wait(retry: int, delay: timedelta, error: Exception, on_retry: OnRetry | None) -> bool:
+    logger.info("job %s failed, retry %d in %s: %s", here().name, retry, delay, error)
+    tell(on_retry, retry, delay, error)
+    return await pause(delay.total_seconds())
 
 
 class BreakerState(StrEnum):
@@ -42,7 +111,7 @@ class CircuitBreaker:
 
     def __init__(self, threshold: int, cooldown: Duration, *, on_change: OnChange | None = None) -> None:
         if isinstance(threshold, bool) or not isinstance(threshold, int) or threshold < 1:
-            raise Invalid(f"threshold is {threshold!r}; it must be a whole number, at least 1", field="threshold")
+            raise Invalid(f"threshold is {threshold!r}; it must be an integer, at least 1", field="threshold")
         self.threshold, self.cooldown = threshold, duration.read(cooldown, field="cooldown")
         if self.cooldown <= timedelta():
             raise Invalid(f"cooldown is {cooldown!r}; it must be positive", field="cooldown")

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from windlass.cron.clock import Clock
+from windlass.cron.context import EntryId, JobContext, enter
 from windlass.cron.entry import LiveEntry
-from windlass.cron.executions.context import EntryId, JobContext, enter
 from windlass.cron.job import Call, Ending, outcome
 from windlass.effects.threads import Threads
 
