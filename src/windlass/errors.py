@@ -1,22 +1,22 @@
-"""Every error Windlass raises on purpose. Each builds its own sentence: what is wrong, where, and what to do.
+"""The exceptions that Windlass raises. A message says what is wrong, where, and how to fix it.
 
     WindlassError
-      Invalid            the caller's words make no sense      -> 422
-        InvalidCron      a cron expression that cannot be read
-        InvalidExpression  an `if` or a template that cannot be read
-        InvalidWorkflow  a definition with mistakes, all of them
-        TemplateError    a template that has no value in this run
+      Invalid            an argument or a document is invalid  -> 422
+        InvalidCron      a cron expression cannot be parsed
+        InvalidExpression  an `if` or a template cannot be parsed
+        InvalidWorkflow  a definition has mistakes; lists all
+        TemplateError    a template has no value in this run
       NotFound           no such job, run, schedule            -> 404
-      Conflict           it exists, but not in that state      -> 409
-        Duplicate        a job of this id or unique key exists
-        LeaseLost        an attempt whose job is in other hands
-      Gone               it was there, and is over             -> 410
-      Refused            a signature that does not match       -> 401
+      Conflict           not possible in the current state     -> 409
+        Duplicate        a job with this id or unique key exists
+        LeaseLost        the attempt no longer holds its job
+      Gone               it existed and has ended              -> 410
+      Refused            a signature does not match            -> 401
       Unavailable        the database cannot be used now       -> 503
-        Locked           another session holds a row for long
+        Locked           another session holds a row lock
 
-A handler's failure is not among them: it is an `Outcome`. `NonRetryable` and `RetryAfter` are what a handler raises
-to steer that outcome.
+A handler's failure is not one of them: it is an `Outcome`. A handler raises `NonRetryable` or `RetryAfter` to control
+that outcome.
 """
 
 import asyncio
@@ -25,12 +25,12 @@ from datetime import timedelta
 
 
 class WindlassError(Exception):
-    """The root of the family: catch this to catch them all."""
+    """The base class of all errors."""
 
 
 class Invalid(WindlassError):
-    """The caller's words make no sense. `field` names the argument, so that every surface can point at it; `errors` has
-    every (field, message) where more than one thing is wrong."""
+    """An argument or a document is invalid. `field` names the argument; `errors` has a (field, message) for each
+    mistake."""
 
     def __init__(self, message: str, *, field: str | None = None) -> None:
         super().__init__(message)
@@ -39,11 +39,11 @@ class Invalid(WindlassError):
 
 
 class InvalidCron(Invalid):
-    """A cron expression that cannot be read."""
+    """A cron expression that cannot be parsed."""
 
 
 class InvalidExpression(Invalid):
-    """An `if` or a template that cannot be read. `column` counts from 1; `pointed` is its line with a caret below."""
+    """An `if` or a template that cannot be parsed. `column` counts from 1; `pointed` is its line with a caret below."""
 
     def __init__(self, problem: str, *, source: str, column: int, field: str | None = None) -> None:
         super().__init__(f"column {column}: {problem}", field=field)
@@ -57,7 +57,7 @@ class InvalidExpression(Invalid):
 
 
 class TemplateError(Invalid):
-    """A template that has no value in this run, or one that must not stand where it would. `path` is what was asked."""
+    """A template that has no value in this run, or whose value is not allowed there. `path` is its path."""
 
     def __init__(self, message: str, *, path: str) -> None:
         super().__init__(message)
@@ -65,18 +65,18 @@ class TemplateError(Invalid):
 
 
 class InvalidWorkflow(Invalid):
-    """A definition that makes no sense. `errors` has every mistake: where it is, and what is wrong there."""
+    """An invalid definition. `errors` has every mistake: (path, message)."""
 
     def __init__(self, errors: Iterable[tuple[str, str]]) -> None:
-        found = list(errors)
-        lines = [f"{path}: {message}" if path else message for path, message in found]
+        mistakes = list(errors)
+        lines = [f"{path}: {message}" if path else message for path, message in mistakes]
         head = [f"the workflow has {len(lines)} mistakes:"] if len(lines) > 1 else []
-        super().__init__("\n  ".join(head + lines), field=found[0][0] if found else None)
-        self.errors = found
+        super().__init__("\n  ".join(head + lines), field=mistakes[0][0] if mistakes else None)
+        self.errors = mistakes
 
 
 class NotFound(WindlassError):
-    """There is no such thing. `hint` is what else may have been meant."""
+    """There is no such object. `hint` suggests what may have been meant."""
 
     def __init__(self, what: str, key: object, *, hint: str | None = None) -> None:
         super().__init__(f"no {what} {key}" + (f": {hint}" if hint else ""))
@@ -84,18 +84,18 @@ class NotFound(WindlassError):
 
 
 class Conflict(WindlassError):
-    """The thing exists, but not in a state that allows this."""
+    """The object exists, but its state does not allow this."""
 
 
 class LeaseLost(Conflict):
-    """An attempt speaks for a job that it no longer holds: it ends, and whoever holds the job now decides."""
+    """An attempt reports on a job that it no longer holds; the report is discarded."""
 
     def __init__(self, job: object) -> None:
-        super().__init__(f"job {job} is in other hands now: this attempt lost its lease, or the job was cancelled")
+        super().__init__(f"job {job} is no longer held by this attempt: its lease was lost, or the job was cancelled")
 
 
 class Duplicate(Conflict):
-    """A job of this id, or with this unique key, exists. `existing` is its id."""
+    """A job with this id or unique key exists. `existing` is its id."""
 
     def __init__(self, message: str, *, existing: object) -> None:
         super().__init__(message)
@@ -103,17 +103,17 @@ class Duplicate(Conflict):
 
 
 class Gone(WindlassError):
-    """It was there once, and nobody waits for it any more."""
+    """The object existed and has ended, so it no longer accepts this."""
 
 
 class Refused(WindlassError):
-    """Whoever asks could not show that they may."""
+    """The request is not authenticated."""
 
 
 class Unavailable(WindlassError):
-    """The database (or another thing we depend on) did not answer, or refuses to write: the same call may work later.
+    """The database or another dependency did not answer, or refuses to write: the same call may succeed later.
 
-    `recovered`, where it is known, is set when it is worth another try."""
+    `recovered`, if known, is set when a retry may succeed."""
 
     def __init__(self, message: str, *, recovered: asyncio.Event | None = None) -> None:
         super().__init__(message)
@@ -121,16 +121,16 @@ class Unavailable(WindlassError):
 
 
 class Locked(Unavailable):
-    """Another session has held a lock on a row for too long. Only what needs that row has to wait."""
+    """Another session has held a lock on a row for too long. Only calls that need that row must wait."""
 
 
 class NonRetryable(WindlassError):
-    """Raised by a handler: fail the job now, whatever attempts are left."""
+    """Raised by a handler: fail the job now, even if attempts are left."""
 
 
 class RetryAfter(WindlassError):
     """Raised by a handler: this attempt failed, try again after `delay` instead of the policy's backoff."""
 
-    def __init__(self, delay: timedelta | float, message: str = "asked to be retried later") -> None:
+    def __init__(self, delay: timedelta | float, message: str = "retry later") -> None:
         super().__init__(message)
         self.delay = delay if isinstance(delay, timedelta) else timedelta(seconds=delay)

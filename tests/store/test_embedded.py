@@ -302,7 +302,7 @@ def test_a_socket_folder_open_to_others_is_refused(used_home: Path) -> None:
     socket = status(EmbeddedOptions(home=used_home)).socket
     socket.mkdir(exist_ok=True)
     socket.chmod(0o777)
-    with pytest.raises(Unavailable, match="open to others"):
+    with pytest.raises(Unavailable, match="another user owns it or can enter it"):
         Embedded.start(EmbeddedOptions(home=used_home))
     socket.rmdir()
 
@@ -340,10 +340,10 @@ def test_data_of_a_version_without_binaries_is_named_and_not_touched(tmp_path: P
     data = tmp_path / "home" / "postgres" / "data"
     data.mkdir(parents=True)
     (data / "PG_VERSION").write_text("9\n")
-    with pytest.raises(Unavailable, match=f"{data} was made by Postgres 9"):
+    with pytest.raises(Unavailable, match=f"{data} was created by Postgres 9"):
         find_binaries(None, data)
     programs = find_binaries(None, tmp_path).folder
-    with pytest.raises(Unavailable, match=f"{data} was made by Postgres 9"):
+    with pytest.raises(Unavailable, match=f"{data} was created by Postgres 9"):
         find_binaries(programs, data)
     assert [path.name for path in data.iterdir()] == ["PG_VERSION"]
 
@@ -366,7 +366,7 @@ def test_a_home_the_server_user_cannot_enter_holds_a_link_to_the_data(home: Path
     assert not place.is_relative_to(home)
     assert (place / "data" / "PG_VERSION").exists()
     shutil.rmtree(place)
-    with pytest.raises(Unavailable, match=f"{place}, which is gone"):
+    with pytest.raises(Unavailable, match=f"{place}, which does not exist"):
         Embedded.start(EmbeddedOptions(home=home))
 
 

