@@ -22,7 +22,7 @@ from fastapi import FastAPI, Request
 from bench.server import Server, own_server
 from windlass import Windlass
 from windlass.settings import Settings
-from windlass.web.middleware import asgi
+from windlass.web import server as web_server
 from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
 
@@ -123,7 +123,7 @@ async def _serve(name: str, url: str) -> None:
 async def _windlass(url: str) -> AsyncIterator[Any]:
     async with Windlass(url, settings=Settings(pool_size=POOL)) as app:
         await app.deploy(WORKFLOW)
-        yield asgi.build(app, GuardOptions(host="127.0.0.1"))
+        yield web_server.build(app, GuardOptions(host="127.0.0.1"))
 
 
 @contextlib.asynccontextmanager

@@ -20,7 +20,7 @@ from windlass import Windlass, WorkerOptions
 from windlass.cli.runner import run
 from windlass.core.jobs.spec import JobSpec
 from windlass.settings import Settings
-from windlass.web.middleware import asgi
+from windlass.web import server as web_server
 from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
 
@@ -50,7 +50,7 @@ async def serve(url: str) -> None:
     listener = listen("127.0.0.1", 0)
     async with (
         Windlass(url, settings=Settings()) as app,
-        serving(asgi.build(app, GuardOptions(host=listener.host)), listener),
+        serving(web_server.build(app, GuardOptions(host=listener.host)), listener),
     ):
         print(listener.port, flush=True)
         await app.tend(stop=asyncio.Event())

@@ -10,8 +10,8 @@ from typing import Any
 
 from windlass import Windlass
 from windlass.settings import Settings
+from windlass.web import server
 from windlass.web.api.routes import PREFIX
-from windlass.web.middleware import asgi
 
 TWINS = f"{PREFIX}/workflows/{{ref}}/runs/{{run_id}}"  # second addresses of runs
 WORDS = frozenset({"description", "summary", "example", "examples", "tags", "title", "security", "operationId"})
@@ -19,7 +19,7 @@ NAMED = frozenset({"properties", "schemas", "paths"})  # what is in them has nam
 
 
 def document() -> str:
-    found = asgi.faces(Windlass(settings=Settings()), asyncio.Event()).openapi()
+    found = server.main_app(Windlass(settings=Settings()), asyncio.Event()).openapi()
     paths = {
         path: {method: _good(operation) for method, operation in operations.items()}
         for path, operations in found["paths"].items()

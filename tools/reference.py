@@ -11,8 +11,8 @@ from typing import Any
 
 from windlass import Windlass
 from windlass.settings import Settings
+from windlass.web import server
 from windlass.web.api.routes import PREFIX
-from windlass.web.middleware import asgi
 
 ALIASES = f"{PREFIX}/workflows/{{ref}}/runs/{{run_id}}"  # second paths of runs
 METHODS = ("get", "post", "put", "patch", "delete")
@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def document() -> Document:
-    found: Document = asgi.faces(Windlass(settings=Settings()), asyncio.Event()).openapi()
+    found: Document = server.main_app(Windlass(settings=Settings()), asyncio.Event()).openapi()
     return found
 
 

@@ -1,4 +1,4 @@
-"""The only reader of the environment. All mistakes are listed at once, each with the variable and the fix."""
+"""Reads the environment; no other module does. All mistakes are reported at once, each with its variable and fix."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ from windlass.errors import Invalid
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """So many in so many seconds; 0 means no limit."""
+    """`count` in `seconds`; a count of 0 means no limit."""
 
     count: int
     seconds: float
@@ -28,52 +28,51 @@ class Rate:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What the environment says. Options of the loops are made from this and from the command line."""
+    """The configuration from the environment."""
 
-    database_url: str | None = None  # WINDLASS_DATABASE_URL: none means the embedded server
+    database_url: str | None = None  # WINDLASS_DATABASE_URL; None: the embedded server
     home: Path = field(default_factory=lambda: default_home())  # WINDLASS_HOME
     pg_bin: Path | None = None  # WINDLASS_PG_BIN
     notify: bool = True  # WINDLASS_NOTIFY=off: polling only
     pooler: bool = False  # WINDLASS_POOLER=on: a transaction pooler is in between
     pool_size: int = 10  # WINDLASS_POOL_SIZE
-    command_timeout: float = 60.0  # WINDLASS_COMMAND_TIMEOUT, seconds: the longest that one statement may take
-    search_timeout: float = 5.0  # WINDLASS_SEARCH_TIMEOUT, seconds: the longest that a list or a search may take
+    command_timeout: float = 60.0  # WINDLASS_COMMAND_TIMEOUT, seconds for one statement
+    search_timeout: float = 5.0  # WINDLASS_SEARCH_TIMEOUT, seconds for a list or a search
     api_keys: tuple[str, ...] = ()  # WINDLASS_API_KEY, comma-separated
     url: str | None = None  # WINDLASS_URL: commands go through this server instead of the database
-    rate_limit: Rate | None = None  # WINDLASS_RATE_LIMIT: none is off on loopback, and 100/s elsewhere
+    rate_limit: Rate | None = None  # WINDLASS_RATE_LIMIT; None: off on loopback, 100/s elsewhere
     cors_origins: tuple[str, ...] = ()  # WINDLASS_CORS_ORIGINS, comma-separated
-    public_url: str | None = None  # WINDLASS_PUBLIC_URL: where callbacks from outside reach this installation
+    public_url: str | None = None  # WINDLASS_PUBLIC_URL: the base URL of callbacks from outside
     http_allow: tuple[IPv4Network | IPv6Network, ...] = ()  # WINDLASS_HTTP_ALLOW, comma-separated
-    tree_limit: int = 10_000  # WINDLASS_TREE_LIMIT: live runs below a run that no other run started
-    keep: timedelta | None = timedelta(days=30)  # WINDLASS_KEEP_DAYS, 0 for ever
+    tree_limit: int = 10_000  # WINDLASS_TREE_LIMIT: live descendants of a top-level run
+    keep: timedelta | None = timedelta(days=30)  # WINDLASS_KEEP_DAYS; 0: forever
     log_format: str = "text"  # WINDLASS_LOG_FORMAT
     log_level: str = "INFO"  # WINDLASS_LOG_LEVEL
-    # What commands inherit: PATH, HOME, LANG, TZ.
-    command_environment: Mapping[str, str] = field(default_factory=lambda: inherited({}))
-    test_mode: bool = False  # WINDLASS_TEST_MODE=on: the Open Job Spec face can be reset and takes orders from tests
-    fault: str | None = None  # WINDLASS_FAULT: where the process is to die, for tests of recovery
+    command_environment: Mapping[str, str] = field(default_factory=lambda: inherited({}))  # of `run` steps
+    test_mode: bool = False  # WINDLASS_TEST_MODE=on: enables /ojs/v1/admin/reset and test directives
+    fault: str | None = None  # WINDLASS_FAULT: where the process crashes, for tests of recovery
 
 
 def read(environ: Mapping[str, str] | None = None) -> Settings:
-    """Settings from WINDLASS_* variables."""
-    given = os.environ if environ is None else environ
+    """Return the settings from WINDLASS_* variables; blank ones count as unset."""
+    environ = os.environ if environ is None else environ
     values: dict[str, object] = {}
     mistakes: list[str] = []
     for variable, (name, convert) in VARIABLES.items():
-        text = given.get(variable, "").strip()
+        text = environ.get(variable, "").strip()
         if text:
             try:
                 values[name] = convert(text)
             except ValueError as error:
-                told = f"{variable}=..." if variable in SECRET else f"{variable}={text!r}"
-                mistakes.append(f"{told}: {error}")
+                value = "..." if variable in SECRET else repr(text)
+                mistakes.append(f"{variable}={value}: {error}")
     if mistakes:
         raise Invalid("; ".join(mistakes))
-    return Settings(**values, command_environment=inherited(given))  # type: ignore[arg-type]  # names and types stand side by side below
+    return Settings(**values, command_environment=inherited(environ))  # type: ignore[arg-type]  # see VARIABLES
 
 
 def default_home() -> Path:
-    """A per-user data folder: where the platform keeps such things."""
+    """Return the platform's data folder of the user."""
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Application Support" / "windlass"
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "windlass"
@@ -82,14 +81,14 @@ def default_home() -> Path:
 def _switch(text: str) -> bool:
     words = {"on": True, "true": True, "1": True, "yes": True, "off": False, "false": False, "0": False, "no": False}
     if text.lower() not in words:
-        raise ValueError("say on or off")
+        raise ValueError("must be on or off")
     return words[text.lower()]
 
 
 def _whole(least: int, most: int) -> Callable[[str], int]:
     def convert(text: str) -> int:
         if not text.isdigit() or not least <= int(text) <= most:
-            raise ValueError(f"a whole number from {least} to {most}")
+            raise ValueError(f"must be an integer from {least} to {most}")
         return int(text)
 
     return convert
@@ -98,7 +97,7 @@ def _whole(least: int, most: int) -> Callable[[str], int]:
 def _one_of(*words: str) -> Callable[[str], str]:
     def convert(text: str) -> str:
         if text.lower() not in map(str.lower, words):
-            raise ValueError(f"one of {', '.join(words)}")
+            raise ValueError(f"must be one of {', '.join(words)}")
         return text.upper() if words[0].isupper() else text.lower()
 
     return convert
@@ -106,11 +105,11 @@ def _one_of(*words: str) -> Callable[[str], str]:
 
 def _url(text: str) -> str:
     if not text.startswith(("postgresql://", "postgres://")):
-        raise ValueError("a postgresql:// address")
+        raise ValueError("must be a postgresql:// URL")
     try:
-        _ = urlsplit(text).port  # the parser looks at the rest only when asked
+        _ = urlsplit(text).port  # checked by urlsplit only on access
     except ValueError as error:
-        raise ValueError(f"a postgresql:// address, but {error}") from None
+        raise ValueError(f"must be a postgresql:// URL, but {error}") from None
     return text
 
 
@@ -129,7 +128,7 @@ def _keys(text: str) -> tuple[str, ...]:
 def _public_url(text: str) -> str:
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-        raise ValueError("an address such as https://windlass.example.com")
+        raise ValueError("must be a URL such as https://windlass.example.com")
     return text.rstrip("/")
 
 
@@ -139,7 +138,7 @@ def _rate(text: str) -> Rate:
     count, _, unit = text.partition("/")
     seconds = {"s": 1.0, "m": 60.0, "h": 3600.0}.get(unit.strip().lower())
     if seconds is None or not count.strip().isdigit() or not 1 <= int(count) <= 1_000_000:
-        raise ValueError("a rate such as 100/s, 6000/m or 1000/h, or off")
+        raise ValueError("must be a rate such as 100/s, 6000/m or 1000/h, or off")
     return Rate(int(count), seconds)
 
 
@@ -148,7 +147,7 @@ def _origins(text: str) -> tuple[str, ...]:
     for origin in origins:
         parts = urlsplit(origin)
         if parts.scheme not in ("http", "https") or origin.lower() != f"{parts.scheme}://{parts.netloc}".lower():
-            raise ValueError("origins such as https://flows.example.com, comma-separated; * is none")
+            raise ValueError("must be origins such as https://flows.example.com, comma-separated; * is not supported")
     return tuple(origin.lower() for origin in origins)
 
 
@@ -160,18 +159,18 @@ def _networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
         except ValueError as error:
             mistakes.append(str(error))
     if mistakes:
-        raise ValueError(f"networks such as 10.0.0.0/8, comma-separated, but {', '.join(mistakes)}")
+        raise ValueError(f"must be networks such as 10.0.0.0/8, comma-separated, but {', '.join(mistakes)}")
     return tuple(networks)
 
 
 def _fault(text: str) -> str:
     name, _, count = text.partition(":")
     if name not in POINTS or (count and not count.isdigit()):
-        raise ValueError(f"one of {', '.join(POINTS)}, and perhaps :3 for the third time")
+        raise ValueError(f"must be one of {', '.join(POINTS)}, optionally with :3 for the third time")
     return text
 
 
-SECRET = frozenset({"WINDLASS_API_KEY", "WINDLASS_DATABASE_URL"})  # never repeated in a message
+SECRET = frozenset({"WINDLASS_API_KEY", "WINDLASS_DATABASE_URL"})  # values that errors must not show
 VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "WINDLASS_DATABASE_URL": ("database_url", _url),
     "WINDLASS_HOME": ("home", lambda text: Path(text).expanduser().absolute()),

@@ -11,7 +11,7 @@ from tests.client.stub import answer, events, stub
 from windlass import Conflict, Context, Invalid, InvalidWorkflow, NotFound, Unavailable, Windlass
 from windlass.client import AsyncClient, Client
 from windlass.errors import Refused
-from windlass.web.middleware import asgi
+from windlass.web import server as web_server
 from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
 
@@ -33,7 +33,7 @@ async def url(app: Windlass) -> AsyncIterator[str]:
         return n * 2
 
     listener, stop = listen("127.0.0.1", 0, keys=(KEY,)), asyncio.Event()
-    async with serving(asgi.build(app, GuardOptions(host=listener.host, keys=(KEY,))), listener):
+    async with serving(web_server.build(app, GuardOptions(host=listener.host, keys=(KEY,))), listener):
         working = asyncio.create_task(app.work(stop=stop))
         yield listener.url
         stop.set()

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 
 from windlass import Windlass
-from windlass.web.middleware import asgi
+from windlass.web import server
 from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
 
@@ -62,7 +62,7 @@ class Client:
 async def extended(app: Windlass, *, base: str = "/ojs/v1") -> AsyncIterator[Client]:
     listener = listen("127.0.0.1", 0, keys=())
     async with (
-        serving(asgi.build(app, GuardOptions(host=listener.host)), listener),
+        serving(server.build(app, GuardOptions(host=listener.host)), listener),
         httpx.AsyncClient(base_url=listener.url + base, timeout=30) as http,
     ):
         yield Client(http)

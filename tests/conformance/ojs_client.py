@@ -14,7 +14,7 @@ from windlass.engine.schedules import ojs as ojs_schedules
 from windlass.engine.workers import remote, remote_reports
 from windlass.settings import Settings
 from windlass.testing import Clock
-from windlass.web.middleware import asgi
+from windlass.web import server
 from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
 
@@ -35,7 +35,7 @@ async def talking(database: str, clock: Clock | None = None, *, test_mode: bool 
 async def of_app(app: Windlass, clock: Clock | None = None) -> AsyncIterator["Talk"]:
     listener = listen("127.0.0.1", 0)
     async with (
-        serving(asgi.build(app, GuardOptions(host=listener.host)), listener),
+        serving(server.build(app, GuardOptions(host=listener.host)), listener),
         httpx.AsyncClient(base_url=listener.url, timeout=30) as http,
     ):
         yield Talk(app, http, clock)

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import httpx
 
 from windlass import Windlass
-from windlass.web.middleware import asgi
+from windlass.web import server
 from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
 
@@ -20,7 +20,7 @@ FATAL = {"code": "handler_error", "message": "boom", "retryable": False}
 async def flowing(app: Windlass) -> AsyncIterator["Flows"]:
     listener = listen("127.0.0.1", 0, keys=())
     async with (
-        serving(asgi.build(app, GuardOptions(host=listener.host)), listener),
+        serving(server.build(app, GuardOptions(host=listener.host)), listener),
         httpx.AsyncClient(base_url=listener.url + "/ojs/v1", timeout=30) as http,
     ):
         yield Flows(http)

@@ -112,7 +112,7 @@ async def test_up_answers_on_a_free_port_and_stops_on_sigterm(cli: Cli) -> None:
     assert (health.status_code, health.json(), ready.status_code) == (200, {"status": "ok"}, 200)
     assert "workflow_worker_poll_cycle_total" in metrics.text
     assert taken.code == 1
-    assert taken.err.startswith(f"error: port {url.rpartition(':')[2]} on 127.0.0.1 is taken: stop the program")
+    assert taken.err.startswith(f"error: port {url.rpartition(':')[2]} on 127.0.0.1 is in use: stop the program")
 
 
 async def test_up_without_an_app_serves_http_steps(cli: Cli, conn: "asyncpg.Connection[Any]") -> None:

@@ -93,7 +93,7 @@ async def test_what_is_wrong_is_told_with_the_way_out(far: Far) -> None:
         ),
         "no URL": (
             far("--url", "windlass.example", "runs", "list"),
-            "WINDLASS_URL='windlass.example': an address such as",
+            "WINDLASS_URL='windlass.example': must be a URL such as",
         ),
         "near": (far("run", "order"), "error: no workflow order"),
         "no run": (far("explain", NOBODY), f"error: no run {NOBODY}\n"),

@@ -14,7 +14,7 @@ from windlass import Run, Windlass
 from windlass.effects.documents import read
 from windlass.settings import Settings
 from windlass.testing import Clock
-from windlass.web.middleware import asgi
+from windlass.web import server
 from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
 
@@ -29,7 +29,7 @@ async def at_work(database: str, name: str, clock: Clock) -> AsyncIterator[Windl
         listener = listen("127.0.0.1", 0)
         await app.listen_at(listener.url)
         stop = asyncio.Event()
-        async with serving(asgi.build(app, GuardOptions(host=listener.host)), listener):
+        async with serving(server.build(app, GuardOptions(host=listener.host)), listener):
             work = asyncio.create_task(app.work(stop=stop))
             try:
                 yield app

@@ -15,7 +15,7 @@ import pytest
 
 from tests.runtime.conftest import Working, eventually
 from windlass import Context, Windlass
-from windlass.web.middleware import asgi
+from windlass.web import server
 from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
 
@@ -203,7 +203,7 @@ async def test_innocent_work_completes_exactly_once_whatever_is_thrown_at_the_sy
     listener = listen("127.0.0.1", 0)
     async with (
         working(app),
-        serving(asgi.build(app, GuardOptions(host=listener.host)), listener),
+        serving(server.build(app, GuardOptions(host=listener.host)), listener),
         httpx.AsyncClient(base_url=listener.url, timeout=30) as http,
     ):
         runs = []

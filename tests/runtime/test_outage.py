@@ -24,7 +24,7 @@ from windlass.runtime.loops.loop import run_periodically
 from windlass.settings import Settings
 from windlass.store.postgres.pool import DatabaseOptions
 from windlass.testing import embedded_server
-from windlass.web.middleware import asgi
+from windlass.web import server as web_server
 from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
 
@@ -134,7 +134,7 @@ async def test_a_connection_that_answered_read_only_is_not_used_again(own_server
 async def test_a_server_whose_database_refuses_writes_is_alive_and_not_ready(own_server: str) -> None:
     async with Windlass(own_server, settings=Settings()) as app:
         listener = listen("127.0.0.1", 0)
-        web = asgi.build(app, GuardOptions(host=listener.host))
+        web = web_server.build(app, GuardOptions(host=listener.host))
         async with serving(web, listener), httpx.AsyncClient(base_url=listener.url) as http:
             assert (await http.get("/ready")).status_code == 200
             async with read_only(own_server):

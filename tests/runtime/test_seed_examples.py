@@ -20,7 +20,7 @@ from windlass.engine.runs import sweep
 from windlass.errors import InvalidWorkflow
 from windlass.runtime.handle import Run
 from windlass.testing import Clock
-from windlass.web.middleware import asgi
+from windlass.web import server
 from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
 
@@ -245,7 +245,7 @@ async def reachable(app: Windlass) -> AsyncIterator[str]:
     """The app with its door for callbacks open; where that is."""
     listener = listen("127.0.0.1", 0)
     url = await app.listen_at(listener.url)
-    async with serving(asgi.build(app, GuardOptions(host=listener.host)), listener):
+    async with serving(server.build(app, GuardOptions(host=listener.host)), listener):
         yield url
 
 

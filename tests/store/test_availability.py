@@ -15,7 +15,7 @@ from windlass.errors import Invalid, Unavailable
 from windlass.settings import Settings
 from windlass.store.postgres.availability import Trouble, trouble
 from windlass.store.postgres.pool import DatabaseOptions
-from windlass.web.middleware import asgi
+from windlass.web import server
 from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
 
@@ -43,7 +43,7 @@ CODES = {
 @pytest.fixture
 async def http(app: Windlass) -> AsyncIterator[httpx.AsyncClient]:
     listener = listen("127.0.0.1", 0)
-    web = asgi.build(app, GuardOptions(host=listener.host))
+    web = server.build(app, GuardOptions(host=listener.host))
     async with serving(web, listener), httpx.AsyncClient(base_url=listener.url, timeout=30) as client:
         yield client
 

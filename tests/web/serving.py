@@ -10,7 +10,7 @@ import httpx
 from openapi_schema_validator import OAS31Validator
 
 from windlass import Windlass
-from windlass.web.middleware import asgi
+from windlass.web import server
 from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
 
@@ -26,7 +26,7 @@ async def served(app: Windlass, *, keys: tuple[str, ...] = (), **options: Any) -
     guard = GuardOptions(host=listener.host, keys=keys, **options)
     headers = {"x-api-key": keys[0]} if keys else {}
     async with (
-        serving(asgi.build(app, guard), listener),
+        serving(server.build(app, guard), listener),
         httpx.AsyncClient(base_url=listener.url, headers=headers, timeout=30) as http,
     ):
         document = _document(app)
@@ -43,7 +43,7 @@ async def served(app: Windlass, *, keys: tuple[str, ...] = (), **options: Any) -
 def _document(app: Windlass) -> Document:
     """One for all tests: it is made of the code, and takes longer than most of them."""
     if not _documents:
-        _documents.append(asgi.faces(app, asyncio.Event()).openapi())
+        _documents.append(server.main_app(app, asyncio.Event()).openapi())
     return _documents[0]
 
 

@@ -102,4 +102,4 @@ async def test_methods_that_are_not_for_an_address_are_told(app: Windlass) -> No
     async with served(app) as http:
         told = problem(await http.patch("/workflows", json={}), 405)
         problem(await http.get("/nothing"), 404)
-    assert "PATCH is not for this address" in told["detail"]
+    assert "PATCH is not allowed here" in told["detail"]

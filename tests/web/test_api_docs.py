@@ -18,9 +18,9 @@ from tests.web.test_api_openapi import DOCUMENT
 from windlass import Windlass
 from windlass.core.runs.run import RunState
 from windlass.schemas.states import TaskStatus, WorkerStatus
+from windlass.web import server
 from windlass.web.api.jobs import ALIASES as JOB_ALIASES
 from windlass.web.api.runs import ALIASES as RUN_ALIASES
-from windlass.web.middleware import asgi
 from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
 
@@ -54,7 +54,7 @@ async def served(app: Windlass) -> AsyncIterator[str]:
     listener = listen("127.0.0.1", 0)
     await app.listen_at(listener.url)
     stop = asyncio.Event()
-    async with serving(asgi.build(app, GuardOptions(host=listener.host)), listener):
+    async with serving(server.build(app, GuardOptions(host=listener.host)), listener):
         working = asyncio.create_task(app.work(stop=stop))
         yield listener.url
         stop.set()

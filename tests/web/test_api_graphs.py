@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from tests.engine.harness import Fails, Player
 from tests.web.serving import data, fields, problem, served
 from windlass import Windlass
-from windlass.testing.clock import Clock
+from windlass.testing.kit import Clock
 
 ORDER: dict[str, Any] = {
     "name": "order",

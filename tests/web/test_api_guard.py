@@ -8,7 +8,8 @@ import pytest
 from tests.web.serving import API
 from windlass import Windlass
 from windlass.settings import Rate, Settings
-from windlass.web.middleware import asgi, guard
+from windlass.web import server
+from windlass.web.middleware import guard
 from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
 
@@ -26,7 +27,7 @@ async def answers(
 ) -> dict[str, int]:
     """The status of each route, for a request with these headers."""
     listener = listen("127.0.0.1", 0, keys=keys)
-    web = asgi.build(app, GuardOptions(host=listener.host, keys=keys))
+    web = server.build(app, GuardOptions(host=listener.host, keys=keys))
     async with serving(web, listener), httpx.AsyncClient(base_url=listener.url) as http:
         key = {"x-api-key": keys[0]} if keys else {}
         document = (await http.get("/openapi.json", headers=key)).json()

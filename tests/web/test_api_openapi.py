@@ -15,10 +15,9 @@ from windlass.engine.views import statuses
 from windlass.errors import Invalid
 from windlass.schemas.states import TaskStatus
 from windlass.settings import Settings
-from windlass.web import docs
+from windlass.web import docs, server
 from windlass.web.api.dependencies import place_of, place_text
 from windlass.web.api.runs import ALIASES, run_states
-from windlass.web.middleware import asgi
 
 METHODS = {"get", "post", "put", "patch", "delete"}
 SEEDS = """
@@ -43,7 +42,7 @@ GET /runs/{}/tasks/{}/logs
 
 def document() -> dict[str, Any]:
     app = Windlass("postgresql://nowhere.invalid/none", settings=Settings())
-    return asgi.faces(app, asyncio.Event()).openapi()
+    return server.main_app(app, asyncio.Event()).openapi()
 
 
 DOCUMENT = document()

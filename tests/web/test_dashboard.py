@@ -12,9 +12,8 @@ from tools import openapi
 
 from tests.web.serving import problem
 from windlass import Windlass
-from windlass.web import problems
+from windlass.web import problems, server
 from windlass.web.dashboard.routes import routes
-from windlass.web.middleware import asgi
 from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
 
@@ -94,7 +93,7 @@ async def test_without_a_build_the_page_says_how_to_build(tmp_path: Path) -> Non
 async def test_with_keys_the_program_is_open_and_the_data_is_not(app: Windlass) -> None:
     listener = listen("127.0.0.1", 0, keys=("k" * 16,))
     guard = GuardOptions(host=listener.host, keys=("k" * 16,))
-    async with serving(asgi.build(app, guard), listener), httpx.AsyncClient(base_url=listener.url) as http:
+    async with serving(server.build(app, guard), listener), httpx.AsyncClient(base_url=listener.url) as http:
         assert (await http.get("/runs")).status_code in (200, 503)  # 503: it is not built here
         problem(await http.get("/assets/nothing.js"), 404)
         problem(await http.get("/api/v1/runs"), 401)

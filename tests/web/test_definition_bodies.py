@@ -20,7 +20,7 @@ async def test_a_definition_may_be_yaml(app: Windlass) -> None:
         assert data(await http.post("/workflows/preview", content=WORKFLOW, headers=YAML))["change"] == "unchanged"
         for body, told in (
             (b"a: [", "line 2"),
-            (b"a: 1\na: 2", "twice"),
+            (b"a: 1\na: 2", "duplicate"),
             (b"name: a\n---\nname: b", "2 YAML documents"),
             (b"\xff", "UTF-8"),
             (b"&a [&b [" + b"*a, " * 10 + b"]]", "YAML"),
@@ -35,22 +35,22 @@ async def test_405_names_every_method_of_the_address(app: Windlass) -> None:
     async with served(app) as http:
         answer = await http.patch("/workflows/one", json={})
         assert answer.headers["allow"] == "DELETE, GET, PUT"
-        assert problem(answer, 405)["detail"] == "PATCH is not for this address: use DELETE, GET, PUT"
+        assert problem(answer, 405)["detail"] == "PATCH is not allowed here: use DELETE, GET, PUT"
 
 
 @pytest.mark.parametrize(
     ("path", "body", "told"),
     [
         ("/workflows/one/runs", {"a": 1}, "the payload goes into `input`"),
-        ("/jobs", {}, "type: it is missing"),
-        ("/jobs", {"type": 7}, "type: it must be a string"),
-        ("/jobs", {"type": "a", "priority": "high"}, "priority: it must be an integer"),
-        ("/jobs", {"type": "a", "retry": {"jitter": 2}}, "retry.jitter: it must be 1.0 or less"),
-        ("/jobs", {"type": "a", "retry": {"kind": "odd"}}, "retry.kind: it must be one of 'constant'"),
+        ("/jobs", {}, "type: is missing"),
+        ("/jobs", {"type": 7}, "type: must be a string"),
+        ("/jobs", {"type": "a", "priority": "high"}, "priority: must be an integer"),
+        ("/jobs", {"type": "a", "retry": {"jitter": 2}}, "retry.jitter: must be 1.0 or less"),
+        ("/jobs", {"type": "a", "retry": {"kind": "odd"}}, "retry.kind: must be one of 'constant'"),
         ("/jobs", {"type": "a", "kueue": "x"}, "kueue: it is not known here: use type, payload, queue"),
         ("/jobs", {"type": "a", "delay": []}, "delay: it must be a string such as 1h30m"),
-        ("/jobs", {"type": "a", "run_at": "soon"}, "run_at: it must be a time such as"),
-        ("/jobs/batch", {"jobs": []}, "jobs: it must have at least 1 items"),
+        ("/jobs", {"type": "a", "run_at": "soon"}, "run_at: must be a time such as"),
+        ("/jobs/batch", {"jobs": []}, "jobs: must have at least 1 items"),
     ],
 )
 async def test_a_body_that_does_not_fit_is_told_in_our_words(app: Windlass, path: str, body: object, told: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from windlass import Windlass
 from windlass.errors import Invalid, Unavailable
 from windlass.settings import Rate, Settings
-from windlass.web.middleware import asgi
+from windlass.web import server
 from windlass.web.middleware import guard as guard_
 from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
@@ -28,7 +28,7 @@ def app() -> Windlass:
 async def client(app: Windlass, *, keys: tuple[str, ...] = ()) -> AsyncIterator[httpx.AsyncClient]:
     listener = listen("127.0.0.1", 0, keys=keys)
     guard = GuardOptions(host=listener.host, keys=keys)
-    async with serving(asgi.build(app, guard), listener), httpx.AsyncClient(base_url=listener.url) as opened:
+    async with serving(server.build(app, guard), listener), httpx.AsyncClient(base_url=listener.url) as opened:
         yield opened
 
 
@@ -123,7 +123,7 @@ def test_listening_beyond_this_machine_needs_a_key(host: str) -> None:
 
 def test_a_port_that_is_taken_is_told_with_the_way_out() -> None:
     first = listen("localhost", 0)
-    with first.socket, pytest.raises(Unavailable, match=f"port {first.port} on localhost is taken: .* --port another"):
+    with first.socket, pytest.raises(Unavailable, match=f"port {first.port} on localhost is in use: .* with --port"):
         listen("localhost", first.port)
 
 

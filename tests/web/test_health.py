@@ -12,8 +12,7 @@ import pytest
 from windlass import Windlass
 from windlass.errors import Conflict, Invalid, InvalidCron, NotFound, Unavailable, WindlassError
 from windlass.settings import Settings
-from windlass.web import problems
-from windlass.web.middleware import asgi
+from windlass.web import problems, server
 from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
 
@@ -21,7 +20,7 @@ from windlass.web.server import listen, serving
 @contextlib.asynccontextmanager
 async def client(app: Windlass, stopping: asyncio.Event | None = None) -> AsyncIterator[httpx.AsyncClient]:
     listener = listen("127.0.0.1", 0)
-    web = asgi.build(app, GuardOptions(host=listener.host), stopping=stopping)
+    web = server.build(app, GuardOptions(host=listener.host), stopping=stopping)
     async with serving(web, listener), httpx.AsyncClient(base_url=listener.url) as opened:
         yield opened
 

@@ -17,10 +17,10 @@ from windlass import Windlass
 from windlass.core.events import webhook
 from windlass.engine.hooks import BODY_LIMIT
 from windlass.engine.runs import control as runs
-from windlass.web.middleware import asgi
+from windlass.web import server
 from windlass.web.middleware.guard import GuardOptions
+from windlass.web.middleware.limits import SlotOptions
 from windlass.web.middleware.rate_limit import RateOptions
-from windlass.web.middleware.slots import SlotOptions
 from windlass.web.server import listen, serving
 
 KEYS = ("first-key-of-sixteen",)
@@ -32,7 +32,7 @@ SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 async def client(app: Windlass, **options: Any) -> AsyncIterator[httpx.AsyncClient]:
     listener = listen("127.0.0.1", 0, keys=options.get("keys", ()))
     guard = GuardOptions(host=listener.host, **options)
-    async with serving(asgi.build(app, guard), listener), httpx.AsyncClient(base_url=listener.url) as opened:
+    async with serving(server.build(app, guard), listener), httpx.AsyncClient(base_url=listener.url) as opened:
         yield opened
 
 
@@ -146,7 +146,7 @@ async def test_only_post_calls_back(app: Windlass, method: str) -> None:
         answer = await http.request(method, path)
     assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
     if method != "HEAD":
-        assert problem(answer, 405, "Method Not Allowed") == f"{method} is not for this address: use POST"
+        assert problem(answer, 405, "Method Not Allowed") == f"{method} is not allowed here: use POST"
     assert await letters(await app.open(), run) == "a"
 
 
@@ -248,9 +248,7 @@ async def test_slow_bodies_of_strangers_take_no_slot_of_those_with_a_key(
     app: Windlass, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = SlotOptions(requests=3, body_bytes=1, per_address=2)
-    monkeypatch.setattr(
-        "windlass.web.middleware.asgi.RateOptions", lambda **more: RateOptions(slots=few, outside=few, **more)
-    )
+    monkeypatch.setattr("windlass.web.server.RateOptions", lambda **more: RateOptions(slots=few, outside=few, **more))
     _, path = await waiting(app)
     async with client(app, keys=KEYS) as http:
         writers = []

@@ -15,8 +15,8 @@ from windlass import Windlass
 from windlass.errors import Invalid
 from windlass.web import json_bodies
 from windlass.web.json_bodies import parse, parsed
+from windlass.web.middleware.limits import UNCOUNTED, SlotOptions
 from windlass.web.middleware.rate_limit import RateOptions
-from windlass.web.middleware.slots import UNCOUNTED, SlotOptions
 
 MIB = 1024 * 1024
 JSON = {"content-type": "application/json"}
@@ -79,7 +79,7 @@ async def test_a_batch_may_have_eight_mebibytes(app: Windlass) -> None:
 
 async def test_there_is_a_budget_for_the_bodies_under_way(app: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
     slots = SlotOptions(requests=100, body_bytes=MIB)
-    monkeypatch.setattr("windlass.web.middleware.asgi.RateOptions", lambda **more: RateOptions(slots=slots, **more))
+    monkeypatch.setattr("windlass.web.server.RateOptions", lambda **more: RateOptions(slots=slots, **more))
     async with served(app) as http:
         first = await _half_a_request(http, 900_000 + UNCOUNTED)
         payload = json.dumps({"type": "a.b.v1", "payload": "x" * 300_000}).encode()

@@ -14,10 +14,9 @@ from tests.web.streaming import reading
 from tests.web.test_incoming import address
 from windlass import Windlass
 from windlass.settings import Rate, Settings
-from windlass.web.middleware import buckets as buckets_
-from windlass.web.middleware.buckets import Buckets
+from windlass.web.middleware import limits
+from windlass.web.middleware.limits import Buckets, SlotOptions
 from windlass.web.middleware.rate_limit import RateOptions, Rates
-from windlass.web.middleware.slots import SlotOptions
 from windlass.web.server import listen, serving
 
 KEYS = ("first-key-of-sixteen", "other-key-of-sixteen")
@@ -41,7 +40,7 @@ def test_a_bucket_allows_a_burst_and_then_so_many_in_a_time() -> None:
 
 
 def test_of_many_callers_the_latest_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(buckets_, "MOST_CALLERS", 2)
+    monkeypatch.setattr(limits, "MOST_CALLERS", 2)
     buckets = Buckets(Rate(2, 3600.0), lambda: 0.0)
     for caller in (b"a", b"b", b"a", b"c"):
         buckets.take(caller)
@@ -114,9 +113,7 @@ async def test_there_is_a_limit_of_requests_at_a_time_and_streams_do_not_count()
 
 
 async def test_a_body_that_does_not_come_is_not_waited_for(app: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "windlass.web.middleware.asgi.RateOptions", lambda **options: RateOptions(**options, body_within=0.05)
-    )
+    monkeypatch.setattr("windlass.web.server.RateOptions", lambda **options: RateOptions(**options, body_within=0.05))
     async with served(app) as http:
         reader, writer = await asyncio.open_connection("127.0.0.1", http.base_url.port)
         head = "POST /api/v1/workflows HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
@@ -124,7 +121,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for(app: Windlass, monkey
         answer = await asyncio.wait_for(reader.read(), 10)
         writer.close()
     assert answer.startswith(b"HTTP/1.1 408 ")
-    assert b"did not come within" in answer
+    assert b"did not arrive within" in answer
 
 
 async def test_a_request_that_comes_twice_starts_one_run(app: Windlass) -> None:

@@ -11,8 +11,8 @@ import pytest
 from tests.web.serving import API
 from tests.web.streaming import Event, events
 from windlass import Windlass
+from windlass.web import server
 from windlass.web.api import live
-from windlass.web.middleware import asgi
 from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
 
@@ -33,7 +33,7 @@ async def test_a_line_is_rendered_once_however_many_read_it(app: Windlass, monke
     unlimited = httpx.Limits(max_connections=None)
     async with (
         asyncio.timeout(60),
-        serving(asgi.build(app, GuardOptions(host=listener.host)), listener),
+        serving(server.build(app, GuardOptions(host=listener.host)), listener),
         httpx.AsyncClient(base_url=listener.url, limits=unlimited, timeout=60) as http,
         contextlib.AsyncExitStack() as stack,
     ):

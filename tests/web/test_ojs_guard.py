@@ -3,7 +3,7 @@
 import httpx
 
 from windlass import Windlass
-from windlass.web.middleware import asgi
+from windlass.web import server
 from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
 
@@ -13,7 +13,7 @@ KEY = "0123456789abcdef0123"
 async def test_refusals_of_the_guard_are_errors_of_the_open_job_spec(app: Windlass) -> None:
     listener = listen("127.0.0.1", 0, keys=(KEY,))
     guard = GuardOptions(host=listener.host, keys=(KEY,))
-    async with serving(asgi.build(app, guard), listener), httpx.AsyncClient(base_url=listener.url) as http:
+    async with serving(server.build(app, guard), listener), httpx.AsyncClient(base_url=listener.url) as http:
         for headers, status, code in (
             ({}, 401, "unauthorized"),
             ({"x-api-key": KEY, "origin": "https://evil.example"}, 403, "forbidden"),

@@ -8,8 +8,8 @@ import pytest
 
 from windlass import Windlass
 from windlass.settings import Settings
-from windlass.web.middleware import asgi
-from windlass.web.middleware.access_log import shown
+from windlass.web import server
+from windlass.web.middleware.access_log import loggable
 from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
 
@@ -23,7 +23,7 @@ def app() -> Windlass:
 
 async def ask(app: Windlass, *asked: tuple[str, str, dict[str, str]]) -> list[httpx.Response]:
     listener = listen("127.0.0.1", 0)
-    web = asgi.build(app, GuardOptions(host=listener.host))
+    web = server.build(app, GuardOptions(host=listener.host))
     async with serving(web, listener), httpx.AsyncClient(base_url=listener.url) as http:
         return [await http.request(method, path, headers=headers) for method, path, headers in asked]
 
@@ -69,4 +69,4 @@ async def test_the_log_has_what_was_asked_and_no_secrets(app: Windlass, caplog: 
     [("/a\nb\x1b[0m", r"/a\nb\x1b[0m"), ("/in/x/y", "/in/***"), ("/ü", r"/\xfc"), ("/x" * 500, "/x" * 100)],
 )
 def test_paths_are_short_and_harmless(path: str, told: str) -> None:
-    assert shown(path) == told
+    assert loggable(path) == told

@@ -27,7 +27,7 @@ from tests.web.test_api_openapi import DOCUMENT, METHODS
 from windlass import RunSpec, Windlass
 from windlass.settings import Settings
 from windlass.testing import Databases
-from windlass.web.middleware import asgi
+from windlass.web import server
 from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
 
@@ -84,7 +84,7 @@ async def _serving(databases: Databases) -> AsyncIterator[Served]:
         [run] = await app.start_many("known", [RunSpec(input={})])
         job = await app.submit("known.job.v1", {"a": 1})
         listener = listen("127.0.0.1", 0)
-        async with serving(asgi.build(app, GuardOptions(host=listener.host)), listener):
+        async with serving(server.build(app, GuardOptions(host=listener.host)), listener):
             known = {"ref": "known", "run_id": str(run.id), "task": "work", "job_id": str(job), "number": 1}
             yield Served(listener.url, known | {"name": "default"})
 

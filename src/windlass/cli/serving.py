@@ -23,9 +23,8 @@ def listen(host: str, port: int, **options: Any) -> "Listener":
 async def serving(app: Windlass, listener: "Listener", stop: asyncio.Event, *, public: str = "") -> AsyncIterator[None]:
     """Serve for as long as the block lasts. `public` is where the outside world finds it."""
     from windlass.web import server
-    from windlass.web.middleware import asgi
     from windlass.web.middleware.guard import GuardOptions
 
     guard = GuardOptions(host=listener.host, keys=app.settings.api_keys, public_host=urlsplit(public).hostname)
-    async with server.serving(asgi.build(app, guard, stopping=stop), listener):
+    async with server.serving(server.build(app, guard, stopping=stop), listener):
         yield

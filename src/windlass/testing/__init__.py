@@ -1,7 +1,6 @@
-"""The test kit, for users and for us: a real Postgres, a fresh database for each test, a clock that can be moved."""
+"""The test kit: an embedded Postgres, a fresh database per test, and a clock that tests can move."""
 
-from windlass.testing.clock import Clock
-from windlass.testing.idle import run_until_idle
+from windlass.testing.kit import Clock, run_until_idle
 from windlass.testing.postgres import Databases, embedded_server
 
 __all__ = ["Clock", "Databases", "embedded_server", "run_until_idle"]

@@ -1,4 +1,4 @@
-"""A database for each test, copied from a migrated template: real, empty and quick to have."""
+"""An embedded Postgres for tests, and a database for each test, copied from a migrated template."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -55,19 +55,22 @@ LARGEST_RECYCLED = 4 * 1024 * 1024  # bytes; dead rows of a larger one would slo
 
 @contextmanager
 def embedded_server() -> Iterator[str]:
-    """The URL of a server in a temporary folder, stopped and removed in the end.
+    """Start a server in a temporary folder and yield its URL; stop and remove it at the end.
 
-    It does not write through to the disk, which would take most of the time: what it holds is gone in the end anyway.
+    It runs without fsync, which would take most of the time: its data is temporary.
     """
     with TemporaryDirectory(prefix="windlass-test-", ignore_cleanup_errors=True) as folder:
-        Path(folder).chmod(0o755)  # as root, the server's own user must be able to come in
+        Path(folder).chmod(0o755)  # if run as root, the server runs as another user, who must have access
         options = EmbeddedOptions(home=Path(folder), settings={"max_connections": "200"}, durable=False)
         with Embedded.start(options) as server:
             yield server.url
 
 
 class Databases:
-    """`server_url` names any database of a server on which databases may be created."""
+    """Creates databases for tests, copied from a migrated template, which is fast.
+
+    `server_url` is the URL of any database on a server where databases may be created.
+    """
 
     def __init__(self, server_url: str) -> None:
         self._server_url = server_url
@@ -79,7 +82,7 @@ class Databases:
 
     @asynccontextmanager
     async def fresh(self) -> AsyncIterator[str]:
-        """The URL of an empty, migrated database that is dropped in the end."""
+        """Create an empty, migrated database and yield its URL; drop it at the end."""
         name = await self._create()
         try:
             yield self._url_of(name)
@@ -88,9 +91,9 @@ class Databases:
 
     @asynccontextmanager
     async def recycled(self) -> AsyncIterator[str]:
-        """The URL of an empty, migrated database that may have been used before, which is several times as quick.
+        """Yield the URL of an empty, migrated database that may have been used before, which is several times as fast.
 
-        In the end its rows are deleted and its sequences reset for the next one. A database whose schema, grants or
+        At the end its rows are deleted and its sequences reset for the next one. A database whose schema, grants or
         settings were changed, or that has grown large, is dropped instead.
         """
         name = self._emptied.pop() if self._emptied else await self._create()
@@ -147,7 +150,7 @@ class Databases:
                 name = f"windlass_template_{uuid4().hex[:12]}"
                 await self._administer(f'create database "{name}"')
                 await prepare(DatabaseOptions(url=self._url_of(name)))
-                # Copying files takes two checkpoints. They are cheap on a server that does not wait for the disk.
+                # Copying files takes two checkpoints, which are cheap without fsync.
                 if await self._administer("show fsync") == "off":
                     self._strategy = "file_copy"
                 self._template = name

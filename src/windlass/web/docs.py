@@ -1,4 +1,4 @@
-"""The API's page at /docs: the OpenAPI document as plain HTML. No scripts, nothing from elsewhere, works offline."""
+"""The page at /docs: the OpenAPI document as plain HTML, without scripts or external resources."""
 
 import json
 import re
@@ -60,7 +60,7 @@ def _operation(document: Mapping[str, Any], path: str, method: str, operation: M
     parts = [f"<p>{_prose(operation['description'])}</p>"] if operation.get("description") else []
     if parameters := operation.get("parameters"):
         rows = "".join(_parameter(one) for one in parameters)
-        parts.append(f"<table><tr><th>parameter<th>in<th>what</tr>{rows}</table>")
+        parts.append(f"<table><tr><th>parameter<th>in<th>description</tr>{rows}</table>")
     for media, content in operation.get("requestBody", {}).get("content", {}).items():
         parts.append(f"<p>Body, {escape(media)}:</p>{_shown(document, content)}")
     parts += [_response(document, status, one) for status, one in sorted(operation["responses"].items())]
@@ -70,12 +70,12 @@ def _operation(document: Mapping[str, Any], path: str, method: str, operation: M
 def _parameter(one: Mapping[str, Any]) -> str:
     schema = one.get("schema", {})
     kind = schema.get("type") or "/".join(each.get("type", "") for each in schema.get("anyOf", ()))
-    told = " ".join(filter(None, [one.get("description", ""), f"({kind})" if kind else "", _bounds(schema)]))
-    return f"<tr><td><code>{escape(one['name'])}</code><td>{escape(one['in'])}<td>{_prose(told)}</tr>"
+    text = " ".join(filter(None, [one.get("description", ""), f"({kind})" if kind else "", _bounds(schema)]))
+    return f"<tr><td><code>{escape(one['name'])}</code><td>{escape(one['in'])}<td>{_prose(text)}</tr>"
 
 
 def _prose(text: str) -> str:
-    """Words for people; what stands between backticks is code."""
+    """Return text as HTML; text between backticks becomes code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
@@ -96,7 +96,7 @@ def _shown(document: Mapping[str, Any], content: Mapping[str, Any]) -> str:
 
 
 def _example(document: Mapping[str, Any], schema: Mapping[str, Any], depth: int = 0) -> Any:
-    """What a schema says by way of example, or a value that has its shape."""
+    """Return the example of a schema, or a value of its shape."""
     schema = _resolved(document, schema)
     if examples := schema.get("examples"):
         return examples[0]

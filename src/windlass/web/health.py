@@ -1,4 +1,4 @@
-"""For load balancers, probes and Prometheus: alive, ready, and in numbers."""
+"""Routes for load balancers, probes and Prometheus."""
 
 import asyncio
 from typing import Any
@@ -15,7 +15,7 @@ from windlass.errors import Unavailable
 from windlass.runtime import metrics
 from windlass.web import problems
 
-PATIENCE = 3.0  # seconds the database gets to answer
+PATIENCE = 3.0  # seconds in which the database must answer
 TEXT: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
 
 
@@ -24,12 +24,12 @@ def routes(app: Windlass, stopping: asyncio.Event) -> APIRouter:
 
     @router.get("/health", summary="Is the process alive?")
     async def health() -> Response:
-        """The process lives; whether it can work is another question."""
+        """Answers 200 while the process is alive, whatever the state of the database."""
         return JSONResponse({"status": "ok"})
 
     @router.get("/ready", summary="Can it work?")
     async def ready() -> Response:
-        """The schema is current and the database takes writes."""
+        """Answers 200 if the schema is current and the database accepts writes."""
         if stopping.is_set():
             return problems.of(Unavailable("this process is stopping"))
         try:
@@ -45,14 +45,14 @@ def routes(app: Windlass, stopping: asyncio.Event) -> APIRouter:
 
     @router.get("/metrics", summary="Numbers for Prometheus", responses=TEXT, response_class=Response)
     async def numbers(request: Request) -> Response:
-        depths, aside = await _gauges(app)
+        depths, quarantined = await _gauges(app)
         metrics.quarantined.clear()
-        for kind, count in aside.items():
+        for kind, count in quarantined.items():
             metrics.quarantined.labels(kind).set(count)
         metrics.queue_depth.clear()
         for type_, depth in depths.items():
             metrics.queue_depth.labels(type_, "pending").set(depth)
-        # A scraper says which version of the format it reads; whoever does not gets the plain type (a rule of OJS).
+        # Without a version in Accept the type must be plain, which OJS demands.
         media = CONTENT_TYPE_LATEST if "version=" in request.headers.get("accept", "") else "text/plain"
         return Response(generate_latest(metrics.REGISTRY), headers={"content-type": media})
 
@@ -60,7 +60,7 @@ def routes(app: Windlass, stopping: asyncio.Event) -> APIRouter:
 
 
 async def _gauges(app: Windlass) -> tuple[dict[str, int], dict[str, int]]:
-    """Due jobs by type, and what is set aside by kind. Without a database the process's own numbers are still given."""
+    """Return due jobs by type and quarantined objects by kind; both empty if the database is unavailable."""
     depths: dict[str, int] = {}
     try:
         async with asyncio.timeout(PATIENCE):

@@ -1,7 +1,7 @@
 """Routes for the outside world: callbacks at /wh/{token}, and requests that start runs at /in/{token}.
 
-No key, any content type; the token is the permission. It is looked up before the body is read, so that a stranger
-without one holds nothing here.
+They need no key and accept any content type: the token is the permission. It is looked up before the body is read, so
+that a client without a valid token cannot occupy memory.
 """
 
 from typing import Any
@@ -18,20 +18,20 @@ from windlass.web import json_bodies
 BODY: dict[str, Any] = {"requestBody": {"content": {"*/*": {"schema": {}, "example": {"status": "paid"}}}}}
 MEANINGS = {
     401: "The signature is missing or does not match.",
-    404: "Nobody has this token.",
+    404: "Unknown token.",
     409: "The workflow is disabled.",
-    410: "Nobody waits for this any more.",
+    410: "No step waits for this callback any more.",
     413: "The body is too large.",
-    422: "It says that it is JSON, and is not.",
+    422: "The content type is JSON, but the body is not.",
 }
 
 
 def routes(app: Windlass) -> APIRouter:
     router = APIRouter(tags=["outside"])
 
-    @router.post("/wh/{token}", summary="Call back", openapi_extra=BODY, responses=_told(401, 404, 410, 413, 422))
+    @router.post("/wh/{token}", summary="Call back", openapi_extra=BODY, responses=_responses(401, 404, 410, 413, 422))
     async def callback(token: str, request: Request) -> Response:
-        """What a step waits for. A second callback changes nothing and is answered with `again`."""
+        """Completes the step that waits for this callback. A second callback changes nothing and returns `again`."""
         db = await app.open()
         await hooks.check_token(db, token)
         body = await json_bodies.read(request, limit=BODY_LIMIT)
@@ -43,10 +43,10 @@ def routes(app: Windlass) -> APIRouter:
         summary="Start a run by a request",
         status_code=201,
         openapi_extra=BODY,
-        responses=_told(401, 404, 409, 413, 422),
+        responses=_responses(401, 404, 409, 413, 422),
     )
     async def incoming(token: str, request: Request) -> Response:
-        """The address of a workflow with a webhook trigger: body and headers are the trigger of a run."""
+        """Starts a run of a workflow with a webhook trigger; body and headers become the run's trigger."""
         db = await app.open()
         await workflow_schedules.check_token(db, token)
         body = await json_bodies.read(request, limit=BODY_LIMIT)
@@ -56,5 +56,5 @@ def routes(app: Windlass) -> APIRouter:
     return router
 
 
-def _told(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def _responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"description": MEANINGS[status]} for status in statuses}

@@ -1,8 +1,8 @@
-"""JSON from outside: bounded while it is read, and nothing in it that Postgres or JSON cannot hold.
+"""Reads JSON bodies: limits their size, and refuses values that Postgres or JSON cannot hold.
 
 Large bodies are parsed in a thread. That alone does not keep the event loop responsive: the scanner of the standard
-library is C and holds the interpreter's lock to its end, for seconds if the body is made of millions of small values.
-Such bodies are parsed by the scanner that is written in Python, which takes longer and can be interrupted.
+library is written in C and holds the GIL until it has finished, for seconds if the body consists of millions of small
+values. Such bodies are parsed by the scanner that is written in Python, which is slower and can be interrupted.
 """
 
 import asyncio
@@ -21,15 +21,15 @@ from windlass.core.json_value import MAX_DEPTH, depth
 from windlass.errors import Invalid
 
 MIB = 1024 * 1024
-BATCH_LIMIT = 8 * MIB  # of many jobs in one request
-LARGE = 256 * 1024  # bytes; smaller ones are parsed where they are read
-DENSE = 100_000  # values: more of them hold the interpreter's lock for too long
-MOST_CONTAINERS = 500_000  # lists and objects: each takes a hundred bytes of memory or more, and two of a body
+BATCH_LIMIT = 8 * MIB  # for many jobs in one request
+LARGE = 256 * 1024  # bytes; smaller bodies are parsed in the event loop
+DENSE = 100_000  # values; with more of them the C scanner holds the GIL for too long
+MOST_CONTAINERS = 500_000  # lists and objects: two bytes of a body become a hundred or more in memory
 _thread = ThreadPoolExecutor(1, thread_name_prefix="windlass-json")
 
 
 async def read(request: Request, *, limit: int) -> bytes:
-    """The body, refused as soon as it is longer than it may be."""
+    """Return the body; refuse it as soon as it exceeds `limit`."""
     parts: list[bytes] = []
     size = 0
     async for part in request.stream():
@@ -41,7 +41,7 @@ async def read(request: Request, *, limit: int) -> bytes:
 
 
 async def parsed(body: bytes, *, unique: bool = False) -> Any:
-    """Parse without blocking the event loop, however the body is made."""
+    """Parse a body without blocking the event loop. With `unique`, duplicate keys are refused."""
     if len(body) <= LARGE:
         return parse(body, unique=unique)
     containers = body.count(b"[") + body.count(b"{")
@@ -53,8 +53,8 @@ async def parsed(body: bytes, *, unique: bool = False) -> Any:
 
 
 def _uncollected(work: Callable[[], Any]) -> Any:
-    """Do it without the garbage collector, which would walk through all that was parsed so far again and again, with
-    the interpreter's lock held. JSON has no cycles. There is one thread for this, so nobody else switches it."""
+    """Call `work` without garbage collection, which would traverse all parsed values again and again while it holds
+    the GIL. JSON has no cycles. Only this thread switches the collector off, and there is only one such thread."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -75,37 +75,37 @@ class _Interruptible(json.JSONDecoder):
 def parse(body: bytes, *, unique: bool = False, decoder: type[json.JSONDecoder] = json.JSONDecoder) -> Any:
     try:
         text = body.decode("utf-8-sig")
-        found = decoder(parse_constant=_Strange, object_pairs_hook=_once if unique else None).decode(text)
+        value = decoder(parse_constant=_Constant, object_pairs_hook=_once if unique else None).decode(text)
     except UnicodeDecodeError as error:
-        raise Invalid(f"the body is not UTF-8 text: byte {error.start} is no part of one", field="body") from None
+        raise Invalid(f"the body is not valid UTF-8: byte {error.start}", field="body") from None
     except RecursionError:
         raise Invalid(f"the body is nested deeper than {MAX_DEPTH} levels", field="body") from None
     except ValueError as error:
         raise Invalid(f"the body is not JSON: {error}", field="body") from None
-    if _is_suspect(text, found):
-        for place, mistake in _mistakes(found):
+    if _is_suspect(text, value):
+        for place, mistake in _mistakes(value):
             raise Invalid(f"{place} {mistake}", field=place)
-    return found
+    return value
 
 
-class _Strange:
-    """Stands where NaN or Infinity stood, until its place is known."""
+class _Constant:
+    """Replaces NaN and Infinity until their place in the body is known."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
 
 def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    items: dict[str, Any] = {}
     for key, item in pairs:
-        if key in found:
+        if key in items:
             raise ValueError(f"the key {key[:100]!r} is a duplicate")
-        found[key] = item
-    return found
+        items[key] = item
+    return items
 
 
 def _is_suspect(text: str, value: Any) -> bool:
-    """Whether a closer look may be worth its time: nearly all bodies are innocent."""
+    """Return whether the values must be checked one by one, which nearly all bodies need not be."""
     if "\\u" in text and ("\\u0000" in text or "\\ud" in text.lower()):
         return True
     if "NaN" in text or "Infinity" in text:
@@ -114,7 +114,8 @@ def _is_suspect(text: str, value: Any) -> bool:
 
 
 def _mistakes(value: Any) -> Iterator[tuple[str, str]]:
-    """What Postgres or JSON cannot hold, and where; without recursion, for the body may be hostile."""
+    """Yield the place of each value that Postgres or JSON cannot hold; without recursion, because a hostile body may be
+    nested deeply."""
     level: list[tuple[str, Any]] = [("body", value)]
     for _ in range(MAX_DEPTH):
         for place, item in level:
@@ -136,12 +137,12 @@ def _children(place: str, item: Any) -> Iterable[tuple[str, Any]]:
 
 
 def _mistake(item: Any) -> str | None:
-    if isinstance(item, _Strange):
-        return f"is {item.name}, which is no JSON number"
+    if isinstance(item, _Constant):
+        return f"is {item.name}, which is not a JSON number"
     if isinstance(item, str):
         return _text_mistake(item)
-    found = next(filter(None, map(_text_mistake, item)), None) if isinstance(item, dict) else None
-    return f"has a key that {found}" if found else None
+    mistake = next(filter(None, map(_text_mistake, item)), None) if isinstance(item, dict) else None
+    return f"has a key that {mistake}" if mistake else None
 
 
 def _text_mistake(text: str) -> str | None:

@@ -1,5 +1,4 @@
-"""Server-sent events: a response that stays open, is never held back, and ends when the client, the server or the
-story does. What is in the events is up to the faces."""
+"""Server-sent events: a response that ends when the client disconnects, the server stops or its source ends."""
 
 import asyncio
 import contextlib
@@ -11,9 +10,9 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 MEDIA_TYPE = "text/event-stream"
-ALIVE = 15.0  # seconds without news after which a comment says that we are still here
-PATIENCE = 30.0  # seconds that a client gets to take what it was sent
-RETRY = 2000  # milliseconds after which a client should come back
+ALIVE = 15.0  # seconds without events after which a comment is sent, to keep the connection alive
+PATIENCE = 30.0  # seconds in which a client must read what was sent
+RETRY = 2000  # milliseconds after which a client should reconnect
 HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}  # the second one is for nginx
 
 
@@ -23,12 +22,12 @@ def event(name: str, data: Any, *, id_: str | None = None) -> bytes:
 
 
 def place(id_: str) -> bytes:
-    """No event, but from here on the client would go on here."""
+    """Return no event, but the position from which the client would resume."""
     return f"id: {id_}\n\n".encode()
 
 
 class EventStream(Response):
-    """Sends what an iterator gives: bytes at once; a `str` is a place, to be told when nothing else is."""
+    """Sends what a generator yields: bytes immediately; a `str` is a position, sent only if no event follows."""
 
     media_type = MEDIA_TYPE
 
@@ -58,7 +57,7 @@ class EventStream(Response):
 
     async def _send(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        with contextlib.suppress(TimeoutError, OSError):  # it takes nothing, or it went away: it will come back
+        with contextlib.suppress(TimeoutError, OSError):  # the client reads nothing or is gone: it will reconnect
             async with contextlib.aclosing(_alive(self._parts)) as parts:
                 async for part in parts:
                     async with asyncio.timeout(PATIENCE):
@@ -66,7 +65,7 @@ class EventStream(Response):
 
 
 async def _alive(parts: AsyncIterator[bytes | str]) -> AsyncGenerator[bytes, None]:
-    """The parts, and a sign of life where there are none for a while, with the last place that was told."""
+    """Yield the parts, and a comment with the last position if there are none for ALIVE seconds."""
     loop = asyncio.get_running_loop()
     at, due = "", loop.time() + ALIVE
     upcoming = asyncio.ensure_future(anext(parts, None))

@@ -1,4 +1,4 @@
-"""The OpenAPI document of all faces: what FastAPI knows, the docstrings of the schemas, and what all routes share."""
+"""The OpenAPI document: what FastAPI generates, the docstrings of the schemas, and what all routes have in common."""
 
 import ast
 import dataclasses
@@ -34,13 +34,13 @@ METHODS = frozenset({"get", "post", "put", "patch", "delete"})
 OPEN = ("/health", "/ready")  # no key
 COMMON = {
     "401": "Unauthorized: the server has keys, and none of them was sent.",
-    "403": "Forbidden: a page of another origin asked, or a proxy did and the server has no keys.",
-    "408": "Request timeout: the body did not come in time.",
+    "403": "Forbidden: the request came from a page of another origin, or through a proxy and the server has no keys.",
+    "408": "Request timeout: the body did not arrive in time.",
     "415": "Unsupported media type: bodies are application/json; definitions may be application/yaml.",
     "421": "Misdirected request: Host names another server.",
-    "429": "Too many requests: wait as `Retry-After` says.",
+    "429": "Too many requests: wait as long as `Retry-After` says.",
     "500": "A defect of Windlass; its log has the details.",
-    "503": "The database did not answer, or too much is under way: try again.",
+    "503": "The database did not answer, or too many requests are in progress: try again.",
 }
 SECURITY: dict[str, Any] = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "A key of WINDLASS_API_KEY."},
@@ -54,7 +54,7 @@ ENUMERATIONS: Mapping[str, type[StrEnum]] = {  # by their names in windlass.sche
 
 def install(app: FastAPI) -> None:
     """Build the document once, at the first request for it."""
-    app.openapi = lambda: _document(app)  # type: ignore[method-assign]  # FastAPI's own way to change it
+    app.openapi = lambda: _document(app)  # type: ignore[method-assign]  # the documented way
 
 
 def _document(app: FastAPI) -> dict[str, Any]:

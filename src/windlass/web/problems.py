@@ -1,7 +1,6 @@
-"""Errors as problem documents (RFC 9457): one mapping from our family to status and title."""
+"""Renders errors as problem documents (RFC 9457)."""
 
-import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -9,10 +8,10 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Match, Mount
+from starlette.types import Scope
 
 from windlass.errors import Conflict, Gone, Invalid, InvalidWorkflow, NotFound, Refused, Unavailable, WindlassError
-from windlass.web import methods
-from windlass.web.validation_messages import message
 
 MEDIA_TYPE = "application/problem+json"
 STATUS: dict[type[WindlassError], tuple[int, str]] = {
@@ -24,9 +23,49 @@ STATUS: dict[type[WindlassError], tuple[int, str]] = {
     Unavailable: (503, "Unavailable"),
 }
 TITLES = {413: "Too large"}
-PLACES = frozenset({"query", "path", "header", "body"})  # where FastAPI found a field; its name is enough
+PLACES = frozenset({"query", "path", "header", "body"})  # with which FastAPI prefixes the name of a field
+METHODS = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
 MOST_ERRORS = 100
 RETRY_AFTER = "1"  # seconds
+_ID = "must be an id such as 01890a5d-ac96-774b-bcce-b302099a8057"
+_TIME = "must be a time such as 2030-01-31T12:00:00Z"
+# By the error types of pydantic; filled in with the values of their context.
+VALIDATION_MESSAGES = {
+    "missing": "is missing",
+    "extra_forbidden": "is unknown: leave it out",
+    "string_type": "must be a string",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "int_type": "must be an integer",
+    "int_parsing": "must be an integer",
+    "int_from_float": "must be an integer",
+    "int_parsing_size": "must be a smaller number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "finite_number": "must be a finite number",
+    "list_type": "must be a list",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "model_attributes_type": "must be an object",
+    "uuid_type": _ID,
+    "uuid_parsing": _ID,
+    "datetime_type": _TIME,
+    "datetime_parsing": _TIME,
+    "datetime_from_date_parsing": _TIME,
+    "datetime_object_invalid": _TIME,
+    "timezone_aware": "must be a time with a zone such as 2030-01-31T12:00:00Z",
+    "greater_than": "must be greater than {gt}",
+    "greater_than_equal": "must be {ge} or more",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be {le} or less",
+    "string_too_long": "must have at most {max_length} characters",
+    "string_too_short": "must have at least {min_length} characters",
+    "too_long": "must have at most {max_length} items",
+    "too_short": "must have at least {min_length} items",
+    "literal_error": "must be one of {expected}",
+    "enum": "must be one of {expected}",
+    "value_error": "{error}",
+}
 
 
 def document(status: int, title: str, detail: str, **more: Any) -> dict[str, Any]:
@@ -37,15 +76,8 @@ def response(status: int, title: str, detail: str, **more: Any) -> Response:
     return JSONResponse(document(status, title, detail, **more), status_code=status, media_type=MEDIA_TYPE)
 
 
-def detail(problem: Response) -> str:
-    """What a problem says, for those who say it otherwise."""
-    return str(json.loads(bytes(problem.body))["detail"])
-
-
 def of(error: WindlassError) -> Response:
-    status, title = next(
-        (known for kind in type(error).__mro__ if (known := STATUS.get(kind)) is not None), (500, "Error")
-    )
+    status, title = next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), (500, "Error"))
     answer = response(status, title, str(error), **_fields(error))
     if isinstance(error, Unavailable):
         answer.headers["retry-after"] = RETRY_AFTER
@@ -65,42 +97,65 @@ def _fields(error: WindlassError) -> dict[str, Any]:
     return {}
 
 
+def install(app: FastAPI) -> None:
+    """Make every exception that leaves a route a problem document."""
+
+    async def on_windlass_error(_request: Request, error: Exception) -> Response:
+        assert isinstance(error, WindlassError)
+        return of(error)
+
+    async def on_http_exception(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        detail = str(error.detail)
+        headers = dict(error.headers or {})
+        if error.status_code == 405:
+            headers["Allow"] = ", ".join(allowed_methods(request))
+            detail = f"{request.method} is not allowed here: use {headers['Allow']}"
+        answer = response(error.status_code, TITLES.get(error.status_code, str(error.detail)), detail)
+        answer.headers.update(headers)
+        return answer
+
+    async def on_validation_error(_request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        fields = [{"field": _field(e["loc"]), "message": _message(e)} for e in error.errors()[:MOST_ERRORS]]
+        return response(422, "Invalid", "; ".join(f"{f['field']}: {f['message']}" for f in fields), errors=fields)
+
+    async def on_disconnect(_request: Request, _error: Exception) -> Response:
+        return response(400, "Incomplete", "the connection was closed before the body was complete")  # for the log
+
+    async def on_defect(_request: Request, _error: Exception) -> Response:
+        return response(500, "Error", "this is a defect of Windlass: the server's log has the details")
+
+    app.add_exception_handler(ClientDisconnect, on_disconnect)
+    app.add_exception_handler(WindlassError, on_windlass_error)
+    app.add_exception_handler(HTTPException, on_http_exception)
+    app.add_exception_handler(RequestValidationError, on_validation_error)
+    app.add_exception_handler(Exception, on_defect)
+
+
 def _field(place: Sequence[str | int]) -> str:
     parts = place[1:] if place and place[0] in PLACES else place
     return ".".join(map(str, parts)) or "body"
 
 
-def install(app: FastAPI) -> None:
-    """Every way out of the app that is not an answer becomes a problem document."""
+def _message(error: Mapping[str, Any]) -> str:
+    """Return our message for an error of pydantic; its own if the type of the error is unknown."""
+    try:
+        return VALIDATION_MESSAGES[error["type"]].format_map(error.get("ctx", {}))
+    except KeyError:
+        return str(error["msg"])
 
-    async def ours(_request: Request, error: Exception) -> Response:
-        assert isinstance(error, WindlassError)
-        return of(error)
 
-    async def http(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        detail = str(error.detail)
-        headers = dict(error.headers or {})
-        if error.status_code == 405:
-            headers["Allow"] = ", ".join(methods.allowed(request))
-            detail = f"{request.method} is not for this address: use {headers['Allow']}"
-        answer = response(error.status_code, TITLES.get(error.status_code, str(error.detail)), detail)
-        answer.headers.update(headers)
-        return answer
+def allowed_methods(request: Request) -> list[str]:
+    """Return the methods of all routes that match the path; Starlette names only those of the first."""
+    # In a mounted application the scope has only the rest of the path.
+    scope = dict(request.scope) | {"path": request.url.path, "root_path": ""}
+    return [method for method in METHODS if _matches(request.app.routes, scope | {"method": method})]
 
-    async def unfit(_request: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestValidationError)
-        fields = [{"field": _field(e["loc"]), "message": message(e)} for e in error.errors()[:MOST_ERRORS]]
-        return response(422, "Invalid", "; ".join(f"{f['field']}: {f['message']}" for f in fields), errors=fields)
 
-    async def defect(_request: Request, _error: Exception) -> Response:
-        return response(500, "Error", "this is a defect of Windlass: the server's log has the details")
-
-    async def hung_up(_request: Request, _error: Exception) -> Response:
-        return response(400, "Incomplete", "the connection was closed before the body was complete")  # nobody hears it
-
-    app.add_exception_handler(ClientDisconnect, hung_up)
-    app.add_exception_handler(WindlassError, ours)
-    app.add_exception_handler(HTTPException, http)
-    app.add_exception_handler(RequestValidationError, unfit)
-    app.add_exception_handler(Exception, defect)
+def _matches(routes: Iterable[BaseRoute], scope: Scope) -> bool:
+    for route in routes:
+        match, inner = route.matches(dict(scope))
+        if match is Match.FULL and (not isinstance(route, Mount) or _matches(route.routes, {**scope, **inner})):
+            return True
+    return False

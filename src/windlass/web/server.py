@@ -1,25 +1,74 @@
-"""Listens and serves inside the running event loop; signals stay with the process that asked for it."""
+"""Builds the HTTP application, and listens and serves inside the running event loop. The caller opens and closes
+`Windlass` and handles signals."""
 
 import asyncio
 import contextlib
 import errno
 import socket
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import uvicorn
+from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from windlass import __version__
+from windlass.app import Windlass
 from windlass.errors import Invalid, Unavailable
+from windlass.web import docs, health, hooks, openapi, problems
+from windlass.web.api.routes import routes as api
+from windlass.web.dashboard import routes as dashboard
+from windlass.web.dashboard.routes import is_public
+from windlass.web.middleware.access_log import AccessLog, RequestIds
 from windlass.web.middleware.connections import Connection, Connections, ListeningSocket
-from windlass.web.middleware.guard import check_binding, check_test_mode
+from windlass.web.middleware.guard import Cors, Guard, GuardOptions, check_binding, check_test_mode, is_loopback
+from windlass.web.middleware.rate_limit import BEYOND_LOOPBACK, RateOptions, Rates
+from windlass.web.ojs import routes as ojs
 
-GRACE = 5  # seconds that requests under way get when the server stops
+GRACE = 5  # seconds for requests in progress when the server stops
+
+
+def build(app: Windlass, guard: GuardOptions, *, stopping: asyncio.Event | None = None) -> ASGIApp:
+    """Return the application behind its middleware. While `stopping` is set, /ready answers 503."""
+    settings, renderers = app.settings, {"/ojs/": ojs.refusal}
+    guard = replace(guard, origins=settings.cors_origins)
+    rate = settings.rate_limit or (None if is_loopback(guard.host) else BEYOND_LOOPBACK)
+    options = RateOptions(rate=rate if rate is not None and rate.count else None)
+    dispatch = Dispatch(main_app(app, stopping or asyncio.Event()), {"/ojs/": ojs.build(app)})
+    guarded = Guard(Rates(dispatch, options, renderers), guard, renderers, is_public)
+    return RequestIds(AccessLog(Cors(guarded, guard.origins)))
+
+
+def main_app(app: Windlass, stopping: asyncio.Event) -> FastAPI:
+    """Return the application with everything but /ojs/."""
+    main = FastAPI(title="Windlass", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)
+    main.state.windlass = app
+    problems.install(main)
+    openapi.install(main)
+    main.include_router(api())
+    main.include_router(health.routes(app, stopping))
+    main.include_router(hooks.routes(app))
+    main.include_router(docs.routes())
+    main.include_router(dashboard.routes())
+    return main
+
+
+class Dispatch:
+    """Chooses the application by the prefix of the path. /ojs/ is apart because its workers send thousands of requests
+    per second, which should not be matched against all other routes first."""
+
+    def __init__(self, main: ASGIApp, others: Mapping[str, ASGIApp]) -> None:
+        self._main, self._others = main, others
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope.get("path", "")
+        app = next((app for prefix, app in self._others.items() if path.startswith(prefix)), self._main)
+        await app(scope, receive, send)
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """A bound socket. Port 0 became a real one."""
+    """A bound socket; `port` is the actual one if 0 was requested."""
 
     socket: ListeningSocket
     host: str
@@ -33,16 +82,16 @@ class Listener:
 def listen(
     host: str, port: int, *, keys: tuple[str, ...] = (), option: str = "--port", test_mode: bool = False
 ) -> Listener:
-    """Bind before anything else is started, so that a refusal costs nothing. `option` is named in the error."""
+    """Bind a socket, before anything else is started. `option` is the command-line option to name in errors."""
     family, address = _resolve(host, port, keys)
     if test_mode:
         check_test_mode(host, address[0])
     try:
         bound = socket.create_server(address[:2], family=family)
     except OSError as error:
-        raise Unavailable(_refused(host, port, error, option)) from None
-    # Connections inherit it. asyncio sets it only where a socket says that it is TCP, and this one does not. Head and
-    # body of an answer are two packets: the second would wait 40 ms for the first to be acknowledged.
+        raise Unavailable(_listen_error(host, port, error, option)) from None
+    # Connections inherit TCP_NODELAY. asyncio sets it only on sockets whose protocol is TCP, which this one does not
+    # report. Head and body of a response are two packets: without it the second waits 40 ms for an ACK of the first.
     bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     listening = ListeningSocket(fileno=bound.detach())
     return Listener(listening, host, listening.getsockname()[1])
@@ -50,16 +99,16 @@ def listen(
 
 @contextlib.asynccontextmanager
 async def serving(app: ASGIApp, listener: Listener) -> AsyncIterator[None]:
-    """Serve for as long as the block lasts; requests under way get a few seconds to end, streams end at once."""
+    """Serve until the block ends. Then requests in progress have GRACE seconds to end, and streams end immediately."""
     stopping = asyncio.Event()
 
-    async def told(scope: Scope, receive: Receive, send: Send) -> None:
+    async def app_with_stop(scope: Scope, receive: Receive, send: Send) -> None:
         scope.setdefault("state", {})["stopping"] = stopping
         await app(scope, receive, send)
 
     server = _Server(
         uvicorn.Config(
-            told,
+            app_with_stop,
             http=Connection,
             log_config=None,
             access_log=False,
@@ -94,25 +143,27 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Not ours: the command that runs us drains its worker first."""
+        """Leave signals to the command that runs the server: it drains its worker first."""
         yield
 
 
 def _resolve(host: str, port: int, keys: tuple[str, ...]) -> tuple[int, tuple[str, int]]:
     try:
-        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        resolved = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:
         raise Invalid(f"host {host!r} is not an address of this machine: {error}", field="host") from None
-    addresses = [(family, str(address[0])) for family, _, _, _, address in found]
+    addresses = [(family, str(address[0])) for family, _, _, _, address in resolved]
     check_binding(host or "all addresses", [address for _, address in addresses], keys)
-    # localhost is often both; programs try 127.0.0.1 first or at least next.
-    family, address = next((one for one in addresses if one[0] == socket.AF_INET), addresses[0])
+    # localhost often resolves to both families; clients try 127.0.0.1 first or second.
+    family, address = next((item for item in addresses if item[0] == socket.AF_INET), addresses[0])
     return family, (address, port)
 
 
-def _refused(host: str, port: int, error: OSError, option: str) -> str:
+def _listen_error(host: str, port: int, error: OSError, option: str) -> str:
     if error.errno == errno.EADDRINUSE:
-        return f"port {port} on {host} is taken: stop the program that has it, or give {option} another (0 picks one)"
+        return (
+            f"port {port} on {host} is in use: stop the program that uses it, or choose another with {option} (0: any)"
+        )
     if error.errno == errno.EACCES:
-        return f"port {port} needs more rights than this user has: choose one above 1023 with {option}"
+        return f"permission denied for port {port}: choose one above 1023 with {option}"
     return f"cannot listen on {host}, port {port}: {error.strerror or error}"

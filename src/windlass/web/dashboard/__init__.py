@@ -1,1 +1,1 @@
-"""The dashboard at `/`: serves what `ui/` was built into. Everything it shows it asks of /api/v1, like anybody else."""
+"""The dashboard at `/`: serves the build of `ui/`, which gets all its data from /api/v1."""

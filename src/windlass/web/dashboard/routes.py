@@ -1,7 +1,7 @@
-"""The built dashboard over HTTP: one page for all views, and its parts, whose names change with what is in them.
+"""Serves the built dashboard: one page for all views, and assets whose names contain a hash of their content.
 
-Nothing inline, nothing from elsewhere: the policy allows scripts, styles and requests of this origin alone. Parts lie
-beside a copy made smaller by gzip, for browsers that take it.
+The content security policy allows only scripts, styles and requests of this origin, and nothing inline. Assets have a
+gzipped copy beside them, for browsers that accept it.
 """
 
 from pathlib import Path
@@ -10,8 +10,10 @@ from fastapi import APIRouter, Request
 from starlette.responses import FileResponse, HTMLResponse, Response
 
 from windlass.errors import NotFound
-from windlass.web.dashboard.pages import ASSETS, VIEWS
 
+# First segments of the paths at which the page is served; the browser chooses the view by the path.
+VIEWS = frozenset({"", "workflows", "runs", "schedules", "queues", "workers", "dead-letters", "quarantine", "jobs"})
+ASSETS = "/assets/"
 STATIC = Path(__file__).with_name("static")
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -23,14 +25,14 @@ HEADERS = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
 }
-FOR_EVER = "public, max-age=31536000, immutable"
+IMMUTABLE = "public, max-age=31536000, immutable"
 MEDIA = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".png": "image/png"}
 ABSENT = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Windlass</title>
-<h1>Windlass is up</h1>
+<h1>Windlass is running</h1>
 <p>The dashboard was not built into this installation. The API works: see <a href="/docs">/docs</a>.</p>
 <p>To build it, in a checkout, with Node 20 or later or a network:</p>
 <pre>make ui</pre>
-<p>or install again, which builds it and says what went wrong if it cannot:</p>
+<p>or install again, which builds it and reports errors:</p>
 <pre>pip install --force-reinstall --no-deps --verbose .</pre>
 </html>
 """
@@ -53,14 +55,20 @@ def routes(static: Path = STATIC) -> APIRouter:
 
     @router.api_route(ASSETS + "{name}", methods=["GET", "HEAD"])
     async def asset(name: str, request: Request) -> Response:
-        part = static / "assets" / name
-        media = MEDIA.get(part.suffix)
-        if media is None or part.name != name or not part.is_file():
-            raise NotFound("such file", ascii(name[:100]))
-        headers = HEADERS | {"cache-control": FOR_EVER, "vary": "accept-encoding"}
-        small = part.with_name(f"{name}.gz")
+        file = static / "assets" / name
+        media = MEDIA.get(file.suffix)
+        if media is None or file.name != name or not file.is_file():
+            raise NotFound("file", ascii(name[:100]))
+        headers = HEADERS | {"cache-control": IMMUTABLE, "vary": "accept-encoding"}
+        small = file.with_name(f"{name}.gz")
         if "gzip" in request.headers.get("accept-encoding", "") and small.is_file():
             return FileResponse(small, media_type=media, headers=headers | {"content-encoding": "gzip"})
-        return FileResponse(part, media_type=media, headers=headers)
+        return FileResponse(file, media_type=media, headers=headers)
 
     return router
+
+
+def is_public(path: str) -> bool:
+    """Return whether a browser may load this path without a key: the dashboard's code, which holds no data and prompts
+    for the key itself."""
+    return path.removeprefix("/").partition("/")[0] in VIEWS or path.startswith(ASSETS)

@@ -1,1 +1,1 @@
-"""ASGI middleware: the guard, rate limits, slots, CORS, request ids, the access log."""
+"""ASGI middleware: guard and CORS, rate limits, request ids and access log; and connections with deadlines."""

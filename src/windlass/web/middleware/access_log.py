@@ -1,19 +1,59 @@
-"""One line a request on the logger `windlass.access`: who asked for what, what came of it, and how long it took.
+"""Request ids, headers of every response, and the access log.
 
-Tokens in paths and everything in queries stay out of it. Probes are told at DEBUG: there are many, and all alike.
+The id is that of X-Request-Id if it is safe to log, else a new one. The access log has one line per request on the
+logger `windlass.access`, without tokens in paths and without query strings. Probes are logged at DEBUG.
 """
 
 import logging
+import re
 import time
+import uuid
 
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from windlass.web.middleware.request_ids import request_id
-
-SECRET = ("/wh/", "/in/")  # what follows lets one in
+HEADER = "x-request-id"
+UNSTORED = ("/api/", "/ojs/", "/wh/", "/in/")  # responses hold payloads, callback URLs and secrets: not to be cached
+SECRET = ("/wh/", "/in/")  # followed by a token that grants access
 PROBES = frozenset({"/health", "/ready", "/metrics"})
 MAX_PATH = 200
 _log = logging.getLogger("windlass.access")
+_is_safe = re.compile(r"[A-Za-z0-9._:/+=@-]{1,128}").fullmatch  # in logs: no blanks, no control characters
+
+
+class RequestIds:
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        sent = Headers(scope=scope).get(HEADER, "")
+        id_ = sent if _is_safe(sent) else str(uuid.uuid4())
+        scope.setdefault("state", {})["request_id"] = id_
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers[HEADER] = id_
+                headers["x-content-type-options"] = "nosniff"
+                if scope["path"].startswith(UNSTORED):
+                    headers.setdefault("cache-control", "no-store")
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)
+
+
+def request_id(scope: Scope) -> str:
+    """Return the id of a request that came through `RequestIds`."""
+    return str(scope.get("state", {}).get("request_id", "-"))
+
+
+def address_of(scope: Scope) -> str:
+    """Return the address of the client; empty if the transport has none."""
+    client = scope.get("client")
+    return str(client[0]) if client else ""
 
 
 class AccessLog:
@@ -25,30 +65,26 @@ class AccessLog:
         if scope["type"] != "http" or not _log.isEnabledFor(level):
             await self._app(scope, receive, send)
             return
-        began, status = time.perf_counter(), 0
+        started, status = time.perf_counter(), 0
 
-        async def watched(message: Message) -> None:
+        async def send_and_note(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
             await send(message)
 
         try:
-            await self._app(scope, receive, watched)
+            await self._app(scope, receive, send_and_note)
         finally:
-            took = (time.perf_counter() - began) * 1000
-            told = (scope["method"], shown(scope["path"]), status or "-", took, _client(scope), request_id(scope))
-            _log.log(level, "%s %s %s %.1fms %s %s", *told)
+            took = (time.perf_counter() - started) * 1000
+            path, client = loggable(scope["path"]), address_of(scope) or "-"
+            line = (scope["method"], path, status or "-", took, client, request_id(scope))
+            _log.log(level, "%s %s %s %.1fms %s %s", *line)
 
 
-def shown(path: str) -> str:
-    """A path as logs may have it: short, on one line, without tokens."""
+def loggable(path: str) -> str:
+    """Return a path for the log: short, on one line, without tokens."""
     for prefix in SECRET:
         if path.startswith(prefix):
             return f"{prefix}***"
     return ascii(path[:MAX_PATH])[1:-1]
-
-
-def _client(scope: Scope) -> str:
-    client = scope.get("client")
-    return str(client[0]) if client else "-"

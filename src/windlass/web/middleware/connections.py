@@ -1,10 +1,10 @@
-"""Connections: each has deadlines, and there are never more than the process has file descriptors for.
+"""Gives connections deadlines, and limits their number to the available file descriptors.
 
-uvicorn ends a connection that stays silent after an answer; but it waits for ever for the first request, for the rest
-of a head that trickles in, and for a client that does not read its answer. Those deadlines are here.
+uvicorn closes a connection that is idle after a response; but it waits forever for the first request, for the rest of
+a head that arrives slowly, and for a client that does not read its response. This module adds those deadlines.
 
-When there is no room for another connection, the one that has been idle longest is closed: silent connections cannot
-keep others out.
+When there is no room for another connection, the one that has been idle longest is closed, so that idle connections
+cannot keep others out.
 """
 
 import asyncio
@@ -25,26 +25,26 @@ try:
 except ImportError:  # Windows has no such limit
     resource = None  # type: ignore[assignment]
 
-HEAD_WITHIN = 10.0  # seconds for the head of a request, from the connection or from the answer before it
-WRITE_WITHIN = 60.0  # seconds for which a client may leave an answer unread
+HEAD_WITHIN = 10.0  # seconds for the head of a request, from the connection or the response before it
+WRITE_WITHIN = 60.0  # seconds in which a client must read a response
 MOST = 10_000  # connections
-FREE_SHARE = 4  # one in so many file descriptors stays free for the database, HTTP steps, files
-QUIET = 60.0  # seconds between two lines of the log about full tables
+FREE_SHARE = 4  # a fourth of the file descriptors is kept for the database, HTTP steps and files
+QUIET = 60.0  # seconds between two log lines about too many connections
 OUT_OF_FILES = (errno.EMFILE, errno.ENFILE)
 _log = logging.getLogger("windlass.web")
 
 
 class Connections(ServerState):
-    """The connections of a server: how many there may be, and which of them wait for a request."""
+    """The connections of a server, their limit, and those that wait for a request."""
 
     def __init__(self, most: int | None = None) -> None:
         super().__init__()
         self.most = most_connections() if most is None else most
-        self.idle: OrderedDict[Connection, None] = OrderedDict()  # the longest first
+        self.idle: OrderedDict[Connection, None] = OrderedDict()  # longest idle first
         self._logged = float("-inf")
 
     def has_room(self) -> bool:
-        """Whether a connection just made may stay; closes an idle one if there is no room otherwise."""
+        """Return whether a new connection may stay; close an idle one if that is needed to make room."""
         return len(self.connections) <= self.most or self.close_idle()
 
     def close_idle(self) -> bool:
@@ -59,18 +59,18 @@ class Connections(ServerState):
         if time.monotonic() - self._logged > QUIET:
             self._logged = time.monotonic()
             _log.warning(
-                "%d connections are open and there is no room for more: idle ones are closed; raise the limit of open "
-                "files (ulimit -n) if they are wanted",
+                "no room for more connections (%d are open): closing idle ones; raise the limit of open files "
+                "(ulimit -n) to allow more",
                 len(self.connections),
             )
 
 
 class ListeningSocket(socket.socket):
-    """A listening socket that survives being out of file descriptors.
+    """A listening socket that handles the lack of file descriptors.
 
-    asyncio would write a line to its log and start a timer for every connection that waits, and the connections would
-    go on waiting. Here an idle connection is closed; if there is none, the waiting one is accepted with a descriptor
-    that was kept for this, and closed.
+    asyncio would log a line and start a timer for every waiting connection, and the connections would keep waiting.
+    Here an idle connection is closed; if there is none, the waiting one is accepted with a reserved descriptor, and
+    closed.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -90,7 +90,7 @@ class ListeningSocket(socket.socket):
                 super().accept()[0].close()
             finally:
                 self._spare = os.open(os.devnull, os.O_RDONLY)
-        raise BlockingIOError  # asyncio looks again when it has closed what is to be closed
+        raise BlockingIOError  # asyncio accepts again after it has closed the aborted connection
 
     def close(self) -> None:
         if self._spare >= 0:
@@ -100,7 +100,7 @@ class ListeningSocket(socket.socket):
 
 
 class Connection(H11Protocol):
-    """uvicorn's protocol with deadlines for heads and for unread answers."""
+    """uvicorn's protocol with deadlines for request heads and unread responses."""
 
     server_state: Connections
     _head_deadline: asyncio.TimerHandle | None = None
@@ -121,10 +121,10 @@ class Connection(H11Protocol):
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:
-            self._stop_waiting()  # a request is under way: `rates` has a deadline for its body
+            self._stop_waiting()  # a request is in progress: `rate_limit` has a deadline for its body
 
     def on_response_complete(self) -> None:
-        super().on_response_complete()  # begins with the next request if that came already
+        super().on_response_complete()  # starts the next request if it has arrived already
         if self.cycle.response_complete and not self.transport.is_closing():
             self._wait_for_head()
 
@@ -152,7 +152,7 @@ class Connection(H11Protocol):
 
 
 def most_connections() -> int:
-    """As many as the limit of open files allows, and not more than any process should have."""
+    """Return how many connections the limit of open files allows, at most MOST."""
     if resource is None:
         return MOST
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]

@@ -1,12 +1,16 @@
-"""Decides who may talk to the server, before any route is looked at.
+"""Decides which requests may reach a route: API keys, loopback, Host, Origin, content types; and CORS.
 
-Without keys the server is for programs of this machine: only loopback is bound, and a web page must not be able to use
-it, so a request must name this server in Host (DNS rebinding) and come from its own origin. What a reverse proxy on the
-same machine passes on is refused: its callers are strangers. With keys every request carries one; wrong ones are
-counted by address. In both cases bodies are JSON (definitions may be YAML): what a form can send is refused.
+Without keys the server is for programs on this machine: only loopback is bound, and a web page must not be able to use
+it, so a request must name this server in Host (DNS rebinding) and come from its own origin. Requests through a reverse
+proxy on the same machine are refused, because their callers are not on this machine. With keys every request carries
+one; wrong ones are counted by address. In both cases bodies are JSON (definitions may be YAML): what an HTML form can
+send is refused.
 
-`/wh/` and `/in/` are for the outside world: what they need is in the path, so they take any content type, and any Host
-that is this machine's or that of the public address.
+`/wh/` and `/in/` are for the outside world: the token in the path is the permission, so they take any content type,
+and any Host that is this machine's or that of the public URL.
+
+Pages of other origins may use the server only if the operator named them (WINDLASS_CORS_ORIGINS). They send a key like
+other clients; there are no cookies.
 """
 
 import hashlib
@@ -15,25 +19,32 @@ import ipaddress
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from windlass.errors import Invalid
 from windlass.settings import Rate
 from windlass.web import problems
-from windlass.web.middleware.buckets import Buckets
+from windlass.web.middleware.access_log import address_of
+from windlass.web.middleware.limits import Buckets
 
 LOCAL_NAME = "localhost"
-Speaker = Callable[[Scope, int, str], Response]  # a refusal, in the words of a face
+Render = Callable[[Scope, int, str], Response]  # renders a status and a message as an error of an API
 WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
-OUTSIDE = ("/wh/", "/in/")  # beginnings of paths for the outside world
-PROXIED = ("forwarded", "via", "x-real-ip", "x-forwarded-")  # beginnings of the names of headers that proxies add
-WRONG_KEYS = Rate(60, 60.0)  # for each address; beyond it the answer is 429
+OUTSIDE = ("/wh/", "/in/")  # prefixes of paths for the outside world
+PROXIED = ("forwarded", "via", "x-real-ip", "x-forwarded-")  # prefixes of headers that proxies add
+WRONG_KEYS = Rate(60, 60.0)  # per address; then the answer is 429
 YAML = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})
+ALLOWED_METHODS = "GET, POST, PUT, PATCH, DELETE"
+ALLOWED_HEADERS = "authorization, content-type, idempotency-key, last-event-id, x-api-key, x-request-id"
+EXPOSED_HEADERS = (
+    "x-request-id, retry-after, ratelimit-limit, ratelimit-remaining, ratelimit-reset, content-disposition"
+)
+PREFLIGHT_SECONDS = "600"  # how long a browser may cache a preflight response
 _is_definition = re.compile(r"/api/v1/workflows(?:/[^/]+)?").fullmatch
 
 
@@ -41,52 +52,70 @@ _is_definition = re.compile(r"/api/v1/workflows(?:/[^/]+)?").fullmatch
 class GuardOptions:
     host: str  # as bound
     keys: tuple[str, ...] = ()
-    # Need no key. The documentation is the same for everybody, and browsers send none with a page.
+    # Need no key: browsers send none with a page, and the documentation holds no data.
     open_paths: frozenset[str] = frozenset({"/health", "/ready", "/docs", "/openapi.json"})
-    public_host: str | None = None  # the name in the public address
-    origins: tuple[str, ...] = ()  # of pages elsewhere that may use this server
+    public_host: str | None = None  # the host of the public URL
+    origins: tuple[str, ...] = ()  # other origins whose pages may use this server
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Why a request is rejected."""
+
+    status: int
+    title: str
+    detail: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def too_many(cls, detail: str, retry_after: int) -> "Rejection":
+        return cls(429, "Too many requests", detail, {"retry-after": str(max(1, retry_after))})
+
+    def response(self, scope: Scope, renderers: Mapping[str, Render]) -> Response:
+        """Return a problem document, or the error of the API below whose prefix the path is."""
+        render = next((render for prefix, render in renderers.items() if scope["path"].startswith(prefix)), None)
+        if render is not None:
+            answer = render(scope, self.status, self.detail)
+        else:
+            answer = problems.response(self.status, self.title, self.detail)
+        answer.headers.update(self.headers)
+        return answer
 
 
 class Guard:
-    """Pure ASGI: it sees every request, streams included."""
-
     def __init__(
         self,
         app: ASGIApp,
         options: GuardOptions,
-        speakers: Mapping[str, Speaker] | None = None,
+        renderers: Mapping[str, Render] | None = None,
         is_public: Callable[[str], bool] = lambda path: False,
     ) -> None:
-        """`speakers`: faces (beginnings of paths) that have their own way of saying no; `is_public`: pages, which
-        hold no data and need no key."""
+        """`renderers` are by path prefix, for APIs with their own error format. Paths for which `is_public` returns
+        True hold no data and need no key."""
         self._app = app
         self._options = options
-        self._speakers = speakers or {}
+        self._renderers = renderers or {}
         self._is_public = is_public
         self._keys = [_digest(key.encode()) for key in options.keys]
         self._wrong_keys = Buckets(WRONG_KEYS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refusal = self._refusal(scope) if scope["type"] in ("http", "websocket") else None
-        if refusal is None:
+        rejection = self._rejection(scope) if scope["type"] in ("http", "websocket") else None
+        if rejection is None:
             await self._app(scope, receive, send)
         elif scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": 1008})  # before it was accepted: the client sees a 403
+            await send({"type": "websocket.close", "code": 1008})  # before the handshake: the client sees a 403
         else:
-            answer = worded(scope, refusal, self._speakers)
-            for name in ("retry-after", "www-authenticate"):
-                if name in refusal.headers:
-                    answer.headers[name] = refusal.headers[name]
-            await answer(scope, receive, send)
+            await rejection.response(scope, self._renderers)(scope, receive, send)
 
-    def _refusal(self, scope: Scope) -> Response | None:
+    def _rejection(self, scope: Scope) -> Rejection | None:
         headers = Headers(scope=scope)
         if scope["path"].startswith(OUTSIDE):
             return self._outside(headers)
-        refusal = self._key_refusal(scope, headers) if self._keys else self._local_refusal(headers)
-        return refusal or self._page_refusal(scope, headers) or _body_refusal(scope, headers)
+        rejection = self._key_rejection(scope, headers) if self._keys else self._local_rejection(headers)
+        return rejection or self._page_rejection(scope, headers) or _body_rejection(scope, headers)
 
-    def _key_refusal(self, scope: Scope, headers: Headers) -> Response | None:
+    def _key_rejection(self, scope: Scope, headers: Headers) -> Rejection | None:
         key = self._matched(headers)
         if key is not None:
             scope.setdefault("state", {})["key"] = key
@@ -95,69 +124,56 @@ class Guard:
             return None
         left = self._wrong_keys.take(address_of(scope).encode())
         if left >= 0:
-            return _unauthorized()
-        told = "too many requests without a valid key: correct it, and wait as Retry-After says"
-        answer = problems.response(429, "Too many requests", told)
-        answer.headers["retry-after"] = str(max(1, math.ceil(-left / WRONG_KEYS.per_second)))
-        return answer
+            detail = "send a key: Authorization: Bearer KEY, or X-API-Key: KEY"
+            return Rejection(401, "Unauthorized", detail, {"www-authenticate": "Bearer"})
+        detail = "too many requests without a valid key: correct it, and wait as long as Retry-After says"
+        return Rejection.too_many(detail, math.ceil(-left / WRONG_KEYS.per_second))
 
-    def _local_refusal(self, headers: Headers) -> Response | None:
+    def _local_rejection(self, headers: Headers) -> Rejection | None:
         if not self._names_us(headers.get("host", "")):
-            told = "Host names another server: without WINDLASS_API_KEY only loopback addresses are served"
-            return problems.response(421, "Misdirected request", told)
+            detail = "Host names another server: without WINDLASS_API_KEY only loopback addresses are served"
+            return Rejection(421, "Misdirected request", detail)
         if proxied := next((name for name in headers if name.startswith(PROXIED)), None):
-            told = f"the request came through a proxy ({proxied}), and this server has no key: set WINDLASS_API_KEY"
-            return problems.response(403, "Forbidden", told)
+            detail = f"the request came through a proxy ({proxied}), and this server has no key: set WINDLASS_API_KEY"
+            return Rejection(403, "Forbidden", detail)
         return None
 
-    def _page_refusal(self, scope: Scope, headers: Headers) -> Response | None:
-        """Pages of other origins: what they fetch has Origin or Sec-Fetch-Site. A link to one of our pages is fine."""
+    def _page_rejection(self, scope: Scope, headers: Headers) -> Rejection | None:
+        """Reject what pages of other origins fetch: such requests have Origin or Sec-Fetch-Site. Links to our own pages
+        are allowed."""
         if headers.get("origin") in self._options.origins:
             return None
         is_foreign = headers.get("sec-fetch-site") == "cross-site" and not self._is_open(scope["path"])
         if is_foreign or not _same_origin(headers):
-            return problems.response(403, "Forbidden", "pages of other origins may not use this server")
+            return Rejection(403, "Forbidden", "pages of other origins may not use this server")
         return None
 
     def _is_open(self, path: str) -> bool:
         return path in self._options.open_paths or self._is_public(path)
 
-    def _outside(self, headers: Headers) -> Response | None:
+    def _outside(self, headers: Headers) -> Rejection | None:
         host = headers.get("host", "")
         if self._keys or self._names_us(host) or _name(host) == (self._options.public_host or "").lower() != "":
             return None
-        return problems.response(421, "Misdirected request", "Host names another server: set WINDLASS_PUBLIC_URL")
+        return Rejection(421, "Misdirected request", "Host names another server: set WINDLASS_PUBLIC_URL")
 
     def _names_us(self, host: str) -> bool:
         name = _name(host)
         return name in (LOCAL_NAME, self._options.host.lower()) or _is_loopback_address(name)
 
     def _matched(self, headers: Headers) -> bytes | None:
-        """Return the digest of the key that was sent, if it is one of ours."""
+        """Return the digest of the key that was sent, if it is valid."""
         scheme, _, token = headers.get("authorization", "").partition(" ")
-        given = token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
-        # All keys are compared, each in constant time: how long a refusal takes tells nothing.
-        digest = _digest(given.encode("latin-1", "replace"))
-        return digest if sum(hmac.compare_digest(digest, key) for key in self._keys) > 0 else None
+        key = token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
+        # All keys are compared, each in constant time, so that the time of a rejection reveals nothing.
+        digest = _digest(key.encode("latin-1", "replace"))
+        return digest if sum(hmac.compare_digest(digest, known) for known in self._keys) > 0 else None
 
 
 def key_of(scope: Scope) -> bytes | None:
     """Return the digest of the key with which a request passed the guard."""
     key: bytes | None = scope.get("state", {}).get("key")
     return key
-
-
-def address_of(scope: Scope) -> str:
-    client = scope.get("client")
-    return str(client[0]) if client else ""
-
-
-def worded(scope: Scope, refusal: Response, speakers: Mapping[str, Speaker]) -> Response:
-    """A refusal in the words of the face it is for."""
-    for prefix, speak in speakers.items():
-        if scope["path"].startswith(prefix):
-            return speak(scope, refusal.status_code, problems.detail(refusal))
-    return refusal
 
 
 def is_loopback(host: str) -> bool:
@@ -175,13 +191,13 @@ def check_binding(host: str, addresses: Iterable[str], keys: tuple[str, ...]) ->
 
 
 def check_test_mode(host: str, address: str) -> None:
-    """A server whose data anybody may wipe is for this machine only, whatever keys it has."""
+    """Refuse to listen beyond this machine in test mode, in which requests may delete all data, whatever the keys."""
     if not _is_loopback_address(address):
         raise Invalid(f"WINDLASS_TEST_MODE is on: {host} is refused, use --host 127.0.0.1", field="host")
 
 
 def _name(host: str) -> str:
-    """The name in a Host header: no port, no brackets, no case."""
+    """Return the host name of a Host header, in lower case, without port and brackets."""
     try:
         return (urlsplit(f"//{host}").hostname or "").rstrip(".")
     except ValueError:
@@ -196,34 +212,56 @@ def _is_loopback_address(name: str) -> bool:
 
 
 def _same_origin(headers: Headers) -> bool:
-    """Browsers send Origin with everything that could change something; other programs do not."""
+    """Return whether a page of this server made the request, or no page: browsers send Origin with every request that
+    could change something, other programs do not."""
     origin = headers.get("origin")
     return origin is None or urlsplit(origin).netloc.lower() == headers.get("host", "").lower() != ""
 
 
-def _body_refusal(scope: Scope, headers: Headers) -> Response | None:
+def _body_rejection(scope: Scope, headers: Headers) -> Rejection | None:
     if scope["type"] != "http" or scope["method"] not in WITH_BODY:
         return None
     media = media_type(headers)
     if not media:
-        is_fine = headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers
+        is_json = headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers
     else:
-        is_fine = media == "application/json" or (media.startswith("application/") and media.endswith("+json"))
-    if is_fine or (media in YAML and _is_definition(scope["path"])):
+        is_json = media == "application/json" or (media.startswith("application/") and media.endswith("+json"))
+    if is_json or (media in YAML and _is_definition(scope["path"])):
         return None
-    return problems.response(415, "Unsupported media type", "send the body as application/json")
+    return Rejection(415, "Unsupported media type", "send the body as application/json")
 
 
 def media_type(headers: Headers) -> str:
     return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def _unauthorized() -> Response:
-    told = "send a key: Authorization: Bearer KEY, or X-API-Key: KEY"
-    answer = problems.response(401, "Unauthorized", told)
-    answer.headers["WWW-Authenticate"] = "Bearer"
-    return answer
-
-
 def _digest(key: bytes) -> bytes:
     return hashlib.sha256(key).digest()
+
+
+class Cors:
+    """Answers preflight requests of the allowed origins and adds the CORS headers to responses."""
+
+    def __init__(self, app: ASGIApp, origins: tuple[str, ...]) -> None:
+        self._app = app
+        self._origins = frozenset(origins)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope) if scope["type"] == "http" else Headers({})
+        origin = headers.get("origin")
+        if origin not in self._origins:
+            await self._app(scope, receive, send)
+            return
+        allowed = {"access-control-allow-origin": str(origin), "vary": "origin"}
+        if scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
+            more = {"access-control-allow-methods": ALLOWED_METHODS, "access-control-allow-headers": ALLOWED_HEADERS}
+            answer = Response(status_code=204, headers=allowed | more | {"access-control-max-age": PREFLIGHT_SECONDS})
+            await answer(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(allowed | {"access-control-expose-headers": EXPOSED_HEADERS})
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)

@@ -1,6 +1,7 @@
-"""Limits: requests in a time for each caller, requests and bytes under way for all together, seconds for a body.
+"""Limits the rate of each caller, the requests and body bytes in progress, and the time in which a body must arrive.
 
-Callers are told apart by the key that matched, or by their address where there is none. Each process counts for itself.
+A caller is the API key that matched, or the address if there is none. Each process counts for itself. Requests with a
+key and requests to `/wh/` and `/in/` have separate slots, so that the latter cannot block the former.
 """
 
 import asyncio
@@ -11,20 +12,17 @@ from dataclasses import dataclass
 
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from windlass.settings import Rate
-from windlass.web import problems
 from windlass.web.live import MEDIA_TYPE as STREAM
-from windlass.web.middleware.access_log import PROBES
-from windlass.web.middleware.buckets import Buckets
-from windlass.web.middleware.guard import OUTSIDE, Speaker, address_of, key_of, worded
-from windlass.web.middleware.slots import Slot, SlotOptions, Slots
+from windlass.web.middleware.access_log import PROBES, address_of
+from windlass.web.middleware.guard import OUTSIDE, Rejection, Render, key_of
+from windlass.web.middleware.limits import Buckets, Slot, SlotOptions, Slots
 
-BEYOND_LOOPBACK = Rate(100, 1.0)  # unless WINDLASS_RATE_LIMIT says otherwise
+BEYOND_LOOPBACK = Rate(100, 1.0)  # unless WINDLASS_RATE_LIMIT is set
 MIB = 1024 * 1024
-FOR_KEYS = SlotOptions(requests=1000, body_bytes=32 * MIB)  # streams not counted
+FOR_KEYS = SlotOptions(requests=1000, body_bytes=32 * MIB)  # streams are not counted
 FOR_OUTSIDE = SlotOptions(requests=500, body_bytes=16 * MIB, per_address=250)  # /wh/ and /in/
 
 
@@ -37,12 +35,12 @@ class RateOptions:
 
 
 class Rates:
-    """Pure ASGI, behind the guard: what is refused there costs nothing here."""
+    """Comes after the guard, so that rejected requests use no slot."""
 
-    def __init__(self, app: ASGIApp, options: RateOptions, speakers: Mapping[str, Speaker] | None = None) -> None:
+    def __init__(self, app: ASGIApp, options: RateOptions, renderers: Mapping[str, Render] | None = None) -> None:
         self._app = app
         self._options = options
-        self._speakers = speakers or {}
+        self._renderers = renderers or {}
         self._buckets = Buckets(options.rate) if options.rate else None
         self._slots, self._outside = Slots(options.slots), Slots(options.outside)
 
@@ -56,30 +54,28 @@ class Rates:
             slots = self._outside if scope["path"].startswith(OUTSIDE) else self._slots
             slot = slots.take(address_of(scope))
         if slot is None:
-            refusal = self._refusal(left)
-            answer = worded(scope, refusal, self._speakers)
-            answer.headers["retry-after"] = refusal.headers["retry-after"]
-            await answer(scope, receive, self._told(send, left))
+            answer = self._rejection(left).response(scope, self._renderers)
+            await answer(scope, receive, self._with_headers(send, left))
             return
         try:
-            received = _bounded(receive, slot, self._options.body_within)
-            await self._app(scope, received, self._told(send, left, slot.release))
+            bounded = _bounded(receive, slot, self._options.body_within)
+            await self._app(scope, bounded, self._with_headers(send, left, slot.release))
         finally:
             slot.release()
 
-    def _refusal(self, left: float | None) -> Response:
+    def _rejection(self, left: float | None) -> Rejection:
         rate = self._options.rate
         if rate is not None and left is not None and left < 0:
-            told = f"more than {rate.count} requests in {rate.seconds:g} s: wait as Retry-After says"
-            return _later(problems.response(429, "Too many requests", told), math.ceil(-left / rate.per_second))
-        told = "too many requests are under way in this process: try again in a moment"
-        return _later(problems.response(503, "Busy", told), 1)
+            detail = f"more than {rate.count} requests in {rate.seconds:g} s: wait as long as Retry-After says"
+            return Rejection.too_many(detail, math.ceil(-left / rate.per_second))
+        detail = "too many requests are in progress in this process: try again in a moment"
+        return Rejection(503, "Busy", detail, {"retry-after": "1"})
 
-    def _told(self, send: Send, left: float | None, release: Callable[[], None] | None = None) -> Send:
-        """Answers say what is left; one that is a stream gives its slot back."""
+    def _with_headers(self, send: Send, left: float | None, release: Callable[[], None] | None = None) -> Send:
+        """Add the rate limit's headers to the response; call `release` as soon as it turns out to be a stream."""
         rate = self._options.rate
 
-        async def told(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 if rate is not None and left is not None:
@@ -90,31 +86,26 @@ class Rates:
                     release()
             await send(message)
 
-        return told
-
-
-def _later(answer: Response, seconds: int) -> Response:
-    answer.headers["retry-after"] = str(max(1, seconds))
-    return answer
+        return send_with_headers
 
 
 def _bounded(receive: Receive, slot: Slot, within: float) -> Receive:
-    """Bodies arrive in time or not at all, and not more of them at once than the process has memory for."""
+    """Refuse a body that does not arrive in time, or that would exceed the memory for all bodies."""
     deadline = time.monotonic() + within
-    whole = False
+    is_complete = False
 
     async def received() -> Message:
-        nonlocal whole
-        if whole:
+        nonlocal is_complete
+        if is_complete:
             return await receive()
         try:
             message = await asyncio.wait_for(receive(), max(0.0, deadline - time.monotonic()))
         except TimeoutError:
-            raise HTTPException(408, f"the body did not come within {within:g} s", {"Connection": "close"}) from None
-        whole = not message.get("more_body", False)
+            raise HTTPException(408, f"the body did not arrive within {within:g} s", {"Connection": "close"}) from None
+        is_complete = not message.get("more_body", False)
         if not slot.has_room(len(message.get("body", b""))):
-            told = "too many large bodies are under way in this process: try again in a moment"
-            raise HTTPException(503, told, {"Connection": "close", "Retry-After": "1"})
+            detail = "too many large bodies are in progress in this process: try again in a moment"
+            raise HTTPException(503, detail, {"Connection": "close", "Retry-After": "1"})
         return message
 
     return received

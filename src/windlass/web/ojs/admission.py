@@ -1,27 +1,43 @@
-"""What happens to jobs between being asked for and being recorded: the tenant's label, schemas, bounds of queues."""
+"""Admits jobs before they are recorded: adds the tenant's label, checks schemas and queue limits.
 
+A tenant is a label on jobs, `meta.tenant_id`. A request that names a tenant in a header sees and gets only its jobs;
+one that names none sees all. The label separates tenants; access control is the task of API keys and orgs.
+"""
+
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Any
 
 from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from windlass.core.jobs.spec import JobSpec
+from windlass.engine import tenants
 from windlass.engine.jobs.schemas import Misfit, Schemas
+from windlass.engine.workers.remote import Job
+from windlass.errors import Invalid
 from windlass.runtime.admission import Pressure, QueueFull
-from windlass.web.ojs import dependencies, tenants
-from windlass.web.ojs.errors import QUEUE_FULL, Kind, Refusal
+from windlass.web.ojs import dependencies
+from windlass.web.ojs.responses import NOT_FOUND, QUEUE_FULL, Kind, Refusal, answer
 
-DEMAND = "ojs_validate"  # in `meta`: take it only if a schema says that its arguments are right
+DEMAND = "ojs_validate"  # in `meta`: refuse the job unless a schema accepts its arguments
 RETRY_AFTER = 5  # seconds
-WARNING = 0.8  # of the bound, unless the queue says otherwise
+WARNING = 0.8  # share of the limit from which responses carry a warning, unless the queue configures another
 MISFIT = Kind(422, "validation_error", "OJS-1006", "Correct what details.validation_errors lists.", "validation_error")
+TENANT_HEADER = "x-ojs-tenant"
+TENANT_LABEL = "tenant_id"
+_tenant_name = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._:-]{0,254}").fullmatch
+# Counts are by row state, so waiting jobs are not divided into available, scheduled, retryable and pending.
+_TENANT_STATES = {"pending": "available", "leased": "active", "succeeded": "completed", "failed": "discarded",
+                  "cancelled": "cancelled"}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """Jobs as they will be recorded, and what the producer is told beside them."""
+    """Jobs as they will be recorded, and the headers and warnings for their producer."""
 
     specs: Sequence[JobSpec]
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -29,52 +45,98 @@ class Admitted:
 
 
 async def admit(request: Request, specs: Sequence[JobSpec]) -> Admitted:
-    if tenants.HEADER in request.headers:
-        specs = [tenants.labelled(request, spec) for spec in specs]
+    if TENANT_HEADER in request.headers:
+        specs = [_labelled(request, spec) for spec in specs]
     admission = (await dependencies.remote_jobs(request)).admission
     misfits = await admission.misfits(specs)
     _refuse_misfits(specs, dict(misfits), await admission.schemas())
     headers = await make_room(request, [spec.queue for spec in specs])
-    warnings = [f"{misfit.schema}: {path}: {told}" for _, misfit in misfits for path, told in misfit.problems]
+    warnings = [f"{misfit.schema}: {path}: {problem}" for _, misfit in misfits for path, problem in misfit.problems]
     return Admitted(specs, headers, warnings)
 
 
 async def make_room(request: Request, queues: Sequence[str]) -> Mapping[str, str]:
-    """Count a job for each of these queues and return the headers that tell how full they are; refuse if one is."""
+    """Count a job for each of these queues and return headers with their depth; refuse if a queue is full."""
     try:
         pressure = await (await dependencies.remote_jobs(request)).admission.make_room(queues)
     except QueueFull as full:
         raise _full(full.pressure, str(full)) from None
-    return _told(pressure) if pressure else {}
+    if pressure is None:
+        return {}
+    threshold = (pressure.bound.config.get("backpressure") or {}).get("warning_threshold", WARNING)
+    if pressure.share < threshold:
+        return {}
+    return {**_depth_headers(pressure), "x-ojs-queue-pressure": f"{ceil(pressure.share * 100) / 100:g}"}
 
 
 def _refuse_misfits(specs: Sequence[JobSpec], misfits: Mapping[int, Misfit], schemas: Schemas) -> None:
-    """A misfit is refused if its schema or the producer says so; who demands to be checked needs a schema."""
+    """Refuse a misfit if its schema or its producer demands it; a producer that demands a check needs a schema."""
     for n, spec in enumerate(specs):
         demands = bool(spec.meta and spec.meta.get(DEMAND))
         misfit, place = misfits.get(n), f"jobs[{n}]." if len(specs) > 1 else ""
         if misfit is not None and (misfit.is_refused or demands):
-            errors = [{"path": place + path, "message": told} for path, told in misfit.problems]
+            errors = [{"path": place + path, "message": problem} for path, problem in misfit.problems]
             listed = "; ".join(f"{error['path']}: {error['message']}" for error in errors[:3])
-            told = f"the arguments do not match the schema {misfit.schema}: {listed}"
-            raise Refusal(MISFIT, told, details={"validation_errors": errors, "field": errors[0]["path"]})
+            message = f"the arguments do not match the schema {misfit.schema}: {listed}"
+            raise Refusal(MISFIT, message, details={"validation_errors": errors, "field": errors[0]["path"]})
         if demands and not schemas.has(spec.type):
-            told = f"meta.{DEMAND} asks for a check, and there is no schema of {spec.type}"
-            raise Refusal(MISFIT, told, details={"field": f"{place}meta.{DEMAND}"})
+            message = f"meta.{DEMAND} demands a check, but {spec.type} has no schema"
+            raise Refusal(MISFIT, message, details={"field": f"{place}meta.{DEMAND}"})
 
 
-def _full(pressure: Pressure, told: str) -> Refusal:
-    bound = pressure.bound.max_depth
-    details: dict[str, Any] = {"queue": pressure.queue, "depth": pressure.depth, "bound": bound, "strategy": "reject"}
-    return Refusal(QUEUE_FULL, told, details=details, headers={"retry-after": str(RETRY_AFTER), **_numbers(pressure)})
+def _full(pressure: Pressure, message: str) -> Refusal:
+    limit = pressure.bound.max_depth
+    details: dict[str, Any] = {"queue": pressure.queue, "depth": pressure.depth, "bound": limit, "strategy": "reject"}
+    headers = {"retry-after": str(RETRY_AFTER), **_depth_headers(pressure)}
+    return Refusal(QUEUE_FULL, message, details=details, headers=headers)
 
 
-def _told(pressure: Pressure) -> dict[str, str]:
-    threshold = (pressure.bound.config.get("backpressure") or {}).get("warning_threshold", WARNING)
-    if pressure.share < threshold:
-        return {}
-    return {**_numbers(pressure), "x-ojs-queue-pressure": f"{ceil(pressure.share * 100) / 100:g}"}
-
-
-def _numbers(pressure: Pressure) -> dict[str, str]:
+def _depth_headers(pressure: Pressure) -> dict[str, str]:
     return {"x-ojs-queue-depth": str(pressure.depth), "x-ojs-queue-bound": str(pressure.bound.max_depth)}
+
+
+# Tenants
+
+
+def tenant(request: Request) -> str | None:
+    """Return the tenant that the request names."""
+    name = request.headers.get(TENANT_HEADER)
+    if name is not None and not _tenant_name(name):
+        raise Invalid("X-OJS-Tenant must consist of letters, digits and . _ : -", field=TENANT_HEADER)
+    return name
+
+
+def check_tenant(request: Request, job: Job) -> None:
+    """Refuse access to jobs of other tenants as if they did not exist."""
+    name = tenant(request)
+    if name is not None and job.meta.get(TENANT_LABEL) != name:
+        raise Refusal(NOT_FOUND, f"no job {job.id}")
+
+
+def _labelled(request: Request, spec: JobSpec) -> JobSpec:
+    name = tenant(request)
+    if name is None:
+        return spec
+    meta: Mapping[str, Any] = spec.meta or {}
+    if meta.get(TENANT_LABEL, name) != name:
+        raise Invalid("meta.tenant_id and X-OJS-Tenant name different tenants", field="meta.tenant_id")
+    return replace(spec, meta={**meta, TENANT_LABEL: name})
+
+
+async def list_tenants(request: Request) -> Response:
+    names = await tenants.list_(await dependencies.db(request))
+    items = [{TENANT_LABEL: name} for name in names]
+    return answer(request, {"items": items, "tenants": items, "pagination": {"total": len(names), "page": 1}})
+
+
+async def tenant_stats(request: Request) -> Response:
+    name = request.path_params["id"]
+    counts = await tenants.counts(await dependencies.db(request), name)
+    jobs = {shown: counts.get(state, 0) for state, shown in _TENANT_STATES.items()}
+    return answer(request, {TENANT_LABEL: name, "total_jobs": sum(counts.values()), "jobs": jobs})
+
+
+ROUTES = [
+    Route("/admin/tenants", list_tenants, methods=["GET"]),
+    Route("/admin/tenants/{id}/stats", tenant_stats, methods=["GET"]),
+]

@@ -1,4 +1,4 @@
-"""Cron: jobs by the clock."""
+"""Cron: jobs that are enqueued on a schedule."""
 
 import re
 from collections.abc import Mapping
@@ -13,10 +13,9 @@ from windlass.core.jobs.job_template import Template
 from windlass.engine.schedules import ojs as ojs_schedules
 from windlass.engine.schedules.ojs import CronRow
 from windlass.errors import Invalid
-from windlass.web.ojs import bodies, dependencies, times
+from windlass.web.ojs import dependencies, times
 from windlass.web.ojs.jobs import parse_job
-from windlass.web.ojs.paging import pagination
-from windlass.web.ojs.responses import answer, created, instant
+from windlass.web.ojs.responses import answer, created, instant, pagination
 
 MAX_NAME = 255
 MAX_ZONE = 64
@@ -28,45 +27,45 @@ OVERLAPS: Mapping[str, Overlap] = {
 }
 OWN_KEYS = ("name", "expression", "cron", "timezone", "overlap_policy", "job_template", "enabled")
 JOB_KEYS = ("type", "args", "meta", "options", "schema")
-SYSTEM = ("specversion", "status", "run_count", "next_run_at", "last_run_at", "created_at")  # an answer sent back
-WORDS = {overlap: word for word, overlap in OVERLAPS.items()}
+# Fields that the server sets. A client may send them back; they are ignored.
+SYSTEM = ("specversion", "status", "run_count", "next_run_at", "last_run_at", "created_at")
+POLICIES = {overlap: policy for policy, overlap in OVERLAPS.items()}
 _name = re.compile(r"[a-z0-9][a-z0-9\-.]*").fullmatch
-# Each part begins with a sign that the part before cannot contain: there is one way to match, so it takes linear time.
+# Each part begins with a character that the part before it cannot contain. There is only one way to match, so matching
+# takes linear time.
 _zone = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[/_+-][A-Za-z0-9]+)*").fullmatch
 
 
 async def put(request: Request) -> Response:
-    body = await bodies.object_(request)
+    body = await dependencies.body(request)
     _check_keys(body)
     name, expression = body.get("name"), body.get("expression", body.get("cron"))
     if not isinstance(name, str) or len(name) > MAX_NAME or not _name(name):
-        raise Invalid("name must be of a-z, 0-9, '-' and '.', and begin with a letter or digit", field="name")
+        raise Invalid("name must consist of a-z, 0-9, '-' and '.', and begin with a letter or digit", field="name")
     if not isinstance(expression, str):
-        raise Invalid("expression must be a cron line, for example */5 * * * *", field="expression")
+        raise Invalid("expression must be a cron expression, for example */5 * * * *", field="expression")
     zone = body.get("timezone") or "UTC"
     if not isinstance(zone, str) or len(zone) > MAX_ZONE or zone.startswith(("UTC+", "UTC-")) or not _zone(zone):
         raise Invalid("timezone must be an IANA name such as Europe/Berlin", field="timezone")
     policy = body.get("overlap_policy", "skip")
     if not isinstance(policy, str) or policy not in OVERLAPS:
         raise Invalid(f"overlap_policy must be one of {', '.join(OVERLAPS)}", field="overlap_policy")
-    asked = _asked(body)
-    template = _template(asked)
+    job = _job(body)
+    template = _template(job)
     row, is_new = await ojs_schedules.put(
         await dependencies.db(request), name, expression=expression, timezone=zone, overlap=OVERLAPS[policy],
-        asked=asked, template=template,
+        asked=job, template=template,
     )  # fmt: skip
-    found = _shown(row)
+    shown = _shown(row)
     status, headers = (201, created("cron", name)) if is_new else (200, None)
-    return answer(request, {"cron": found, "cron_job": found}, status=status, headers=headers)
+    return answer(request, {"cron": shown, "cron_job": shown}, status=status, headers=headers)
 
 
 async def list_(request: Request) -> Response:
     limit, offset = dependencies.page(request)
     rows, total = await ojs_schedules.list_(await dependencies.db(request), limit=limit, offset=offset)
-    found = [_shown(row) for row in rows]
-    return answer(
-        request, {"crons": found, "cron_jobs": found, "pagination": pagination(len(found), total, limit, offset)}
-    )
+    shown, page = [_shown(row) for row in rows], pagination(len(rows), total, limit, offset)
+    return answer(request, {"crons": shown, "cron_jobs": shown, "pagination": page})
 
 
 async def delete(request: Request) -> Response:
@@ -75,10 +74,10 @@ async def delete(request: Request) -> Response:
 
 
 def _check_keys(body: Mapping[str, Any]) -> None:
-    """Refuse what would be dropped: keys that nobody knows, and a job that is written in two ways."""
+    """Refuse what would otherwise be ignored: unknown keys, and a job that is given in two different ways."""
     if unknown := [name for name in body if name not in (*OWN_KEYS, *JOB_KEYS, *SYSTEM)]:
-        told = f"{unknown[0]} is not a field of a cron: it has {', '.join((*OWN_KEYS, *JOB_KEYS))}"
-        raise Invalid(told, field=unknown[0])
+        message = f"unknown field {unknown[0]}: a cron has {', '.join((*OWN_KEYS, *JOB_KEYS))}"
+        raise Invalid(message, field=unknown[0])
     if body.get("enabled", True) is not True:
         raise Invalid("enabled must be true: delete a cron to stop it", field="enabled")
     if body.get("expression") is not None and body.get("cron") not in (None, body["expression"]):
@@ -90,8 +89,8 @@ def _check_keys(body: Mapping[str, Any]) -> None:
         raise Invalid(f"{twice[0]} and job_template.{twice[0]} differ: send one of them", field=twice[0])
 
 
-def _asked(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The job, whichever way it was written: as a template, or at the top."""
+def _job(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the job, which may be given as `job_template` or at the top level."""
     template = body.get("job_template")
     if template is None:
         template = {name: body[name] for name in JOB_KEYS if name in body}
@@ -101,34 +100,30 @@ def _asked(body: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in template.items() if name != "id"}
 
 
-def _template(asked: Mapping[str, Any]) -> Template:
-    options = asked.get("options") or {}
-    named = [
-        name
-        for name in ("scheduled_at", "delay_until", "expires_at")
-        if isinstance(options, dict) and options.get(name)
-    ]
-    if fixed := [name for name in named if not times.is_relative(options[name])]:
-        told = f"job_template.options.{fixed[0]} must count from the tick, for example +PT5M"
-        raise Invalid(told, field=f"job_template.options.{fixed[0]}")
-    return parse_job.read_later(dict(asked))
+def _template(job: Mapping[str, Any]) -> Template:
+    options = job.get("options") or {}
+    for name in ("scheduled_at", "delay_until", "expires_at"):
+        if isinstance(options, dict) and options.get(name) and not times.is_relative(options[name]):
+            field = f"job_template.options.{name}"
+            raise Invalid(f"{field} must be relative to the tick, for example +PT5M", field=field)
+    return parse_job.read_later(dict(job))
 
 
 def _shown(row: CronRow) -> dict[str, Any]:
-    schedule, asked = row.schedule, row.asked
+    schedule, job = row.schedule, row.asked
     times_ = (("next_run_at", schedule.next_run_at), ("last_run_at", row.last_run_at), ("created_at", row.created_at))
     return {
         "name": row.name,
         "expression": schedule.cron,
         "cron": schedule.cron,
         "timezone": schedule.timezone,
-        "overlap_policy": WORDS[schedule.overlap],
+        "overlap_policy": POLICIES[schedule.overlap],
         "enabled": row.enabled,
         "status": "active" if row.enabled else "disabled",
         "run_count": row.run_count,
         **{name: instant(at) for name, at in times_ if at is not None},
-        "job_template": asked,
-        **{name: asked[name] for name in ("type", "args", "meta", "options") if name in asked},
+        "job_template": job,
+        **{name: job[name] for name in ("type", "args", "meta", "options") if name in job},
     }
 
 

@@ -1,45 +1,55 @@
-"""What handlers are given: the app, and the open database on behalf of whoever asks."""
+"""What handlers read from a request: the app and its database, ids, JSON bodies and their fields, and pages."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
 from uuid import UUID
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from windlass.app import Windlass
 from windlass.core import ids
+from windlass.core.json_value import PAYLOAD_LIMIT
 from windlass.engine.database import Database
+from windlass.errors import Invalid
 from windlass.runtime.batching import RemoteJobs
-from windlass.web.ojs.errors import INVALID_REQUEST, NOT_FOUND, Refusal
+from windlass.web import json_bodies
+from windlass.web.ojs.responses import INVALID_PAYLOAD, NOT_FOUND, TOO_LARGE, Refusal
 
 MAX_NAME = 255
+RESULT_ROOM = 16 * PAYLOAD_LIMIT + 65_536
+BULK_LIMIT = json_bodies.BATCH_LIMIT
 
 
 def app(request: Request) -> Windlass:
-    found: Windlass = request.app.state.windlass
-    return found
+    app_: Windlass = request.app.state.windlass
+    return app_
 
 
 async def db(request: Request) -> Database:
-    """The one place that knows for whom a request of this face acts."""
+    """Return the database of the org that the request acts for. No other function decides which org that is."""
     return await app(request).open()
 
 
 async def remote_jobs(request: Request) -> RemoteJobs:
-    """Where requests that come together share a transaction."""
     opened = await db(request)
     by_org: dict[str, RemoteJobs] = request.app.state.remote_jobs
-    found = by_org.get(opened.org)
-    if found is None or found.db.pool is not opened.pool:
-        found = by_org[opened.org] = RemoteJobs(opened)
-    return found
+    jobs = by_org.get(opened.org)
+    if jobs is None or jobs.db.pool is not opened.pool:
+        jobs = by_org[opened.org] = RemoteJobs(opened)
+    return jobs
+
+
+# Ids
 
 
 def job_id(request: Request) -> UUID:
-    """The job that the path names."""
+    """Return the id of the job that the path names."""
     return known_id(request.path_params["id"], "job")
 
 
 def known_id(text: object, what: str) -> UUID:
-    """An id that somebody asks about; what is no id names nothing."""
+    """Return an id; text that cannot be an id is answered with 404."""
     id_ = as_id(text)
     if id_ is not None:
         return id_
@@ -47,7 +57,7 @@ def known_id(text: object, what: str) -> UUID:
 
 
 def as_id(text: object) -> UUID | None:
-    """Only the usual spelling: 8-4-4-4-12. Any other text may be what a client calls a job of a workflow."""
+    """Return the UUID of an id. Other text than 8-4-4-4-12 may be a client's own id of a job of a workflow."""
     if not isinstance(text, str) or not 0 < len(text) <= MAX_NAME:
         return None
     try:
@@ -56,16 +66,82 @@ def as_id(text: object) -> UUID | None:
         return ids.of_name(text)
 
 
-def only(request: Request, *names: str) -> None:
-    """Refuse parameters of the query that nobody knows: a filter that is dropped would answer another question."""
-    if unknown := [name for name in request.query_params if name not in names]:
-        told = f"{unknown[0][:100]} is not a parameter of this address: it has {', '.join(names)}"
-        raise Refusal(INVALID_REQUEST, told, details={"field": unknown[0][:100]})
+# Bodies
+
+
+async def body(request: Request, *, limit: int = PAYLOAD_LIMIT, optional: bool = False) -> dict[str, Any]:
+    """Return the body, a JSON object; with `optional` an empty body is an empty object."""
+    try:
+        raw = await json_bodies.read(request, limit=limit)
+        if raw.strip():
+            value = await json_bodies.parsed(raw)
+        elif optional:
+            return {}
+        else:
+            raise Refusal(INVALID_PAYLOAD, "the body is empty: send a JSON object")
+    except HTTPException as error:
+        if error.status_code != 413:  # too slow, or too many bodies at a time: `responses.on_http_exception`
+            raise
+        raise Refusal(TOO_LARGE, str(error.detail)) from None
+    except Invalid as error:
+        raise Refusal(INVALID_PAYLOAD, str(error)) from None
+    if not isinstance(value, dict):
+        raise Refusal(INVALID_PAYLOAD, "the body must be a JSON object")
+    return value
+
+
+def required(body: Mapping[str, Any], name: str) -> str:
+    """Return a field that must be a non-empty string."""
+    value = body.get(name)
+    if not isinstance(value, str) or not value:
+        raise Invalid(f"{name} must be a non-empty string", field=name)
+    return value
+
+
+def string(body: Mapping[str, Any], name: str) -> str | None:
+    """Return a field that may be missing, else must be a non-empty string."""
+    return None if body.get(name) is None else required(body, name)
+
+
+def integer(body: Mapping[str, Any], name: str, *, least: int, most: int, default: int | None = None) -> int | None:
+    value = body.get(name)
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise Invalid(f"{name} must be an integer from {least} to {most}", field=name)
+    return value
+
+
+def strings(body: Mapping[str, Any], name: str) -> list[str]:
+    """Return a list of strings; an empty list if the field is missing."""
+    value = body.get(name)
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise Invalid(f"{name} must be a list of strings", field=name)
+    return value
+
+
+# Query parameters
+
+
+def check_parameters(request: Request, *names: str) -> None:
+    """Refuse unknown query parameters: ignoring a misspelt filter would return something else than was asked for."""
+    if unknown := [name[:100] for name in request.query_params if name not in names]:
+        raise Invalid(f"{unknown[0]} is not a query parameter here: there are {', '.join(names)}", field=unknown[0])
 
 
 def page(request: Request, *, most: int = 200) -> tuple[int, int]:
-    """`limit` and `offset` of a list."""
+    """Return `limit` and `offset` of a list."""
     return _number(request, "limit", 50, 1, most), _number(request, "offset", 0, 0, 100_000)
+
+
+def numbered_page(request: Request, items: Sequence[Any]) -> dict[str, Any]:
+    """Return the requested page of a complete list. Lists below /admin have numbered pages."""
+    number, size = _number(request, "page", 1, 1, 100_000), _number(request, "per_page", 20, 1, 100)
+    has_more = number * size < len(items)
+    pagination = {"total": len(items), "page": number, "per_page": size, "has_more": has_more}
+    return {"items": items[(number - 1) * size : number * size], "pagination": pagination}
 
 
 def _number(request: Request, name: str, default: int, least: int, most: int) -> int:
@@ -73,5 +149,5 @@ def _number(request: Request, name: str, default: int, least: int, most: int) ->
     if text is None:
         return default
     if not text.isascii() or not text.isdigit() or int(text[:9]) < least:
-        raise Refusal(INVALID_REQUEST, f"{name} must be a whole number from {least}", details={"field": name})
+        raise Invalid(f"{name} must be an integer, at least {least}", field=name)
     return min(int(text[:9]), most)

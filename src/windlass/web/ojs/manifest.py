@@ -1,4 +1,4 @@
-"""What this server is and can do, and whether its database answers."""
+"""The manifest: what this server supports; and its health."""
 
 import asyncio
 import time
@@ -15,8 +15,8 @@ from windlass.errors import Unavailable
 from windlass.web.ojs import dependencies
 from windlass.web.ojs.responses import PREFIX, VERSION, answer
 
-PATIENCE = 3.0  # seconds the database gets to answer
-_born = time.monotonic()
+PATIENCE = 3.0  # seconds in which the database must answer
+_started = time.monotonic()
 CAPABILITIES = (
     "batch_enqueue", "cron_jobs", "dead_letter", "delayed_jobs", "job_ttl", "priority_queues", "rate_limiting",
     "schema_validation", "unique_jobs", "workflows", "pause_resume",
@@ -25,7 +25,7 @@ EXTENSIONS = (
     "durable-execution", "progress", "webhooks", "observability", "graceful-shutdown", "backpressure",
     "schema-registry", "rate-limiting", "admin-api", "dead-letter",
 )  # fmt: skip
-# Labels and fields are kept and filtered by; limits of tenants and routing by version are not there.
+# Tenants are labels to filter by, without limits of their own; versions are stored, without routing by version.
 PARTLY = ("multi-tenancy", "job-versioning")
 ENDPOINTS = ("jobs", "workers", "queues", "dead-letter", "cron", "workflows", "events", "health")
 
@@ -40,7 +40,7 @@ async def manifest(request: Request) -> Response:
                 "name": "windlass",
                 "version": __version__,
                 "language": "python",
-                "homepage": "/docs",  # of this server
+                "homepage": "/docs",
             },
             "conformance_level": 4,
             "protocols": ["http"],
@@ -64,21 +64,17 @@ async def manifest(request: Request) -> Response:
 
 
 async def health(request: Request) -> Response:
-    asked = time.perf_counter()
+    started = time.perf_counter()
     try:
         async with asyncio.timeout(PATIENCE):
             await remote.moment(await dependencies.db(request))
         status = "ok"
     except (TimeoutError, Unavailable):
         status = "degraded"
-    backend = {"type": "postgres", "status": status, "latency_ms": round((time.perf_counter() - asked) * 1000, 1)}
-    found = {
-        "status": status,
-        "version": VERSION,
-        "uptime_seconds": round(time.monotonic() - _born),
-        "backend": backend,
-    }
-    return answer(request, found, status=200 if status == "ok" else 503)
+    backend = {"type": "postgres", "status": status, "latency_ms": round((time.perf_counter() - started) * 1000, 1)}
+    uptime = round(time.monotonic() - _started)
+    body = {"status": status, "version": VERSION, "uptime_seconds": uptime, "backend": backend}
+    return answer(request, body, status=200 if status == "ok" else 503)
 
 
 ROUTES = [Route("/health", health, methods=["GET"])]

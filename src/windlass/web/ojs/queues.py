@@ -1,4 +1,4 @@
-"""Queues: what lies in them, and a switch for each."""
+"""Queues: counts, pausing, and limits on how many jobs may wait."""
 
 from datetime import datetime
 from typing import Any
@@ -11,39 +11,38 @@ from windlass.core.jobs.job import DEFAULT_QUEUE
 from windlass.core.workflows.step_payload import OWN_QUEUE
 from windlass.engine.database import Database
 from windlass.engine.jobs import queue_limits, queues
+from windlass.engine.jobs.queues import Queue
 from windlass.engine.workers import remote
+from windlass.errors import Invalid
 from windlass.web.ojs import dependencies
-from windlass.web.ojs.jobs import parse_job
-from windlass.web.ojs.paging import pagination
-from windlass.web.ojs.responses import answer, instant
+from windlass.web.ojs.jobs import envelope, parse_job
+from windlass.web.ojs.responses import UNSUPPORTED, Refusal, answer, instant, pagination
 
 MOST = 1000
 HOURLY = ("completed_last_hour", "failed_last_hour")
+STRATEGY = "reject"
 
 
 async def list_(request: Request) -> Response:
     limit, offset = dependencies.page(request)
     db = await dependencies.db(request)
-    found = {each.row.name: each.row for each in (await queues.list_(db, limit=MOST)).queues}
-    names = sorted(({DEFAULT_QUEUE} | found.keys()) - {OWN_QUEUE})
+    rows = {queue.row.name: queue.row for queue in (await queues.list_(db, limit=MOST)).queues}
+    names = sorted(({DEFAULT_QUEUE} | rows.keys()) - {OWN_QUEUE})
     listed: list[dict[str, Any]] = []
     for name in names[offset : offset + limit]:
-        row = found.get(name)
-        depth = (row.due, row.leased, row.scheduled) if row else (0, 0, 0)
-        listed.append({
-            "name": name, **_status(bool(row and row.paused)), "available": depth[0], "active": depth[1],
-            "scheduled": depth[2], "depth": depth[0] + depth[2],
-        })  # fmt: skip
+        row = rows.get(name)
+        due, leased, scheduled = (row.due, row.leased, row.scheduled) if row else (0, 0, 0)
+        counts = {"available": due, "active": leased, "scheduled": scheduled, "depth": due + scheduled}
+        listed.append({"name": name, **_status(bool(row and row.paused)), **counts})
     return answer(request, {"queues": listed, "pagination": pagination(len(listed), len(names), limit, offset)})
 
 
 async def get(request: Request) -> Response:
-    found = await _shown(await dependencies.db(request), _name(request))
-    return answer(request, {"queue": found["queue"]})
+    return answer(request, {"queue": (await _shown(request))["queue"]})
 
 
 async def stats(request: Request) -> Response:
-    return answer(request, await _shown(await dependencies.db(request), _name(request)))
+    return answer(request, await _shown(request))
 
 
 async def pause(request: Request) -> Response:
@@ -65,20 +64,22 @@ async def _switched(request: Request, db: Database, name: str) -> Response:
     return answer(request, {"queue": {"name": name, **_status(row.paused), **moment}, **_status(row.paused), **moment})
 
 
-async def _shown(db: Database, name: str) -> dict[str, Any]:
-    standing, queue = await remote.standing(db, name), await queues.get(db, name)
-    counts = {word: count for word, count in standing.items() if word not in HOURLY}
+async def _shown(request: Request) -> dict[str, Any]:
+    db, name = await dependencies.db(request), _name(request)
+    counts, queue = await remote.standing(db, name), await queues.get(db, name)
     status = _status(queue.row.paused)
-    depth = sum(standing[word] for word in ("available", "scheduled", "retryable"))
-    bound = (await queue_limits.get(db, name)).max_depth
-    numbers = {word: standing[word] for word in ("available", "active", "scheduled", "retryable", "discarded", *HOURLY)}
+    depth = sum(counts[state] for state in ("available", "scheduled", "retryable"))
+    max_depth = (await queue_limits.get(db, name)).max_depth
+    numbers = {
+        state: counts[state] for state in ("available", "active", "scheduled", "retryable", "discarded", *HOURLY)
+    }
     return {
-        "queue": {"name": name, **status, **counts, "depth": depth},
+        "queue": {"name": name, **status, **{k: n for k, n in counts.items() if k not in HOURLY}, "depth": depth},
         **status,
         "stats": {
             "queue": name,
             "depth": depth,
-            **({"max_depth": bound} if bound else {}),
+            **({"max_depth": max_depth} if max_depth else {}),
             **numbers,
             "throughput_per_second": round(queue.rate, 3),
         },
@@ -94,10 +95,80 @@ def _name(request: Request) -> str:
     return parse_job.queue_name(request.path_params["name"], field="queue")
 
 
+# Limits
+
+
+async def put_config(request: Request) -> Response:
+    name, config = _name(request), await dependencies.body(request)
+    max_depth = _max_depth(config.get("backpressure"))
+    limit = await queue_limits.configure(await dependencies.db(request), name, max_depth=max_depth, config=config)
+    (await dependencies.remote_jobs(request)).admission.forget()
+    return answer(request, _configuration(name, limit))
+
+
+async def get_config(request: Request) -> Response:
+    name = _name(request)
+    return answer(request, _configuration(name, await queue_limits.get(await dependencies.db(request), name)))
+
+
+def _configuration(name: str, limit: queue_limits.Bound) -> dict[str, Any]:
+    return {"queue": name, "name": name, "config": limit.config, "configuration": limit.config, **limit.config}
+
+
+def _max_depth(backpressure: Any) -> int | None:
+    """Check a backpressure configuration and return its limit; None if there is none."""
+    if backpressure is None:
+        return None
+    if not isinstance(backpressure, dict):
+        raise Invalid("backpressure must be an object", field="backpressure")
+    strategy, threshold = backpressure.get("strategy", STRATEGY), backpressure.get("warning_threshold", 0.8)
+    if strategy != STRATEGY:
+        message = f"backpressure.strategy is {strategy!r}: this server supports {STRATEGY!r}"
+        raise Refusal(UNSUPPORTED, message, details={"field": "backpressure.strategy"})
+    if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
+        raise Invalid("backpressure.warning_threshold must be from 0 to 1", field="backpressure.warning_threshold")
+    # 0 means no limit.
+    return dependencies.integer(backpressure, "max_depth", least=0, most=queue_limits.LARGEST) or None
+
+
+# For operators
+
+
+async def list_all(request: Request) -> Response:
+    listed = (await queues.list_(await dependencies.db(request), limit=MOST)).queues
+    items = [_summary(queue) for queue in listed if queue.row.name != OWN_QUEUE]
+    return answer(request, dependencies.numbered_page(request, items))
+
+
+async def inspect(request: Request) -> Response:
+    db, name = await dependencies.db(request), _name(request)
+    queue, counts = await queues.get(db, name), await remote.standing(db, name)
+    config = (await queue_limits.get(db, name)).config
+    return answer(request, {**_summary(queue), "counts": counts, "configuration": config})
+
+
+def _summary(queue: Queue) -> dict[str, Any]:
+    row = queue.row
+    summary: dict[str, Any] = {
+        "name": row.name,
+        "state": "paused" if row.paused else "active",
+        "paused": row.paused,
+        "counts": {envelope.AVAILABLE: row.due, envelope.ACTIVE: row.leased, envelope.SCHEDULED: row.scheduled},
+        "throughput": {"processed_per_minute": round(queue.rate * 60, 1)},
+    }
+    return summary | ({"oldest_available_seconds": round(row.oldest.total_seconds(), 3)} if row.oldest else {})
+
+
 ROUTES = [
     Route("/queues", list_, methods=["GET"]),
     Route("/queues/{name}", get, methods=["GET"]),
     Route("/queues/{name}/stats", stats, methods=["GET"]),
     Route("/queues/{name}/pause", pause, methods=["POST"]),
     Route("/queues/{name}/resume", resume, methods=["POST"]),
+    Route("/admin/queues", list_all, methods=["GET"]),
+    Route("/admin/queues/{name}", inspect, methods=["GET"]),
+    Route("/admin/queues/{name}/pause", pause, methods=["POST"]),
+    Route("/admin/queues/{name}/resume", resume, methods=["POST"]),
+    Route("/admin/queues/{name}/config", put_config, methods=["PUT"]),
+    Route("/admin/queues/{name}/config", get_config, methods=["GET"]),
 ]

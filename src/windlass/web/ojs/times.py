@@ -1,4 +1,4 @@
-"""Instants and spans as the Open Job Spec writes them: RFC 3339, ISO 8601 durations, milliseconds, `+PT5S` from now."""
+"""Reads and writes times of the Open Job Spec: RFC 3339 instants, ISO 8601 durations, milliseconds, `+PT5S`."""
 
 import re
 from datetime import datetime, timedelta
@@ -15,12 +15,12 @@ LONGEST = timedelta(days=36_525)
 
 
 def span(value: Any, *, field: str) -> timedelta:
-    """An ISO 8601 duration without years and months, whose length nobody knows."""
-    found = _ISO(value) if isinstance(value, str) and len(value) <= 64 else None
-    if found is None or not any(found.groupdict().values()):
+    """Return the length of an ISO 8601 duration without years and months, whose lengths vary."""
+    match = _ISO(value) if isinstance(value, str) and len(value) <= 64 else None
+    if match is None or not any(match.groupdict().values()):
         raise Invalid(f"{field} must be an ISO 8601 duration, for example PT30S", field=field)
     try:
-        length = timedelta(**{unit: float(number) for unit, number in found.groupdict(default="0").items()})
+        length = timedelta(**{unit: float(number) for unit, number in match.groupdict(default="0").items()})
     except OverflowError:
         length = timedelta.max
     if length > LONGEST:
@@ -31,24 +31,22 @@ def span(value: Any, *, field: str) -> timedelta:
 def milliseconds(value: Any, *, field: str) -> timedelta:
     most = LONGEST // timedelta(milliseconds=1)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= most:
-        raise Invalid(f"{field} must be a whole number of milliseconds, at least 1", field=field)
+        raise Invalid(f"{field} must be a positive integer of milliseconds", field=field)
     return timedelta(milliseconds=value)
 
 
 def instant(value: Any, *, field: str, now: datetime) -> datetime:
-    """An instant with its time zone, or `+` and a duration: so long from now."""
+    """Return an instant, written with its time zone or as `+` and a duration from now."""
     if isinstance(value, str) and value.startswith("+"):
         return now + span(value[1:], field=field)
     try:
-        found = datetime.fromisoformat(value) if isinstance(value, str) and len(value) >= 20 else None
-        if found is not None and found.tzinfo is not None:
-            found.astimezone(now.tzinfo)  # the ends of the calendar have no such instant
-            return found
+        parsed = datetime.fromisoformat(value) if isinstance(value, str) and len(value) >= 20 else None
+        if parsed is not None and parsed.tzinfo is not None:
+            parsed.astimezone(now.tzinfo)  # raises OverflowError at the ends of the calendar
+            return parsed
     except (ValueError, OverflowError):
         pass
-    raise Invalid(
-        f"{field} must be an instant such as 2030-01-31T12:00:00Z, or +PT5S for so long from now", field=field
-    )
+    raise Invalid(f"{field} must be an instant such as 2030-01-31T12:00:00Z, or relative such as +PT5S", field=field)
 
 
 def is_relative(*values: Any) -> bool:
@@ -56,7 +54,7 @@ def is_relative(*values: Any) -> bool:
 
 
 def duration(length: timedelta) -> str:
-    """The ISO 8601 text of a length."""
+    """Return an ISO 8601 duration."""
     seconds, rest = divmod(round(length / timedelta(milliseconds=1)), 1000)
     minutes, seconds = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)

@@ -1,8 +1,9 @@
-"""Jobs: push one or many, look, cancel, activate."""
+"""Jobs: push one or many, get, cancel, activate; and dead letters, the failed jobs that are kept for inspection."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -10,75 +11,43 @@ from starlette.routing import Route
 
 from windlass.core.jobs.spec import JobSpec
 from windlass.engine.compositions import parent_results
+from windlass.engine.database import Database
 from windlass.engine.jobs import control as jobs
 from windlass.engine.runs import family
 from windlass.engine.workers import remote
-from windlass.errors import Invalid
-from windlass.web.ojs import bodies, dependencies, tenants, vocabulary
-from windlass.web.ojs.admission import admit
-from windlass.web.ojs.errors import INVALID_REQUEST, Refusal
+from windlass.errors import Conflict, Invalid
+from windlass.web.ojs import admission, dependencies
 from windlass.web.ojs.jobs import envelope, parse_job
-from windlass.web.ojs.responses import answer, created, instant
+from windlass.web.ojs.responses import PREFIX, answer, created, instant, pagination
 from windlass.web.ojs.workflows import render_workflow
 
 MOST = 10_000  # jobs in a batch
 
 
 async def push(request: Request) -> Response:
-    body = await bodies.object_(request)
-    admitted = await admit(request, [parse_job.read_job(body, await _now(request, [body]))])
+    body = await dependencies.body(request)
+    admitted = await admission.admit(request, [parse_job.read_job(body, await _now(request, [body]))])
     pushed = (await (await dependencies.remote_jobs(request)).push(admitted.specs))[0]
-    job = envelope.shown(pushed.job, await _as_of(request, pushed.job, pushed.existed))
     if pushed.existed:
-        return answer(request, {"job": job, "deduplicated": True})
-    told = {"job": job, "id": job["id"], **({"warnings": admitted.warnings} if admitted.warnings else {})}
-    return answer(request, told, status=201, headers={**created("jobs", pushed.job.id), **admitted.headers})
+        now = await remote.moment(await dependencies.db(request))
+        return answer(request, {"job": envelope.shown(pushed.job, now), "deduplicated": True})
+    job = envelope.shown(pushed.job, pushed.job.created_at)
+    content = {"job": job, "id": job["id"], **({"warnings": admitted.warnings} if admitted.warnings else {})}
+    return answer(request, content, status=201, headers={**created("jobs", pushed.job.id), **admitted.headers})
 
 
 async def push_many(request: Request) -> Response:
-    listed = (await bodies.object_(request, limit=bodies.BULK_LIMIT)).get("jobs")
+    listed = (await dependencies.body(request, limit=dependencies.BULK_LIMIT)).get("jobs")
     if not isinstance(listed, list) or not 0 < len(listed) <= MOST:
-        raise Refusal(INVALID_REQUEST, f"jobs must be a list of 1 to {MOST} jobs", details={"field": "jobs"})
-    admitted = await admit(request, _read_all(listed, await _now(request, listed)))
+        raise Invalid(f"jobs must be a list of 1 to {MOST} jobs", field="jobs")
+    admitted = await admission.admit(request, _read_all(listed, await _now(request, listed)))
     pushed = await (await dependencies.remote_jobs(request)).push(admitted.specs)
-    found = [envelope.shown(each.job, each.job.created_at) for each in pushed]
-    told = {"jobs": found, "count": len(found), **({"warnings": admitted.warnings} if admitted.warnings else {})}
-    return answer(request, told, status=201, headers=admitted.headers)
-
-
-async def get(request: Request) -> Response:
-    db = await dependencies.db(request)
-    told = await remote.told(db, dependencies.job_id(request))
-    tenants.check(request, told.job)
-    standings = await parent_results.of_jobs(db, [told.job])
-    return answer(
-        request,
-        {"job": render_workflow.within(told.job, envelope.shown(told.job, told.now, told=told), standings.found)},
-    )
-
-
-async def cancel(request: Request) -> Response:
-    db, id_ = await dependencies.db(request), dependencies.job_id(request)
-    before = await remote.told(db, id_)
-    tenants.check(request, before.job)
-    await jobs.cancel(db, id_, reason="cancelled by a client")
-    if before.job.run_id is not None:
-        await family.heed(db, [id_])
-    after = await remote.told(db, id_)
-    job = envelope.shown(after.job, after.now, told=after)
-    return answer(request, {"job": {**job, "previous_state": vocabulary.state(before.job, before.now)}})
-
-
-async def activate(request: Request) -> Response:
-    db, id_ = await dependencies.db(request), dependencies.job_id(request)
-    await remote.activate(db, id_)
-    told = await remote.told(db, id_)
-    job = envelope.shown(told.job, told.now, told=told)
-    return answer(request, {"job": {**job, "activated_at": instant(told.job.run_at)}})
+    shown = [envelope.shown(each.job, each.job.created_at) for each in pushed]
+    content = {"jobs": shown, "count": len(shown), **({"warnings": admitted.warnings} if admitted.warnings else {})}
+    return answer(request, content, status=201, headers=admitted.headers)
 
 
 def _read_all(listed: Sequence[Any], now: datetime) -> list[JobSpec]:
-    """All of them, or the first mistake with its place."""
     specs: list[JobSpec] = []
     for n, body in enumerate(listed):
         try:
@@ -88,16 +57,84 @@ def _read_all(listed: Sequence[Any], now: datetime) -> list[JobSpec]:
     return specs
 
 
-async def _now(request: Request, listed: Sequence[Any]) -> datetime:
-    """Asked of Postgres only if somebody counts from it."""
-    if any(isinstance(body, dict) and parse_job.needs_clock(body) for body in listed):
+async def _now(request: Request, bodies: Sequence[Any]) -> datetime:
+    """Return the database's time if one of the jobs has a relative time; else any time will do."""
+    if any(isinstance(body, dict) and parse_job.needs_clock(body) for body in bodies):
         return await remote.moment(await dependencies.db(request))
     return datetime.now(UTC)
 
 
-async def _as_of(request: Request, job: remote.Job, existed: bool) -> datetime:
-    """What was written just now is shown as of then."""
-    return await remote.moment(await dependencies.db(request)) if existed else job.created_at
+async def get(request: Request) -> Response:
+    db = await dependencies.db(request)
+    current = await remote.told(db, dependencies.job_id(request))
+    admission.check_tenant(request, current.job)
+    standings = await parent_results.of_jobs(db, [current.job])
+    return answer(request, {"job": render_workflow.within(current.job, envelope.current(current), standings.found)})
+
+
+async def cancel(request: Request) -> Response:
+    db, id_ = await dependencies.db(request), dependencies.job_id(request)
+    before = await remote.told(db, id_)
+    admission.check_tenant(request, before.job)
+    await jobs.cancel(db, id_, reason="cancelled by a client")
+    if before.job.run_id is not None:
+        await family.heed(db, [id_])
+    previous = envelope.job_state(before.job, before.now)
+    return answer(request, {"job": {**envelope.current(await remote.told(db, id_)), "previous_state": previous}})
+
+
+async def activate(request: Request) -> Response:
+    db, id_ = await dependencies.db(request), dependencies.job_id(request)
+    await remote.activate(db, id_)
+    current = await remote.told(db, id_)
+    return answer(request, {"job": {**envelope.current(current), "activated_at": instant(current.job.run_at)}})
+
+
+# Dead letters
+
+
+async def list_dead(request: Request) -> Response:
+    limit, offset = dependencies.page(request)
+    queue = request.query_params.get("queue")
+    rows, total = await remote.dead_letters(await dependencies.db(request), queue=queue, limit=limit, offset=offset)
+    shown = [envelope.shown(job, job.updated_at) for job in rows]
+    return answer(request, {"jobs": shown, "pagination": pagination(len(shown), total, limit, offset)})
+
+
+async def retry_dead(request: Request) -> Response:
+    db, id_ = await dependencies.db(request), dependencies.job_id(request)
+    await remote.check_dead_letter(db, id_)
+    return answer(request, {"job": await reopen(db, id_)})
+
+
+async def delete_dead(request: Request) -> Response:
+    db, id_ = await dependencies.db(request), dependencies.job_id(request)
+    await remote.check_dead_letter(db, id_)
+    await _check_alone(db, id_)
+    await jobs.delete(db, id_)
+    return answer(request, {"deleted": True, "job_id": str(id_)})
+
+
+async def reopen(db: Database, id_: UUID) -> dict[str, Any]:
+    """Start a failed or cancelled job over and return it."""
+    await _check_alone(db, id_)
+    await jobs.reopen(db, id_)
+    return envelope.current(await remote.told(db, id_))
+
+
+async def _check_alone(db: Database, id_: UUID) -> None:
+    """Refuse a job of a workflow: its outcome is part of the workflow's record, which must not change."""
+    job = (await remote.told(db, id_)).job
+    if job.run_id is None:
+        return
+    standings = await parent_results.of_jobs(db, [job])
+    standing = next(iter(standings.found.values()), None)
+    if standing is None:
+        raise Conflict(f"job {id_} is a step of run {job.run_id}: retry the run, windlass runs retry {job.run_id}")
+    again = f'{{"retry_of": "{standing.workflow_id}"}}'
+    raise Conflict(
+        f"job {id_} is part of workflow {standing.workflow_id}: retry the workflow, POST {PREFIX}/workflows {again}"
+    )
 
 
 ROUTES = [
@@ -107,4 +144,7 @@ ROUTES = [
     Route("/jobs/{id}", cancel, methods=["DELETE"]),
     Route("/jobs/{id}/cancel", cancel, methods=["POST"]),
     Route("/jobs/{id}/activate", activate, methods=["POST"]),
+    Route("/dead-letter", list_dead, methods=["GET"]),
+    Route("/dead-letter/{id}/retry", retry_dead, methods=["POST"]),
+    Route("/dead-letter/{id}", delete_dead, methods=["DELETE"]),
 ]

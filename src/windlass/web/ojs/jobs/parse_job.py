@@ -1,4 +1,4 @@
-"""A job as it is asked for: the envelope is held to the spec before anything is written. What is wrong is `Invalid`."""
+"""Reads job envelopes: checks them against the spec and converts them to job specs. Mistakes raise `Invalid`."""
 
 import re
 from collections.abc import Mapping
@@ -13,8 +13,8 @@ from windlass.core.jobs.spec import OWN_PREFIX, OWN_QUEUE, JobSpec
 from windlass.errors import Invalid
 from windlass.web.ojs import times
 from windlass.web.ojs.jobs import retry_policy
-from windlass.web.ojs.jobs.envelope import URGENT
-from windlass.web.ojs.jobs.parse_limits import limit, unique
+from windlass.web.ojs.jobs.envelope import LOWEST_PRIORITY
+from windlass.web.ojs.jobs.limits import rate_limit, unique
 from windlass.web.ojs.responses import instant
 
 MAX_TYPE, MAX_QUEUE, MAX_TAGS = 255, 128, 100
@@ -22,7 +22,7 @@ _type = re.compile(r"[a-z][a-z0-9_-]*(?:\.[a-z][a-z0-9_-]*)*").fullmatch
 _queue = re.compile(r"[a-z0-9][a-z0-9\-.]*").fullmatch
 _uuid7 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}").fullmatch
 PRIORITIES: Mapping[str, int] = {"critical": 100, "high": 10, "normal": 0, "low": -10}
-# What the server sets: a client may send it back, it is not looked at.
+# Fields that the server sets. A client may send them back; they are ignored.
 SYSTEM = frozenset({
     "specversion", "state", "attempt", "max_attempts", "created_at", "enqueued_at", "started_at", "completed_at",
     "cancelled_at", "discarded_at", "next_attempt_at", "retry_delay_ms", "visibility_deadline", "result", "error",
@@ -30,20 +30,20 @@ SYSTEM = frozenset({
 })  # fmt: skip
 KNOWN = SYSTEM | {"id", "type", "args", "meta", "schema", "options", "queue", "priority", "scheduled_at", "expires_at",
                   "timeout_ms", "tags", "retry", "unique"}  # fmt: skip
-# Top-level spellings of options, which some clients use.
-SAME = (("scheduled_at", "delay_until"), ("retry", "retry_policy"))
-ALSO_OPTIONS = ("queue", "priority", "scheduled_at", "expires_at", "timeout_ms", "tags", "retry", "unique")
+SYNONYMS = (("scheduled_at", "delay_until"), ("retry", "retry_policy"))
+# Options that some clients send at the top level.
+TOP_LEVEL_OPTIONS = ("queue", "priority", "scheduled_at", "expires_at", "timeout_ms", "tags", "retry", "unique")
 
 
 def needs_clock(body: Mapping[str, Any]) -> bool:
-    """Does it name a time from now? Only then somebody has to ask what time it is."""
-    given = body.get("options")
-    options = {**body, **given} if isinstance(given, Mapping) else body
+    """Return whether the job has a time relative to now."""
+    options = body.get("options")
+    options = {**body, **options} if isinstance(options, Mapping) else body
     return times.is_relative(*(options.get(name) for name in ("scheduled_at", "delay_until", "expires_at")))
 
 
 def read_job(body: Any, now: datetime) -> JobSpec:
-    """The job to be. Fields that nobody knows are kept."""
+    """Return the job's spec. Unknown fields are kept."""
     if not isinstance(body, dict):
         raise Invalid("a job must be an object", field="job")
     options = _options(body)
@@ -57,7 +57,7 @@ def read_job(body: Any, now: datetime) -> JobSpec:
         type=type_,
         payload=args,
         queue=queue,
-        priority=URGENT - _priority(options.get("priority", 0)),
+        priority=LOWEST_PRIORITY - _priority(options.get("priority", 0)),
         run_at=run_at,
         held=_switch(options, "pending"),
         max_attempts=attempts,
@@ -68,15 +68,14 @@ def read_job(body: Any, now: datetime) -> JobSpec:
         tags=_tags(options.get("tags")),
         meta=meta,
         unique=unique(options.get("unique"), type_=type_, queue=queue, args=args, meta=meta),
-        limit=limit(options.get("rate_limit"), queue),
+        limit=rate_limit(options.get("rate_limit"), queue),
         envelope=kept or None,
     )
 
 
 def read_later(body: Any) -> Template:
-    """Read a job that is enqueued later (by a tick, or when its turn in a workflow comes): relative times count from
-    then."""
-    now = datetime.now(UTC)  # it cancels out of what is relative
+    """Read a job that is enqueued later, by a tick or as a step of a workflow: relative times count from then."""
+    now = datetime.now(UTC)  # any time: it is subtracted from relative times again
     spec = read_job(body, now)
     options = _options(body)
     delay = spec.run_at - now if spec.run_at and times.is_relative(options.get(_when(options) or "")) else None
@@ -103,28 +102,26 @@ def job_type(value: Any, *, field: str = "type") -> str:
 
 def queue_name(value: Any, *, field: str = "options.queue") -> str:
     if not isinstance(value, str) or len(value) > MAX_QUEUE or not _queue(value):
-        raise Invalid(f"{field} must be of a-z, 0-9, '-' and '.', and begin with a letter or digit", field=field)
+        raise Invalid(f"{field} must consist of a-z, 0-9, '-' and '.', and begin with a letter or digit", field=field)
     if value == OWN_QUEUE:
         raise Invalid(f"{field}: the queue {OWN_QUEUE!r} is for the server's own steps", field=field)
     return value
 
 
 def _options(body: Mapping[str, Any]) -> dict[str, Any]:
-    given = body.get("options")
-    if given is None:
-        given = {}
-    if not isinstance(given, dict):
+    nested = {} if body.get("options") is None else body["options"]
+    if not isinstance(nested, dict):
         raise Invalid("options must be an object", field="options")
-    outside = {name: body[name] for name in ALSO_OPTIONS if body.get(name) is not None}
-    found = {name: value for name, value in {**outside, **given}.items() if value is not None}
-    for name, value in outside.items():
-        if found[name] != value:
+    top_level = {name: body[name] for name in TOP_LEVEL_OPTIONS if body.get(name) is not None}
+    options = {name: value for name, value in {**top_level, **nested}.items() if value is not None}
+    for name, value in top_level.items():
+        if options[name] != value:
             raise Invalid(f"{name} and options.{name} differ: send one of them", field=name)
-    for name, other in SAME:
-        if name in found and other in found and found[name] != found[other]:
-            told = f"options.{name} and options.{other} mean the same and differ: send one of them"
-            raise Invalid(told, field=f"options.{other}")
-    return found
+    for name, other in SYNONYMS:
+        if name in options and other in options and options[name] != options[other]:
+            message = f"options.{name} and options.{other} mean the same and differ: send one of them"
+            raise Invalid(message, field=f"options.{other}")
+    return options
 
 
 def _id(body: Mapping[str, Any]) -> UUID | None:
@@ -153,7 +150,7 @@ def _priority(value: Any) -> int:
     if isinstance(value, str) and value.lower() in PRIORITIES:
         return PRIORITIES[value.lower()]
     if isinstance(value, bool) or not isinstance(value, int) or not -100 <= value <= 100:
-        raise Invalid("options.priority must be a whole number from -100 to 100", field="options.priority")
+        raise Invalid("options.priority must be an integer from -100 to 100", field="options.priority")
     return value
 
 
@@ -185,17 +182,17 @@ def _tags(value: Any) -> list[str]:
     if value is None:
         return []
     if not isinstance(value, list) or len(value) > MAX_TAGS or not all(isinstance(tag, str) and tag for tag in value):
-        raise Invalid(f"options.tags must be a list of at most {MAX_TAGS} texts", field="options.tags")
+        raise Invalid(f"options.tags must be a list of at most {MAX_TAGS} strings", field="options.tags")
     return value
 
 
 def _kept(
     body: Mapping[str, Any], options: Mapping[str, Any], run_at: datetime | None, expires_at: datetime | None
 ) -> dict[str, Any]:
-    """What only this face needs back: nothing, for most jobs."""
+    """Return what is stored only to render the envelope again: for most jobs nothing."""
     schema = body.get("schema")
     if schema is not None and not isinstance(schema, str):
-        raise Invalid("schema must be a text", field="schema")
+        raise Invalid("schema must be a string", field="schema")
     kept = {
         "fields": {name: value for name, value in body.items() if name not in KNOWN},
         "schema": schema,

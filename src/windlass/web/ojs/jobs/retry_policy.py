@@ -1,4 +1,4 @@
-"""Retry policies: the Open Job Spec's words and ours. What is wrong names its field, below `options.retry`."""
+"""Converts retry policies of the Open Job Spec to ours and back."""
 
 import functools
 import json
@@ -25,47 +25,83 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "initial_interval": ("initial_interval", "initial_interval_ms", "base_delay_ms"),
     "max_interval": ("max_interval", "max_interval_ms", "max_delay_ms"),
 }
-JITTER = 0.5  # both ways: a delay becomes half of it to one and a half
+JITTER = 0.5  # a delay is multiplied by 0.5 to 1.5
+DEFAULTS: Mapping[str, Any] = {
+    "max_attempts": MAX_ATTEMPTS,
+    "initial_interval": "PT1S",
+    "backoff_coefficient": 2.0,
+    "max_interval": "PT5M",
+    "jitter": True,
+    "backoff_strategy": "exponential",
+    "non_retryable_errors": [],
+    "on_exhaustion": "discard",
+}
+KNOWN = frozenset(DEFAULTS) | {name for names in ALIASES.values() for name in names}
 
 
-def read(given: Any, *, field: str = "options.retry") -> tuple[Retry, int]:
-    """The policy and the number of attempts; what is left out has the spec's default."""
-    if given is not None and not isinstance(given, dict):
+def read(policy: Any, *, field: str = "options.retry") -> tuple[Retry, int]:
+    """Return the policy and the number of attempts, with the spec's defaults."""
+    if policy is not None and not isinstance(policy, dict):
         raise Invalid(f"{field} must be an object", field=field)
-    return _read(json.dumps(given or {}), field)
+    return _read(json.dumps(policy or {}), field)
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=256)  # there are many jobs and few policies
 def _read(text: str, field: str) -> tuple[Retry, int]:
-    """There are many jobs and few policies."""
-    given = json.loads(text)
-    if unknown := given.keys() - KNOWN:
+    policy = json.loads(text)
+    if unknown := policy.keys() - KNOWN:
         name = min(unknown)
-        raise Invalid(f"{field}.{name} is not known: there are {', '.join(DEFAULTS)}", field=f"{field}.{name}")
-    attempts = _attempts(given.get("max_attempts", MAX_ATTEMPTS), field)
-    base = _interval(given, "initial_interval", timedelta(seconds=1), field)
-    if base <= timedelta():
-        raise Invalid(f"{field}.initial_interval must be longer than nothing", field=f"{field}.initial_interval")
-    policy = Retry(
-        kind=_strategy(given, field),
-        base=base.total_seconds(),
-        factor=_coefficient(given.get("backoff_coefficient", 2.0), field),
-        cap=_interval(given, "max_interval", max(LONGEST, base), field).total_seconds(),
-        jitter=JITTER if _switch(given.get("jitter", True), f"{field}.jitter") else 0.0,
-        both_ways=True,
-        non_retryable=_patterns(given.get("non_retryable_errors", ()), field),
-        dead_letter=_exhaustion(given.get("on_exhaustion", "discard"), field) == "dead_letter",
+        raise Invalid(f"{field}.{name} is unknown: there are {', '.join(DEFAULTS)}", field=f"{field}.{name}")
+
+    def check(name: str, holds: bool, rule: str) -> None:
+        if not holds:
+            raise Invalid(f"{field}.{name} must be {rule}", field=f"{field}.{name}")
+
+    attempts = policy.get("max_attempts", MAX_ATTEMPTS)
+    check("max_attempts", type(attempts) is int and 0 <= attempts <= 1000, "an integer from 0 to 1000")
+    strategy = next(
+        (policy[name] for name in ALIASES["backoff_strategy"] if policy.get(name) is not None), "exponential"
     )
-    if policy.cap is not None and policy.cap < policy.base:
-        told = f"{field}.max_interval must not be shorter than initial_interval"
-        raise Invalid(told, field=f"{field}.max_interval")
-    return policy, attempts
+    is_known = isinstance(strategy, str) and strategy in STRATEGIES
+    check("backoff_strategy", is_known, f"one of {', '.join(STRATEGIES)}")
+    factor = policy.get("backoff_coefficient", 2.0)
+    check("backoff_coefficient", type(factor) in (int, float) and 1 <= factor <= 1000, "a number from 1.0 to 1000")
+    base = _interval(policy, "initial_interval", timedelta(seconds=1), field)
+    check("initial_interval", base > timedelta(), "positive")
+    cap = _interval(policy, "max_interval", max(LONGEST, base), field)
+    check("max_interval", cap >= base, "at least initial_interval")
+    jitter = policy.get("jitter", True)
+    check("jitter", isinstance(jitter, bool), "true or false")
+    patterns = policy.get("non_retryable_errors", [])
+    are_patterns = isinstance(patterns, list) and all(isinstance(item, str) and item for item in patterns)
+    check("non_retryable_errors", are_patterns, "a list of error types")
+    exhaustion = policy.get("on_exhaustion", "discard")
+    check("on_exhaustion", exhaustion in ("discard", "dead_letter"), "discard or dead_letter")
+    retry = Retry(
+        kind=STRATEGIES[strategy],
+        base=base.total_seconds(),
+        factor=float(factor),
+        cap=cap.total_seconds(),
+        jitter=JITTER if jitter else 0.0,
+        both_ways=True,
+        non_retryable=tuple(patterns),
+        dead_letter=exhaustion == "dead_letter",
+    )
+    return retry, max(attempts, 1)  # 0 and 1 both mean one attempt
 
 
-def shown(given: Any, max_attempts: int, stored: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The policy in force: as it was asked for, and the defaults for what was not; or what our own words mean."""
-    if isinstance(given, Mapping):
-        return {**DEFAULTS, **given, "max_attempts": max_attempts}
+def _interval(policy: Mapping[str, Any], name: str, default: timedelta, field: str) -> timedelta:
+    for alias in ALIASES[name]:
+        if (value := policy.get(alias)) is not None:
+            read_ = times.milliseconds if alias.endswith("_ms") else times.span
+            return read_(value, field=f"{field}.{alias}")
+    return default
+
+
+def shown(policy: Any, max_attempts: int, stored: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the policy in force: the one of the job's options with defaults, or the stored one of ours."""
+    if isinstance(policy, Mapping):
+        return {**DEFAULTS, **policy, "max_attempts": max_attempts}
     if stored is None or stored == USUAL:
         return {**DEFAULTS, "max_attempts": max_attempts}
     return {
@@ -80,69 +116,4 @@ def shown(given: Any, max_attempts: int, stored: Mapping[str, Any] | None) -> di
     }
 
 
-DEFAULTS: Mapping[str, Any] = {
-    "max_attempts": MAX_ATTEMPTS,
-    "initial_interval": "PT1S",
-    "backoff_coefficient": 2.0,
-    "max_interval": "PT5M",
-    "jitter": True,
-    "backoff_strategy": "exponential",
-    "non_retryable_errors": [],
-    "on_exhaustion": "discard",
-}
-
-
-def _attempts(value: Any, field: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 1000:
-        told = f"{field}.max_attempts must be a whole number from 0 to 1000"
-        raise Invalid(told, field=f"{field}.max_attempts")
-    return max(value, 1)  # 0 and 1 both mean: once
-
-
-def _interval(given: Mapping[str, Any], name: str, default: timedelta, field: str) -> timedelta:
-    for alias in ALIASES[name]:
-        value = given.get(alias)
-        if value is None:
-            continue
-        place = f"{field}.{alias}"
-        return times.milliseconds(value, field=place) if alias.endswith("_ms") else times.span(value, field=place)
-    return default
-
-
-def _strategy(given: Mapping[str, Any], field: str) -> Backoff:
-    value = next((given[name] for name in ALIASES["backoff_strategy"] if given.get(name) is not None), "exponential")
-    if not isinstance(value, str) or value not in STRATEGIES:
-        told = f"{field}.backoff_strategy must be one of {', '.join(STRATEGIES)}"
-        raise Invalid(told, field=f"{field}.backoff_strategy")
-    return STRATEGIES[value]
-
-
-def _coefficient(value: Any, field: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 1 <= value <= 1000:
-        told = f"{field}.backoff_coefficient must be a number from 1.0 to 1000"
-        raise Invalid(told, field=f"{field}.backoff_coefficient")
-    return float(value)
-
-
-def _switch(value: Any, field: str) -> bool:
-    if not isinstance(value, bool):
-        raise Invalid(f"{field} must be true or false", field=field)
-    return value
-
-
-def _patterns(value: Any, field: str) -> tuple[str, ...]:
-    if not isinstance(value, list | tuple) or not all(isinstance(item, str) and item for item in value):
-        told = f"{field}.non_retryable_errors must be a list of error types"
-        raise Invalid(told, field=f"{field}.non_retryable_errors")
-    return tuple(value)
-
-
-def _exhaustion(value: Any, field: str) -> str:
-    if value not in ("discard", "dead_letter"):
-        told = f"{field}.on_exhaustion must be discard or dead_letter"
-        raise Invalid(told, field=f"{field}.on_exhaustion")
-    return str(value)
-
-
-KNOWN = frozenset(DEFAULTS) | {name for names in ALIASES.values() for name in names}
 USUAL = read(None)[0].to_json()

@@ -1,4 +1,4 @@
-"""Reads the items of a workflow: jobs, and what is said about them. Mistakes are collected, each with its path."""
+"""Reads the jobs of a workflow and the fields that are not part of a job. Mistakes are collected, with their paths."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -14,14 +14,14 @@ from windlass.errors import Invalid
 from windlass.web.ojs import times
 from windlass.web.ojs.jobs import parse_job
 
-OUR_WORDS = ("depends_on", "if", "map")  # of an item of a workflow; the job itself has no such fields
+STEP_KEYS = ("depends_on", "if", "map")  # of a step; they are not part of its job
 MAX_ID = 255
 Given = Callable[[Template], dict[str, Any]]
 
 
 @dataclass
 class Items:
-    """`given` makes a part of a job."""
+    """`given` renders a job template as it is stored in a workflow."""
 
     given: Given
     mistakes: list[tuple[str, str]] = field(default_factory=list)
@@ -35,7 +35,7 @@ class Items:
                 self._wrong(f"{path}.{name}", str(error))
         if len(self.mistakes) > before:
             return Part(type="?")
-        body = {name: value for name, value in item.items() if name not in OUR_WORDS and value is not None}
+        body = {name: value for name, value in item.items() if name not in STEP_KEYS and value is not None}
         try:
             template = parse_job.read_later(body)
             spec = template.spec
@@ -65,15 +65,15 @@ class Items:
 
     def _unique(self, unique: Unique | None, path: str) -> Unique | None:
         if unique is not None and unique.on_conflict is OnConflict.REPLACE_EXCEPT_SCHEDULE:
-            told = "replace_except_schedule: a job of a workflow comes in its turn, use reject or replace"
-            self._wrong(f"{path}.options.unique.on_conflict", told)
+            message = "replace_except_schedule is not possible in a workflow: use reject or replace"
+            self._wrong(f"{path}.options.unique.on_conflict", message)
         return unique
 
     def _needs(self, item: Mapping[str, Any], path: str) -> tuple[str, ...]:
         needs = item.get("depends_on") or []
         if isinstance(needs, list) and all(isinstance(need, str) for need in needs):
             return tuple(dict.fromkeys(needs))
-        self._wrong(f"{path}.depends_on", "depends_on must be a list of ids of steps")
+        self._wrong(f"{path}.depends_on", "depends_on must be a list of step ids")
         return ()
 
     def _condition(self, item: Mapping[str, Any], path: str) -> str | None:
@@ -84,14 +84,14 @@ class Items:
         return None
 
     def _map(self, item: Mapping[str, Any], path: str) -> str | None:
-        asked = item.get("map")
-        if asked in (None, False):
+        value = item.get("map")
+        if value in (None, False):
             return None
-        if asked is True:
+        if value is True:
             return ""
-        if isinstance(asked, str) and asked:
-            return asked
-        self._wrong(f"{path}.map", "map must be true, or the path of a list in what the step before gave")
+        if isinstance(value, str) and value:
+            return value
+        self._wrong(f"{path}.map", "map must be true, or the path of a list in the result of the step before")
         return None
 
     def _name(self, body: Mapping[str, Any], path: str) -> str:
@@ -111,7 +111,7 @@ class Items:
         return str(id_)
 
     def _label(self, body: Mapping[str, Any], path: str) -> str | None:
-        """Return what the other steps of a graph call this one; it is never part of an address."""
+        """Return the name by which other steps of a graph depend on this one; it is never part of a URL."""
         label = body.get("id")
         if label is None or (isinstance(label, str) and 0 < len(label) <= MAX_ID and label.isprintable()):
             return label
@@ -119,7 +119,7 @@ class Items:
         return None
 
     def _none_of(self, item: Mapping[str, Any], names: Iterable[str], path: str, why: str) -> None:
-        """Refuse keys that would be dropped."""
+        """Refuse keys that would otherwise be ignored."""
         for name in names:
             if item.get(name) not in (None, [], {}, False):
                 self._wrong(f"{path}.{name}", why)
@@ -137,11 +137,11 @@ class Items:
 
 
 def id_mistake(id_: object) -> str | None:
-    """Say why this cannot be the id of a workflow or job: it is part of an address, so it must be one segment of it."""
+    """Return why this cannot be the id of a workflow or job, which must be one segment of a URL; None if it can."""
     if not isinstance(id_, str) or not 0 < len(id_) <= MAX_ID or not id_.isprintable():
         return f"id must be a printable string of at most {MAX_ID} characters"
     if "/" in id_ or id_ in (".", ".."):
-        return f"id is {id_!r}: it is part of an address, so it cannot have a '/' or be '.' or '..'"
+        return f"id is {id_!r}: it is part of a URL, so it must not contain '/' or be '.' or '..'"
     return None
 
 

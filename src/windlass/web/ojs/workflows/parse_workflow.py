@@ -1,4 +1,4 @@
-"""Reads requests for workflows: every dialect becomes a composition. All mistakes are told, each with its path."""
+"""Reads requests for workflows, in several dialects, into compositions. All mistakes are reported with their paths."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -12,10 +12,10 @@ from windlass.core.workflows.graph import CALLBACKS
 from windlass.core.workflows.workflow import Primitive
 from windlass.engine.compositions import control as compositions
 from windlass.errors import InvalidWorkflow
-from windlass.web.ojs.workflows.parse_items import OUR_WORDS, Items
+from windlass.web.ojs.workflows.parse_items import STEP_KEYS, Items
 
 CONTAINERS: Mapping[str, str] = {"chain": "steps", "group": "jobs", "batch": "jobs", "dag": "steps"}
-# Keys of an answer that a client may send back: the server sets them, and they are not looked at.
+# Fields that the server sets. A client may send them back; they are ignored.
 SYSTEM = frozenset({"specversion", "state", "metadata", "created_at", "started_at", "completed_at", "cancelled_at"})
 KEYS = SYSTEM | {"type", "id", "name", "steps", "jobs", "callbacks"}
 TOP_KEYS = KEYS | {"timeout_ms"}
@@ -43,7 +43,7 @@ class Reader(Items):
             raise InvalidWorkflow(self.mistakes)
         return found
 
-    # The dialect with a type
+    # The dialect with a type: chain, group, batch, dag
 
     def _typed(self, body: Mapping[str, Any], path: str) -> Composition:
         kind = body.get("type")
@@ -76,28 +76,28 @@ class Reader(Items):
         elif not items:
             self._wrong(f"{path}.{container}", f"{container} array must contain at least one element")
         elif len(items) > MAX_PARTS:
-            self._wrong(f"{path}.{container}", f"there are {len(items)} of them, the limit is {MAX_PARTS}")
+            self._wrong(f"{path}.{container}", f"{container} has {len(items)} elements, the limit is {MAX_PARTS}")
         else:
             return items
         return ()
 
     def _item(self, item: Any, path: str, kind: str) -> Part | Composition:
         if not isinstance(item, dict):
-            self._wrong(path, "it must be an object: a job, or a workflow inside this one")
+            self._wrong(path, "must be an object: a job, or a nested workflow")
             return Part(type="?")
         if kind != "dag":
-            told = f"a {kind} has no dependencies: leave `type` out of the workflow, or make it a dag"
-            self._none_of(item, ["depends_on"], path, told)
+            message = f"a {kind} has no dependencies: omit `type` of the workflow, or make it a dag"
+            self._none_of(item, ["depends_on"], path, message)
         for word in ("if", "map") if kind in ("group", "batch") else ():
             if word in item:
-                self._wrong(f"{path}.{word}", f"`{word}` asks for what came before: in a {kind} nothing does")
+                self._wrong(f"{path}.{word}", f"`{word}` needs a step before this one, and a {kind} has no order")
         if _is_workflow(item):
-            self._none_of(item, ["map"], path, "only a job can be made for each item of a list")
+            self._none_of(item, ["map"], path, "only a job can be mapped over a list")
             self._check_keys(item, KEYS | {"depends_on", "if", "map"}, path)
             inner = self._typed(item, path)
             needs, condition = self._needs(item, path), self._condition(item, path)
             return replace(inner, label=inner.id, needs=needs, condition=condition)
-        if kind == "dag":  # there an id is what others depend on
+        if kind == "dag":  # its id is the name by which other steps depend on it
             return replace(self._job({**item, "id": None}, path), label=self._label(item, path))
         label = self._id(item, path)
         if label is None or _is_own(label):
@@ -111,7 +111,7 @@ class Reader(Items):
             return {}
         for word in given:
             if word not in CALLBACKS:
-                self._wrong(f"{path}.callbacks.{word}", f"it is none of {', '.join(CALLBACKS)}")
+                self._wrong(f"{path}.callbacks.{word}", f"must be one of {', '.join(CALLBACKS)}")
         found: dict[str, Part] = {}
         for word in CALLBACKS:
             if (item := given.get(word)) is not None:
@@ -119,12 +119,12 @@ class Reader(Items):
                 if not isinstance(item, dict) or _is_workflow(item):
                     self._wrong(where, "a callback must be a job")
                 else:
-                    self._none_of(item, OUR_WORDS, where, "a callback is called when all jobs have ended")
+                    self._none_of(item, STEP_KEYS, where, "not allowed: a callback runs when all jobs have ended")
                     body = {name: value for name, value in item.items() if name != "id" or _is_own(value)}
                     found[word] = self._job(body, where)
         return found
 
-    # The dialect without: steps with ids that depend on each other
+    # The dialect without a type: steps with ids that depend on each other
 
     def _listed(self, body: Mapping[str, Any]) -> Composition:
         if not isinstance(body.get("steps"), list):
@@ -133,14 +133,14 @@ class Reader(Items):
         items = self._items(body, "chain", "$")
         usual = body.get("options")
         if usual is not None and not isinstance(usual, dict):
-            self._wrong("$.options", "options must be an object: what holds for every step that does not say otherwise")
+            self._wrong("$.options", "options must be an object: the defaults of all steps")
             usual = None
         parts: dict[int, Part | Composition] = {}
         callbacks: dict[str, Part] = {}
         for n, item in enumerate(items):
             path = f"$.steps[{n}]"
             if not isinstance(item, dict):
-                self._wrong(path, "it must be an object")
+                self._wrong(path, "must be an object")
                 continue
             whole, word = _merged(item, usual or {})
             if word is None:
@@ -151,8 +151,8 @@ class Reader(Items):
         kind = Primitive.BATCH if callbacks else _kind(found)
         if kind is Primitive.BATCH:
             for n, part in parts.items():
-                told = "it has callbacks, so all its other steps begin at once: they cannot wait for each other"
-                self._none_of({"depends_on": part.needs or None}, ["depends_on"], f"$.steps[{n}]", told)
+                message = "not allowed in a workflow with callbacks: all its other steps start immediately"
+                self._none_of({"depends_on": part.needs or None}, ["depends_on"], f"$.steps[{n}]", message)
         if kind is not Primitive.DAG:
             found = tuple(replace(part, needs=()) for part in found)
         return Composition(
@@ -160,17 +160,17 @@ class Reader(Items):
         )
 
     def _callback_step(self, item: Mapping[str, Any], word: str, path: str, callbacks: dict[str, Part]) -> None:
-        """A callback among the steps; what it depends on is known: all jobs."""
+        """Read a step that is a callback. Its own dependencies are ignored: it depends on all jobs."""
         if word not in CALLBACKS:
-            self._wrong(f"{path}.options.callback_type", f"it is none of {', '.join(CALLBACKS)}")
+            self._wrong(f"{path}.options.callback_type", f"must be one of {', '.join(CALLBACKS)}")
         elif word in callbacks:
-            self._wrong(path, f"there is another callback {word}")
+            self._wrong(path, f"duplicate callback {word}")
         else:
-            self._none_of(item, ("if", "map"), path, "a callback is called when all jobs have ended")
+            self._none_of(item, ("if", "map"), path, "not allowed: a callback runs when all jobs have ended")
             callbacks[word] = self._job({**item, "id": None}, path)
 
     def _named(self, parts: Mapping[int, Part | Composition], path: str) -> tuple[Part | Composition, ...]:
-        """Give every step of a graph a name of its own, those without one their number; `parts` are by their places."""
+        """Name the steps that have no id, and check that names are unique and dependencies exist."""
         named = {
             place: part if part.label else replace(part, label=f"step-{n}")
             for n, (place, part) in enumerate(parts.items())
@@ -178,7 +178,7 @@ class Reader(Items):
         seen: set[str] = set()
         for place, part in named.items():
             if part.label in seen:
-                self._wrong(f"{path}[{place}].id", f"there is another step {part.label!r}")
+                self._wrong(f"{path}[{place}].id", f"duplicate step {part.label!r}")
             seen.add(str(part.label))
         for place, part in named.items():
             for need in part.needs:
@@ -186,7 +186,7 @@ class Reader(Items):
                     self._wrong(f"{path}[{place}].depends_on", f"there is no step {need!r}")
         return tuple(named.values())
 
-    # What only the whole can tell
+    # Checks
 
     def _check_keys(self, body: Mapping[str, Any], known: Collection[str], path: str) -> None:
         for name in body:
@@ -194,22 +194,22 @@ class Reader(Items):
                 self._wrong(f"{path}.{name}", _unknown(name))
 
     def _check(self, found: Composition, path: str) -> None:
-        """What only the whole can tell: circles, expressions, where a list comes from, and whether it fits."""
+        """Check the composition as a whole: cycles, expressions, the sources of maps, and sizes."""
         container = CONTAINERS[found.kind]
         for n, part in enumerate(found.parts):
             where = f"{path}.{container}[{n}]"
             if isinstance(part, Part) and part.items is not None:
                 before = 1 if found.kind is Primitive.CHAIN and n else len(part.needs)
                 if before != 1:
-                    self._wrong(f"{where}.map", "map needs exactly one step before it, whose list it goes over")
+                    self._wrong(f"{where}.map", "map needs exactly one step before it, which returns the list")
             if isinstance(part, Composition):
                 self._check(part, where)
                 if len(encode(part.input, field=where, limit=2**40)) > PAYLOAD_LIMIT:
-                    self._wrong(where, f"a workflow inside another may have {PAYLOAD_LIMIT} bytes at most")
-        if not self.mistakes and _needs_a_look(found):
-            self._look(found, f"{path}.{container}")
+                    self._wrong(where, f"a nested workflow must not exceed {PAYLOAD_LIMIT} bytes")
+        if not self.mistakes and _has_expressions(found):
+            self._check_definition(found, f"{path}.{container}")
 
-    def _look(self, found: Composition, path: str) -> None:
+    def _check_definition(self, found: Composition, path: str) -> None:
         for n, part in enumerate(found.parts):
             if found.kind is Primitive.DAG and (mistake := step_name_mistake(part.label)):
                 self._wrong(f"{path}[{n}].id", mistake)
@@ -228,13 +228,13 @@ class Reader(Items):
 def _unknown(name: str) -> str:
     match name:
         case "timeout_ms":
-            return "only the outermost workflow has a timeout"
+            return "only the outermost workflow can have a timeout"
         case "jobs" | "callbacks":
-            return "a workflow without `type` has `steps` only; a callback is a step with options.callback_type"
+            return "a workflow without `type` has only `steps`; a callback is a step with options.callback_type"
         case "options":
-            return "a workflow with `type` has no options: give them to its jobs"
+            return "a workflow with `type` has no options: set them on its jobs"
         case _:
-            return "a workflow has no such key"
+            return "unknown key"
 
 
 def _is_workflow(item: Mapping[str, Any]) -> bool:
@@ -242,12 +242,12 @@ def _is_workflow(item: Mapping[str, Any]) -> bool:
 
 
 def _is_own(value: object) -> bool:
-    """An id that a job can have as it stands; any other is kept beside the job's own."""
+    """Return whether a client's id can be the job's id; any other is stored as an alias."""
     return isinstance(value, str) and compositions.own_id(value) is not None and value[14] == "7"
 
 
 def _merged(item: Mapping[str, Any], usual: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
-    """A step with what holds for all, and which callback it is, if it is one."""
+    """Return a step with the default options, and the name of its callback if it is one."""
     own = item.get("options")
     if own is not None and not isinstance(own, dict):
         return dict(item), None
@@ -264,7 +264,7 @@ def _kind(parts: Sequence[Part | Composition]) -> Primitive:
     return Primitive.CHAIN if [part.needs for part in parts] == before else Primitive.DAG
 
 
-def _needs_a_look(found: Composition) -> bool:
+def _has_expressions(found: Composition) -> bool:
     if found.kind is Primitive.DAG:
         return True
     return any(part.condition or (isinstance(part, Part) and part.items is not None) for part in found.parts)

@@ -1,4 +1,4 @@
-"""Workflows: create, look, cancel."""
+"""Workflows: create, retry, list, get and cancel."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,11 +14,8 @@ from windlass.engine.compositions import retries as composition_retries
 from windlass.engine.compositions import views as composition_views
 from windlass.engine.database import Database
 from windlass.errors import Conflict, Duplicate, InvalidWorkflow, NotFound
-from windlass.web.ojs import bodies, dependencies
-from windlass.web.ojs.admission import make_room
-from windlass.web.ojs.errors import CONFLICT, DUPLICATE, NOT_FOUND, Refusal
-from windlass.web.ojs.paging import pagination
-from windlass.web.ojs.responses import answer, created
+from windlass.web.ojs import admission, dependencies
+from windlass.web.ojs.responses import CONFLICT, DUPLICATE, NOT_FOUND, Refusal, answer, created, pagination
 from windlass.web.ojs.workflows import render_workflow
 from windlass.web.ojs.workflows.parse_items import id_mistake
 from windlass.web.ojs.workflows.parse_workflow import Reader
@@ -28,16 +25,16 @@ WORKFLOW_DUPLICATE = replace(DUPLICATE, hint="Use the workflow that exists, or o
 
 
 async def create(request: Request) -> Response:
-    """Create a workflow, which begins at once."""
-    body = await bodies.object_(request, limit=compositions.INPUT_LIMIT)
+    """Create a workflow, or retry an ended one; it starts immediately."""
+    body = await dependencies.body(request, limit=compositions.INPUT_LIMIT)
     db = await dependencies.db(request)
     headers: Mapping[str, str] = {}
     try:
         if "retry_of" in body:
-            root = await _again(db, body)
+            root = await _retry(db, body)
         else:
             composition = Reader(lambda template: compositions.given(db, template)).read(body)
-            headers = await make_room(request, [part.queue for part in composition.opening()])
+            headers = await admission.make_room(request, [part.queue for part in composition.opening()])
             root = await compositions.create(db, composition)
     except Duplicate as error:
         raise _duplicate(error) from None
@@ -50,12 +47,13 @@ async def create(request: Request) -> Response:
 
 
 async def list_(request: Request) -> Response:
-    """List the outermost workflows, the latest first; `name` keeps those of that name."""
-    dependencies.only(request, "name", "limit", "offset")
+    """List the outermost workflows, newest first, optionally by name."""
+    dependencies.check_parameters(request, "name", "limit", "offset")
     limit, offset = dependencies.page(request)
     name = request.query_params.get("name")
-    found, total = await composition_views.list_(await dependencies.db(request), name=name, limit=limit, offset=offset)
-    shown = [render_workflow.listed(one) for one in found]
+    db = await dependencies.db(request)
+    rows, total = await composition_views.list_(db, name=name, limit=limit, offset=offset)
+    shown = [render_workflow.listed(row) for row in rows]
     return answer(request, {"workflows": shown, "pagination": pagination(len(shown), total, limit, offset)})
 
 
@@ -69,7 +67,7 @@ async def get(request: Request) -> Response:
 
 
 async def cancel(request: Request) -> Response:
-    """What waits is cancelled at once; jobs that are worked on may finish."""
+    """Cancel the waiting jobs; running ones may finish."""
     db, id_ = await dependencies.db(request), request.path_params["id"]
     try:
         await compositions.cancel(db, id_)
@@ -77,14 +75,14 @@ async def cancel(request: Request) -> Response:
         raise _unknown(id_) from None
     except Conflict as error:
         state = render_workflow.STATES[(await composition_views.view(db, id_)).node.state]
-        over = f"Workflow {id_} is already in terminal state '{state}'"
-        raise Refusal(WORKFLOW_CONFLICT, over if state in render_workflow.TERMINAL else str(error)) from None
+        ended = f"Workflow {id_} is already in terminal state '{state}'"
+        raise Refusal(WORKFLOW_CONFLICT, ended if state in render_workflow.TERMINAL else str(error)) from None
     return answer(request, {"workflow": render_workflow.cancelled(await composition_views.view(db, id_))})
 
 
-async def _again(db: Database, body: dict[str, Any]) -> UUID:
-    """Another try at a workflow that ended; nothing else is to be said about it."""
-    wrong = [(f"$.{name}", "it does not go with retry_of") for name in body if name not in ("retry_of", "id")]
+async def _retry(db: Database, body: dict[str, Any]) -> UUID:
+    """Retry an ended workflow. The request may have no other fields than `retry_of` and the new `id`."""
+    wrong = [(f"$.{name}", "not allowed with retry_of") for name in body if name not in ("retry_of", "id")]
     for name in ("retry_of", "id"):
         value = body.get(name)
         if (name in body) and not (isinstance(value, str) and 0 < len(value) <= compositions.MAX_ID):
@@ -100,7 +98,7 @@ async def _again(db: Database, body: dict[str, Any]) -> UUID:
 
 
 def _duplicate(error: Duplicate) -> Refusal:
-    if isinstance(error.existing, UUID):  # a job's id or unique key
+    if isinstance(error.existing, UUID):  # of a job with the same id or unique key
         return Refusal(DUPLICATE, str(error), details={"existing_job_id": str(error.existing)})
     return Refusal(WORKFLOW_DUPLICATE, str(error))
 

@@ -1,12 +1,33 @@
-"""How many requests, and how many bytes of their bodies, are under way at a time.
+"""Counters for limits: token buckets for requests over time, slots for requests and body bytes in progress."""
 
-Callers with a key and strangers (`/wh/`, `/in/`) have slots of their own: whatever strangers do, the others are served.
-"""
-
-from collections import Counter
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 
-UNCOUNTED = 65_536  # bytes of each body: ordinary requests are never refused for the sake of large ones
+from windlass.settings import Rate
+
+MOST_CALLERS = 10_000  # remembered; a forgotten caller starts with a full bucket
+UNCOUNTED = 65_536  # bytes of each body: ordinary requests are never refused because of large ones
+
+
+class Buckets:
+    """Token buckets: each caller may make `count` requests at once, and its bucket refills evenly."""
+
+    def __init__(self, rate: Rate, clock: Callable[[], float] = time.monotonic) -> None:
+        self.rate = rate
+        self._clock = clock
+        self._buckets: OrderedDict[bytes, tuple[float, float]] = OrderedDict()  # tokens, and when they were counted
+
+    def take(self, caller: bytes) -> float:
+        """Take a token and return how many are left; a negative number means that there was none."""
+        now = self._clock()
+        tokens, then = self._buckets.pop(caller, (float(self.rate.count), now))
+        left = min(self.rate.count, tokens + (now - then) * self.rate.per_second) - 1
+        self._buckets[caller] = (left if left >= 0 else left + 1, now)
+        if len(self._buckets) > MOST_CALLERS:
+            self._buckets.popitem(last=False)
+        return left
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +38,8 @@ class SlotOptions:
 
 
 class Slots:
+    """Limits how many requests, and how many bytes of their bodies, are in progress at a time."""
+
     def __init__(self, options: SlotOptions) -> None:
         self._options = options
         self._requests = 0
@@ -24,7 +47,7 @@ class Slots:
         self._of_address: Counter[str] = Counter()
 
     def take(self, address: str) -> "Slot | None":
-        """Return a slot, or None if there is none left, for this address or at all."""
+        """Return a slot, or None if all slots, or those of this address, are taken."""
         most = self._options.per_address
         if self._requests >= self._options.requests or (most is not None and self._of_address[address] >= most):
             return None
@@ -56,7 +79,7 @@ class Slot:
         self._counted = 0
 
     def has_room(self, count: int) -> bool:
-        """Count these bytes of the body; False if all bodies together would be too many."""
+        """Count these bytes of the body; return False if the limit for all bodies is reached."""
         self._size += count
         more = max(0, self._size - UNCOUNTED) - self._counted
         if self._slots is None or more <= 0:

@@ -1,1 +1,0 @@
-"""/ojs/v1/admin: queues and jobs for operators."""
