@@ -543,7 +543,7 @@ def test_names_of_steps_have_their_rule_and_everybody_needs_one() -> None:
     nameless = cron.add("@daily", succeed)
     reasons = dict(refusal(cron))
     assert "not a valid step name" in reasons["etl.b.c"]
-    assert "give it one" in reasons[f"#{nameless}"]
+    assert "name it" in reasons[f"#{nameless}"]
 
 
 def test_names_that_are_taken_are_refused() -> None:
