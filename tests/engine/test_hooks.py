@@ -13,10 +13,10 @@ from tests.engine.fake_services import Stage, call, deploy, play, run_of, token_
 from tests.engine.harness import Fails, begin, letters, reasons, state, tick, words
 from windlass.core.definition.parser import parse
 from windlass.core.events import webhook
-from windlass.core.events.webhook import token_digest
+from windlass.core.events.webhook import BODY_LIMIT, token_digest
 from windlass.engine import hooks
 from windlass.engine.database import Database
-from windlass.engine.hooks import BODY_LIMIT, Received
+from windlass.engine.hooks import Received
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import start, sweep
 from windlass.engine.runs.start import RunSpec

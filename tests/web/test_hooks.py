@@ -15,7 +15,7 @@ from tests.engine.fake_services import deploy, token_of
 from tests.engine.harness import begin, letters
 from windlass import Windlass
 from windlass.core.events import webhook
-from windlass.engine.hooks import BODY_LIMIT
+from windlass.core.events.webhook import BODY_LIMIT
 from windlass.engine.runs import control as runs
 from windlass.web import server
 from windlass.web.middleware.guard import GuardOptions

@@ -13,7 +13,7 @@ from windlass.core import duration
 from windlass.core.cron.expression import IN_PROCESS, YEARS, Dialect
 from windlass.core.duration import Duration
 from windlass.core.workflows.step import Condition
-from windlass.cron.builder import Workflow
+from windlass.cron.builder import TRIGGERED, Workflow
 from windlass.cron.clock import Clock, SystemClock
 from windlass.cron.context import EntryId
 from windlass.cron.dependencies import Dependency
@@ -30,7 +30,6 @@ from windlass.errors import Invalid
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Job)
-TRIGGERED = "@triggered"
 
 
 class Cron:

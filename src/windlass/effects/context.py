@@ -11,14 +11,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from windlass.core.jobs.job import MAX_DATA, fraction_of
+from windlass.core.jobs.job import MAX_DATA, MAX_MESSAGE, fraction_of
 from windlass.core.json_value import encode, plain
 from windlass.core.workflows.step import Action
 from windlass.effects.steps import ContextData, Steps
 from windlass.errors import Invalid
 
 MAX_LINES = 1000
-MAX_MESSAGE = 8192
 
 # Handlers log through this logger (`ctx.log`) or through any other.
 job_logger = logging.getLogger("windlass.job")

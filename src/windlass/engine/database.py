@@ -32,6 +32,8 @@ from windlass.store.workflows import Live
 
 DEFAULT_ORG = "default"
 TREE_LIMIT = 10_000  # live runs below a root run
+PAGE_LIMIT = 1000  # rows of one page of a listing
+MOST_COUNTED = 10_000  # rows that a listing counts: beyond it the exact number does not matter
 
 
 class Shapes:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from windlass.core.events import webhook
-from windlass.core.events.webhook import kept_headers, stored_body
+from windlass.core.events.webhook import BODY_LIMIT, kept_headers, stored_body
 from windlass.core.json_value import encode
 from windlass.core.runs.event import Ended, Event
-from windlass.core.runs.run import OPEN, Letter, RunState
+from windlass.core.runs.run import LIVE, OPEN, Letter
 from windlass.core.workflows.step import HookAction
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.database import Database
@@ -18,8 +18,6 @@ from windlass.errors import Gone, Invalid, NotFound, Refused
 from windlass.store import hooks, runs, timers
 from windlass.store.runs import LockedRun
 
-LIVE = frozenset({RunState.PENDING, RunState.RUNNING})
-BODY_LIMIT = 1_048_576
 ACTOR = "hook"
 
 

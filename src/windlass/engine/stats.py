@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from windlass.core.runs.run import RunState
-from windlass.engine.database import Database
-from windlass.engine.jobs.queues import PAGE_LIMIT
+from windlass.engine.database import MOST_COUNTED, PAGE_LIMIT, Database
 from windlass.engine.workers.registry import ALIVE_WITHIN
 from windlass.store import queues, runs, stats, workers
 from windlass.store.queues import QueueRow
@@ -15,7 +14,6 @@ from windlass.store.runs import RunFilter, RunRow
 from windlass.store.stats import Hour, Tick, WorkflowStats
 
 __all__ = ["Hour", "Overview", "QueueRow", "RunRow", "Tick", "WorkerRow", "WorkflowStats", "of_workflows", "overview"]
-MOST_COUNTED = 10_000
 FAILING = 10  # of the latest
 TICKS = 10
 LAST_RUNS = 100  # that the numbers of a workflow cover

@@ -1,11 +1,10 @@
 """Tenants: a label that producers put on jobs (`meta.tenant_id`), and how many jobs carry it."""
 
 from windlass.core.json_value import encode
-from windlass.engine.database import Database
+from windlass.engine.database import MOST_COUNTED, Database
 from windlass.store.ojs import tenants as store
 
 MOST = 1000
-MOST_COUNTED = 10_000
 
 
 async def list_(db: Database) -> list[str]:

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from windlass.core.explain.explanation import Explanation
 from windlass.core.explain.snapshot import RunSnapshot
-from windlass.core.runs.run import RunState
+from windlass.core.runs.run import LIVE, RunState
 from windlass.engine.database import Database
 from windlass.engine.quarantine import split_batch
 from windlass.engine.runs import control as runs
@@ -24,7 +24,6 @@ from windlass.runtime.loops.loop import until
 
 _SAME: Any = object()  # no input given; None is a valid input
 POLL = timedelta(seconds=1)
-LIVE = frozenset({RunState.PENDING, RunState.RUNNING})
 _log = logging.getLogger("windlass.runs")
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from uuid import UUID
 
-from windlass.core.runs.run import OPEN, RunState
+from windlass.core.runs.run import LIVE, OPEN
 from windlass.engine.database import Database
 from windlass.engine.events import stream
 from windlass.engine.events.stream import Batch, Cursor, Snapshot, Told
@@ -31,7 +31,6 @@ PATIENCE = 10  # seconds to wait for the current position in the event trail
 PAUSE = 0.05  # minimum seconds between two polls, unless the last one was cut short by its limit
 MOST_STREAMS = 500
 MOST_WAITING = 20_000  # events that a slow subscriber may have pending
-LIVE = frozenset({RunState.PENDING, RunState.RUNNING})
 _log = logging.getLogger("windlass.live")
 
 

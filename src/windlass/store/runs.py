@@ -15,13 +15,12 @@ import asyncpg
 from windlass.core.events.cursor import Cursor, Snapshot, TrailPlace, interleaved
 from windlass.core.explain.snapshot import Origin, StateChange, origin
 from windlass.core.json_value import decode, plain
-from windlass.core.runs.run import RunState
+from windlass.core.runs.run import LIVE, RunState
 from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import column, columns, mapping, statements
 from windlass.store.timers import StepRef
 
 _SQL = statements("runs")
-LIVE = frozenset({"pending", "running"})
 BAD = frozenset({"failed", "cancelled", "timeout"})
 BEGINNING = TrailPlace()
 OLDEST, NEWEST = UUID(int=0), UUID(int=2**128 - 1)

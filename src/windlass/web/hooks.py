@@ -10,8 +10,8 @@ from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
 from windlass.app import Windlass
+from windlass.core.events.webhook import BODY_LIMIT
 from windlass.engine import hooks
-from windlass.engine.hooks import BODY_LIMIT
 from windlass.engine.schedules import workflow as workflow_schedules
 from windlass.web import json_bodies
 

@@ -6,8 +6,9 @@ from windlass.app import Windlass
 from windlass.cli.backend.interface import Row, Rows
 from windlass.cli.output import record
 from windlass.engine import quarantine
+from windlass.engine.database import MOST_COUNTED
 from windlass.engine.jobs import dead_letters, queues
-from windlass.engine.jobs.dead_letters import MOST_COUNTED, Group, Steered, Wanted
+from windlass.engine.jobs.dead_letters import Group, Steered, Wanted
 from windlass.engine.jobs.queues import Queue
 from windlass.engine.quarantine import Kind
 

@@ -8,7 +8,8 @@ import typer
 from windlass.cli.backend.interface import Backend, Row
 from windlass.cli.output import Json, note, say, show_json, show_table
 from windlass.cli.runner import backend
-from windlass.engine.jobs.dead_letters import BATCH_LIMIT, PAGE_LIMIT
+from windlass.engine.database import PAGE_LIMIT
+from windlass.engine.jobs.dead_letters import BATCH_LIMIT
 from windlass.errors import Invalid
 
 Type = Annotated[str | None, typer.Option("--type", metavar="LIKE", help="A pattern: 'billing.%'.")]

@@ -9,7 +9,8 @@ from windlass.cli.bulk import each
 from windlass.cli.output import Json, note, say, show_fields, show_json, show_progress, show_table
 from windlass.cli.runner import backend
 from windlass.core import duration
-from windlass.engine.jobs.control import PAGE_LIMIT, ids_of
+from windlass.engine.database import PAGE_LIMIT
+from windlass.engine.jobs.control import ids_of
 
 Id = Annotated[str, typer.Argument(metavar="ID")]
 Ids = Annotated[list[str], typer.Argument(metavar="ID")]

@@ -10,7 +10,7 @@ from windlass.cli.bulk import each
 from windlass.cli.output import Json, note, show_json, show_table
 from windlass.cli.runner import backend
 from windlass.core import duration
-from windlass.engine.jobs.queues import PAGE_LIMIT
+from windlass.engine.database import PAGE_LIMIT
 
 Names = Annotated[list[str], typer.Argument(metavar="NAME...")]
 COLUMNS = ("name", "due", "scheduled", "leased", "oldest", "ended/s", "state")

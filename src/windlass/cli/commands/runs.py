@@ -17,7 +17,7 @@ from windlass.cli.runner import backend
 from windlass.core import duration
 from windlass.core.compositions import title
 from windlass.core.runs.run import RunState
-from windlass.engine.runs.control import PAGE_LIMIT
+from windlass.engine.database import PAGE_LIMIT
 from windlass.runtime.handle import RunResult
 
 Id = Annotated[str, typer.Argument(metavar="ID")]

@@ -8,8 +8,8 @@ import typer
 from windlass.cli.bulk import each
 from windlass.cli.output import Json, note, say, show_json, show_table
 from windlass.cli.runner import backend
+from windlass.engine.database import PAGE_LIMIT
 from windlass.engine.runs.start import MAX_BATCH
-from windlass.engine.workflows.control import PAGE_LIMIT
 from windlass.errors import Invalid
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Of the workflow.")]

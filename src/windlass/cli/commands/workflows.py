@@ -10,7 +10,7 @@ from windlass.cli.runner import backend
 from windlass.core.definition.parser import parse
 from windlass.core.diagrams.labels import trigger
 from windlass.core.diagrams.tree import draw_tree
-from windlass.engine.workflows.control import PAGE_LIMIT
+from windlass.engine.database import PAGE_LIMIT
 
 Name = Annotated[str, typer.Argument(metavar="NAME")]
 Names = Annotated[list[str], typer.Argument(metavar="NAME...")]

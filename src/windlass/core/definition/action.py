@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from windlass.core.definition.fields import Fields, inside, is_number, shown, workflow_name_mistake
 from windlass.core.jobs.spec import DEFAULT_PRIORITY, MAX_PRIORITY
+from windlass.core.templates.url import STAND_IN
 from windlass.core.workflows.http_rules import CONNECTION_HEADERS, METHODS, check_address
 from windlass.core.workflows.step import (
     Action,
@@ -27,7 +28,6 @@ SECOND = timedelta(seconds=1)
 MAX_URL = 8192
 MAX_SECRET = 1000
 MAX_COMMAND = 65_536
-STAND_IN = "\ue000"  # placeholder for a template: a private-use character, not expected in a URL
 
 _URL = re.compile(r"https?://[^\s/?#][^\s]*", re.IGNORECASE).fullmatch
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,256}").fullmatch

@@ -13,12 +13,10 @@ from windlass.core.diagrams.labels import doing
 from windlass.core.explain.current import at, current_sentences, first_line
 from windlass.core.explain.snapshot import RunSnapshot, StepSnapshot
 from windlass.core.runs.edges import MEETS
-from windlass.core.runs.reason import STATE_WORDS, WISH_WORDS
+from windlass.core.runs.reason import MOST_NAMES, STATE_WORDS, WISH_WORDS
 from windlass.core.runs.run import BAD, OPEN, Letter, RunState
 from windlass.core.runs.verdict import handlers
 from windlass.core.workflows.step import Condition, Edge, Join
-
-MOST_NAMES = 5
 
 
 @dataclass(frozen=True, slots=True)

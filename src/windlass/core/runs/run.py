@@ -77,6 +77,9 @@ class RunState(StrEnum):
     TIMEOUT = "timeout"
 
 
+LIVE = frozenset({RunState.PENDING, RunState.RUNNING})
+
+
 class RunMove(StrEnum):
     BEGIN = "begin"
     COMPLETE = "complete"

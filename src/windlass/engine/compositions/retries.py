@@ -7,7 +7,7 @@ from uuid import UUID
 
 from windlass.core.compositions import kept
 from windlass.core.json_value import encode
-from windlass.core.runs.run import Letter
+from windlass.core.runs.run import LIVE, Letter
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.compositions import control as compositions
 from windlass.engine.compositions import keys as composition_keys
@@ -20,8 +20,6 @@ from windlass.store.ojs import compositions as store
 from windlass.store.ojs.compositions import NewComposition
 from windlass.store.postgres.pool import Connection
 from windlass.store.workflows import Live
-
-LIVE = frozenset({"pending", "running"})
 
 
 async def retry(db: Database, id_: str, *, as_: str | None = None) -> UUID:

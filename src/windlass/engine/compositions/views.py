@@ -11,7 +11,7 @@ from uuid import UUID
 
 from windlass.core.compositions import callbacks_of
 from windlass.core.json_value import encode
-from windlass.core.runs.run import BAD, OPEN, Letter, RunState
+from windlass.core.runs.run import BAD, LIVE, OPEN, Letter, RunState
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.compositions.control import Node, find, letters_of
 from windlass.engine.database import Database
@@ -19,7 +19,6 @@ from windlass.store.ojs import compositions as store
 from windlass.store.ojs.compositions import Listed, PartJob
 
 __all__ = ["Counts", "Listed", "PartJob", "View", "list_", "view"]
-LIVE = frozenset({RunState.PENDING, RunState.RUNNING})
 STOPPED = frozenset({RunState.CANCELLED, RunState.TIMEOUT})
 MOST_JOBS_INSIDE = 1_000  # jobs of compositions inside the requested one
 MOST_RESULTS_INSIDE = 4 * 1_048_576  # total bytes of their results

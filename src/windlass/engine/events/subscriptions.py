@@ -24,6 +24,7 @@ from windlass.core.events.subscription import (
     check_events,
     secret_of,
 )
+from windlass.core.events.webhook import MIN_SECRET
 from windlass.core.jobs.spec import JobSpec, check_name
 from windlass.core.json_value import encode
 from windlass.core.workflows.step_payload import OWN_QUEUE
@@ -45,7 +46,6 @@ from windlass.store.postgres.pool import Connection
 __all__ = ["Fed", "Subscription"]
 MOST = 1000  # per org
 MOST_GIVEN_UP = 50  # consecutive failed deliveries that deactivate a subscription
-MIN_SECRET = 16
 MAX_METADATA = 16_384
 _log = logging.getLogger("windlass.subscriptions")
 CHUNK = 1000  # jobs in one statement

@@ -15,7 +15,7 @@ from windlass.core.jobs.spec import JobSpec, advice, check, check_pattern
 from windlass.core.json_value import PAYLOAD_LIMIT, encode
 from windlass.core.sensitive import masked
 from windlass.core.workflows.step_payload import HTTP_TYPE
-from windlass.engine.database import Database, new_ids
+from windlass.engine.database import PAGE_LIMIT, Database, new_ids
 from windlass.errors import Conflict, Duplicate, Invalid, NotFound
 from windlass.store import events as event_store
 from windlass.store import jobs as store
@@ -26,7 +26,6 @@ from windlass.store.rows import FAR, Event, Job, LogLine
 
 __all__ = ["Event", "Job", "LinePlace", "LogLine", "Page", "Recorded"]
 MAX_BATCH = 10_000
-PAGE_LIMIT = 1000
 MAX_REASON = 8192
 BEGINNING: LinePlace = (-1, 0, 0)
 _log = logging.getLogger("windlass.jobs")

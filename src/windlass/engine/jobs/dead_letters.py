@@ -9,7 +9,7 @@ from uuid import UUID
 
 from windlass.core.jobs.spec import check_pattern
 from windlass.core.json_value import encode
-from windlass.engine.database import Database
+from windlass.engine.database import MOST_COUNTED, PAGE_LIMIT, Database
 from windlass.engine.runs import control as runs
 from windlass.errors import Conflict, Invalid, NotFound
 from windlass.store import jobs
@@ -18,9 +18,7 @@ from windlass.store.ojs.dead_letters import Dead, Group, Kinds
 from windlass.store.rows import Job
 
 __all__ = ["Group", "GroupPage", "Steered", "Wanted", "drop", "groups", "list_", "matching", "retry"]
-PAGE_LIMIT = 1000
 BATCH_LIMIT = 1000
-MOST_COUNTED = 10_000
 
 
 @dataclass(frozen=True, slots=True)

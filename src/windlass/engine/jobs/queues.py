@@ -8,14 +8,12 @@ from datetime import timedelta
 
 from windlass.core.jobs.spec import check_name
 from windlass.core.json_value import encode
-from windlass.engine.database import Database
+from windlass.engine.database import MOST_COUNTED, PAGE_LIMIT, Database
 from windlass.errors import Invalid
 from windlass.store import queues as store
 from windlass.store.queues import QueueRow
 
 __all__ = ["Queue", "QueuePage", "QueueRow", "ends", "get", "list_", "pause", "resume"]
-PAGE_LIMIT = 1000
-MOST_COUNTED = 10_000  # per lane: beyond it the exact length does not matter
 LINES = 10_000  # of the event trail, for rates
 RATE_WITHIN = timedelta(minutes=1)
 

@@ -7,8 +7,8 @@ from uuid import UUID
 from windlass.core.json_value import encode
 from windlass.core.runs.event import CancelAsked, RetryAsked
 from windlass.core.runs.reason import Reason
-from windlass.core.runs.run import RUN_EDGES, RunMove, RunState
-from windlass.engine.database import Database
+from windlass.core.runs.run import LIVE, RUN_EDGES, RunMove, RunState
+from windlass.engine.database import MOST_COUNTED, Database
 from windlass.engine.runs import control as runs
 from windlass.engine.runs.control import MAX_REASON, Wanted
 from windlass.engine.runs.settle import Wakeups, settle
@@ -16,7 +16,6 @@ from windlass.errors import Invalid
 from windlass.store import runs as store
 
 BATCH_LIMIT = 1000
-MOST_COUNTED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,7 @@ async def cancel(db: Database, wanted: Wanted, *, limit: int = 100, reason: str 
     found = await _batch(db, wanted, RunMove.CANCEL, limit)
     wakeups = Wakeups()
     async with db.begin() as conn:
-        held = [run for run in await store.lock(conn, found) if run.state in store.LIVE]
+        held = [run for run in await store.lock(conn, found) if run.state in LIVE]
         if held:
             news = {run.id: [CancelAsked(Reason("cancelled", why))] for run in held}
             wakeups = await settle(conn, db, held, news, actor=db.actor, reason=why)

@@ -15,7 +15,7 @@ from windlass.core.runs.reason import Reason
 from windlass.core.runs.run import RUN_EDGES, WORDS, Letter, RunMove, RunState
 from windlass.core.workflows.step import Step
 from windlass.core.workflows.workflow import Workflow
-from windlass.engine.database import Database
+from windlass.engine.database import PAGE_LIMIT, Database
 from windlass.engine.runs import outputs
 from windlass.engine.runs.outputs import TooMany
 from windlass.engine.runs.settle import settle
@@ -47,7 +47,6 @@ __all__ = [
     "states",
     "step_output",
 ]
-PAGE_LIMIT = 1000
 APART = timedelta(hours=1)  # tolerated difference between the clocks that make ids and the clock that sets created_at
 FIRST, LAST = datetime(1970, 1, 2, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
 MAX_REASON = 8192

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from windlass.core.definition.step import MAX_INSTANCES
 from windlass.core.expressions import expression
 from windlass.core.expressions.paths import Path
 from windlass.core.expressions.scope import MISSING, Facts
@@ -32,7 +33,6 @@ from windlass.store.steps import Expansion
 
 CHUNK = 2_000  # instances whose items are read with one query: decoding them takes about ten milliseconds
 SLICE = 200  # instances that are filled in before the event loop runs other tasks: a few milliseconds
-MAX_INSTANCES = 1_000_000
 MAX_LIST = 16 * 1_048_576  # bytes of a list that is not stored in one row
 KINDS = {"string": "a text", "number": "a number", "boolean": "true or false", "object": "an object", "null": "null"}
 _log = logging.getLogger("windlass.evaluate")

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from windlass.core.cron import schedule
+from windlass.core.definition.parser import MAX_LABELS
 from windlass.core.events.webhook import kept_headers
 from windlass.core.jobs.spec import check_name
 from windlass.core.json_value import encode
@@ -25,7 +26,6 @@ from windlass.store.runs import LockedRun, NewRun
 from windlass.store.workflows import Live
 
 MAX_BATCH = 10_000
-MAX_LABELS = 64
 TRIES = 3  # a key may be taken between the lookup and the insert
 
 

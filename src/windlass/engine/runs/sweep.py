@@ -18,7 +18,7 @@ from windlass.core.runs.event import (
     fired_timer,
 )
 from windlass.core.runs.reason import Reason
-from windlass.core.runs.run import Letter, RunState
+from windlass.core.runs.run import LIVE, Letter, RunState
 from windlass.engine import quarantine
 from windlass.engine.database import Database
 from windlass.engine.quarantine import Kind, each_alone, split_batch
@@ -29,7 +29,6 @@ from windlass.store.postgres.pool import Connection
 from windlass.store.runs import LockedRun
 from windlass.store.steps import EndedJob
 
-LIVE = frozenset({RunState.PENDING, RunState.RUNNING})
 ACTOR = "engine"
 EXPIRED = "the run's time was over"
 Listen = Callable[[Connection, list[LockedRun]], Awaitable[dict[UUID, list[Event]]]]

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from windlass.core.json_value import encode
-from windlass.engine.database import Database
-from windlass.engine.workflows.control import PAGE_LIMIT
+from windlass.engine.database import PAGE_LIMIT, Database
 from windlass.errors import Invalid
 from windlass.store import schedules, triggers
 from windlass.store.schedules import FIRST, JobScheduleRow

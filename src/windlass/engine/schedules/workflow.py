@@ -20,19 +20,19 @@ from windlass.core.explain.snapshot import SCHEDULED_FOR
 from windlass.core.json_value import encode
 from windlass.core.runs.event import CancelAsked
 from windlass.core.runs.reason import Reason
+from windlass.core.runs.run import LIVE
 from windlass.core.workflows.workflow import Trigger, WebhookTrigger
-from windlass.engine.database import Database
+from windlass.engine.database import PAGE_LIMIT, Database
 from windlass.engine.quarantine import Kind, each_alone
 from windlass.engine.runs import start as run_start
 from windlass.engine.runs.settle import Wakeups, settle
 from windlass.engine.runs.start import MAX_BATCH, RunSpec
 from windlass.engine.schedules.publish import new_token, pause_loudly
-from windlass.engine.workflows.control import PAGE_LIMIT, find_live
+from windlass.engine.workflows.control import find_live
 from windlass.errors import Conflict, Invalid, NotFound, Refused
 from windlass.store import runs
 from windlass.store import triggers as store
 from windlass.store.postgres.pool import Connection, savepoint
-from windlass.store.runs import LIVE
 from windlass.store.triggers import HeldSchedule, NextDue, ScheduleRow
 
 __all__ = ["Backfill", "NextDue", "Page", "ScheduleRow"]

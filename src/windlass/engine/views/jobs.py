@@ -7,6 +7,7 @@ from uuid import UUID
 
 from windlass.core import duration
 from windlass.core.jobs.job import TERMINAL, JobState
+from windlass.engine.database import MOST_COUNTED
 from windlass.engine.jobs import dead_letters, queues
 from windlass.engine.jobs.control import Event, LogLine, Recorded
 from windlass.engine.jobs.control import Job as JobRow
@@ -106,7 +107,7 @@ def dead_letter_group(row: dead_letters.Group) -> DeadLetterGroup:
         error=row.error,
         of_runs=row.of_run,
         count=row.count,
-        capped=row.count >= dead_letters.MOST_COUNTED,
+        capped=row.count >= MOST_COUNTED,
         first_at=row.first_at,
         last_at=row.last_at,
         example_job_id=str(row.example_id),

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from windlass.core.jobs.job import JobState
 from windlass.core.runs.run import RunState
-from windlass.engine.stats import MOST_COUNTED, Hour, Overview, Tick, WorkerRow
+from windlass.engine.database import MOST_COUNTED
+from windlass.engine.stats import Hour, Overview, Tick, WorkerRow
 from windlass.engine.views import jobs, runs
 from windlass.schemas.stats import StateCounts, Stats, StatsHour, StatsTick, StatsWorkers
 

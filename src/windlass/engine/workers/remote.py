@@ -9,7 +9,7 @@ from itertools import chain
 from uuid import UUID
 
 from windlass.core.jobs.spec import MAX_LEASE, check_length
-from windlass.engine.database import Database
+from windlass.engine.database import MOST_COUNTED, Database
 from windlass.engine.upkeep import isolate_rows
 from windlass.engine.workers import first_claims
 from windlass.errors import Conflict, NotFound
@@ -24,7 +24,6 @@ SET_ASIDE = timedelta(minutes=1)  # until a job that could not be handed out is 
 UNREADABLE = "the version of its workflow cannot be read by this process"
 PROMOTE = 1000
 ACTOR = "http"
-MOST_COUNTED = 10_000
 __all__ = ["LEASE", "Beat", "Job", "ToldJob", "Wish"]
 _log = logging.getLogger("windlass.claims")
 

@@ -14,7 +14,7 @@ from windlass.core.definition.publish import check, has_hidden, hidden, revealed
 from windlass.core.json_value import as_stored, encode
 from windlass.core.workflows.step import ChildAction
 from windlass.core.workflows.workflow import Workflow
-from windlass.engine.database import Database, new_ids
+from windlass.engine.database import PAGE_LIMIT, Database, new_ids
 from windlass.engine.schedules.publish import keep_triggers, lacking, switch
 from windlass.errors import Invalid, InvalidWorkflow, NotFound
 from windlass.store import workflows as store
@@ -46,7 +46,6 @@ __all__ = [
     "publish_many",
     "versions",
 ]
-PAGE_LIMIT = 1000
 MAX_SUGGESTED = 10_000  # names that are searched for a similar one
 MAX_NUMBER = 2**31 - 1
 Given = Workflow | Mapping[str, Any]  # a workflow, or its document

@@ -8,13 +8,14 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
+from windlass.engine.database import PAGE_LIMIT
 from windlass.engine.jobs import dead_letters
 from windlass.engine.jobs.dead_letters import BATCH_LIMIT, Wanted
 from windlass.engine.views import jobs as views
 from windlass.errors import Invalid
 from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup, Job
 from windlass.web.api import bodies
-from windlass.web.api.dependencies import PAGE_LIMIT, Open
+from windlass.web.api.dependencies import Open
 from windlass.web.api.jobs import shown
 from windlass.web.api.responses import Data, Listing, problems
 

@@ -17,14 +17,13 @@ from fastapi import Depends, Path, Query, Request
 
 from windlass.app import Windlass
 from windlass.engine.compositions import control as compositions
-from windlass.engine.database import Database
+from windlass.engine.database import PAGE_LIMIT, Database
 from windlass.engine.runs import control as runs
 from windlass.engine.runs.inspect import BEGINNING, Place
 from windlass.engine.workflows import control as workflows
 from windlass.errors import Invalid, NotFound
 
 MAX_SHOWN = 100
-PAGE_LIMIT = 1000
 MAX_INT = 2**31 - 1
 MAX_BIGINT = 2**63 - 1
 

@@ -13,7 +13,7 @@ from windlass.core.jobs.job import JobState
 from windlass.core.jobs.retry import Backoff, Retry
 from windlass.core.jobs.spec import DEFAULT_PRIORITY, JobSpec
 from windlass.core.json_value import PAYLOAD_LIMIT
-from windlass.engine.database import Database
+from windlass.engine.database import PAGE_LIMIT, Database
 from windlass.engine.jobs import control as jobs
 from windlass.engine.jobs import progress
 from windlass.engine.jobs.control import MAX_BATCH, LinePlace
@@ -21,7 +21,7 @@ from windlass.engine.views import jobs as views
 from windlass.errors import Invalid, NotFound
 from windlass.schemas.jobs import Job, JobDetail, JobEvent, JobLogLine, SubmittedJobs
 from windlass.web.api import bodies
-from windlass.web.api.dependencies import MAX_BIGINT, MAX_INT, MAX_SHOWN, PAGE_LIMIT, App, Limit, Open, as_id
+from windlass.web.api.dependencies import MAX_BIGINT, MAX_INT, MAX_SHOWN, App, Limit, Open, as_id
 from windlass.web.api.examples import JOB_ID
 from windlass.web.api.responses import Data, Listing, problems
 from windlass.web.api.run import Attempt, Cancellation

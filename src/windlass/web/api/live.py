@@ -17,7 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from windlass.core.events.cursor import MAX_TEXT
-from windlass.core.runs.run import Fan, Letter, RunState
+from windlass.core.explain.timeline import REOPENED
+from windlass.core.runs.run import LIVE, Fan, Letter
 from windlass.engine.events.stream import Batch, Cursor, Told
 from windlass.engine.runs import control as runs
 from windlass.engine.views import statuses
@@ -31,8 +32,6 @@ router = APIRouter(tags=["live"])
 run_router = APIRouter(tags=["live"])
 
 CHUNK = 200  # lines that are sent at once
-REOPENED = "reopened"
-LIVE = frozenset({RunState.PENDING, RunState.RUNNING})
 OK: dict[int | str, dict[str, Any]] = {
     200: {"description": "Server-sent events.", "content": {MEDIA_TYPE: {"schema": {"type": "string"}}}}
 }

@@ -8,8 +8,9 @@ from uuid import UUID
 from fastapi import APIRouter, Query, Request
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
+from windlass.core.definition.parser import MAX_LABELS
 from windlass.core.runs.run import RunMove, RunState
-from windlass.engine.database import Database
+from windlass.engine.database import PAGE_LIMIT, Database
 from windlass.engine.runs import bulk
 from windlass.engine.runs import control as runs
 from windlass.engine.runs.bulk import BATCH_LIMIT
@@ -19,12 +20,11 @@ from windlass.engine.workflows import control as workflows
 from windlass.errors import Invalid
 from windlass.schemas.runs import Batch, Run
 from windlass.web.api import bodies
-from windlass.web.api.dependencies import PAGE_LIMIT, Open, Ref, as_id
+from windlass.web.api.dependencies import Open, Ref, as_id
 from windlass.web.api.responses import Data, Listing, problems, text_or_none
 
 router = APIRouter(tags=["runs"])
 
-MAX_LABELS = 64
 ALIASES: Mapping[str, RunState] = {
     **{state.value: state for state in RunState},
     "success": RunState.COMPLETED,

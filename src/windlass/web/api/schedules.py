@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from pydantic import Field
 
-from windlass.engine.database import Database
+from windlass.engine.database import PAGE_LIMIT, Database
 from windlass.engine.runs import control as runs
 from windlass.engine.runs.start import MAX_BATCH
 from windlass.engine.schedules import listing as schedule_listing
@@ -16,7 +16,7 @@ from windlass.errors import Invalid
 from windlass.schemas.runs import NewRun
 from windlass.schemas.schedules import Backfill, Schedule, ScheduleDetail
 from windlass.web.api import bodies
-from windlass.web.api.dependencies import PAGE_LIMIT, Limit, Name, Open
+from windlass.web.api.dependencies import Limit, Name, Open
 from windlass.web.api.responses import Data, Listing, problems
 from windlass.web.api.runs import Moment
 
