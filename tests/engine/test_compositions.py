@@ -9,7 +9,7 @@ import pytest
 from tests.engine.harness import Fails, Player, events_of, state, tick
 from windlass.core.compositions import Composition, Part
 from windlass.core.ids import of_name
-from windlass.core.workflows.workflow import Primitive
+from windlass.core.workflows.workflow import CompositionKind
 from windlass.engine.compositions import control as compositions
 from windlass.engine.compositions import parent_results
 from windlass.engine.compositions import retries as composition_retries
@@ -32,18 +32,18 @@ def job(type_: str, *args: Any, **more: Any) -> Part:
 
 
 def chain(*parts: Part | Composition, **more: Any) -> Composition:
-    return Composition(kind=Primitive.CHAIN, parts=parts, **more)
+    return Composition(kind=CompositionKind.CHAIN, parts=parts, **more)
 
 
 def group(*parts: Part | Composition, **more: Any) -> Composition:
-    return Composition(kind=Primitive.GROUP, parts=parts, **more)
+    return Composition(kind=CompositionKind.GROUP, parts=parts, **more)
 
 
 def batch(
     *parts: Part | Composition, on: tuple[str, ...] = ("complete", "success", "failure"), **more: Any
 ) -> Composition:
     callbacks = {f"on_{word}": job(f"batch.{word}") for word in on}
-    return Composition(kind=Primitive.BATCH, parts=parts, callbacks=callbacks, **more)
+    return Composition(kind=CompositionKind.BATCH, parts=parts, callbacks=callbacks, **more)
 
 
 async def look(db: Database, run: UUID) -> View:

@@ -14,7 +14,7 @@ from windlass.core.runs.run import RunMove
 from windlass.core.runs.verdict import verdict
 from windlass.core.workflows.graph import CALLBACKS, Plan
 from windlass.core.workflows.step import Condition
-from windlass.core.workflows.workflow import Primitive
+from windlass.core.workflows.workflow import CompositionKind
 from windlass.errors import InvalidWorkflow
 
 
@@ -23,12 +23,12 @@ def job(type_: str = "a.b", **more: Any) -> Part:
 
 
 def chain(*parts: Part | Composition, **more: Any) -> Composition:
-    return Composition(kind=Primitive.CHAIN, parts=parts, **more)
+    return Composition(kind=CompositionKind.CHAIN, parts=parts, **more)
 
 
 def batch(count: int, *callbacks: str) -> Composition:
     called = {word: job(f"cb.{word.replace('_', '-')}") for word in callbacks or CALLBACKS}
-    return Composition(kind=Primitive.BATCH, parts=tuple(job() for _ in range(count)), callbacks=called)
+    return Composition(kind=CompositionKind.BATCH, parts=tuple(job() for _ in range(count)), callbacks=called)
 
 
 def played(composition: Composition, **endings: str) -> tuple[str, RunMove]:
@@ -48,7 +48,7 @@ def test_a_chain_is_success_edges() -> None:
 
 
 def test_a_group_has_no_edges_and_fails_if_one_did() -> None:
-    group = Composition(kind=Primitive.GROUP, parts=(job(), job(), job()))
+    group = Composition(kind=CompositionKind.GROUP, parts=(job(), job(), job()))
     assert not any(step.edges for step in group.workflow.steps)
     assert played(group, **{"job-1": "f"}) == ("sfs", RunMove.FAIL)
 
@@ -114,7 +114,7 @@ def test_results_come_from_all_before_and_to_callbacks_from_all_jobs() -> None:
     parts = tuple(
         job(label=name, needs=needs) for name, needs in (("a", ()), ("b", ("a",)), ("c", ("b",)), ("d", ("a",)))
     )
-    graph = Composition(kind=Primitive.DAG, parts=parts)
+    graph = Composition(kind=CompositionKind.DAG, parts=parts)
     assert [sources(graph.workflow, n) for n in range(4)] == [[], [0], [0, 1], [0]]
 
 
@@ -125,7 +125,7 @@ def test_results_come_from_all_before_and_to_callbacks_from_all_jobs() -> None:
         (chain(job(), job(condition="true"), job(), job()), "sksf", "sks."),
         (batch(2), "sfskk", "s...."),
         (batch(2), "sssfk", "sss.k"),
-        (Composition(kind=Primitive.GROUP, parts=(job(), job(), job())), "sfc", "s.."),
+        (Composition(kind=CompositionKind.GROUP, parts=(job(), job(), job())), "sfc", "s.."),
     ],
     ids=["chain", "skipped", "batch", "callback", "group"],
 )

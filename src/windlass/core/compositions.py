@@ -18,7 +18,7 @@ from windlass.core.jobs.spec import Limit, Unique
 from windlass.core.runs.run import BAD, OPEN, Letter
 from windlass.core.workflows.graph import CALLBACKS
 from windlass.core.workflows.step import ChildAction, Condition, Edge, Foreach, JobAction, Step
-from windlass.core.workflows.workflow import NO_TIME_LIMIT, Primitive, Workflow, step_document
+from windlass.core.workflows.workflow import NO_TIME_LIMIT, CompositionKind, Workflow, step_document
 
 MAX_LEVELS = 10  # nesting depth; a composition that contains no other has one level
 MAX_PARTS = 4_900  # parts of one composition: a workflow has at most 5,000 steps
@@ -43,7 +43,7 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class Composition:
-    kind: Primitive
+    kind: CompositionKind
     parts: tuple["Part | Composition", ...]
     callbacks: Mapping[str, Part] = field(default_factory=dict)
     name: str = ""
@@ -83,7 +83,9 @@ class Composition:
 
     def opening(self) -> Iterator[Part]:
         """Yield the jobs that start immediately; the others have predecessors."""
-        parts = self.parts[:1] if self.kind is Primitive.CHAIN else [part for part in self.parts if not part.needs]
+        parts = (
+            self.parts[:1] if self.kind is CompositionKind.CHAIN else [part for part in self.parts if not part.needs]
+        )
         for part in parts:
             if isinstance(part, Part):
                 yield part
@@ -101,7 +103,7 @@ def read(document: Mapping[str, Any]) -> Workflow:
     if "primitive" not in document:
         return workflow
     # Versions stored by older releases have 30 days; a composition has no time limit except the one its client set.
-    return replace(workflow, primitive=Primitive(document["primitive"]), max_duration=NO_TIME_LIMIT)
+    return replace(workflow, primitive=CompositionKind(document["primitive"]), max_duration=NO_TIME_LIMIT)
 
 
 def title(workflow: str, labels: Mapping[str, str]) -> str:
@@ -114,7 +116,7 @@ def title(workflow: str, labels: Mapping[str, str]) -> str:
 
 def callbacks_of(workflow: Workflow) -> dict[str, int]:
     """Return the step numbers of the callbacks of a batch, by callback name."""
-    if workflow.primitive is not Primitive.BATCH:
+    if workflow.primitive is not CompositionKind.BATCH:
         return {}
     return {step.name: n for n, step in enumerate(workflow.steps) if step.name in CALLBACKS}
 
@@ -122,11 +124,11 @@ def callbacks_of(workflow: Workflow) -> dict[str, int]:
 def sources(workflow: Workflow, step: int) -> list[int]:
     """Return the steps whose results a job receives: all its predecessors; for a callback, all jobs of its batch."""
     match workflow.primitive:
-        case Primitive.CHAIN:
+        case CompositionKind.CHAIN:
             return list(range(step))
-        case Primitive.BATCH if workflow.steps[step].name in CALLBACKS:
+        case CompositionKind.BATCH if workflow.steps[step].name in CALLBACKS:
             return list(range(len(workflow.steps) - len(callbacks_of(workflow))))
-        case Primitive.DAG:
+        case CompositionKind.DAG:
             return sorted(workflow.plan.ancestors(step))
         case _:
             return []
@@ -141,14 +143,14 @@ def kept(workflow: Workflow, letters: str) -> str:
 
 def _steps(composition: Composition) -> Iterator[Step]:
     match composition.kind:
-        case Primitive.CHAIN:
+        case CompositionKind.CHAIN:
             yield from _chain(composition)
-        case Primitive.GROUP:
+        case CompositionKind.GROUP:
             yield from (_step(composition, n) for n in range(len(composition.parts)))
-        case Primitive.BATCH:
+        case CompositionKind.BATCH:
             yield from (_step(composition, n, allow_failure=True) for n in range(len(composition.parts)))
             yield from _callbacks(composition)
-        case Primitive.DAG:
+        case CompositionKind.DAG:
             yield from _graph(composition)
 
 
@@ -212,10 +214,10 @@ def _name(composition: Composition, n: int) -> str:
     label = composition.parts[n].label
     if label is not None and _refers(composition):
         return label
-    return f"{'step' if composition.kind is Primitive.CHAIN else 'job'}-{n}"
+    return f"{'step' if composition.kind is CompositionKind.CHAIN else 'job'}-{n}"
 
 
 def _refers(composition: Composition) -> bool:
-    if composition.kind is Primitive.DAG:
+    if composition.kind is CompositionKind.DAG:
         return True
     return any(part.condition for part in composition.parts)

@@ -42,7 +42,7 @@ MAX_DURATION = timedelta(days=30)
 NO_TIME_LIMIT = timedelta(days=36_525)
 
 
-class Primitive(StrEnum):
+class CompositionKind(StrEnum):
     """The kind of a composition of jobs; `core.compositions` compiles them to workflows."""
 
     CHAIN = "chain"
@@ -85,7 +85,7 @@ class Workflow:
     max_duration: timedelta = MAX_DURATION
     concurrency: int | None = None  # maximum number of active runs; the others stay pending
     labels: Mapping[str, str] = field(default_factory=dict)
-    primitive: Primitive | None = None  # set for a composition, whose jobs are in the input of the run
+    primitive: CompositionKind | None = None  # set for a composition, whose jobs are in the input of the run
 
     @cached_property
     def plan(self) -> Plan:

@@ -17,7 +17,7 @@ from windlass.core.compositions import callbacks_of, sources
 from windlass.core.json_value import decode
 from windlass.core.runs.run import BAD, Letter
 from windlass.core.workflows.step import ChildAction
-from windlass.core.workflows.workflow import Primitive, Workflow
+from windlass.core.workflows.workflow import CompositionKind, Workflow
 from windlass.engine.database import Database
 from windlass.engine.quarantine import split_batch
 from windlass.engine.workers.first_claims import Taken
@@ -41,7 +41,7 @@ class Standing:
     """The position of a job in its composition, and the results it receives. Keys are indexes, as strings."""
 
     workflow_id: str  # the client's id
-    kind: Primitive
+    kind: CompositionKind
     step: int
     callback: str | None
     results: Results
@@ -101,7 +101,7 @@ async def _standings(conn: Connection, db: Database, places: Iterable[StepRef]) 
         word = {n: word for word, n in callbacks_of(workflow).items()}.get(place[1])
         indexes = sources(known[around[run].version_id], step)
         results = {str(n): found[run, n] for n in indexes if (run, n) in found}
-        standings[place] = Standing(own.alias or str(own.run_id), Primitive(own.kind), place[1], word, results)
+        standings[place] = Standing(own.alias or str(own.run_id), CompositionKind(own.kind), place[1], word, results)
     return standings
 
 
@@ -142,14 +142,14 @@ async def _inner(conn: Connection, db: Database, places: Sequence[StepRef]) -> d
     found: dict[StepRef, Any] = {}
     for one in below:
         given = {str(n): inside[one.run_id, n] for n in parts[one.run_id] if (one.run_id, n) in inside}
-        is_chain = inner[one.run_id].primitive is Primitive.CHAIN
+        is_chain = inner[one.run_id].primitive is CompositionKind.CHAIN
         found[one.parent_id, one.step] = next(iter(given.values()), None) if is_chain else given
     return found
 
 
 def _given(workflow: Workflow, letters: str) -> list[int]:
     """Return the steps that make the result of a composition; of a chain only the last step that ran."""
-    if workflow.primitive is Primitive.CHAIN:
+    if workflow.primitive is CompositionKind.CHAIN:
         return [n for n, letter in enumerate(letters) if letter == Letter.SUCCEEDED or letter in BAD][-1:]
     return list(range(len(workflow.steps) - len(callbacks_of(workflow))))
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from windlass.core.compositions import callbacks_of
 from windlass.core.events.ojs_event import error_document
 from windlass.core.workflows.step import JobAction
-from windlass.core.workflows.workflow import Primitive
+from windlass.core.workflows.workflow import CompositionKind
 from windlass.engine.compositions.events import Known, ToldInside, ToldJob, Who
 from windlass.engine.events.stream import Line, Told
 
@@ -81,7 +81,7 @@ def _of_part(told: Told, known: Known) -> tuple[str, dict[str, Any]] | None:
     ended = ENDS.get(line.word)
     if ended is None:
         return None
-    noun = "step" if workflow.primitive in (Primitive.CHAIN, Primitive.DAG) else "job"
+    noun = "step" if workflow.primitive in (CompositionKind.CHAIN, CompositionKind.DAG) else "job"
     inside = known.inside.get(place)
     data, started_at = _of_job(told, known.jobs.get(place)) if inside is None else _of_inside(inside)
     data |= {f"{noun}_index": line.step, f"{noun}_type": data.pop("type")}

@@ -9,7 +9,7 @@ from windlass.core.definition.fields import step_name_mistake
 from windlass.core.definition.parser import checked
 from windlass.core.json_value import PAYLOAD_LIMIT, encode
 from windlass.core.workflows.graph import CALLBACKS
-from windlass.core.workflows.workflow import Primitive
+from windlass.core.workflows.workflow import CompositionKind
 from windlass.engine.compositions import control as compositions
 from windlass.errors import InvalidWorkflow
 from windlass.web.ojs.workflows.parse_items import STEP_KEYS, Items
@@ -49,14 +49,14 @@ class Reader(Items):
         kind = body.get("type")
         if not isinstance(kind, str) or kind not in CONTAINERS:
             self._wrong(f"{path}.type", "type must be one of chain, group, batch")
-            return Composition(kind=Primitive.GROUP, parts=())
+            return Composition(kind=CompositionKind.GROUP, parts=())
         container = CONTAINERS[kind]
         items = self._items(body, kind, path)
         if kind != "batch":
             self._none_of(body, ["callbacks"], path, f"a {kind} has no callbacks: a batch has")
         parts = tuple(self._item(item, f"{path}.{container}[{n}]", kind) for n, item in enumerate(items))
         return Composition(
-            kind=Primitive(kind),
+            kind=CompositionKind(kind),
             parts=self._named(dict(enumerate(parts)), f"{path}.{container}") if kind == "dag" else parts,
             callbacks=self._callbacks(body, path) if kind == "batch" else {},
             name=self._name(body, path),
@@ -129,7 +129,7 @@ class Reader(Items):
     def _listed(self, body: Mapping[str, Any]) -> Composition:
         if not isinstance(body.get("steps"), list):
             self._wrong("$.type", "type must be one of chain, group, batch")
-            return Composition(kind=Primitive.GROUP, parts=())
+            return Composition(kind=CompositionKind.GROUP, parts=())
         items = self._items(body, "chain", "$")
         usual = body.get("options")
         if usual is not None and not isinstance(usual, dict):
@@ -148,12 +148,12 @@ class Reader(Items):
             else:
                 self._callback_step(whole, word, path, callbacks)
         found = self._named(parts, "$.steps")
-        kind = Primitive.BATCH if callbacks else _kind(found)
-        if kind is Primitive.BATCH:
+        kind = CompositionKind.BATCH if callbacks else _kind(found)
+        if kind is CompositionKind.BATCH:
             for n, part in parts.items():
                 message = "not allowed in a workflow with callbacks: all its other steps start immediately"
                 self._none_of({"depends_on": part.needs or None}, ["depends_on"], f"$.steps[{n}]", message)
-        if kind is not Primitive.DAG:
+        if kind is not CompositionKind.DAG:
             found = tuple(replace(part, needs=()) for part in found)
         return Composition(
             kind=kind, parts=found, callbacks=callbacks, name=self._name(body, "$"), id=self._id(body, "$")
@@ -199,7 +199,7 @@ class Reader(Items):
         for n, part in enumerate(found.parts):
             where = f"{path}.{container}[{n}]"
             if isinstance(part, Part) and part.items is not None:
-                before = 1 if found.kind is Primitive.CHAIN and n else len(part.needs)
+                before = 1 if found.kind is CompositionKind.CHAIN and n else len(part.needs)
                 if before != 1:
                     self._wrong(f"{where}.map", "map needs exactly one step before it, which returns the list")
             if isinstance(part, Composition):
@@ -211,7 +211,7 @@ class Reader(Items):
 
     def _check_definition(self, found: Composition, path: str) -> None:
         for n, part in enumerate(found.parts):
-            if found.kind is Primitive.DAG and (mistake := step_name_mistake(part.label)):
+            if found.kind is CompositionKind.DAG and (mistake := step_name_mistake(part.label)):
                 self._wrong(f"{path}[{n}].id", mistake)
         if self.mistakes:
             return
@@ -257,14 +257,14 @@ def _merged(item: Mapping[str, Any], usual: Mapping[str, Any]) -> tuple[dict[str
     return whole, None if word is None else str(word)
 
 
-def _kind(parts: Sequence[Part | Composition]) -> Primitive:
+def _kind(parts: Sequence[Part | Composition]) -> CompositionKind:
     if not any(part.needs for part in parts):
-        return Primitive.GROUP
+        return CompositionKind.GROUP
     before = [(), *((str(part.label),) for part in parts[:-1])]
-    return Primitive.CHAIN if [part.needs for part in parts] == before else Primitive.DAG
+    return CompositionKind.CHAIN if [part.needs for part in parts] == before else CompositionKind.DAG
 
 
 def _has_expressions(found: Composition) -> bool:
-    if found.kind is Primitive.DAG:
+    if found.kind is CompositionKind.DAG:
         return True
     return any(part.condition or (isinstance(part, Part) and part.items is not None) for part in found.parts)

@@ -6,7 +6,7 @@ from typing import Any
 from windlass.core.compositions import callbacks_of
 from windlass.core.runs.run import Letter
 from windlass.core.workflows.step import ChildAction, JobAction
-from windlass.core.workflows.workflow import Primitive
+from windlass.core.workflows.workflow import CompositionKind
 from windlass.engine.compositions.control import Node
 from windlass.engine.compositions.parent_results import Standing, StepRef
 from windlass.engine.compositions.views import Listed, PartJob, View
@@ -39,7 +39,7 @@ def id_of(node: Node | Listed) -> str:
 
 
 def shown(view: View) -> dict[str, Any]:
-    node, kind = view.node, Primitive(view.node.kind)
+    node, kind = view.node, CompositionKind(view.node.kind)
     callbacks = callbacks_of(view.workflow)
     count = len(view.workflow.steps) - len(callbacks)
     parts = [_part(view, n) for n in range(count)]
@@ -47,7 +47,7 @@ def shown(view: View) -> dict[str, Any]:
     state = STATES[node.state]
     times = _times(node, state)
     fields: dict[str, Any] = {"id": id_of(node), "type": kind.value, "name": node.name, "state": state} | times
-    if kind in (Primitive.CHAIN, Primitive.DAG):
+    if kind in (CompositionKind.CHAIN, CompositionKind.DAG):
         fields |= {"steps_total": count, "steps_completed": done}
     else:
         fields |= {"jobs_total": count, "jobs_completed": done, "jobs": parts}
@@ -185,7 +185,7 @@ def _times(node: Node | Listed, state: str) -> dict[str, str]:
     return fields
 
 
-def _errors(view: View, kind: Primitive) -> dict[str, Any]:
+def _errors(view: View, kind: CompositionKind) -> dict[str, Any]:
     """Return the errors, the failed step of a chain or DAG, and the failed callbacks of a batch."""
     fields: dict[str, Any] = {}
     if view.node.state == "timeout":
@@ -194,7 +194,7 @@ def _errors(view: View, kind: Primitive) -> dict[str, Any]:
         fields["failed_job_ids"] = [job.shown for job in view.bad]
         fields["errors"] = [_error(job) for job in view.bad]
     failed = [n for n in range(len(view.letters)) if step_state(view, n) == "failed"]
-    if kind in (Primitive.CHAIN, Primitive.DAG) and failed:
+    if kind in (CompositionKind.CHAIN, CompositionKind.DAG) and failed:
         fields["failed_step_index"] = failed[0]
     callbacks = {n: word for word, n in callbacks_of(view.workflow).items()}
     if called := [callbacks[n] for n in failed if n in callbacks]:
