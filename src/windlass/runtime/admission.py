@@ -75,8 +75,8 @@ class Admission:
         schemas = (await self._current()).schemas
         if not schemas:
             return []
-        found = [(n, await schemas.misfit(spec)) for n, spec in enumerate(specs)]
-        return [(n, misfit) for n, misfit in found if misfit is not None]
+        checked = [(n, await schemas.misfit(spec)) for n, spec in enumerate(specs)]
+        return [(n, misfit) for n, misfit in checked if misfit is not None]
 
     async def make_room(self, queues: Iterable[str]) -> Pressure | None:
         """Count one job for each of these queues (with repetitions), all or none.
@@ -87,24 +87,24 @@ class Admission:
         bounds = (await self._current()).bounds
         if not bounds:
             return None
-        wanted = Counter(queue for queue in queues if queue in bounds)
-        found: list[Pressure] = []
+        counts = Counter(queue for queue in queues if queue in bounds)
+        reserved: list[Pressure] = []
         try:
-            for queue, count in wanted.items():
-                found.append(await self._reserve(queue, bounds[queue], count))
+            for queue, count in counts.items():
+                reserved.append(await self._reserve(queue, bounds[queue], count))
         except QueueFull:
-            for pressure in found:  # all or none: take back what was counted, unless it was forgotten meanwhile
+            for pressure in reserved:  # all or none: take back what was counted, unless it was forgotten meanwhile
                 if depth := self._depths.get(pressure.queue):
-                    depth.count -= wanted[pressure.queue]
+                    depth.count -= counts[pressure.queue]
             raise
-        return max(found, key=lambda pressure: pressure.share, default=None)
+        return max(reserved, key=lambda pressure: pressure.share, default=None)
 
     async def _reserve(self, queue: str, bound: Bound, more: int) -> Pressure:
         assert bound.max_depth is not None
-        asked, known = time.monotonic(), self._depths.get(queue)
-        if known is None or asked - known.at > FRESH:
+        now, known = time.monotonic(), self._depths.get(queue)
+        if known is None or now - known.at > FRESH:
             known = await self._count(queue, bound.max_depth)
-        is_old = known.at < asked and (asked - known.at > REST or bound.max_depth < LONG)
+        is_old = known.at < now and (now - known.at > REST or bound.max_depth < LONG)
         if known.count + more > bound.max_depth and is_old:
             known = await self._count(queue, bound.max_depth)
         if known.count + more > bound.max_depth:

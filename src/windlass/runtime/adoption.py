@@ -50,13 +50,13 @@ def adopt(cron: Cron, handlers: Handlers, taken: Container[str]) -> dict[str, Wo
     all reasons and change nothing.
     """
     entries = cron.entries()
-    found = subgraphs(entries, {entry.id: cron.dependencies(entry.id) for entry in entries})
-    problems = [*_scheduler_reasons(cron), *reasons(found), *_clashes(found, handlers, taken)]
-    builders = {} if problems else {builder.name: builder for builder in map(_builder, found)}
+    graphs = subgraphs(entries, {entry.id: cron.dependencies(entry.id) for entry in entries})
+    problems = [*_scheduler_reasons(cron), *reasons(graphs), *_clashes(graphs, handlers, taken)]
+    builders = {} if problems else {builder.name: builder for builder in map(_builder, graphs)}
     problems += [reason for builder in builders.values() for reason in _mistakes(builder)]
     if problems:
         raise InvalidWorkflow(problems)
-    for handler in _handlers(found, WorkerHost(cron.options.threads)):
+    for handler in _handlers(graphs, WorkerHost(cron.options.threads)):
         handlers.add(handler)
     for entry in entries:
         cron.remove(entry.id)
@@ -72,10 +72,10 @@ def _scheduler_reasons(cron: Cron) -> Iterator[Reason]:
         yield "", "observers are not called for runs: create the Cron without them, and use metrics or `windlass runs`"
 
 
-def _clashes(found: Sequence[Subgraph], handlers: Handlers, taken: Container[str]) -> list[Reason]:
+def _clashes(graphs: Sequence[Subgraph], handlers: Handlers, taken: Container[str]) -> list[Reason]:
     known = set(handlers.types())
-    types = [part.type(entry) for part in found for entry in part.entries]
-    names = [part.name for part in found if part.name is not None and part.name in taken]
+    types = [part.type(entry) for part in graphs for entry in part.entries]
+    names = [part.name for part in graphs if part.name is not None and part.name in taken]
     return [
         *((name, "the app already has a workflow of this name: rename one") for name in names),
         *((type_, "the app already has a handler of this type: rename the entry") for type_ in types if type_ in known),
@@ -104,8 +104,8 @@ def _mistakes(builder: WorkflowBuilder) -> list[Reason]:
     return []
 
 
-def _handlers(found: Sequence[Subgraph], host: WorkerHost) -> Iterator[Handler]:
-    for part in found:
+def _handlers(graphs: Sequence[Subgraph], host: WorkerHost) -> Iterator[Handler]:
+    for part in graphs:
         for entry in part.entries:
             call = wrapped(entry.job, part.wrappers(entry), entry.args, entry.kwargs)
             has_parents = bool(part.edges[entry.id])

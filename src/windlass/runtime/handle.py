@@ -79,7 +79,11 @@ class Waiters:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _watch(self) -> None:
-        """Poll while there are waiting tasks."""
+        """Poll while there are waiting tasks.
+
+        There is no await between the last check of `_waiting` and the end of this task, so `ended` cannot add a waiter
+        that nothing polls for: it finds the task either running or done.
+        """
         with self._db.subscribe(self._woken):
             while self._waiting:
                 with contextlib.suppress(Unavailable):  # poll again
@@ -99,10 +103,10 @@ class Waiters:
                 if not answer.done():
                     answer.set_exception(error)
 
-        asked = tuple(self._waiting)
-        found = await split_batch(asked, read, fail)
-        states = {id_: state for part in found for id_, state in part.items()}
-        for run in asked:
+        waiting = tuple(self._waiting)
+        parts = await split_batch(waiting, read, fail)
+        states = {id_: state for part in parts for id_, state in part.items()}
+        for run in waiting:
             state = states.get(run)
             for answer in tuple(self._waiting.get(run, ())):
                 if state is None and not answer.done():
@@ -151,12 +155,12 @@ class Run:
         """Explain in sentences why the run and its steps are in their current states."""
         return (await inspect.explained(self._db, self.id))[1]
 
-    async def lines(self, **wanted: Any) -> Sequence[tuple[str, RunLine]]:
+    async def lines(self, **filters: Any) -> Sequence[tuple[str, RunLine]]:
         """Return the lines that handlers logged, as (step, line), oldest first.
 
         Keyword arguments: `step`, `index` and `attempt` select lines; `after` and `limit` select the page.
         """
-        return await inspect.lines(self._db, self.id, **wanted)
+        return await inspect.lines(self._db, self.id, **filters)
 
     async def instances(self, step: str, *, after: int = -1, limit: int = 100) -> Sequence[Instance]:
         """Return a page of the instances of a fanned-out step, by index."""

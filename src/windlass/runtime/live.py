@@ -139,7 +139,11 @@ class Live:
             raise Unavailable(f"the database did not answer within {PATIENCE} s") from None
 
     async def _watch(self) -> None:
-        """Poll the event trail while there are subscribers."""
+        """Poll the event trail while there are subscribers.
+
+        There is no await between the last check of `_feeds` and the end of this task, so `_subscribe` finds it either
+        running or done. A new task begins at the current end of the trail; `_ready` is set when that is known.
+        """
         self._at = None
         with self._db.subscribe(self._woken):
             while self._feeds:

@@ -227,7 +227,7 @@ class Attempts:
         del self._running[attempt.job.id]
         try:
             self._end(attempt, outcome)
-        finally:
+        finally:  # even if `_end` raises: the waiting claim holds a lease and must start or be released
             if following := self._waiting.pop(attempt.job.id, None):
                 self._follow(following)
 

@@ -154,6 +154,7 @@ class Heartbeat:
 
     async def tick(self) -> timedelta | None:
         """Extend the leases if that is due, else check which are still held; return the wait until the next tick."""
+        # Not `wait_for`: it would wait for the cancelled round, which may hang in the network.
         round_ = asyncio.ensure_future(self._round())
         done, _ = await asyncio.wait({round_}, timeout=max(1.0, self._interval))
         try:
@@ -167,6 +168,7 @@ class Heartbeat:
             self._away = True
             await self._disconnect()
             if not round_.done():
+                # Retrieve its exception, or asyncio logs that it was never retrieved.
                 round_.add_done_callback(lambda late: late.cancelled() or late.exception())
                 round_.cancel()
             return AGAIN
@@ -181,7 +183,7 @@ class Heartbeat:
         started = time.monotonic()
         if started >= self._extend_at:
             await self._extend(self._db, self._leases.fences())
-            self._extend_at = started + self._interval
+            self._extend_at = started + self._interval  # not before: a round that fails is repeated at once
             await self._touch(self._db)
         elif self._locked:
             await self._extend(self._db, self._locked)

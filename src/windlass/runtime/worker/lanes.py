@@ -28,15 +28,16 @@ class ServedTypes:
     """The job types that a worker runs: it has a handler, the type matches one of `prefixes` (LIKE patterns; none
     match all), and the registry of types neither disables it nor assigns it to another runtime."""
 
-    def __init__(self, handlers: Handlers, prefixes: Iterable[str], runtime: str) -> None:
+    def __init__(self, db: Database, handlers: Handlers, prefixes: Iterable[str], runtime: str) -> None:
+        self._db = db
         self._handlers = handlers
         self._patterns = [like(prefix) for prefix in prefixes]
         self._runtime = runtime
         self._registry: dict[str, tuple[str, bool]] = {}
 
-    async def refresh(self, db: Database) -> None:
+    async def refresh(self) -> None:
         """Read the registry of types, which operators may change at any time."""
-        self._registry = await turn.registry(db)
+        self._registry = await turn.registry(self._db)
 
     def serves(self, type_: str) -> bool:
         runtime, enabled = self._registry.get(type_, (self._runtime, True))
@@ -179,8 +180,8 @@ class Suspects:
 
 
 def _begins(pattern: str) -> str:
-    found = _LITERAL.match(pattern)
-    return found[0] if found else ""
+    literal = _LITERAL.match(pattern)
+    return literal[0] if literal else ""
 
 
 def _key(lane: Lane) -> Key:

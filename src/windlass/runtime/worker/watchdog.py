@@ -48,8 +48,8 @@ class Watchdog:
             self._blocked = True
             self._report(now - self._asked)
 
-    def _answer(self, asked: float) -> None:
-        self._answered = asked
+    def _answer(self, at: float) -> None:
+        self._answered = at
 
     def _report(self, seconds: float) -> None:
         type_, culprit = self._culprit()

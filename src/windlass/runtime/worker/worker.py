@@ -52,7 +52,7 @@ class Worker:
     def __init__(self, db: Database, handlers: Handlers, options: WorkerOptions | None = None) -> None:
         self.options = options or WorkerOptions()
         self._db = db
-        self._types = ServedTypes(handlers, self.options.prefixes, self.options.runtime)
+        self._types = ServedTypes(db, handlers, self.options.prefixes, self.options.runtime)
         self._lanes = Lanes(self._types.serves)
         self._context_data = ContextData(db, self.options.concurrency)
         self._attempts = Attempts(handlers, self.options.concurrency, self._ended, self._context_data)
@@ -95,7 +95,7 @@ class Worker:
         periodic: list[tuple[Callable[[], Awaitable[None]], timedelta]] = [
             (self._poll, self.options.poll),
             (self._register, timedelta(seconds=1)),
-            (self._refresh_types, self.options.registry_every),
+            (self._types.refresh, self.options.registry_every),
             (self._context_data.write_progress, self.options.progress_every),
         ]
         loops = [asyncio.create_task(run_periodically(tick, every=every, stop=over)) for tick, every in periodic]
@@ -150,6 +150,11 @@ class Worker:
         self._stir()
 
     def _room(self) -> int:
+        """Return how many jobs the next turn may claim.
+
+        A second turn claims concurrently only while claims are filled completely, and never while there may be orphans:
+        `_adopt` relies on being the only one that claims.
+        """
         if not (self._open and self._hungry) or (self._claiming and (self._orphaned or not self._flowing)):
             return 0
         return max(0, min(self._attempts.free - self._claiming, self.options.batch))
@@ -168,7 +173,10 @@ class Worker:
         finally:
             self._claiming -= count
         if short and wakes == self._wakes:  # after a wake-up during the turn, claim again before searching for lanes
-            await self._look_around()
+            try:
+                await self._look()
+            except Exception as error:
+                self._back_off(error)
 
     def _known_lanes(self, count: int) -> Sequence[tuple[Lane, int]]:
         """Return the lanes to claim from. Types with a concurrency limit, and suspects, are offered only if no other
@@ -190,6 +198,10 @@ class Worker:
         if not (reports or lines or offer):
             return False
         locked: list[Report] = []
+
+        def expect_orphans() -> None:
+            self._orphaned = True
+
         request = Turn(
             worker=self.options.id,
             lease=self.options.lease,
@@ -197,7 +209,7 @@ class Worker:
             lines=lines,
             lanes=offer,
             count=count,
-            claim_failed=self._expect_orphans,
+            claim_failed=expect_orphans,
             locked=locked.append,
         )
         claimed, recorded = await turn.turn(self._db, request)
@@ -237,9 +249,6 @@ class Worker:
 
         asyncio.get_running_loop().call_later(LOCKED_PAUSE, again)
 
-    def _expect_orphans(self) -> None:
-        self._orphaned = True
-
     async def _adopt(self) -> None:
         """Start jobs that a failed turn has claimed for this worker.
 
@@ -273,15 +282,9 @@ class Worker:
             asyncio.get_running_loop().call_later(rest, self._wake)
             return False
         lanes = await turn.look(self._db, self.options.queues, self._types.search())
-        found = self._lanes.found(lanes, started=started, ended=time.monotonic())
-        self._hungry = found or wakes != self._wakes  # the search may have missed jobs that arrived during it
-        return found
-
-    async def _look_around(self) -> None:
-        try:
-            await self._look()
-        except Exception as error:
-            self._back_off(error)
+        is_due = self._lanes.found(lanes, started=started, ended=time.monotonic())
+        self._hungry = is_due or wakes != self._wakes  # the search may have missed jobs that arrived during it
+        return is_due
 
     def _back_off(self, error: Exception) -> None:
         self._metrics.erred(error)
@@ -325,16 +328,13 @@ class Worker:
         for id_, _ in self._attempts.lose(lost):
             _log.info("job %s was cancelled or its lease lost: stopping its handler", id_)
 
-    async def _refresh_types(self) -> None:
-        await self._types.refresh(self._db)
-
     # Start and shutdown
 
     async def _register(self) -> None:
         """Register the worker once; nothing is claimed before that. Afterwards heartbeats keep the row current."""
         if self._registration.done:
             return
-        await self._refresh_types()
+        await self._types.refresh()
         queues, concurrency = self.options.queues, self.options.concurrency
         await self._registration.register(self._db, queues=queues, types=self._types.names(), concurrency=concurrency)
         self._open = not self._draining  # the stop may have come during registration

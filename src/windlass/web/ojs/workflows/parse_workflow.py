@@ -29,19 +29,19 @@ class Reader(Items):
     def read(self, body: Mapping[str, Any]) -> Composition:
         if "type" in body:
             self._check_keys(body, TOP_KEYS, "$")
-            found = self._typed(body, "$")
+            composition = self._typed(body, "$")
         else:
             self._check_keys(body, LISTED_KEYS, "$")
-            found = self._listed(body)
-        found = replace(found, timeout=self._timeout(body))
+            composition = self._listed(body)
+        composition = replace(composition, timeout=self._timeout(body))
         if self.mistakes:
             raise InvalidWorkflow(self.mistakes)
-        if found.levels > MAX_LEVELS:
-            raise InvalidWorkflow([("$", f"it is nested {found.levels} levels deep, the limit is {MAX_LEVELS}")])
-        self._check(found, "$")
+        if composition.levels > MAX_LEVELS:
+            raise InvalidWorkflow([("$", f"nested {composition.levels} levels deep, the limit is {MAX_LEVELS}")])
+        self._check(composition, "$")
         if self.mistakes:
             raise InvalidWorkflow(self.mistakes)
-        return found
+        return composition
 
     # The dialect with a type: chain, group, batch, dag
 
@@ -105,24 +105,24 @@ class Reader(Items):
         return replace(self._job({**item, "id": None}, path, alias=label), label=label)
 
     def _callbacks(self, body: Mapping[str, Any], path: str) -> dict[str, Part]:
-        given = body.get("callbacks")
-        if not isinstance(given, dict) or not any(given.get(word) is not None for word in CALLBACKS):
+        callbacks = body.get("callbacks")
+        if not isinstance(callbacks, dict) or not any(callbacks.get(word) is not None for word in CALLBACKS):
             self._wrong(f"{path}.callbacks", f"callbacks must contain at least one of {', '.join(CALLBACKS)}")
             return {}
-        for word in given:
+        for word in callbacks:
             if word not in CALLBACKS:
                 self._wrong(f"{path}.callbacks.{word}", f"must be one of {', '.join(CALLBACKS)}")
-        found: dict[str, Part] = {}
+        parts: dict[str, Part] = {}
         for word in CALLBACKS:
-            if (item := given.get(word)) is not None:
+            if (item := callbacks.get(word)) is not None:
                 where = f"{path}.callbacks.{word}"
                 if not isinstance(item, dict) or _is_workflow(item):
                     self._wrong(where, "a callback must be a job")
                 else:
                     self._none_of(item, STEP_KEYS, where, "not allowed: a callback runs when all jobs have ended")
                     body = {name: value for name, value in item.items() if name != "id" or _is_own(value)}
-                    found[word] = self._job(body, where)
-        return found
+                    parts[word] = self._job(body, where)
+        return parts
 
     # The dialect without a type: steps with ids that depend on each other
 
@@ -147,16 +147,16 @@ class Reader(Items):
                 parts[n] = self._item(whole, path, "dag")
             else:
                 self._callback_step(whole, word, path, callbacks)
-        found = self._named(parts, "$.steps")
-        kind = CompositionKind.BATCH if callbacks else _kind(found)
+        named = self._named(parts, "$.steps")
+        kind = CompositionKind.BATCH if callbacks else _kind(named)
         if kind is CompositionKind.BATCH:
             for n, part in parts.items():
                 message = "not allowed in a workflow with callbacks: all its other steps start immediately"
                 self._none_of({"depends_on": part.needs or None}, ["depends_on"], f"$.steps[{n}]", message)
         if kind is not CompositionKind.DAG:
-            found = tuple(replace(part, needs=()) for part in found)
+            named = tuple(replace(part, needs=()) for part in named)
         return Composition(
-            kind=kind, parts=found, callbacks=callbacks, name=self._name(body, "$"), id=self._id(body, "$")
+            kind=kind, parts=named, callbacks=callbacks, name=self._name(body, "$"), id=self._id(body, "$")
         )
 
     def _callback_step(self, item: Mapping[str, Any], word: str, path: str, callbacks: dict[str, Part]) -> None:
@@ -193,31 +193,31 @@ class Reader(Items):
             if name not in known:
                 self._wrong(f"{path}.{name}", _unknown(name))
 
-    def _check(self, found: Composition, path: str) -> None:
+    def _check(self, composition: Composition, path: str) -> None:
         """Check the composition as a whole: cycles, expressions, the sources of maps, and sizes."""
-        container = CONTAINERS[found.kind]
-        for n, part in enumerate(found.parts):
+        container = CONTAINERS[composition.kind]
+        for n, part in enumerate(composition.parts):
             where = f"{path}.{container}[{n}]"
             if isinstance(part, Part) and part.items is not None:
-                before = 1 if found.kind is CompositionKind.CHAIN and n else len(part.needs)
+                before = 1 if composition.kind is CompositionKind.CHAIN and n else len(part.needs)
                 if before != 1:
                     self._wrong(f"{where}.map", "map needs exactly one step before it, which returns the list")
             if isinstance(part, Composition):
                 self._check(part, where)
                 if len(encode(part.input, field=where, limit=2**40)) > PAYLOAD_LIMIT:
                     self._wrong(where, f"a nested workflow must not exceed {PAYLOAD_LIMIT} bytes")
-        if not self.mistakes and _has_expressions(found):
-            self._check_definition(found, f"{path}.{container}")
+        if not self.mistakes and _has_expressions(composition):
+            self._check_definition(composition, f"{path}.{container}")
 
-    def _check_definition(self, found: Composition, path: str) -> None:
-        for n, part in enumerate(found.parts):
-            if found.kind is CompositionKind.DAG and (mistake := step_name_mistake(part.label)):
+    def _check_definition(self, composition: Composition, path: str) -> None:
+        for n, part in enumerate(composition.parts):
+            if composition.kind is CompositionKind.DAG and (mistake := step_name_mistake(part.label)):
                 self._wrong(f"{path}[{n}].id", mistake)
         if self.mistakes:
             return
-        places = {f"tasks.{step.name}": n for n, step in enumerate(found.workflow.steps)}
+        places = {f"tasks.{step.name}": n for n, step in enumerate(composition.workflow.steps)}
         try:
-            checked(found.workflow)
+            checked(composition.workflow)
         except InvalidWorkflow as refusal:
             for place, message in refusal.errors:
                 task, _, rest = place.rpartition(".")
@@ -264,7 +264,7 @@ def _kind(parts: Sequence[Part | Composition]) -> CompositionKind:
     return CompositionKind.CHAIN if [part.needs for part in parts] == before else CompositionKind.DAG
 
 
-def _has_expressions(found: Composition) -> bool:
-    if found.kind is CompositionKind.DAG:
+def _has_expressions(composition: Composition) -> bool:
+    if composition.kind is CompositionKind.DAG:
         return True
-    return any(part.condition or (isinstance(part, Part) and part.items is not None) for part in found.parts)
+    return any(part.condition or (isinstance(part, Part) and part.items is not None) for part in composition.parts)
