@@ -19,6 +19,17 @@ async def test_it_comes_back_without_rows_and_with_its_sequences_at_the_start(da
         assert await fetch(second, SUBMIT) == 1
 
 
+async def test_it_keeps_what_the_migrations_wrote(databases: Databases) -> None:
+    async with databases.fresh() as url:
+        fresh = await rows_by_table(url)
+    assert fresh
+    async with databases.recycled() as first:
+        await fetch(first, SUBMIT)
+    async with databases.recycled() as second:
+        assert second == first
+        assert await rows_by_table(second) == fresh
+
+
 async def test_connections_that_were_left_open_are_ended(databases: Databases) -> None:
     async with databases.recycled() as first:
         left = await asyncpg.connect(first)
@@ -40,6 +51,7 @@ async def test_connections_that_were_left_open_are_ended(databases: Databases) -
         "grant select on windlass.run to public",
         "do $$ begin execute format('alter database %I set jit = on', current_database()); end $$",
         "delete from windlass.migration",
+        "update windlass.secret set value = value",
     ],
 )
 async def test_a_database_whose_schema_or_settings_were_changed_is_not_used_again(
@@ -57,3 +69,14 @@ async def fetch(url: str, statement: str) -> Any:
         return await conn.fetchval(statement)
     finally:
         await conn.close()
+
+
+async def rows_by_table(url: str) -> dict[str, int]:
+    """How many rows each table has, without those that have none."""
+    tables = await fetch(
+        url,
+        """select array_agg(oid::regclass::text) from pg_class
+            where relkind = 'r' and relnamespace in ('windlass'::regnamespace, 'workflow'::regnamespace)""",
+    )
+    counts = {table: await fetch(url, f"select count(*) from {table}") for table in tables}
+    return {table: count for table, count in counts.items() if count}

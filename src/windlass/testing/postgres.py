@@ -26,7 +26,8 @@ select array[
   (select (count(*), sum(xmin::text::bigint))::text from pg_namespace),
   (select string_agg(setconfig::text, ' ' order by setrole) from pg_db_role_setting
     where setdatabase = (select oid from pg_database where datname = current_database())),
-  (select (count(*), sum(xmin::text::bigint))::text from windlass.migration)
+  (select (count(*), sum(xmin::text::bigint))::text from windlass.migration),
+  (select (count(*), sum(xmin::text::bigint))::text from windlass.secret)
 ]::text
 """
 # Deletes instead of truncating, which would change the catalog and create files. Replica mode skips the triggers.
