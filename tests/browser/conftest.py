@@ -65,8 +65,7 @@ async def drained(server: Running) -> AsyncIterator[None]:
     """Its lines are taken and dropped: a pipe that nobody reads fills up, and then the server stands still."""
 
     async def take() -> None:
-        assert server.process.stdout is not None
-        while await server.process.stdout.readline():
+        while await server.stdout.readline():
             pass
 
     taking = asyncio.create_task(take())

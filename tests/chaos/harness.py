@@ -9,8 +9,6 @@ import asyncio
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
@@ -20,11 +18,12 @@ from typing import Any, Self, TypeVar
 
 import asyncpg
 
+from tests import fork_server
+from tests.fork_server import ForkedProcess
 from windlass import Windlass
 from windlass.settings import Settings
 
 ROOT = Path(__file__).parents[2]
-WINDLASS = (sys.executable, "-c", "from windlass.cli.main import main; main()")
 WORKLOAD = "tests.chaos.workload:app"
 EFFECTS = """create table if not exists effects (
   id bigint generated always as identity, job_id uuid not null, attempt int not null, fence int not null,
@@ -58,7 +57,7 @@ def dice(seed: int | None = None) -> Iterator[random.Random]:
 class WorkerProcess:
     """One worker, by its pid."""
 
-    def __init__(self, id_: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    def __init__(self, id_: str, process: ForkedProcess, log: Path) -> None:
         self.id = id_
         self.pid = process.pid
         self._process = process
@@ -88,7 +87,7 @@ class WorkerProcess:
             return not self.alive
 
         await eventually(gone, f"worker {self.id} ended", within=within)
-        return self._process.returncode
+        return self._process.wait()
 
     def output(self) -> str:
         return self._log.read_text(errors="replace")
@@ -125,23 +124,24 @@ class Crew:
     ) -> WorkerProcess:
         """A worker of this name; a second one of the same name gets a number. It is not waited for."""
         id_ = self._name(name)
-        command = [*WINDLASS, "worker", self._app, "--worker-id", id_, "--concurrency", str(concurrency)]
-        command += ["--lease", f"{lease * 1000:.0f}ms", "--grace", f"{grace * 1000:.0f}ms", "--prefix", prefix]
+        arguments = ["worker", self._app, "--worker-id", id_, "--concurrency", str(concurrency)]
+        arguments += ["--lease", f"{lease * 1000:.0f}ms", "--grace", f"{grace * 1000:.0f}ms", "--prefix", prefix]
         for queue in queues:
-            command += ["--queue", queue]
-        return self.run(id_, command, fault=fault)
+            arguments += ["--queue", queue]
+        return self.run(id_, arguments, fault=fault)
 
     def engine(self, name: str, *, fault: str = "") -> WorkerProcess:
         """A process with the loops and no worker. It is not waited for."""
-        return self.run(self._name(name), [*WINDLASS, "up", "--port", "0"], fault=fault)
+        return self.run(self._name(name), ["up", "--port", "0"], fault=fault)
 
-    def run(self, id_: str, command: Sequence[str], *, fault: str = "") -> WorkerProcess:
+    def run(self, id_: str, arguments: Sequence[str], *, module: str = "windlass", fault: str = "") -> WorkerProcess:
         """Any process that belongs to the test."""
         log = self._folder / f"{id_}.log"
         environ = self._environ | {"CHAOS_WORKER": id_, "WINDLASS_FAULT": fault}
-        with log.open("wb") as sink:
-            process = subprocess.Popen(
-                command, env=environ, cwd=ROOT, stdout=sink, stderr=sink, stdin=subprocess.DEVNULL
+        with log.open("wb") as sink, open(os.devnull, "rb") as nothing:
+            output = sink.fileno()
+            process = fork_server.start(
+                module, arguments, cwd=ROOT, env=environ, stdin=nothing.fileno(), stdout=output, stderr=output
             )
         worker = WorkerProcess(id_, process, log)
         self.members.append(worker)

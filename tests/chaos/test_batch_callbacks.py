@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.chaos.harness import WINDLASS, Crew, Inbox, WorkerProcess, dice, eventually
+from tests.chaos.harness import Crew, Inbox, WorkerProcess, dice, eventually
 
 _log = logging.getLogger(__name__)
 JOBS = 20
@@ -45,7 +45,7 @@ class Server:
 
     def _start(self) -> WorkerProcess:
         number = len(self._crew.members)
-        return self._crew.run(f"server-{number}", [*WINDLASS, "server", "--port", str(self._port)])
+        return self._crew.run(f"server-{number}", ["server", "--port", str(self._port)])
 
 
 class Client:

@@ -12,7 +12,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from tests.chaos.harness import ROOT, WINDLASS, eventually
+from tests.chaos.harness import ROOT, eventually
 from windlass import Windlass
 from windlass.settings import Settings
 
@@ -66,7 +66,7 @@ def workers(previous: Path, tmp_path: Path, database: str) -> Iterator[dict[str,
         environment = {**os.environ, "WINDLASS_DATABASE_URL": database}
         environment["PYTHONPATH"] = os.pathsep.join([str(source), str(tmp_path)])
         started[name] = subprocess.Popen(
-            [*WINDLASS, "worker", "rolling:app", "--worker-id", name, "--concurrency", "8"],
+            [sys.executable, "-m", "windlass", "worker", "rolling:app", "--worker-id", name, "--concurrency", "8"],
             env=environment,
             cwd=tmp_path,
             stdout=sys.stderr,

@@ -1,7 +1,6 @@
 """kill -9 at every fault point of the engine: whatever died there, the next process finishes it, and nothing twice."""
 
 import signal
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -136,8 +135,7 @@ async def test_starters_killed_at_random_moments_leave_whole_runs_or_none(runs: 
 
 
 def start(crew: Crew, id_: str, workflow: str, count: int, *, key: str | None = None, fault: str = "") -> WorkerProcess:
-    command = [sys.executable, "-m", "tests.chaos.starter", workflow, str(count), key or workflow]
-    return crew.run(id_, command, fault=fault)
+    return crew.run(id_, [workflow, str(count), key or workflow], module="tests.chaos.starter", fault=fault)
 
 
 async def at_work(runs: Runs, starter: WorkerProcess, *, patience: int) -> None:

@@ -3,11 +3,14 @@
 import asyncio
 import os
 import signal
-import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryFile
+
+from tests import fork_server
+from tests.fork_server import ForkedProcess
 
 PATIENCE = 60.0  # a deadline, not a pause
 
@@ -21,14 +24,14 @@ class Ended:
 
 @dataclass
 class Running:
-    process: asyncio.subprocess.Process
+    process: ForkedProcess
+    stdout: asyncio.StreamReader
     lines: list[str] = field(default_factory=list)
 
     async def line(self, containing: str) -> str:
         """The next line with this text, from either stream."""
-        assert self.process.stdout is not None
         async with asyncio.timeout(PATIENCE):
-            while raw := await self.process.stdout.readline():
+            while raw := await self.stdout.readline():
                 self.lines.append(raw.decode().rstrip("\n"))
                 if containing in self.lines[-1]:
                     return self.lines[-1]
@@ -38,10 +41,9 @@ class Running:
         self.process.send_signal(number)
 
     async def end(self) -> int:
-        assert self.process.stdout is not None
         async with asyncio.timeout(PATIENCE):
-            self.lines += (await self.process.stdout.read()).decode().splitlines()
-            return await self.process.wait()
+            self.lines += (await self.stdout.read()).decode().splitlines()
+            return await asyncio.to_thread(self.process.wait)
 
 
 @dataclass(frozen=True)
@@ -52,36 +54,44 @@ class Cli:
     database: str | None
 
     async def __call__(self, *arguments: str, stdin: bytes = b"", **env: str) -> Ended:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "windlass", *arguments),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            cwd=self.folder,
-            env=self.environment(**env),
-        )
-        async with asyncio.timeout(PATIENCE):
-            out, err = await process.communicate(stdin)
-        assert process.returncode is not None
-        return Ended(process.returncode, out.decode(), err.decode())
+        with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
+            given.write(stdin)
+            given.seek(0)
+            process = self._start(arguments, env, given.fileno(), out.fileno(), err.fileno())
+            try:
+                async with asyncio.timeout(PATIENCE):
+                    code = await asyncio.to_thread(process.wait)
+            finally:
+                process.kill()
+            out.seek(0)
+            err.seek(0)
+            return Ended(code, out.read().decode(), err.read().decode())
 
     @asynccontextmanager
     async def running(self, *arguments: str, **env: str) -> AsyncIterator[Running]:
         """A process that stays; whatever the test does, it does not outlive it."""
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "windlass", *arguments),
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            cwd=self.folder,
-            env=self.environment(**env),
+        ours, theirs = os.pipe()
+        stdout = asyncio.StreamReader()
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(stdout), os.fdopen(ours, "rb", buffering=0)
         )
-        running = Running(process)
+        with open(os.devnull, "rb") as nothing, os.fdopen(theirs, "wb", buffering=0) as sink:
+            process = self._start(arguments, env, nothing.fileno(), sink.fileno(), sink.fileno())
+        running = Running(process, stdout)
         try:
             yield running
         finally:
-            if process.returncode is None:
-                process.kill()
+            process.kill()
             await running.end()
+            transport.close()
+
+    def _start(
+        self, arguments: Sequence[str], env: Mapping[str, str], stdin: int, stdout: int, stderr: int
+    ) -> ForkedProcess:
+        environment = self.environment(**env)
+        return fork_server.start(
+            "windlass", arguments, cwd=self.folder, env=environment, stdin=stdin, stdout=stdout, stderr=stderr
+        )
 
     def environment(self, **more: str) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("WINDLASS_")}
