@@ -27,7 +27,7 @@ async def served(app: Windlass, *, keys: tuple[str, ...] = (), **options: Any) -
     headers = {"x-api-key": keys[0]} if keys else {}
     async with (
         serving(server.build(app, guard), listener),
-        httpx.AsyncClient(base_url=listener.url, headers=headers, timeout=30) as http,
+        httpx.AsyncClient(base_url=listener.url, headers=headers, timeout=30, verify=False) as http,
     ):
         document = _document(app)
 
