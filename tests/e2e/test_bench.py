@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.timeout(300)  # thirty processes start, one after the other
 ROOT = Path(__file__).parents[2]
 COUNTS = [
     *("--repeat", "1", "--jobs", "300", "--samples", "3", "--snapshot-jobs", "300"),
@@ -36,6 +35,8 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]:
     return done.stdout, json.loads(file.read_text())
 
 
+@pytest.mark.soak
+@pytest.mark.timeout(300)  # many processes start, one after the other
 def test_every_measure_has_a_positive_number_for_each_contestant(ran: tuple[str, dict[str, Any]]) -> None:
     rows = {(row["measure"], row["contestant"], row["column"]): row["values"] for row in ran[1]["results"]}
     assert rows.keys() == {
@@ -59,6 +60,8 @@ def test_every_measure_has_a_positive_number_for_each_contestant(ran: tuple[str,
     assert all(value > 0 for values in rows.values() for value in values)
 
 
+@pytest.mark.soak
+@pytest.mark.timeout(300)  # many processes start, one after the other
 def test_the_table_names_contestants_and_floors(ran: tuple[str, dict[str, Any]]) -> None:
     printed = ran[0]
     assert "bare" in printed
@@ -132,6 +135,8 @@ def test_a_history_that_would_fill_the_disk_is_refused(bench: Callable[[str], An
         server.Server("", tmp_path).ensure_space(2**60)
 
 
+@pytest.mark.soak
+@pytest.mark.timeout(300)  # many processes start, one after the other
 def test_the_start_of_runs_over_http_is_measured_beside_a_bare_handler() -> None:
     command = [sys.executable, "-m", "bench.api", "--repeat", "1", "--requests", "40"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=200, env=dict(os.environ))
