@@ -19,24 +19,37 @@ setup: $(BIN)/.ready  ## Make the virtual environment
 demo: setup  ## See it work: a database, a worker, a crash, and nothing lost
 	$(BIN)/python -m examples.demo
 
-check: setup  ## Format, lint, types, layers, unit tests
+check: lint unit  ## Format, lint, types, layers, unit tests
+
+lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+
+unit: setup
 	$(BIN)/pytest -q -n 2 tests/unit
 
-# The first part waits for Postgres and for processes most of the time; a file stays with one process, for what it sets up
-# once may be large. The second needs the machine for itself.
-test: check pythons ui ui-test  ## Everything, from nothing
-	$(BIN)/pytest -q -n 2 --dist loadfile --ignore tests/unit --ignore tests/chaos --ignore tests/browser
-	$(BIN)/pytest -q tests/chaos tests/browser
+# The suite waits for processes, leases and Postgres part of the time, so the rest runs beside it. An environment for
+# each other Python takes time to install: they are tested where CI is set, by .ci/run and by `make pythons`.
+ALONGSIDE := lint ui-test $(if $(CI)$(PYTHONS),pythons)
+
+test: setup ui  ## Everything, from nothing
+	@.ci/together suite $(ALONGSIDE)
+	@$(if $(CI)$(PYTHONS),,echo "notice: the unit tests ran on one Python; make pythons runs them on every other one")
+
+# The tests of the browser share a browser and a server per file. Those marked `exclusive` measure times.
+suite: setup ui
+	$(BIN)/pytest -q -rs -n 4 --dist worksteal -m 'not soak and not exclusive' --ignore tests/browser
+	$(BIN)/pytest -q -rs -n 2 --dist loadfile tests/browser
+	$(BIN)/pytest -q -rs -m 'exclusive and not soak' --ignore tests/browser
 
 pythons: setup  ## Unit tests on every other Python from 3.11 up that is found
 	.ci/pythons
 
-soak: setup  ## Long trials: kills and restarts under load
+soak: setup  ## Long trials: kills and restarts under load, large tables, the benchmark's own tests, many examples
 	$(BIN)/pytest -q -m soak --timeout 1800
+	$(BIN)/pytest -q -n 2 -m 'hypothesis and not soak' --hypothesis-profile soak --timeout 1800
 
 bench: setup  ## Measure, side by side with peers
 	$(BIN)/python -m bench
@@ -69,4 +82,4 @@ format: setup  ## Put the code in order
 clean:  ## Remove what was built
 	rm -rf .venv .venv-3.* .venv-bench build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
-.PHONY: help setup demo check test pythons soak bench schema openapi ui ui-test screenshots docs format clean
+.PHONY: help setup demo check lint unit test suite pythons soak bench schema openapi ui ui-test screenshots docs format clean

@@ -95,6 +95,7 @@ async def test_a_job_that_kills_its_worker_does_not_use_up_its_neighbours_attemp
     assert await inbox.job(poison) == ("failed",)
 
 
+@pytest.mark.exclusive
 async def test_a_dead_worker_that_was_in_charge_of_recovery_is_replaced_within_its_lease(
     inbox: Inbox, tmp_path: Path
 ) -> None:
@@ -121,6 +122,7 @@ async def test_a_dead_worker_that_was_in_charge_of_recovery_is_replaced_within_i
         assert silence < 5, "its lease, and two rounds of a busy machine"
 
 
+@pytest.mark.exclusive
 async def test_innocent_suspects_do_not_go_one_by_one(inbox: Inbox, tmp_path: Path) -> None:
     count = 60
     with Crew(inbox.url, tmp_path) as crew:

@@ -73,6 +73,7 @@ async def test_a_schema_never_makes_the_server_fetch_anything(
     ],
     ids=["references that double", "items that double"],
 )
+@pytest.mark.exclusive
 async def test_a_check_without_end_is_ended_and_others_go_on(
     validator: SchemaValidator, schema: dict[str, Any], value: Any
 ) -> None:

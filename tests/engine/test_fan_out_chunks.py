@@ -82,6 +82,7 @@ async def expand(db: Database, conn: Connection, count: int) -> Lag:
     return lag
 
 
+@pytest.mark.exclusive
 async def test_a_fan_out_with_templates_does_not_block_the_loop(db: Database, conn: Connection) -> None:
     assert (await expand(db, conn, 30_000)).longest < LONGEST
 

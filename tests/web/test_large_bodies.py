@@ -44,6 +44,7 @@ async def lag() -> AsyncIterator[list[float]]:
 
 
 @pytest.mark.parametrize("name", BODIES)
+@pytest.mark.exclusive
 async def test_the_event_loop_is_never_silent_while_a_large_body_is_parsed(app: Windlass, name: str) -> None:
     async with served(app) as http, httpx.AsyncClient(timeout=60) as plain:
         await http.get("/workflows")
