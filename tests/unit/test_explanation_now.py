@@ -39,27 +39,27 @@ SITUATIONS: dict[str, tuple[Action, dict[str, Any], str, str]] = {
     "in line": (JOB, {"job": job()}, "Its job waits in queue default for a free worker.", ""),
     "nobody": (
         JOB,
-        {"job": job(served=Served.NOBODY)},
+        {"job": job(served=Served.NO_WORKER)},
         "No worker serves type orders.load.v1 in queue default: start one with `windlass worker MODULE:APP`, "
         "where APP has a handler for it.",
         "no worker serves orders.load.v1 in queue default",
     ),
     "nobody in a queue": (
         JOB,
-        {"job": job(served=Served.NOBODY, queue="gpu")},
+        {"job": job(served=Served.NO_WORKER, queue="gpu")},
         "No worker serves type orders.load.v1 in queue gpu: start one with `windlass worker MODULE:APP --queue gpu`, "
         "where APP has a handler for it.",
         "no worker serves orders.load.v1 in queue gpu",
     ),
     "no worker for HTTP steps": (
         JOB,
-        {"job": job(served=Served.NOBODY, type="windlass.http.v1", queue="windlass")},
+        {"job": job(served=Served.NO_WORKER, type="windlass.http.v1", queue="windlass")},
         "No worker serves type windlass.http.v1 in queue windlass: start one with `windlass worker`, or `windlass up`.",
         "no worker serves windlass.http.v1 in queue windlass",
     ),
     "no worker for commands": (
         JOB,
-        {"job": job(served=Served.NOBODY, type="windlass.command.v1", queue="windlass")},
+        {"job": job(served=Served.NO_WORKER, type="windlass.command.v1", queue="windlass")},
         "No worker serves type windlass.command.v1 in queue windlass: start one with `windlass worker "
         "--allow-commands`: anyone who can deploy workflows can run programs there.",
         "no worker serves windlass.command.v1 in queue windlass",
@@ -135,7 +135,7 @@ SITUATIONS: dict[str, tuple[Action, dict[str, Any], str, str]] = {
     ),
     "fan-out that nobody serves": (
         JOB,
-        {"fan": Fan(2, 2), "job": job(served=Served.NOBODY)},
+        {"fan": Fan(2, 2), "job": job(served=Served.NO_WORKER)},
         "0 of its 2 instances have ended; 2 are active. No worker serves type orders.load.v1 in queue default: "
         "start one with `windlass worker MODULE:APP`, where APP has a handler for it.",
         "0/2, no worker serves orders.load.v1 in queue default",

@@ -65,7 +65,7 @@ class Notices:
 
     def __init__(self, observers: tuple[Observer, ...]) -> None:
         self._observers = observers
-        self.wanted = bool(observers)  # without observers no events are created
+        self.needed = bool(observers)  # without observers no events are created
         self._waiting: deque[tuple[str, Callable[[], object]]] = deque()
         self._telling = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -109,7 +109,7 @@ class Notices:
             self._telling = False
 
     def _add(self, name: str, make: Callable[[], object]) -> None:
-        if self.wanted:
+        if self.needed:
             self._waiting.append((name, make))
 
     def _call(self, observer: Observer, name: str, make: Callable[[], object]) -> None:

@@ -176,7 +176,7 @@ class Scheduler:
             self._due.drop(entry.id)
         else:
             self._due.put(entry.id, entry.next)
-            if self.notices.wanted:
+            if self.notices.needed:
                 self.notices.schedule(Scheduled(entry.id, entry.label, entry.next))
 
     def _reschedule(self, now: datetime) -> None:
@@ -229,7 +229,7 @@ class Scheduler:
         self, entry: LiveEntry, scheduled: datetime, execution_id: str, upstream: Mapping[str, Any], ended: Done
     ) -> None:
         entry.prev = scheduled
-        if self.notices.wanted:
+        if self.notices.needed:
             self.notices.job_start(JobStarted(entry.id, entry.label, scheduled, execution_id))
         self.runner.launch(entry, scheduled, execution_id, upstream, ended)
         if entry.run_once:

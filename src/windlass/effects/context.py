@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from windlass.core.jobs.job import MAX_DATA, MAX_MESSAGE, fraction_of
@@ -23,8 +23,20 @@ MAX_LINES = 1000
 job_logger = logging.getLogger("windlass.job")
 _current: ContextVar["Context | None"] = ContextVar("windlass_context", default=None)
 
-# job id, epoch, attempt, line number, time, level, message
-Keep = Callable[[tuple[UUID, int, int, int, datetime, str, str]], None]
+
+class LogRow(NamedTuple):
+    """A log line as it is stored."""
+
+    job: UUID
+    epoch: int
+    attempt: int
+    number: int
+    at: datetime
+    level: str
+    message: str
+
+
+Keep = Callable[[LogRow], None]
 
 
 class Upstream(Mapping[str, Any]):
@@ -189,7 +201,9 @@ class Context:
         if self._lines == MAX_LINES + 1:
             level, message = "WARNING", f"more than {MAX_LINES} lines: the rest of this attempt is not stored"
         self._keep(
-            (self.id, self.epoch, self.attempt, self._lines, datetime.now(UTC), level, plain(message[:MAX_MESSAGE]))
+            LogRow(
+                self.id, self.epoch, self.attempt, self._lines, datetime.now(UTC), level, plain(message[:MAX_MESSAGE])
+            )
         )
 
 

@@ -33,11 +33,11 @@ class EventFilter:
     queues: Sequence[str] = ()
     types: Sequence[str] = ()
 
-    def covers(self, happening: OjsEvent) -> bool:
+    def covers(self, event: OjsEvent) -> bool:
         return (
-            any(_matches(name, happening.type) for name in self.events)
-            and (not self.queues or happening.data.get("queue") in self.queues)
-            and (not self.types or happening.data.get("job_type") in self.types)
+            any(_matches(name, event.type) for name in self.events)
+            and (not self.queues or event.data.get("queue") in self.queues)
+            and (not self.types or event.data.get("job_type") in self.types)
         )
 
 
@@ -84,5 +84,5 @@ def headers(target: Target, *, id_: str, event: str, subscription: str, body: by
     }
 
 
-def _matches(wanted: str, name: str) -> bool:
-    return wanted in ("*", name) or (wanted.endswith(".*") and name.startswith(wanted[:-1]))
+def _matches(pattern: str, name: str) -> bool:
+    return pattern in ("*", name) or (pattern.endswith(".*") and name.startswith(pattern[:-1]))

@@ -43,7 +43,7 @@ class StepActivity(NamedTuple):
 
 SERVED = {
     Served.YES: Activity.QUEUED,
-    Served.NOBODY: Activity.NO_WORKER,
+    Served.NO_WORKER: Activity.NO_WORKER,
     Served.PAUSED: Activity.QUEUE_PAUSED,
     Served.OFF: Activity.TYPE_DISABLED,
     Served.ELSEWHERE: Activity.OTHER_RUNTIME,
@@ -110,7 +110,7 @@ def _job(account: RunSnapshot, step: StepSnapshot, job: JobSnapshot) -> Iterator
 
 def _in_line(which: str, job: JobSnapshot) -> Iterator[str]:
     match job.served:
-        case Served.NOBODY:
+        case Served.NO_WORKER:
             yield f"No worker serves type {job.type} in queue {job.queue}: {_remedy(job)}."
         case Served.PAUSED:
             yield f"Queue {job.queue} is paused: `windlass queues resume {job.queue}`."
@@ -179,7 +179,7 @@ def _job_summary(job: JobSnapshot) -> list[str]:
         return [*found, *(["asked to stop"] if job.stopping else [])]
     if job.state is not JobState.PENDING:
         return []
-    if job.served is Served.NOBODY:
+    if job.served is Served.NO_WORKER:
         return [f"no worker serves {job.type} in queue {job.queue}"]
     if job.served is Served.PAUSED:
         return [f"queue {job.queue} is paused"]

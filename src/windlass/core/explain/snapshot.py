@@ -112,7 +112,7 @@ class Served(StrEnum):
     """Whether a worker will claim a pending job, and if not, why not."""
 
     YES = "yes"
-    NOBODY = "nobody"  # no live worker serves its type in its queue
+    NO_WORKER = "no_worker"  # no live worker serves its type in its queue
     PAUSED = "paused"  # its queue is paused
     OFF = "off"  # its type is switched off in the registry
     ELSEWHERE = "elsewhere"  # its type is registered to another runtime

@@ -197,9 +197,9 @@ class _Reader:
             raise self._wrong(f"unknown function {token.value!r}{nearest(token.value, list(FUNCTIONS))}")
         self._at += 2
         arguments = self._arguments()
-        wanted = FUNCTIONS[token.value].arity
-        if len(arguments) != wanted:
-            problem = f"{token.value}() takes {wanted} value{'' if wanted == 1 else 's'}, not {len(arguments)}"
+        arity = FUNCTIONS[token.value].arity
+        if len(arguments) != arity:
+            problem = f"{token.value}() takes {arity} value{'' if arity == 1 else 's'}, not {len(arguments)}"
             raise InvalidExpression(problem, source=self._source, column=token.column)
         return Call(token.value, arguments)
 

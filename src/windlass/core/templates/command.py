@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any
+from typing import Any, NamedTuple
 
 from windlass.core.expressions.paths import Path
 from windlass.core.expressions.scope import Facts
@@ -71,13 +71,19 @@ _EVALUATES = (  # commands and other places that evaluate their text; matched ag
 )
 
 
+class Heredoc(NamedTuple):
+    delimiter: str
+    strips_tabs: bool
+    is_quoted: bool
+
+
 class Script:
     """Reads a script piece by piece; `context` is the context of the next character."""
 
     def __init__(self) -> None:
         self._open: list[tuple[Context, str]] = []  # the open contexts, each with its closing text
         self._escaped = False
-        self._pending: list[tuple[str, bool, bool]] = []  # here-documents that begin after this line
+        self._pending: list[Heredoc] = []  # here-documents that begin after this line
         self._line = ""  # the current line of a here-document
         self._previous = "\n"
         self._commands = [""]  # the current command, of the script and of each open $( ), ( ) and backtick
@@ -141,8 +147,8 @@ class Script:
         if character != "\n":
             self._line += character
             return 1
-        delimiter, strips_tabs, _ = self._pending[0]
-        if (self._line.lstrip("\t") if strips_tabs else self._line) == delimiter:
+        heredoc = self._pending[0]
+        if (self._line.lstrip("\t") if heredoc.strips_tabs else self._line) == heredoc.delimiter:
             self._pending.pop(0)
             self._open.pop()
             self._begin_heredoc()
@@ -152,7 +158,7 @@ class Script:
     def _begin_heredoc(self) -> None:
         if self._pending:
             self._line = ""
-            self._open.append((Context.HEREDOC_QUOTED if self._pending[0][2] else Context.HEREDOC, ""))
+            self._open.append((Context.HEREDOC_QUOTED if self._pending[0].is_quoted else Context.HEREDOC, ""))
 
     def _code(self, text: str, at: int) -> int:
         context, end = self._open[-1] if self._open else (Context.PLAIN, "")
@@ -205,7 +211,7 @@ class Script:
         elif heredoc := _HEREDOC.match(text, at):
             word = heredoc[2]
             delimiter = re.sub(r"\\(.)|['\"]", r"\1", word)
-            self._pending.append((delimiter, bool(heredoc[1]), word != delimiter))
+            self._pending.append(Heredoc(delimiter, bool(heredoc[1]), word != delimiter))
             return len(heredoc[0])
         return 1
 

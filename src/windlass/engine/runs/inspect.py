@@ -222,7 +222,7 @@ def _judged(
         for worker in alive
     )
     if not serves:
-        return replace(job, served=Served.NOBODY)
+        return replace(job, served=Served.NO_WORKER)
     return replace(job, served=Served.PAUSED) if job.queue in paused else job
 
 
