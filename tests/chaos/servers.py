@@ -89,7 +89,7 @@ def own_server() -> Iterator[Server]:
 @asynccontextmanager
 async def pgbouncer(url: str, *, size: int = 4) -> AsyncIterator[str]:
     """A pooler in transaction mode before the database of `url`, with fewer connections than its clients want."""
-    assert PGBOUNCER is not None
+    assert PGBOUNCER is not None, "PgBouncer is not installed: apt-get install pgbouncer"
     parts = urlsplit(url)
     query = {key: values[0] for key, values in parse_qs(parts.query).items()}
     host, name = query.get("host") or parts.hostname or "localhost", parts.path.lstrip("/")
