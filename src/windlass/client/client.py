@@ -46,7 +46,7 @@ class Operations(Group[W]):
         max_duration: timedelta | float | str | None = None,
         wait: float | None = None,
     ) -> Call[StartedRun]:
-        """Start a run; a known key answers with the run that has it. `wait`: so many seconds (60 at most) for its end,
+        """Start a run; a known key answers with the run that has it. `wait`: seconds to wait for its end (60 at most),
         and what it gave."""
         seconds = max_duration.total_seconds() if isinstance(max_duration, timedelta) else max_duration
         order = given({"labels": labels, "max_duration": seconds, "input": input})

@@ -101,7 +101,7 @@ def upwards(make: Callable[Concatenate[Any, P], Call[Page[T]]]) -> listing[P, T]
 
 
 class streaming(Generic[P]):  # noqa: N801 - a decorator
-    """Events as they come, for as long as somebody reads."""
+    """Events as they come, until the reader stops."""
 
     def __init__(self, make: Callable[Concatenate[Any, P], Call[None]]) -> None:
         self.make = make

@@ -106,7 +106,7 @@ class Jobs(Group[W]):
 
 
 class DeadLetters(Group[W]):
-    """Jobs that failed for good and that nobody started over."""
+    """Jobs that failed for good and were not started over."""
 
     @downwards
     def list(

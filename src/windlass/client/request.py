@@ -96,7 +96,7 @@ def page(kind: type[T], path: str, values: Mapping[str, object] | None = None, /
 
 
 def given(values: Mapping[str, object]) -> dict[str, object]:
-    """Only what somebody said."""
+    """Return the values that are set."""
     return {name.rstrip("_"): value for name, value in values.items() if value is not None and value is not NOTHING}
 
 
@@ -108,7 +108,7 @@ def performed(call: Call[T], url: str, retries: int) -> Flow[T]:
         if 200 <= answer.status < 300:
             try:
                 return call.read(answer.json)
-            except (AttributeError, KeyError, TypeError, ValueError):  # a page of somebody else's
+            except (AttributeError, KeyError, TypeError, ValueError):  # not an answer of Windlass
                 raise error_of(answer.status, answer.text, None, f"{url}{call.address}") from None
         wait = _wait(answer, pause)
         if retries <= 0 or not call.is_repeatable or answer.status not in AGAIN | {0} or wait > MOST_PATIENCE:

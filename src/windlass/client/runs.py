@@ -54,7 +54,7 @@ class Runs(Group[W]):
 
     @conversation
     def wait(self, run_id: str, *, timeout: float | None = None) -> Flow[RunDetail]:
-        """Until it has ended. `TimeoutError` after so many seconds; the run goes on."""
+        """Wait until it has ended. `TimeoutError` after `timeout` seconds; the run goes on."""
         options = self.transport.options
         over = None if timeout is None else time.monotonic() + timeout
         pause, longest = LOOK
@@ -93,7 +93,7 @@ class Runs(Group[W]):
         after: str | None = None,
         limit: int | None = None,
     ) -> Call[Page[TaskLogLine]]:
-        """What the handlers of its tasks logged, in the order of time; with `tail` only the last so many lines."""
+        """What the handlers of its tasks logged, in the order of time; with `tail` only that many of the last lines."""
         wanted = {"attempt": attempt, "tail": tail, "after": after, "limit": limit}
         return page(TaskLogLine, f"{RUN}/logs", {"run_id": run_id}, **wanted)
 

@@ -104,7 +104,7 @@ def target(call: Call[Any]) -> tuple[str, str]:
 
 
 def asked(call: Call[Any], options: Options) -> dict[str, Any]:
-    """The rest of a request, in httpx's words."""
+    """Return the other arguments of httpx for a request."""
     body = {} if call.body is NOTHING else {"json": call.body}
     return {
         "params": call.parameters,
@@ -131,7 +131,7 @@ def _nothing(options: Options, error: httpx.HTTPError) -> Answer:
 
 
 def reason(error: httpx.HTTPError, options: Options) -> str:
-    """Why nothing came, in words that help."""
+    """Return why there was no answer."""
     match error:
         case httpx.ConnectTimeout() | httpx.ConnectError() if "attempts failed" in str(error) or not str(error):
             return "nothing listens there, or something between keeps us from it"

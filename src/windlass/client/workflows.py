@@ -112,7 +112,7 @@ class Schedules(Group[W]):
 
     @operation
     def get(self, name: str, *, next: int | None = None) -> Call[ScheduleDetail]:  # noqa: A002 - the API's word
-        """With its `next` so many times, also of one that is paused."""
+        """With its next times, `next` of them, also of one that is paused."""
         return one(ScheduleDetail, "GET", SCHEDULE, {"ref": name}, query={"next": next})
 
     @operation

@@ -1,4 +1,4 @@
-"""Bodies of requests: bounded, JSON, held to a shape. What is wrong is told with its place, before anything is done.
+"""Reads and validates bodies of requests: of bounded size, JSON or YAML. Errors name the field.
 
 Definitions are not held to a model here: `core.definition.parser` reads them, and tells every mistake.
 """

@@ -129,7 +129,7 @@ async def submit(app: App, request: Request, response: Response, key: Key = None
     responses=problems(409, 413, 422),
 )
 async def submit_many(app: App, request: Request) -> Data[SubmittedJobs]:
-    """All or none, in one transaction. A mistake is told with the place of its job: `jobs.3.type`."""
+    """All or none, in one transaction. An error names the job and its field: `jobs.3.type`."""
     asked = await bodies.model(request, NewJobs, limit=BATCH_LIMIT)
     specs = [_spec(app, job) for job in asked.jobs]
     return Data(views.submitted(await jobs.record(await app.open(), specs, listed=True)))
@@ -165,7 +165,7 @@ async def get(db: Open, job_id: JobId) -> Data[JobDetail]:
     responses=problems(404, 409, 413, 422),
 )
 async def cancel(db: Open, job_id: JobId, request: Request) -> Data[JobDetail]:
-    """It ends at once, and its holder is told. 409 if it has ended."""
+    """It ends at once, and the worker that holds it is notified. 409 if it has ended."""
     asked = await bodies.model(request, Cancellation)
     await jobs.cancel(db, job_id, reason=asked.reason)
     return await _whole(db, job_id)
@@ -181,7 +181,7 @@ async def retry(db: Open, job_id: JobId) -> Data[JobDetail]:
 
 @router.delete("/{job_id}", summary="Delete a job", status_code=204, responses=problems(404))
 async def delete(db: Open, job_id: JobId) -> None:
-    """Soft: it is hidden, and if it still waits nobody will claim it."""
+    """Soft: it is hidden, and if it is pending, it is never claimed."""
     await jobs.delete(db, job_id)
 
 

@@ -49,7 +49,7 @@ class Wish:
 
     after: Annotated[str | None, Query(max_length=500, description="Go on after this place.")] = None
     limit: Limit = 100
-    tail: Annotated[int | None, Query(ge=1, le=MOST_TAIL, description="Only the last so many.")] = None
+    tail: Annotated[int | None, Query(ge=1, le=MOST_TAIL, description="Only this many of the last lines.")] = None
     format: Annotated[
         Format | None, Query(description="`text`: all lines, to be kept as a file; so does `Accept: text/plain`.")
     ] = None
@@ -88,7 +88,9 @@ async def of_task(
         return await _answer(db, run_id, wish, step=task, index=index, attempt=attempt)
 
 
-Back = Annotated[int, Query(ge=0, le=MOST_TAIL, description="Begin with the last so many; not if it goes on.")]
+Back = Annotated[
+    int, Query(ge=0, le=MOST_TAIL, description="Begin with this many of the last lines, unless `after` is given.")
+]
 After = Annotated[str | None, Query(max_length=MAX_TEXT, description="Like Last-Event-ID, which wins.")]
 
 

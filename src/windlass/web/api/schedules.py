@@ -1,4 +1,4 @@
-"""/schedules: what runs by the clock, when it comes next, and switches for it."""
+"""/schedules: list schedules, pause and resume them, run them now, and backfill past times."""
 
 from typing import Annotated
 

@@ -30,7 +30,7 @@ router = APIRouter(prefix="/workflows", tags=["runs"])
 MAX_WAIT = 60
 Wait = Annotated[
     float | None,
-    Query(ge=0, le=MAX_WAIT, description="Wait so many seconds for the end, and answer with the run and its output."),
+    Query(ge=0, le=MAX_WAIT, description="Seconds to wait for the end; the answer is the run with its output."),
 ]
 Key = Annotated[
     str | None,
