@@ -21,7 +21,7 @@ from windlass.embedded.server import Embedded, EmbeddedOptions
 from windlass.engine import faults
 from windlass.engine.database import DEFAULT_ORG, Database, prepare
 from windlass.engine.jobs import control as jobs
-from windlass.engine.jobs import specs
+from windlass.engine.jobs import submit as job_submit
 from windlass.engine.maintenance import Place, check_commands
 from windlass.engine.public_url import REPEAT
 from windlass.engine.runs import control as runs
@@ -205,7 +205,7 @@ class Windlass(Operations):
             raise Invalid(f"concurrency is {concurrency}: it must be 1 or more", field="concurrency")
 
         def register(function: Callable[P, R]) -> Callable[P, R]:
-            limits = {"timeout": specs.span(timeout), "concurrency": concurrency}
+            limits = {"timeout": job_submit.as_timedelta(timeout), "concurrency": concurrency}
             self.handlers.add(Handler.of(type, function, max_attempts=max_attempts, retry=retry, queue=queue, **limits))
             return function
 
@@ -290,7 +290,7 @@ class Windlass(Operations):
             input={} if input is None else input,
             idempotency_key=idempotency_key,
             labels=labels or {},
-            max_duration=specs.span(max_duration, "max_duration"),
+            max_duration=job_submit.as_timedelta(max_duration, "max_duration"),
         )
         return (await self.start_many(workflow, [spec], connection=connection))[0]
 
@@ -362,7 +362,7 @@ class Windlass(Operations):
 
     def spec(self, type: str, payload: Any = None, **options: Any) -> JobSpec:  # noqa: A002
         """Return the spec of a job, with the defaults of its handler; options as for `submit`."""
-        return specs.job_spec(self.handlers, type, payload, **options)
+        return job_submit.job_spec(self.handlers, type, payload, **options)
 
     async def ping_subscription(self, id: UUID) -> dict[str, Any]:  # noqa: A002
         """Send a subscriber a signed test event now and return the response."""

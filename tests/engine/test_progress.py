@@ -12,8 +12,8 @@ from tests.web.serving import data, served
 from windlass import Conflict, Context, Invalid, NotFound, Windlass
 from windlass.cli.main import cli
 from windlass.core.jobs.job import fraction_of
-from windlass.engine.jobs import progress
-from windlass.engine.jobs.progress import Said
+from windlass.engine.jobs import checkpoints
+from windlass.engine.jobs.checkpoints import ProgressReport
 from windlass.testing import run_until_idle
 
 
@@ -28,17 +28,17 @@ def test_a_share_is_kept_between_nothing_and_all() -> None:
 async def test_what_a_worker_says_last_counts_and_stays(app: Windlass) -> None:
     db = await app.open()
     job = await app.submit("a.b.v1")
-    assert await progress.find(db, job) is None
-    await progress.say(db, job, 0.1, "begun")
-    await progress.say(db, job, 0.4, "under way", {"rows": 4})
+    assert await checkpoints.progress(db, job) is None
+    await checkpoints.record_progress(db, job, 0.1, "begun")
+    await checkpoints.record_progress(db, job, 0.4, "under way", {"rows": 4})
     await app.cancel(job)
     with pytest.raises(Conflict):
-        await progress.say(db, job, 1.0)
+        await checkpoints.record_progress(db, job, 1.0)
     with pytest.raises(NotFound):
-        await progress.say(db, uuid4(), 1.0)
+        await checkpoints.record_progress(db, uuid4(), 1.0)
     with pytest.raises(NotFound):
-        await progress.find(db.acting_for("other", actor="x"), job)
-    found = await progress.find(db, job)
+        await checkpoints.progress(db.acting_for("other", actor="x"), job)
+    found = await checkpoints.progress(db, job)
     assert found is not None
     assert (found.fraction, found.message, found.data) == (0.4, "under way", {"rows": 4})
 
@@ -60,7 +60,7 @@ async def test_a_handlers_last_word_is_written_and_those_before_are_bundled(app:
 
     job = await app.submit("talk.v1")
     await run_until_idle(app)
-    found = await progress.find(await app.open(), job)
+    found = await checkpoints.progress(await app.open(), job)
     assert found is not None
     assert (found.fraction, found.message, found.data) == (1.0, "1000 of 1000", {"n": 1000})
     assert await conn.fetchval("select n from writes") <= 3
@@ -71,12 +71,12 @@ async def test_who_lost_the_job_is_not_heard(app: Windlass, conn: Any) -> None:
     job = await app.submit("a.b.v1")
     await conn.execute("update workflow.workflow_run set status = 'leased', leased_by = 'second', claim_no = 2")
 
-    def said(fence: int, fraction: float) -> Said:
-        return Said(job, fence, fraction, None, None)
+    def said(fence: int, fraction: float) -> ProgressReport:
+        return ProgressReport(job, fence, fraction, None, None)
 
-    await progress.report(db, [said(2, 0.2)])
-    await progress.report(db, [said(1, 0.9), Said(UUID(int=0), 1, 0.9, None, None)])
-    found = await progress.find(db, job)
+    await checkpoints.report_progress(db, [said(2, 0.2)])
+    await checkpoints.report_progress(db, [said(1, 0.9), ProgressReport(UUID(int=0), 1, 0.9, None, None)])
+    found = await checkpoints.progress(db, job)
     assert found is not None
     assert found.fraction == 0.2
 
@@ -87,7 +87,7 @@ async def test_it_is_shown_over_http_and_by_the_command(
     job = await app.submit("a.b.v1")
     async with served(app) as http:
         assert data(await http.get(f"/jobs/{job}"))["progress"] is None
-        await progress.say(await app.open(), job, 0.4, "40 of 100 pages", {"pages": 40})
+        await checkpoints.record_progress(await app.open(), job, 0.4, "40 of 100 pages", {"pages": 40})
         found = data(await http.get(f"/jobs/{job}"))["progress"]
         assert (found["fraction"], found["message"], found["data"]) == (0.4, "40 of 100 pages", {"pages": 40})
     monkeypatch.setenv("WINDLASS_DATABASE_URL", database)

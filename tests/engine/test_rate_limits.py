@@ -13,7 +13,8 @@ from windlass.core.jobs.spec import JobSpec, Limit
 from windlass.engine import upkeep
 from windlass.engine.database import Database
 from windlass.engine.jobs import control as jobs
-from windlass.engine.jobs import rate_limits, submit
+from windlass.engine.jobs import queues as job_queues
+from windlass.engine.jobs import submit
 from windlass.engine.workers import remote, remote_reports, turn
 from windlass.engine.workers.remote import Wish
 from windlass.engine.workers.remote_reports import Told
@@ -126,7 +127,7 @@ async def test_jobs_that_are_cancelled_together_may_be_running_and_waiting(db: D
     ids = await push(db, ALONE, 3)
     assert await fetch(db, 10) == ids[:1]
     assert await jobs.cancel_many(db, ids[:2]) == set(ids[:2])
-    assert await rate_limits.call_waiting(db) <= 1
+    assert await job_queues.wake_rate_limited(db) <= 1
     assert await fetch(db, 10) == ids[2:]
 
 
@@ -134,7 +135,7 @@ async def test_a_limit_that_is_raised_lets_waiting_jobs_in(db: Database) -> None
     ids = await push(db, ALONE, 3)
     assert await fetch(db, 10) == ids[:1]
     ids += await push(db, replace(ALONE, concurrency=3), 1)
-    assert await rate_limits.call_waiting(db) == 2
+    assert await job_queues.wake_rate_limited(db) == 2
     assert await fetch(db, 10) == ids[1:3]
 
 
@@ -145,7 +146,7 @@ async def test_a_waiting_job_in_a_queue_that_nobody_serves_does_not_block_its_ke
     assert await fetch(db, 10, "default", "nobody") == [first]
     clock.move(timedelta(hours=2))
     for _ in range(3):
-        await rate_limits.call_waiting(db)
+        await job_queues.wake_rate_limited(db)
     assert await fetch(db, 10) == [mine]
 
 
@@ -165,7 +166,7 @@ async def test_claims_at_the_same_moment_keep_to_the_limit(db: Database, databas
         assert len(taken) <= 3
         most = max(most, len(taken))
         await asyncio.gather(*(end(db, id_) for id_ in taken))
-        await rate_limits.call_waiting(db)
+        await job_queues.wake_rate_limited(db)
         done += len(taken)
     assert most == 3
 

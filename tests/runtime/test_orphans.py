@@ -13,7 +13,7 @@ from windlass import Windlass
 from windlass.core.jobs.spec import JobSpec
 from windlass.engine.database import Database
 from windlass.engine.jobs import control as jobs
-from windlass.engine.workers import orphans, turn
+from windlass.engine.workers import turn
 from windlass.engine.workers.turn import Turn
 from windlass.runtime.worker.heartbeat import Registration
 from windlass.testing import Clock
@@ -34,7 +34,7 @@ async def claimed(db: Database, count: int, worker: str = "w") -> list[tuple[UUI
 async def test_a_worker_finds_what_is_leased_to_it_and_it_does_not_hold(db: Database) -> None:
     known, *forgotten = await claimed(db, 3)
     await claimed(db, 2, "another")
-    adopted = await orphans.adopt(db, worker="w", held={known})
+    adopted = await turn.adopt(db, worker="w", held={known})
     assert [job.fence for job in adopted] == forgotten
     assert adopted[0].type == "a.b.v1"
 
@@ -44,7 +44,7 @@ async def test_a_job_that_cannot_be_read_is_handed_back_uncharged_and_the_others
 ) -> None:
     first, strange, last = await claimed(db, 3)
     await conn.execute(UNREADABLE, strange[0])
-    assert [job.fence for job in await orphans.adopt(db, worker="w", held=())] == [first, last]
+    assert [job.fence for job in await turn.adopt(db, worker="w", held=())] == [first, last]
     row = await conn.fetchrow(
         "select status, due, attempt, lost, last_error from workflow.workflow_run where id = $1", strange[0]
     )

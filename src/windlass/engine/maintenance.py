@@ -1,5 +1,6 @@
 """Database administration: its location and state, the embedded server, and the Postgres client programs."""
 
+import asyncio
 import re
 import shutil
 import subprocess
@@ -14,8 +15,11 @@ from windlass.engine.database import Database
 from windlass.errors import Invalid, Unavailable
 from windlass.store import doctor
 from windlass.store.postgres import migrate, server
-from windlass.store.postgres.pool import Connection, DatabaseOptions, open_connection, translated
+from windlass.store.postgres import reset as database_reset
+from windlass.store.postgres.pool import Connection, DatabaseOptions, limit_lock_wait, open_connection, translated
 
+RESET_TRIES = 5
+RESET_LOCK_MILLISECONDS = 2000
 SECRET_PARAMETERS = frozenset({"password", "sslpassword"})
 
 
@@ -134,6 +138,20 @@ def check_commands(place: Place) -> None:
             "program as root; start Windlass as an ordinary user, or set WINDLASS_DATABASE_URL to a server of your own",
             field="allow_commands",
         )
+
+
+async def reset(db: Database) -> None:
+    """Empty the database, for test suites; retry, because the loops of other processes may hold locks for a moment."""
+    for left in reversed(range(RESET_TRIES)):
+        try:
+            async with db.begin() as conn:
+                await limit_lock_wait(conn, RESET_LOCK_MILLISECONDS)
+                await database_reset.empty(conn)
+            return
+        except Unavailable:
+            if not left:
+                raise
+            await asyncio.sleep(0.05)
 
 
 async def _migrations(conn: Connection) -> tuple[list[str], list[str]]:

@@ -1,13 +1,15 @@
-"""Statistics: an overview of everything, and of the last runs of workflows."""
+"""Statistics: an overview of everything, of the last runs of workflows, and of tenants (`meta.tenant_id` of jobs)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
+from windlass.core.json_value import encode
 from windlass.core.runs.run import RunState
 from windlass.engine.database import MOST_COUNTED, PAGE_LIMIT, Database
 from windlass.engine.workers.registry import ALIVE_WITHIN
 from windlass.store import queues, runs, stats, workers
+from windlass.store.ojs import tenants as tenant_store
 from windlass.store.queues import QueueRow
 from windlass.store.rows import WorkerRow
 from windlass.store.runs import RunFilter, RunRow
@@ -17,6 +19,7 @@ __all__ = ["Hour", "Overview", "QueueRow", "RunRow", "Tick", "WorkerRow", "Workf
 FAILING = 10  # of the latest
 TICKS = 10
 LAST_RUNS = 100  # that the numbers of a workflow cover
+MOST_TENANTS = 1000
 LATEST_RUNS = 20  # that are listed one by one
 
 
@@ -50,3 +53,16 @@ async def overview(db: Database) -> Overview:
 async def of_workflows(db: Database, ids: Iterable[UUID]) -> dict[UUID, WorkflowStats]:
     async with db.once() as conn:
         return await stats.of_workflows(conn, ids, last=LAST_RUNS, latest=LATEST_RUNS)
+
+
+async def tenants(db: Database) -> list[str]:
+    """Return the tenants that have jobs, by name."""
+    async with db.once() as conn:
+        return await tenant_store.list_(conn, org=db.org, limit=MOST_TENANTS)
+
+
+async def jobs_of_tenant(db: Database, tenant: str) -> dict[str, int]:
+    """Return the number of a tenant's jobs by state; at most MOST_COUNTED jobs are examined."""
+    encode(tenant, field="tenant")
+    async with db.once() as conn:
+        return await tenant_store.counts(conn, tenant, org=db.org, cap=MOST_COUNTED)

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from windlass.core.jobs.spec import JobSpec
 from windlass.engine.database import Database
-from windlass.engine.jobs import queue_limits
+from windlass.engine.jobs import queues as job_queues
 from windlass.engine.jobs import schemas as job_schemas
-from windlass.engine.jobs.queue_limits import Bound
+from windlass.engine.jobs.queues import DepthLimit
 from windlass.engine.jobs.schemas import Misfit, Schemas
 
 FRESH = 1.0  # seconds for which limits, schemas and depths are cached
@@ -28,7 +28,7 @@ class Pressure:
 
     queue: str
     depth: int
-    bound: Bound
+    bound: DepthLimit
 
     @property
     def share(self) -> float:
@@ -51,7 +51,7 @@ class _Depth:
 
 @dataclass(slots=True)
 class _Known:
-    bounds: dict[str, Bound] = field(default_factory=dict)
+    bounds: dict[str, DepthLimit] = field(default_factory=dict)
     schemas: Schemas = field(default_factory=Schemas)
     at: float = float("-inf")
 
@@ -99,7 +99,7 @@ class Admission:
             raise
         return max(reserved, key=lambda pressure: pressure.share, default=None)
 
-    async def _reserve(self, queue: str, bound: Bound, more: int) -> Pressure:
+    async def _reserve(self, queue: str, bound: DepthLimit, more: int) -> Pressure:
         assert bound.max_depth is not None
         now, known = time.monotonic(), self._depths.get(queue)
         if known is None or now - known.at > FRESH:
@@ -113,10 +113,12 @@ class Admission:
         return Pressure(queue, known.count, bound)
 
     async def _count(self, queue: str, cap: int) -> _Depth:
-        known = self._depths[queue] = _Depth(await queue_limits.depth(self.db, queue, cap=cap), time.monotonic())
+        known = self._depths[queue] = _Depth(await job_queues.depth(self.db, queue, cap=cap), time.monotonic())
         return known
 
     async def _current(self) -> _Known:
         if time.monotonic() - self._known.at > FRESH:
-            self._known = _Known(await queue_limits.all_(self.db), await job_schemas.schemas(self.db), time.monotonic())
+            self._known = _Known(
+                await job_queues.depth_limits(self.db), await job_schemas.schemas(self.db), time.monotonic()
+            )
         return self._known

@@ -7,11 +7,11 @@ from typing import Any
 from uuid import UUID
 
 from windlass.engine.database import Database
+from windlass.engine.jobs import checkpoints, queues
 from windlass.engine.jobs import control as jobs
-from windlass.engine.jobs import progress, queues
+from windlass.engine.jobs.checkpoints import Progress
 from windlass.engine.jobs.control import Event, Job, LogLine
 from windlass.engine.jobs.control import Page as JobPage
-from windlass.engine.jobs.progress import Progress
 from windlass.engine.jobs.queues import QueuePage
 from windlass.engine.schedules import listing as schedule_listing
 from windlass.engine.schedules import workflow as workflow_schedules
@@ -125,7 +125,7 @@ class Operations(ABC):
 
     async def progress(self, id: UUID) -> Progress | None:  # noqa: A002
         """Return the progress that a job has reported; None if it has reported none."""
-        return await progress.find(await self.open(), id)
+        return await checkpoints.progress(await self.open(), id)
 
     async def events(self, id: UUID) -> Sequence[Event]:  # noqa: A002
         return await jobs.events(await self.open(), id)

@@ -44,7 +44,7 @@ async def resume(conn: Connection, name: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class DepthLimit:
     """The maximum depth of a queue, and the configuration that an API (such as OJS) stores with it."""
 
     max_depth: int | None
@@ -55,14 +55,14 @@ async def configure(conn: Connection, name: str, *, max_depth: int | None, confi
     await conn.execute(_SQL["configure"], name, max_depth, config)
 
 
-async def bounds(conn: Connection) -> dict[str, Bound]:
+async def depth_limits(conn: Connection) -> dict[str, DepthLimit]:
     rows = await conn.fetch(_SQL["bounds"])
-    return {row[0]: Bound(row[1], decode(row[2]) or {}) for row in rows}
+    return {row[0]: DepthLimit(row[1], decode(row[2]) or {}) for row in rows}
 
 
-async def config(conn: Connection, name: str) -> Bound:
+async def depth_limit(conn: Connection, name: str) -> DepthLimit:
     row = await conn.fetchrow(_SQL["config"], name)
-    return Bound(row[0], decode(row[1]) or {}) if row else Bound(None, {})
+    return DepthLimit(row[0], decode(row[1]) or {}) if row else DepthLimit(None, {})
 
 
 async def depth(conn: Connection, name: str, *, cap: int) -> int:

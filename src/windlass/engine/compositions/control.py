@@ -16,7 +16,7 @@ from windlass.engine.compositions import definitions as composition_definitions
 from windlass.engine.compositions import keys as composition_keys
 from windlass.engine.database import Database, new_ids
 from windlass.engine.runs import control as runs
-from windlass.engine.runs import family
+from windlass.engine.runs import sweep
 from windlass.engine.runs.settle import settle
 from windlass.engine.runs.writes import KeyTaken, NewRuns, Wakeups
 from windlass.errors import Conflict, Duplicate, Invalid, NotFound
@@ -59,7 +59,7 @@ async def create(db: Database, composition: Composition) -> UUID:
     if replaces:
         composition_keys.poke(db)
     if wakeups.strays:
-        await family.follow(db, [root])
+        await sweep.follow(db, [root])
     return root
 
 
@@ -125,7 +125,7 @@ async def cancel(db: Database, id_: str) -> None:
         if not begun:
             raise Conflict(f"workflow {id_} has not begun: cancel the one around it")
     await runs.cancel(db, run, reason="the workflow was cancelled")
-    await family.follow(db, [run])
+    await sweep.follow(db, [run])
 
 
 async def run_of(db: Database, id_: str) -> UUID:

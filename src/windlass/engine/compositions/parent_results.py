@@ -20,7 +20,7 @@ from windlass.core.workflows.step import ChildAction
 from windlass.core.workflows.workflow import CompositionKind, Workflow
 from windlass.engine.database import Database
 from windlass.engine.quarantine import split_batch
-from windlass.engine.workers.first_claims import Taken
+from windlass.engine.workers.turn import ClaimedJob
 from windlass.store.ojs import compositions as store
 from windlass.store.ojs.compositions import Around, PartResult
 from windlass.store.postgres.pool import Connection
@@ -61,11 +61,11 @@ class Standings:
     errors: dict[StepRef, Exception] = field(default_factory=dict)
 
 
-async def of_jobs(db: Database, jobs: Sequence[Taken]) -> Standings:
+async def of_jobs(db: Database, jobs: Sequence[ClaimedJob]) -> Standings:
     """Return the positions of the jobs that belong to compositions. One that fails does not affect the others."""
     errors: dict[StepRef, Exception] = {}
 
-    async def isolate(job: Taken, error: Exception) -> None:
+    async def isolate(job: ClaimedJob, error: Exception) -> None:
         if job.run_id is not None and job.step is not None:
             errors[job.run_id, job.step] = error
 
@@ -73,7 +73,7 @@ async def of_jobs(db: Database, jobs: Sequence[Taken]) -> Standings:
     return Standings({ref: standing for part in parts for ref, standing in part.items()}, errors)
 
 
-async def _of_batch(db: Database, jobs: Sequence[Taken]) -> dict[StepRef, Standing]:
+async def _of_batch(db: Database, jobs: Sequence[ClaimedJob]) -> dict[StepRef, Standing]:
     wanted = {job.version_id for job in jobs if job.version_id is not None}
     if not wanted:
         return {}

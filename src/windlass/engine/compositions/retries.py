@@ -13,7 +13,7 @@ from windlass.engine.compositions import control as compositions
 from windlass.engine.compositions import keys as composition_keys
 from windlass.engine.compositions.control import INPUT_LIMIT, Node, letters_of, own_id
 from windlass.engine.database import Database, new_ids
-from windlass.engine.runs import family
+from windlass.engine.runs import sweep
 from windlass.errors import Conflict, Duplicate
 from windlass.store import runs, steps
 from windlass.store.ojs import compositions as store
@@ -54,7 +54,7 @@ async def retry(db: Database, id_: str, *, as_: str | None = None) -> UUID:
         await store.start(conn, [new], actor=db.actor)  # it resumes midway: no first claim marks it as started
     wakeups.poke(db)
     if wakeups.strays:
-        await family.follow(db, [new])
+        await sweep.follow(db, [new])
     return new
 
 

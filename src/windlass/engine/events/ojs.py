@@ -1,23 +1,35 @@
 """Makes Open Job Spec events from the event trail: of jobs, of workflows, and of schedule ticks without a job."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from windlass.core.events.cursor import Cursor, Snapshot
 from windlass.core.events.ojs_event import OjsEvent, error_document, instant, names_of_job_line
 from windlass.core.workflows.step_payload import OWN_QUEUE
 from windlass.engine import quarantine
-from windlass.engine.compositions import events as composition_events
-from windlass.engine.compositions.events import Known
 from windlass.engine.database import Database
-from windlass.engine.events import ojs_jobs
-from windlass.engine.events.ojs_jobs import Began, NamedJob
-from windlass.engine.events.ojs_workflows import Fields, fields, plain_fields
-from windlass.engine.events.stream import Batch, Cursor, Line, Told
+from windlass.engine.events import ojs_workflows
+from windlass.engine.events.ojs_workflows import Compositions, Fields, fields, plain_fields
+from windlass.engine.events.stream import Batch, Line, Told
 from windlass.engine.quarantine import Kind
 from windlass.engine.schedules import ojs as ojs_schedules
 from windlass.engine.schedules.ojs import Skipped
+from windlass.store import events
+from windlass.store.events import NamedJob
+
+RECENT = 2000  # lines that a reader without a cursor is shown
+FAILURES = frozenset({"failed", "retried"})
+ENDS = frozenset({"succeeded", "failed", "retried", "cancelled"})
+Began = dict[tuple[UUID, int | None], datetime]  # by job and attempt number
+
+
+async def recent(db: Database) -> Cursor:
+    """Return a cursor before the most recent events."""
+    async with db.once() as conn:
+        return Cursor(Snapshot(await events.recent(conn, RECENT)))
 
 
 async def of_batch(db: Database, batch: Batch) -> list[tuple[OjsEvent, Cursor]]:
@@ -25,15 +37,36 @@ async def of_batch(db: Database, batch: Batch) -> list[tuple[OjsEvent, Cursor]]:
     told = [one for one in batch.told if not (one.line.of_job and one.line.queue == OWN_QUEUE)]
     lines = [one.line for one in told]
     projection = _Projection(
-        await composition_events.known(db, told),
-        await ojs_jobs.began(db, lines),
-        await ojs_jobs.named(db, lines),
+        await ojs_workflows.load_compositions(db, told),
+        await _began(db, lines),
+        await _named(db, lines),
     )
     found = [(event, one.cursor) for one in told for event in await _events_of(db, one, projection)]
     if batch.next.before is None:  # ticks have no position within a batch: they come at its end
         missed = [one for one in await ojs_schedules.skipped(db, batch.at.base) if batch.upto.sees(one.xid)]
         found += [(_tick(db, one), batch.next) for one in missed if not batch.at.upto.sees(one.xid)]
     return found
+
+
+async def _named(db: Database, lines: Sequence[Line]) -> Mapping[UUID, NamedJob]:
+    """Return the clients' ids and the errors of the lines' jobs, where they are steps of runs or failed."""
+    ids = {
+        line.job_id
+        for line in lines
+        if line.of_job and line.job_id is not None and (line.run_id is not None or line.word in FAILURES)
+    }
+    if not ids:
+        return {}
+    async with db.once() as conn:
+        return await events.named(conn, list(ids))
+
+
+async def _began(db: Database, lines: Sequence[Line]) -> Began:
+    ids = {line.job_id for line in lines if line.of_job and line.word in ENDS and line.job_id is not None}
+    if not ids:
+        return {}
+    async with db.once() as conn:
+        return await events.began(conn, list(ids))
 
 
 async def _events_of(db: Database, told: Told, projection: "_Projection") -> list[OjsEvent]:
@@ -49,7 +82,7 @@ async def _events_of(db: Database, told: Told, projection: "_Projection") -> lis
 class _Projection:
     """Converts lines to events, with data that was loaded for the whole batch."""
 
-    known: Known
+    known: Compositions
     began: Began
     named: Mapping[UUID, NamedJob]
 

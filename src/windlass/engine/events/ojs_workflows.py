@@ -1,15 +1,20 @@
 """The ten workflow events of the Open Job Spec (Appendix B), derived from the event trail of runs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from windlass.core.compositions import callbacks_of
 from windlass.core.events.ojs_event import error_document
-from windlass.core.workflows.step import JobAction
+from windlass.core.workflows.step import ChildAction, JobAction
 from windlass.core.workflows.workflow import CompositionKind
-from windlass.engine.compositions.events import Known, ToldInside, ToldJob, Who
+from windlass.engine.database import Database
 from windlass.engine.events.stream import Line, Told
+from windlass.store.ojs import compositions as store
+from windlass.store.ojs.compositions import ToldInside, ToldJob, Who
+from windlass.store.timers import StepRef
 
 RUN_WORDS: Mapping[str, str] = {
     "started": "workflow.started",
@@ -30,7 +35,46 @@ class Fields(NamedTuple):
     beside: dict[str, Any]
 
 
-def fields(told: Told, known: Known) -> Fields | None:
+@dataclass(frozen=True, slots=True)
+class Compositions:
+    """What the events of a batch of lines need to know about compositions, their jobs and those inside them."""
+
+    runs: Mapping[UUID, Who] = field(default_factory=dict)
+    jobs: Mapping[StepRef, ToldJob] = field(default_factory=dict)
+    inside: Mapping[StepRef, ToldInside] = field(default_factory=dict)
+
+
+async def load_compositions(db: Database, told: Sequence[Told]) -> Compositions:
+    """Return what the lines of compositions need, read for all of them at once."""
+    composed = [one for one in told if one.workflow is not None and one.workflow.primitive is not None]
+    runs = sorted({one.line.run_id for one in composed if one.line.run_id is not None})
+    if not runs:
+        return Compositions()
+    steps = [one for one in composed if not one.line.of_job and one.line.step is not None]
+    inside = [_place(one) for one in steps if _is_inside(one)]
+    jobs = {_place(one) for one in steps}.difference(inside)
+    async with db.begin() as conn:
+        return Compositions(
+            await store.told(conn, runs),
+            await store.told_jobs(conn, sorted(jobs)) if jobs else {},
+            await store.told_inside(conn, sorted(set(inside))) if inside else {},
+        )
+
+
+def _is_inside(told: Told) -> bool:
+    """Return whether a line is about a nested composition; a step unknown to the workflow costs only its own line."""
+    steps = told.workflow.steps if told.workflow is not None else ()
+    step = told.line.step
+    return step is not None and step < len(steps) and isinstance(steps[step].action, ChildAction)
+
+
+def _place(told: Told) -> StepRef:
+    assert told.line.run_id is not None
+    assert told.line.step is not None
+    return told.line.run_id, told.line.step
+
+
+def fields(told: Told, known: Compositions) -> Fields | None:
     """Return the event for a line of a composition; None: the spec has none for it."""
     who = known.runs.get(told.line.run_id) if told.line.run_id is not None and not told.line.of_job else None
     if who is None:
@@ -69,7 +113,7 @@ def _of_workflow(told: Told, who: Who) -> tuple[str, dict[str, Any]] | None:
     return None if type_ is None else (type_, {"timed_out": True} if line.word == "timeout" else {})
 
 
-def _of_part(told: Told, known: Known) -> tuple[str, dict[str, Any]] | None:
+def _of_part(told: Told, known: Compositions) -> tuple[str, dict[str, Any]] | None:
     line, workflow = told.line, told.workflow
     assert workflow is not None
     assert line.run_id is not None

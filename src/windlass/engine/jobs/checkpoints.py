@@ -1,23 +1,39 @@
-"""Data that outlives an attempt: a worker's saved state, and the results of a handler's finished steps.
+"""Data that outlives an attempt: a worker's saved state, the results of a handler's finished steps, and the progress.
 
-It is kept for all attempts, also after a reopen. A job that succeeded and is repeated (its run is retried from an
-earlier step), or one that got another payload, starts without it.
+State and steps are kept for all attempts, also after a reopen. A job that succeeded and is repeated (its run is retried
+from an earlier step), or one that got another payload, starts without them. Of the progress only the latest report is
+kept, also after the job ends.
 """
 
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from windlass.core.jobs.job import TERMINAL
-from windlass.core.json_value import PAYLOAD_LIMIT, RESULT_LIMIT, encode
+from windlass.core.jobs.job import MAX_DATA, MAX_MESSAGE, TERMINAL
+from windlass.core.json_value import PAYLOAD_LIMIT, RESULT_LIMIT, encode, plain
 from windlass.engine.database import Database
 from windlass.engine.jobs import control as jobs
 from windlass.errors import Conflict, Invalid, LeaseLost, NotFound
 from windlass.store.ojs import checkpoints as store
+from windlass.store.ojs import progress as progress_store
 from windlass.store.ojs.checkpoints import Checkpoint
+from windlass.store.ojs.progress import Progress, ProgressReport
 from windlass.store.postgres.pool import UNSTORABLE
 
-__all__ = ["Checkpoint", "get", "of_jobs", "remove", "save", "save_step", "steps"]
+__all__ = [
+    "Checkpoint",
+    "Progress",
+    "ProgressReport",
+    "get",
+    "of_jobs",
+    "progress",
+    "record_progress",
+    "remove",
+    "report_progress",
+    "save",
+    "save_step",
+    "steps",
+]
 
 
 async def save(db: Database, job: UUID, state: Any, *, worker: str | None = None) -> Checkpoint:
@@ -71,3 +87,30 @@ async def save_step(db: Database, job: UUID, *, fence: int, name: str, result: A
     async with db.once() as conn:
         if not await store.save_step(conn, job, fence, name, text):
             raise LeaseLost(job)
+
+
+async def report_progress(db: Database, reports: Sequence[ProgressReport]) -> None:
+    """Record the progress of our own workers' attempts, one report per job; stale claims are ignored."""
+    async with db.once() as conn:
+        await progress_store.report(conn, reports)
+
+
+async def record_progress(
+    db: Database, job: UUID, fraction: float, message: str | None = None, data: Any = None
+) -> Progress:
+    """Record the progress of a live job, reported by a worker in any language."""
+    text = None if message is None else plain(message[:MAX_MESSAGE])
+    kept = None if data is None else encode(data, field="data", limit=MAX_DATA)
+    async with db.begin() as conn:
+        at = await progress_store.say(conn, job, fraction, text, kept, org=db.org)
+    if at is None:
+        found = await jobs.get(db, job)
+        raise Conflict(f"job {job} is {found.status}: only a live job has progress to report")
+    return Progress(fraction, text, data, at)
+
+
+async def progress(db: Database, job: UUID) -> Progress | None:
+    """Return a job's progress; None: it has reported none."""
+    await jobs.get(db, job)
+    async with db.once() as conn:
+        return await progress_store.get(conn, job)

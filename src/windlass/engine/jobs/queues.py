@@ -1,21 +1,44 @@
-"""Queues for operators: depth, throughput, pause and resume.
+"""Queues for operators: depth, throughput, pause and resume, depth limits and rate limits.
 
 A queue needs no declaration: one without jobs is empty, not unknown.
 """
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from windlass.core.jobs.spec import check_name
 from windlass.core.json_value import encode
 from windlass.engine.database import MOST_COUNTED, PAGE_LIMIT, Database
-from windlass.errors import Invalid
+from windlass.errors import Invalid, NotFound
 from windlass.store import queues as store
-from windlass.store.queues import QueueRow
+from windlass.store.ojs import rates as rate_store
+from windlass.store.ojs.rates import Rate
+from windlass.store.queues import DepthLimit, QueueRow
 
-__all__ = ["Queue", "QueuePage", "QueueRow", "ends", "get", "list_", "pause", "resume"]
+__all__ = [
+    "DepthLimit",
+    "Queue",
+    "QueuePage",
+    "QueueRow",
+    "Rate",
+    "depth",
+    "depth_limit",
+    "depth_limits",
+    "ends",
+    "get",
+    "list_",
+    "pause",
+    "rate_limit",
+    "rate_limits",
+    "resume",
+    "set_depth_limit",
+    "wake_rate_limited",
+]
 LINES = 10_000  # of the event trail, for rates
 RATE_WITHIN = timedelta(minutes=1)
+MAX_DEPTH = 10_000_000
+MAX_CONFIG = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,3 +99,63 @@ async def resume(db: Database, name: str) -> None:
 def _check(name: str) -> None:
     check_name(name, "queue", "name a queue, for example default")
     encode(name, field="queue")
+
+
+# Depth limits: only interfaces with backpressure enforce them, by refusing new jobs
+
+
+async def set_depth_limit(db: Database, name: str, *, max_depth: int | None, config: dict[str, Any]) -> DepthLimit:
+    """Set how many jobs may wait (None: any number); `config` is stored unchanged."""
+    check_name(name, "queue", "name a queue, for example default")
+    if max_depth is not None and not 1 <= max_depth <= MAX_DEPTH:
+        raise Invalid(f"max_depth is {max_depth}: it must lie between 1 and {MAX_DEPTH}", field="max_depth")
+    text = encode(config, field="config", limit=MAX_CONFIG)
+    async with db.once() as conn:
+        await store.configure(conn, name, max_depth=max_depth, config=text)
+    return DepthLimit(max_depth, config)
+
+
+async def depth_limit(db: Database, name: str) -> DepthLimit:
+    encode(name, field="queue")
+    async with db.once() as conn:
+        return await store.depth_limit(conn, name)
+
+
+async def depth_limits(db: Database) -> dict[str, DepthLimit]:
+    """Return the queues that have a limit."""
+    async with db.once() as conn:
+        return await store.depth_limits(conn)
+
+
+async def depth(db: Database, name: str, *, cap: int) -> int:
+    """Return how many jobs wait in a queue, counted up to `cap`."""
+    async with db.once() as conn:
+        return await store.depth(conn, name, cap=cap)
+
+
+# Rate limits
+
+
+async def rate_limit(db: Database, key: str) -> Rate:
+    encode(key, field="key")
+    async with db.once() as conn:
+        found = await rate_store.get(conn, f"{db.org}/{key}")
+    if found is None:
+        raise NotFound("rate limit", ascii(key[:255]))
+    return found._replace(key=key)
+
+
+async def rate_limits(db: Database, *, limit: int, offset: int) -> list[Rate]:
+    prefix = f"{db.org}/"
+    async with db.once() as conn:
+        found = await rate_store.list_(conn, prefix, limit=limit, offset=offset)
+    return [one._replace(key=one.key.removeprefix(prefix)) for one in found]
+
+
+async def wake_rate_limited(db: Database) -> int:
+    """Make jobs that wait for a rate limit due where there is room for them; return their number."""
+    async with db.once() as conn:
+        queues = await rate_store.call_waiting(conn)
+    for queue in set(queues):
+        db.poke(queue)
+    return len(queues)

@@ -1,15 +1,19 @@
-"""Submits jobs with a unique key, a rate limit or an id chosen by the client.
+"""Submits jobs: with the defaults of their handler, a unique key, a rate limit or an id chosen by the client.
 
 Unique keys are locked until the end of the transaction, so exactly one of any number of concurrent producers wins.
 """
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from windlass.core.jobs.job import JobState
-from windlass.core.jobs.spec import JobSpec, OnConflict
+from windlass.core.jobs.retry import Retry
+from windlass.core.jobs.spec import DEFAULT_PRIORITY, JobSpec, OnConflict
+from windlass.effects.handlers import Handlers
 from windlass.engine.database import Database
 from windlass.engine.jobs import control as jobs
 from windlass.errors import Duplicate, Invalid
@@ -30,6 +34,53 @@ class Pushed:
 
     job: Job
     existed: bool = False
+
+
+def job_spec(
+    handlers: Handlers,
+    type: str,  # noqa: A002 - the domain's word
+    payload: Any = None,
+    *,
+    queue: str | None = None,
+    priority: int = DEFAULT_PRIORITY,
+    run_at: datetime | None = None,
+    delay: timedelta | float | None = None,
+    max_attempts: int | None = None,
+    retry: Retry | None = None,
+    timeout: timedelta | float | None = None,
+    idempotency_key: str | None = None,
+    tags: Sequence[str] = (),
+    meta: Mapping[str, Any] | None = None,
+) -> JobSpec:
+    """Return a job with the defaults that its handler declares."""
+    handler = handlers.find(type) if isinstance(type, str) else None
+    if queue is None:
+        queue = handler.queue if handler else "default"
+    if max_attempts is None:
+        max_attempts = handler.max_attempts if handler else 3
+    return JobSpec(
+        type=type,
+        payload={} if payload is None else payload,
+        queue=queue,
+        priority=priority,
+        run_at=run_at,
+        delay=as_timedelta(delay, "delay"),
+        max_attempts=max_attempts,
+        retry=retry,
+        timeout=as_timedelta(timeout),
+        idempotency_key=idempotency_key,
+        tags=tags,
+        meta=meta,
+    )
+
+
+def as_timedelta(value: timedelta | float | None, field: str = "timeout") -> timedelta | None:
+    """Return a duration given as a timedelta or in seconds."""
+    if value is None or isinstance(value, timedelta):
+        return value
+    with contextlib.suppress(TypeError, OverflowError, ValueError):
+        return timedelta(seconds=value)
+    raise Invalid(f"{field} is {value!r}: it must be a timedelta or a number of seconds", field=field)
 
 
 async def push(db: Database, specs: Sequence[JobSpec]) -> list[Pushed]:

@@ -1,4 +1,4 @@
-"""Loads snapshots of runs for display, each in one read-only transaction; decides only who serves a pending job."""
+"""Loads snapshots, timelines and log lines of runs for display; decides only who serves a pending job."""
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
@@ -16,7 +16,9 @@ from windlass.core.explain.snapshot import (
     RunSnapshot,
     Served,
     StepSnapshot,
+    round_of,
 )
+from windlass.core.explain.timeline import Span, during, is_several, timeline
 from windlass.core.jobs.job import JobState
 from windlass.core.runs.run import OPEN, WORDS, Fan, Letter, RunState
 from windlass.core.workflows.step import ChildAction, HttpAction
@@ -28,7 +30,7 @@ from windlass.engine.runs.control import known, rounds_of, step_number
 from windlass.engine.workers.registry import ALIVE_WITHIN
 from windlass.errors import Invalid
 from windlass.store import accounts as store
-from windlass.store import runs, workers
+from windlass.store import runs, timelines, workers
 from windlass.store.accounts import Place, RunLine
 from windlass.store.postgres.pool import Connection
 from windlass.store.rows import WorkerRow
@@ -36,6 +38,7 @@ from windlass.store.runs import RunEvent, RunRow
 
 __all__ = ["Place", "RunLine", "account", "explained", "lines", "moment"]
 LINES_LIMIT = 10_000
+MOST_MOVES = 20_000  # of the jobs of one run; later ones are not drawn
 BEGINNING = Place(datetime(1, 1, 1, tzinfo=UTC), UUID(int=0), 0, 0)
 
 
@@ -63,6 +66,20 @@ async def explained(db: Database, id_: UUID) -> tuple[RunSnapshot, Explanation]:
     """Return a run's snapshot and the explanation of its state."""
     found = await account(db, id_)
     return found, explain(found)
+
+
+async def run_timeline(db: Database, id_: UUID, *, attempt: int | None = None) -> tuple[RunSnapshot, list[Span]]:
+    """Return the timeline of all rounds of a run, or of one."""
+    run = await account(db, id_)
+    round_ = None if attempt is None else round_of(run.rounds, attempt)
+    several = [n for n, step in enumerate(run.steps) if is_several(step.step)]
+    plain = [n for n in range(len(run.steps)) if n not in several]
+    async with db.begin() as conn:
+        moves = await timelines.moves(conn, id_, plain, limit=MOST_MOVES) if plain else []
+        if round_ is None or len(run.rounds) == 1:
+            return run, timeline(run, moves)
+        together = await timelines.together(conn, id_, several, round_) if several else []
+    return run, during(run, round_, moves, together)
 
 
 async def lines(

@@ -7,6 +7,7 @@ from datetime import timedelta
 from functools import partial
 from uuid import UUID
 
+from windlass.core.compositions import MAX_LEVELS
 from windlass.core.runs.event import (
     Begun,
     CancelAsked,
@@ -24,49 +25,51 @@ from windlass.engine.database import Database
 from windlass.engine.quarantine import Kind, each_alone, split_batch
 from windlass.engine.runs.settle import Wakeups, settle
 from windlass.errors import Unavailable
-from windlass.store import runs, steps, timers
+from windlass.store import claims, runs, steps, timers
+from windlass.store.ojs import compositions
 from windlass.store.postgres.pool import Connection
 from windlass.store.runs import LockedRun
 from windlass.store.steps import EndedJob
 
 ACTOR = "engine"
 EXPIRED = "the run's time was over"
-Listen = Callable[[Connection, list[LockedRun]], Awaitable[dict[UUID, list[Event]]]]
+MOST_GENERATIONS = 4 * MAX_LEVELS  # up, down and back again; the rest is left to the loops
+Load = Callable[[Connection, list[LockedRun]], Awaitable[dict[UUID, list[Event]]]]
 
 
 async def sweep_runs(db: Database, *, batch: int = 500) -> int:
     """Apply ends of jobs that plain SQL recorded, and notices; return the number of runs."""
     async with db.once() as conn:
-        found = await runs.find_unsettled(conn, batch)
+        ids = await runs.find_unsettled(conn, batch)
 
-    async def listen(conn: Connection, held: list[LockedRun]) -> dict[UUID, list[Event]]:
-        return await untold(conn, held, batch=batch)
+    async def load(conn: Connection, locked: list[LockedRun]) -> dict[UUID, list[Event]]:
+        return await pending_events(conn, locked, batch=batch)
 
-    return await _tell(db, found, listen)
+    return await _apply(db, ids, load)
 
 
-async def untold(conn: Connection, held: Sequence[LockedRun], *, batch: int = 500) -> dict[UUID, list[Event]]:
+async def pending_events(conn: Connection, locked: Sequence[LockedRun], *, batch: int = 500) -> dict[UUID, list[Event]]:
     """Return the events not applied yet to these locked runs: ends of jobs recorded elsewhere, and notices."""
-    ended = await steps.take_ended(conn, [run.id for run in held], batch=batch * 10)
-    return await heard(conn, held, ended_jobs(map(_end, ended)))
+    ended = await steps.take_ended(conn, [run.id for run in locked], batch=batch * 10)
+    return await with_notices(conn, locked, ended_jobs(map(_end, ended)))
 
 
-async def heard(
-    conn: Connection, held: Sequence[LockedRun], events: Mapping[UUID, Sequence[Event]]
+async def with_notices(
+    conn: Connection, locked: Sequence[LockedRun], known: Mapping[UUID, Sequence[Event]]
 ) -> dict[UUID, list[Event]]:
     """Return these events and those in the notices that other runs left for these locked runs."""
-    known = {run.id: run for run in held}
-    found: dict[UUID, list[Event]] = defaultdict(list, {id_: [*some] for id_, some in events.items()})
-    for notice in await runs.take_notices(conn, list(known)):
-        run = known[notice.run_id]
+    rows = {run.id: run for run in locked}
+    events: dict[UUID, list[Event]] = defaultdict(list, {id_: [*some] for id_, some in known.items()})
+    for notice in await runs.take_notices(conn, list(rows)):
+        run = rows[notice.run_id]
         if notice.word == "cancel" and run.state in LIVE:
             reason = Reason("cancelled", notice.reason or "the run above was cancelled")
-            found[run.id].append(CancelAsked(reason))
+            events[run.id].append(CancelAsked(reason))
         elif notice.word == "ended" and notice.step is not None:
             letter = Letter(notice.letter or Letter.FAILED)
             earlier = notice.round is not None and notice.round < run.round
-            found[run.id].append(ended_child(notice.step, notice.item or 0, letter, notice.reason, earlier=earlier))
-    return found
+            events[run.id].append(ended_child(notice.step, notice.item or 0, letter, notice.reason, earlier=earlier))
+    return events
 
 
 class HeldRuns:
@@ -93,15 +96,15 @@ class HeldRuns:
 async def wake(db: Database, *, batch: int = 1000) -> int:
     """End the sleeps and the waits whose time has come; return the number of runs."""
     async with db.once() as conn:
-        found = await timers.find_due(conn, batch)
-    return await _tell(db, found, partial(_due_timers, db))
+        ids = await timers.find_due(conn, batch)
+    return await _apply(db, ids, partial(_due_timers, db))
 
 
 async def expire(db: Database, *, batch: int = 500) -> int:
     """End runs whose time is over; return their number."""
     async with db.once() as conn:
-        found = await runs.find_expired(conn, batch)
-    return await _tell(db, found, _expired, reason=EXPIRED)
+        ids = await runs.find_expired(conn, batch)
+    return await _apply(db, ids, _expired, reason=EXPIRED)
 
 
 async def retry(db: Database, id_: UUID) -> bool:
@@ -110,34 +113,34 @@ async def retry(db: Database, id_: UUID) -> bool:
     Expiry comes first and by itself: a run whose other events cannot be applied must still be able to end.
     """
     async with db.begin() as conn:
-        held = await runs.lock(conn, [id_], wait=False)
-        if not held:
+        locked = await runs.lock(conn, [id_], wait=False)
+        if not locked:
             return not await runs.states(conn, [id_])  # pruned meanwhile: nothing is left to do
-        pending = held[0].state == RunState.PENDING
-        if news := await _expired(conn, held):
-            wakeups = await settle(conn, db, held, news, actor=ACTOR, reason=EXPIRED)
+        pending = locked[0].state == RunState.PENDING
+        if events := await _expired(conn, locked):
+            wakeups = await settle(conn, db, locked, events, actor=ACTOR, reason=EXPIRED)
         else:
-            news = defaultdict(list, await _due_timers(db, conn, held))
-            for run, events in (await untold(conn, held)).items():
-                news[run] += events
-            wakeups = await settle(conn, db, held, news, actor=ACTOR) if news else Wakeups()
+            events = defaultdict(list, await _due_timers(db, conn, locked))
+            for run, more in (await pending_events(conn, locked)).items():
+                events[run] += more
+            wakeups = await settle(conn, db, locked, events, actor=ACTOR) if events else Wakeups()
     wakeups.poke(db)
-    if pending and not news:  # it waits to begin
-        return await _begin(db, held[0].workflow_id, only=[id_]) > 0
+    if pending and not events:  # it waits to begin
+        return await _begin(db, locked[0].workflow_id, only=[id_]) > 0
     return True
 
 
-async def _due_timers(db: Database, conn: Connection, held: list[LockedRun]) -> dict[UUID, list[Event]]:
-    news: dict[UUID, list[Event]] = defaultdict(list)
-    known = await db.definitions.of(conn, {run.version_id for run in held})
-    plans = {run.id: known[run.version_id].plan for run in held}
-    for id_, step in await timers.take_due(conn, [run.id for run in held]):
-        news[id_].append(fired_timer(plans[id_], step))
-    return news
+async def _due_timers(db: Database, conn: Connection, locked: list[LockedRun]) -> dict[UUID, list[Event]]:
+    events: dict[UUID, list[Event]] = defaultdict(list)
+    known = await db.definitions.of(conn, {run.version_id for run in locked})
+    plans = {run.id: known[run.version_id].plan for run in locked}
+    for id_, step in await timers.take_due(conn, [run.id for run in locked]):
+        events[id_].append(fired_timer(plans[id_], step))
+    return events
 
 
-async def _expired(_: Connection, held: list[LockedRun]) -> dict[UUID, list[Event]]:
-    return {run.id: [Expired()] for run in held if run.state in LIVE and run.expires_at <= run.now}
+async def _expired(_: Connection, locked: list[LockedRun]) -> dict[UUID, list[Event]]:
+    return {run.id: [Expired()] for run in locked if run.state in LIVE and run.expires_at <= run.now}
 
 
 async def next_due(db: Database) -> tuple[timedelta | None, timedelta | None, timedelta | None]:
@@ -146,25 +149,25 @@ async def next_due(db: Database) -> tuple[timedelta | None, timedelta | None, ti
         return await timers.next_due(conn)
 
 
-async def _tell(db: Database, found: Sequence[UUID], listen: Listen, *, reason: str = "the run was cancelled") -> int:
+async def _apply(db: Database, ids: Sequence[UUID], load: Load, *, reason: str = "the run was cancelled") -> int:
     """Apply the events of these runs; set aside a run that cannot be settled. Return the number of runs with events."""
 
     async def set_aside(id_: UUID, error: Exception) -> None:
         await quarantine.set_aside(db, Kind.RUN, id_, error)
 
-    return sum(await split_batch(found, partial(_tell_together, db, listen=listen, reason=reason), set_aside))
+    return sum(await split_batch(ids, partial(_apply_together, db, load=load, reason=reason), set_aside))
 
 
-async def _tell_together(db: Database, found: Sequence[UUID], *, listen: Listen, reason: str) -> int:
+async def _apply_together(db: Database, ids: Sequence[UUID], *, load: Load, reason: str) -> int:
     """Lock those of the runs that no other session holds, load their events, settle."""
     async with db.begin() as conn:
-        held = await runs.lock(conn, found, wait=False)
-        news = await listen(conn, held) if held else {}
-        if not news:
+        locked = await runs.lock(conn, ids, wait=False)
+        events = await load(conn, locked) if locked else {}
+        if not events:
             return 0
-        wakeups = await settle(conn, db, held, news, actor=ACTOR, reason=reason)
+        wakeups = await settle(conn, db, locked, events, actor=ACTOR, reason=reason)
     wakeups.poke(db)
-    return len(news)
+    return len(events)
 
 
 async def start_held_of(db: Database, workflow: UUID, *, batch: int = 500) -> bool:
@@ -199,13 +202,13 @@ async def _begin(db: Database, workflow: UUID, *, only: Sequence[UUID] | None = 
         if room <= 0:
             return 0
         first = await runs.first_held(conn, workflow, room) if only is None else only[:room]
-        locked = await runs.lock(conn, first, wait=False) if first else []
-        held = [run for run in locked if run.state == RunState.PENDING]
-        if not held:
+        rows = await runs.lock(conn, first, wait=False) if first else []
+        locked = [run for run in rows if run.state == RunState.PENDING]
+        if not locked:
             return 0
-        wakeups = await settle(conn, db, held, {run.id: [Begun()] for run in held}, actor=ACTOR)
+        wakeups = await settle(conn, db, locked, {run.id: [Begun()] for run in locked}, actor=ACTOR)
     wakeups.poke(db)
-    return len(held)
+    return len(locked)
 
 
 def _end(job: EndedJob) -> tuple[UUID, int, Letter, Reason | None]:
@@ -216,3 +219,46 @@ def _end(job: EndedJob) -> tuple[UUID, int, Letter, Reason | None]:
     elif job.status != "succeeded":
         reason = Reason(job.status, job.error or f"its job was {job.status}")
     return job.run_id, job.step, ended_letter(job.status, job.error_type), reason
+
+
+# Nested compositions: advanced at once, so that a worker's next fetch gets what is due without waiting for a loop
+
+
+async def follow(db: Database, changed: Sequence[UUID]) -> None:
+    """Begin pending runs inside these, apply notices to runs around and inside them, and repeat for those changed.
+
+    Compositions inside each other communicate by notices. The loops apply them a moment later; this applies them at
+    once, one generation per transaction.
+    """
+    for _ in range(MOST_GENERATIONS):
+        if not changed:
+            return
+        changed = await _follow_once(db, changed)
+
+
+async def settle_jobs(db: Database, jobs: Sequence[UUID]) -> None:
+    """Apply the ends of jobs that ended without a report to their runs."""
+    async with db.begin() as conn:
+        changed = await claims.runs_of(conn, list(jobs))
+        locked = await runs.lock(conn, changed) if changed else []
+        events = await pending_events(conn, locked) if locked else {}
+        if not events:
+            return
+        wakeups = await settle(conn, db, locked, events, actor=ACTOR)
+    wakeups.poke(db)
+    await follow(db, list(events))
+
+
+async def _follow_once(db: Database, changed: Sequence[UUID]) -> list[UUID]:
+    async with db.begin() as conn:
+        ids = await compositions.kin(conn, changed)
+        if not ids:
+            return []
+        locked = await runs.lock(conn, ids)
+        begun: dict[UUID, list[Event]] = {run.id: [Begun()] for run in locked if run.state == RunState.PENDING}
+        events = await with_notices(conn, locked, begun)
+        if not events:
+            return []
+        wakeups = await settle(conn, db, locked, events, actor=ACTOR)
+    wakeups.poke(db)
+    return list(events)

@@ -9,9 +9,9 @@ from windlass.core import duration
 from windlass.core.jobs.job import TERMINAL, JobState
 from windlass.engine.database import MOST_COUNTED
 from windlass.engine.jobs import dead_letters, queues
+from windlass.engine.jobs.checkpoints import Progress
 from windlass.engine.jobs.control import Event, LogLine, Recorded
 from windlass.engine.jobs.control import Job as JobRow
-from windlass.engine.jobs.progress import Progress
 from windlass.engine.quarantine import QuarantineEntry
 from windlass.engine.views import statuses
 from windlass.engine.workers.registry import WorkerRow

@@ -11,7 +11,7 @@ from uuid import UUID
 from windlass.core.jobs.spec import MAX_LEASE, check_length
 from windlass.engine.database import MOST_COUNTED, Database
 from windlass.engine.upkeep import isolate_rows
-from windlass.engine.workers import first_claims
+from windlass.engine.workers import turn
 from windlass.errors import Conflict, NotFound
 from windlass.store import claims as store
 from windlass.store import jobs
@@ -62,7 +62,7 @@ async def fetch(db: Database, wishes: Sequence[Wish]) -> list[list[Job]]:
             known = await db.definitions.readable(conn, versions)
             if len(known) < len(versions):
                 found = [await _readable(conn, known, *each) for each in zip(wishes, found, strict=True)]
-            await first_claims.tell(conn, chain.from_iterable(found), known, actor=ACTOR)
+            await turn.start_compositions(conn, chain.from_iterable(found), known, actor=ACTOR)
     return found
 
 

@@ -14,7 +14,7 @@ from windlass.core.jobs.job import Failed, JobMove, Outcome, Report, Setback, af
 from windlass.engine import quarantine
 from windlass.engine.database import Database
 from windlass.engine.quarantine import Kind, split_batch
-from windlass.engine.runs import family
+from windlass.engine.runs import sweep
 from windlass.engine.workers import turn
 from windlass.errors import Conflict, Invalid, NotFound, Unavailable, WindlassError
 from windlass.store import claims, runs, steps
@@ -107,7 +107,7 @@ async def _record(
     if unsettled is not None and touched:
         await quarantine.set_aside(db, Kind.RUN, touched[0], unsettled)
     if wakeups.strays:
-        await family.follow(db, touched)
+        await sweep.follow(db, touched)
     for report in reports:
         if isinstance(report, Setback) and report.move is JobMove.RELEASE:
             db.poke(report.job.queue)

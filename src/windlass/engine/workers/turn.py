@@ -1,22 +1,30 @@
-"""A worker's turn: records its reports and claims the next jobs, in one transaction."""
+"""A worker's turn: records its reports and claims the next jobs, in one transaction.
+
+A claim can be committed although the worker never gets the result: the connection is lost after the commit, or one row
+of the batch cannot be decoded. Without `adopt` those jobs would wait until their leases expire, and each would be
+charged a loss.
+"""
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import timedelta
+from typing import Protocol
 from uuid import UUID
 
 from windlass.core.jobs.job import Claimed, Fence
 from windlass.core.json_value import plain
+from windlass.core.workflows.workflow import Workflow
 from windlass.engine import quarantine
 from windlass.engine.database import Database
 from windlass.engine.faults import point
 from windlass.engine.quarantine import Kind
-from windlass.engine.workers import first_claims
 from windlass.engine.workers.recording import Turn, lock_and_record, record, record_apart
 from windlass.errors import Locked, Unavailable
-from windlass.store import jobs, workers
+from windlass.store import jobs, orphans, workers
 from windlass.store.events import Line
 from windlass.store.jobs import HeldLease, Lane, Served
+from windlass.store.ojs import compositions
+from windlass.store.postgres.pool import Connection
 from windlass.store.workers import Registered
 
 __all__ = [
@@ -36,6 +44,7 @@ __all__ = [
 ]
 
 DEFER = timedelta(minutes=1)  # how long a job that cannot be claimed is postponed
+PAUSE_UNREADABLE = timedelta(minutes=5)  # before a job that could not be read is tried again
 _log = logging.getLogger("windlass.work")
 
 
@@ -49,7 +58,7 @@ async def turn(db: Database, wish: Turn) -> tuple[list[Claimed], set[UUID]]:
         return await _turn_together(db, wish)
     except Exception as error:
         if wish.count and wish.claim_failed is not None:
-            wish.claim_failed()  # the claim may have been committed: see engine/workers/orphans.py
+            wish.claim_failed()  # the claim may have been committed: see `adopt`
         if isinstance(error, Unavailable) and not isinstance(error, Locked):
             raise
         _log.warning("a turn failed, its parts are done one by one: %s", plain(str(error)).partition("\n")[0])
@@ -64,7 +73,7 @@ async def _turn_together(db: Database, wish: Turn, *, atomic: bool = False) -> t
         claimed = await jobs.claim(conn, wish.lanes, count=wish.count, worker=wish.worker, lease=wish.lease)
         known = await db.definitions.readable(conn, {job.version_id for job in claimed if job.version_id is not None})
         if known:
-            await first_claims.tell(conn, claimed, known, actor=wish.worker)
+            await start_compositions(conn, claimed, known, actor=wish.worker)
         point("turn.claimed")
     point("turn.committed")
     wakeups.poke(db, claimed=[job.id for job in claimed])
@@ -96,6 +105,78 @@ async def _defer_first(db: Database, lane: Lane, error: Exception) -> None:
         id_ = await jobs.defer_first(conn, lane, pause=DEFER)
     if id_ is not None:
         await quarantine.set_aside(db, Kind.JOB, id_, error)
+
+
+class ClaimedJob(Protocol):
+    """A claimed job."""
+
+    @property
+    def run_id(self) -> UUID | None: ...
+    @property
+    def version_id(self) -> int | None: ...
+    @property
+    def step(self) -> int | None: ...
+
+
+async def start_compositions(
+    conn: Connection, taken: Iterable[ClaimedJob], known: Mapping[int, Workflow], *, actor: str
+) -> None:
+    """Mark the compositions of these jobs as started. Only a job of a step without dependencies can be the first."""
+    begun: set[UUID] = set()
+    for job in taken:
+        workflow = known.get(job.version_id) if job.version_id is not None else None
+        if workflow is None or workflow.primitive is None or job.run_id is None or job.step is None:
+            continue
+        if not workflow.steps[job.step].edges:
+            begun.add(job.run_id)
+    if begun:
+        await compositions.start(conn, sorted(begun), actor=actor)
+
+
+async def adopt(db: Database, *, worker: str, held: Container[Fence]) -> list[Claimed]:
+    """Return the jobs leased to a worker that does not know of them: it should start them.
+
+    Each is read by itself: one that cannot be read is handed back. Call it only for a worker without a claim under way,
+    whose result may still arrive, and whose id no other process uses.
+    """
+    async with db.once() as conn:
+        fences = await orphans.find(conn, worker=worker)
+    adopted = []
+    for fence in fences:
+        if fence in held:
+            continue
+        try:
+            job = await _read_orphan(db, fence, worker)
+        except Unavailable:
+            raise  # those read so far are found again
+        except Exception as error:
+            await _put_back(db, fence, worker, error)
+        else:
+            adopted += [] if job is None else [job]
+    return adopted
+
+
+async def _read_orphan(db: Database, fence: Fence, worker: str) -> Claimed | None:
+    """Read a job as a turn does: with its run's definition, and with its composition started if it is the first job."""
+    async with db.begin() as conn:
+        job = await orphans.read(conn, fence, worker=worker)
+        if job is not None and job.version_id is not None:
+            known = await db.definitions.readable(conn, {job.version_id})
+            await start_compositions(conn, [job], known, actor=worker)
+        return job
+
+
+async def _put_back(db: Database, fence: Fence, worker: str, error: Exception) -> None:
+    """Postpone a job and set it aside, where operators see it."""
+    reason = plain(f"this worker cannot read it: {type(error).__name__}: {error}")[:1000]
+    try:
+        async with db.once() as conn:
+            await orphans.put_back(conn, fence, worker=worker, pause=PAUSE_UNREADABLE, reason=reason)
+    except Unavailable:
+        raise
+    except Exception:
+        _log.exception("job %s could not be handed back: it waits for the end of its lease", fence[0])
+    await quarantine.set_aside(db, Kind.JOB, fence[0], error)
 
 
 async def look(db: Database, queues: Sequence[str], served: Served | None = None) -> list[Lane]:

@@ -13,7 +13,7 @@ from datetime import timedelta
 from windlass.core.jobs.lease_gaps import Continuity
 from windlass.engine import quarantine, upkeep
 from windlass.engine.database import Database
-from windlass.engine.jobs import rate_limits
+from windlass.engine.jobs import queues
 from windlass.engine.upkeep import Swept
 from windlass.engine.workers import remote, remote_reports
 from windlass.errors import Unavailable
@@ -91,7 +91,7 @@ class Upkeep:
         if not self._recovery.leading:
             return Swept()
         db, batch, run = self._db, self.options.batch, self._duties.run
-        await run("rates", lambda: rate_limits.call_waiting(db), 0)
+        await run("rates", lambda: queues.wake_rate_limited(db), 0)
         late = await run("expired", lambda: remote.expire(db, batch=batch), 0)
         overdue = await run("overdue", lambda: remote_reports.end_overdue(db, batch=batch), 0)
         logged = await run("created events", lambda: upkeep.log_created(db, batch=batch), 0)

@@ -18,8 +18,8 @@ from windlass.effects.threads import Threads
 from windlass.engine.compositions import parent_results
 from windlass.engine.compositions.parent_results import Standing
 from windlass.engine.database import Database
-from windlass.engine.jobs import checkpoints, progress
-from windlass.engine.jobs.progress import Said
+from windlass.engine.jobs import checkpoints
+from windlass.engine.jobs.checkpoints import ProgressReport
 from windlass.engine.runs import outputs
 from windlass.engine.runs.outputs import TooMany
 from windlass.errors import Unavailable
@@ -34,7 +34,7 @@ class ContextData:
         self.threads = Threads(concurrency)
         self._db = db
         self._loop = asyncio.get_running_loop()
-        self._progress: dict[UUID, Said] = {}
+        self._progress: dict[UUID, ProgressReport] = {}
         self._lock = threading.Lock()  # guards `_progress`: handlers report progress from any thread
         self._upstreams = Batcher[Claimed, Upstream](self._load_upstreams, most=200)
         self._standings = Batcher[Claimed, Standing](self._load_standings, most=200)
@@ -57,7 +57,7 @@ class ContextData:
         return asyncio.run_coroutine_threadsafe(answer, self._loop).result()
 
     def progress(self, job: UUID, fence: int, fraction: float, message: str | None, data: Any) -> None:
-        latest = Said(job, fence, fraction, message, None if data is None else encode(data, field="data"))
+        latest = ProgressReport(job, fence, fraction, message, None if data is None else encode(data, field="data"))
         with self._lock:
             self._progress[job] = latest
 
@@ -69,7 +69,7 @@ class ContextData:
         if not latest:
             return
         try:
-            await progress.report(self._db, list(latest.values()))
+            await checkpoints.report_progress(self._db, list(latest.values()))
         except Unavailable:
             with self._lock:
                 self._progress = latest | self._progress

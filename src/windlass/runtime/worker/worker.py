@@ -29,7 +29,7 @@ from windlass.core.jobs.job import Claimed, Fence, JobMove, Report, Setback
 from windlass.effects.context import keep_lines
 from windlass.effects.handlers import Handlers
 from windlass.engine.database import Database
-from windlass.engine.workers import orphans, turn
+from windlass.engine.workers import turn
 from windlass.engine.workers.turn import Lane, Line, Turn
 from windlass.errors import Unavailable
 from windlass.runtime.loops.loop import LONGEST_PAUSE, run_periodically
@@ -257,7 +257,7 @@ class Worker:
         """
         if self._registration.exclusive:
             held = set(self._leases.fences())
-            adopted = await orphans.adopt(self._db, worker=self.options.id, held=held)
+            adopted = await turn.adopt(self._db, worker=self.options.id, held=held)
             if adopted:
                 _log.warning("%d jobs were claimed by a turn that failed: starting them now", len(adopted))
             self._begin(adopted)

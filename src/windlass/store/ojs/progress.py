@@ -21,7 +21,7 @@ class Progress:
     updated_at: datetime
 
 
-class Said(NamedTuple):
+class ProgressReport(NamedTuple):
     """A progress report of an attempt; `data` is JSON."""
 
     job: UUID
@@ -31,8 +31,8 @@ class Said(NamedTuple):
     data: str | None
 
 
-async def report(conn: Connection, said: Sequence[Said]) -> None:
-    await conn.execute(_SQL["report"], *columns(said))
+async def report(conn: Connection, reports: Sequence[ProgressReport]) -> None:
+    await conn.execute(_SQL["report"], *columns(reports))
 
 
 async def say(

@@ -14,8 +14,8 @@ from windlass.core.jobs.retry import Backoff, Retry
 from windlass.core.jobs.spec import DEFAULT_PRIORITY, JobSpec
 from windlass.core.json_value import PAYLOAD_LIMIT
 from windlass.engine.database import PAGE_LIMIT, Database
+from windlass.engine.jobs import checkpoints
 from windlass.engine.jobs import control as jobs
-from windlass.engine.jobs import progress
 from windlass.engine.jobs.control import MAX_BATCH, LinePlace
 from windlass.engine.views import jobs as views
 from windlass.errors import Invalid, NotFound
@@ -227,8 +227,8 @@ def job_states(words: Iterable[str]) -> list[str]:
 
 async def _whole(db: Database, id_: UUID) -> Data[JobDetail]:
     row = await jobs.get(db, id_)
-    tasks, said = await jobs.steps(db, [row]), await progress.find(db, id_)
-    return Data(views.detail(row, org=db.org, tasks=tasks, progress=said))
+    tasks, progress = await jobs.steps(db, [row]), await checkpoints.progress(db, id_)
+    return Data(views.detail(row, org=db.org, tasks=tasks, progress=progress))
 
 
 def _spec(app: Windlass, asked: NewJob, key: str | None = None) -> JobSpec:

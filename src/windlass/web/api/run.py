@@ -7,7 +7,7 @@ from pydantic import Field
 
 from windlass.core.json_value import PAYLOAD_LIMIT
 from windlass.engine.runs import control as runs
-from windlass.engine.runs import inspect, timelines
+from windlass.engine.runs import inspect
 from windlass.engine.runs.control import TrailPlace
 from windlass.engine.views import runs as views
 from windlass.engine.views.workflows import graph as graph_of
@@ -78,7 +78,7 @@ async def graph(db: Open, run_id: RunId) -> Data[Graph]:
 @router.get("/{run_id}/timeline", summary="Get the timeline of a run", responses=problems(404, 422))
 async def timeline(db: Open, run_id: RunId, attempt: RunAttempt = None) -> Listing[Span]:
     """In the order of the definition: queued, running, backoff, sleeping, waiting; a fanned-out task as one span."""
-    account, spans = await timelines.of_run(db, run_id, attempt=attempt)
+    account, spans = await inspect.run_timeline(db, run_id, attempt=attempt)
     return Listing([views.span(account, row) for row in spans])
 
 

@@ -13,7 +13,7 @@ from windlass.app import Windlass
 from windlass.core import duration
 from windlass.core.json_value import PAYLOAD_LIMIT
 from windlass.engine.database import new_ids
-from windlass.engine.jobs import specs
+from windlass.engine.jobs import submit
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import inspect
 from windlass.engine.runs.start import RunSpec
@@ -59,7 +59,7 @@ def _span(given: object) -> timedelta | None:
         if isinstance(given, str):
             return duration.parse(given, field="it")
         if isinstance(given, int | float) and not isinstance(given, bool):
-            return specs.span(given, "it")
+            return submit.as_timedelta(given, "it")
     except Invalid as error:
         raise ValueError(str(error)) from None
     raise ValueError("it must be a string such as 1h30m, or a number of seconds")

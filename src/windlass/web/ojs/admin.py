@@ -21,7 +21,7 @@ from windlass.engine import stats
 from windlass.engine.database import Database
 from windlass.engine.jobs import control as jobs
 from windlass.engine.jobs import dead_letters, queues
-from windlass.engine.reset import reset as reset_database
+from windlass.engine.maintenance import reset as reset_database
 from windlass.engine.workers import remote
 from windlass.errors import Invalid
 from windlass.web.ojs import dependencies, times

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from windlass.core.jobs.spec import JobSpec
-from windlass.engine import tenants
+from windlass.engine import stats
 from windlass.engine.jobs.schemas import Misfit, Schemas
 from windlass.engine.workers.remote import Job
 from windlass.errors import Invalid
@@ -124,14 +124,14 @@ def _labelled(request: Request, spec: JobSpec) -> JobSpec:
 
 
 async def list_tenants(request: Request) -> Response:
-    names = await tenants.list_(await dependencies.db(request))
+    names = await stats.tenants(await dependencies.db(request))
     items = [{TENANT_LABEL: name} for name in names]
     return answer(request, {"items": items, "tenants": items, "pagination": {"total": len(names), "page": 1}})
 
 
 async def tenant_stats(request: Request) -> Response:
     name = request.path_params["id"]
-    counts = await tenants.counts(await dependencies.db(request), name)
+    counts = await stats.jobs_of_tenant(await dependencies.db(request), name)
     jobs = {shown: counts.get(state, 0) for state, shown in _TENANT_STATES.items()}
     return answer(request, {TENANT_LABEL: name, "total_jobs": sum(counts.values()), "jobs": jobs})
 

@@ -20,7 +20,7 @@ from windlass.core.events.ojs_event import TYPES, OjsEvent
 from windlass.engine.compositions import control as compositions
 from windlass.engine.database import Database
 from windlass.engine.events import ojs as ojs_events
-from windlass.engine.events import ojs_jobs, stream, subscriptions
+from windlass.engine.events import stream, subscriptions
 from windlass.engine.events.stream import Cursor
 from windlass.engine.events.subscriptions import Subscription
 from windlass.errors import Invalid, NotFound
@@ -104,7 +104,7 @@ async def _poll(request: Request, db: Database) -> Poll:
     after = request.query_params.get("after") or request.query_params.get("cursor")
     run = await _run(db, request.query_params.get("workflow_id"))
     if after is None:
-        at = Cursor(Snapshot(0)) if run is not None else await ojs_jobs.recent(db)
+        at = Cursor(Snapshot(0)) if run is not None else await ojs_events.recent(db)
         return Poll(db.org, types, queues, limit, at, run)
     if (event := _event_id(after)) is None:
         return Poll(db.org, types, queues, limit, Cursor.parse(after), run)

@@ -10,7 +10,7 @@ from starlette.routing import Route
 from windlass.core.jobs.job import DEFAULT_QUEUE
 from windlass.core.workflows.step_payload import OWN_QUEUE
 from windlass.engine.database import Database
-from windlass.engine.jobs import queue_limits, queues
+from windlass.engine.jobs import queues
 from windlass.engine.jobs.queues import Queue
 from windlass.engine.workers import remote
 from windlass.errors import Invalid
@@ -69,7 +69,7 @@ async def _shown(request: Request) -> dict[str, Any]:
     counts, queue = await remote.standing(db, name), await queues.get(db, name)
     status = _status(queue.row.paused)
     depth = sum(counts[state] for state in ("available", "scheduled", "retryable"))
-    max_depth = (await queue_limits.get(db, name)).max_depth
+    max_depth = (await queues.depth_limit(db, name)).max_depth
     numbers = {
         state: counts[state] for state in ("available", "active", "scheduled", "retryable", "discarded", *HOURLY)
     }
@@ -101,17 +101,17 @@ def _name(request: Request) -> str:
 async def put_config(request: Request) -> Response:
     name, config = _name(request), await dependencies.body(request)
     max_depth = _max_depth(config.get("backpressure"))
-    limit = await queue_limits.configure(await dependencies.db(request), name, max_depth=max_depth, config=config)
+    limit = await queues.set_depth_limit(await dependencies.db(request), name, max_depth=max_depth, config=config)
     (await dependencies.remote_jobs(request)).admission.forget()
     return answer(request, _configuration(name, limit))
 
 
 async def get_config(request: Request) -> Response:
     name = _name(request)
-    return answer(request, _configuration(name, await queue_limits.get(await dependencies.db(request), name)))
+    return answer(request, _configuration(name, await queues.depth_limit(await dependencies.db(request), name)))
 
 
-def _configuration(name: str, limit: queue_limits.Bound) -> dict[str, Any]:
+def _configuration(name: str, limit: queues.DepthLimit) -> dict[str, Any]:
     return {"queue": name, "name": name, "config": limit.config, "configuration": limit.config, **limit.config}
 
 
@@ -128,7 +128,7 @@ def _max_depth(backpressure: Any) -> int | None:
     if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
         raise Invalid("backpressure.warning_threshold must be from 0 to 1", field="backpressure.warning_threshold")
     # 0 means no limit.
-    return dependencies.integer(backpressure, "max_depth", least=0, most=queue_limits.LARGEST) or None
+    return dependencies.integer(backpressure, "max_depth", least=0, most=queues.MAX_DEPTH) or None
 
 
 # For operators
@@ -143,7 +143,7 @@ async def list_all(request: Request) -> Response:
 async def inspect(request: Request) -> Response:
     db, name = await dependencies.db(request), _name(request)
     queue, counts = await queues.get(db, name), await remote.standing(db, name)
-    config = (await queue_limits.get(db, name)).config
+    config = (await queues.depth_limit(db, name)).config
     return answer(request, {**_summary(queue), "counts": counts, "configuration": config})
 
 

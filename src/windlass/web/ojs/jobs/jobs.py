@@ -13,7 +13,7 @@ from windlass.core.jobs.spec import JobSpec
 from windlass.engine.compositions import parent_results
 from windlass.engine.database import Database
 from windlass.engine.jobs import control as jobs
-from windlass.engine.runs import family
+from windlass.engine.runs import sweep
 from windlass.engine.workers import remote
 from windlass.errors import Conflict, Invalid
 from windlass.web.ojs import admission, dependencies
@@ -78,7 +78,7 @@ async def cancel(request: Request) -> Response:
     admission.check_tenant(request, before.job)
     await jobs.cancel(db, id_, reason="cancelled by a client")
     if before.job.run_id is not None:
-        await family.heed(db, [id_])
+        await sweep.settle_jobs(db, [id_])
     previous = envelope.job_state(before.job, before.now)
     return answer(request, {"job": {**envelope.current(await remote.told(db, id_)), "previous_state": previous}})
 

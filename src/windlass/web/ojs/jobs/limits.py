@@ -9,8 +9,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from windlass.core.jobs.spec import LIVE, Limit, OnConflict, Unique, only_keys, unique_key
-from windlass.engine.jobs import rate_limits
-from windlass.engine.jobs.rate_limits import Rate
+from windlass.engine.jobs import queues
+from windlass.engine.jobs.queues import Rate
 from windlass.errors import Invalid
 from windlass.web.ojs import dependencies, times
 from windlass.web.ojs.jobs import envelope
@@ -126,12 +126,12 @@ def _rate(value: Any, name: str) -> float | None:
 async def get_rate_limit(request: Request) -> Response:
     key = request.path_params["key"]
     stored = key if key.startswith(QUEUE) else KEY + key
-    return answer(request, _state(await rate_limits.get(await dependencies.db(request), stored)))
+    return answer(request, _state(await queues.rate_limit(await dependencies.db(request), stored)))
 
 
 async def list_rate_limits(request: Request) -> Response:
     limit, offset = dependencies.page(request)
-    rates = await rate_limits.list_(await dependencies.db(request), limit=limit, offset=offset)
+    rates = await queues.rate_limits(await dependencies.db(request), limit=limit, offset=offset)
     page = {"limit": limit, "offset": offset, "has_more": len(rates) == limit}
     return answer(request, {"items": [_state(rate) for rate in rates], "pagination": page})
 

@@ -8,9 +8,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from windlass.core.jobs.job import fraction_of
-from windlass.engine.jobs import checkpoints, progress
-from windlass.engine.jobs.checkpoints import Checkpoint
-from windlass.engine.jobs.progress import Progress
+from windlass.engine.jobs import checkpoints
+from windlass.engine.jobs.checkpoints import Checkpoint, Progress
 from windlass.errors import Invalid, NotFound
 from windlass.web.ojs import dependencies
 from windlass.web.ojs.responses import answer, instant
@@ -32,14 +31,14 @@ async def report_progress(request: Request) -> Response:
 
 async def get_progress(request: Request) -> Response:
     db, id_ = await dependencies.db(request), dependencies.job_id(request)
-    latest = await progress.find(db, id_)
+    latest = await checkpoints.progress(db, id_)
     none: dict[str, Any] = {"job_id": str(id_), "progress": 0.0, "percentage": 0}
     return answer(request, none if latest is None else _progress(id_, latest))
 
 
 async def _save_progress(request: Request, id_: UUID, body: dict[str, Any], fraction: float) -> Response:
     db, message = await dependencies.db(request), dependencies.string(body, "message")
-    latest = await progress.say(db, id_, fraction, message, body.get("data"))
+    latest = await checkpoints.record_progress(db, id_, fraction, message, body.get("data"))
     return answer(request, {"acknowledged": True, **_progress(id_, latest)})
 
 
