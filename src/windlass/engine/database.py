@@ -12,9 +12,9 @@ from uuid import UUID
 
 from windlass.core.ids import RANDOM_BYTES, uuid7
 from windlass.effects.schema_validator import SchemaValidator
+from windlass.engine.definitions import Definitions
 from windlass.engine.public_url import PublicUrl
-from windlass.engine.runs.step_templates import StepTemplates
-from windlass.engine.workflows.definitions import Definitions
+from windlass.engine.step_templates import StepTemplates
 from windlass.store import hooks
 from windlass.store.postgres import migrate, restored
 from windlass.store.postgres.notify import Listener, Notifier
@@ -31,8 +31,8 @@ from windlass.store.postgres.pool import (
 from windlass.store.workflows import Live
 
 DEFAULT_ORG = "default"
+PAGE_LIMIT = 1000  # rows on a page of any list
 TREE_LIMIT = 10_000  # live runs below a root run
-PAGE_LIMIT = 1000  # rows of one page of a listing
 MOST_COUNTED = 10_000  # rows that a listing counts: beyond it the exact number does not matter
 
 

@@ -14,17 +14,16 @@ from windlass.engine import maintenance, quarantine
 from windlass.engine.database import Database
 from windlass.engine.public_url import LIVE_WITHIN
 from windlass.engine.quarantine import QuarantineEntry
-from windlass.engine.workers.registry import ALIVE_WITHIN
 from windlass.store import doctor as store
 from windlass.store import public_urls
 from windlass.store import workers as worker_store
 from windlass.store.doctor import Server, Snapshot, Waiting
 from windlass.store.public_urls import RecordedUrl
 from windlass.store.rows import WorkerRow
+from windlass.store.workers import ALIVE_WITHIN, RUNTIME
 
 OLDEST_VERSION = 15
 PATIENCE = timedelta(minutes=1)
-RUNTIME = "python"
 MOST_ENTRIES = 10  # of the quarantine that are listed one by one
 
 

@@ -7,13 +7,13 @@ from uuid import UUID
 from windlass.core.json_value import encode
 from windlass.core.runs.run import RunState
 from windlass.engine.database import MOST_COUNTED, PAGE_LIMIT, Database
-from windlass.engine.workers.registry import ALIVE_WITHIN
 from windlass.store import queues, runs, stats, workers
 from windlass.store.ojs import tenants as tenant_store
 from windlass.store.queues import QueueRow
 from windlass.store.rows import WorkerRow
 from windlass.store.runs import RunFilter, RunRow
 from windlass.store.stats import Hour, Tick, WorkflowStats
+from windlass.store.workers import ALIVE_WITHIN
 
 __all__ = ["Hour", "Overview", "QueueRow", "RunRow", "Tick", "WorkerRow", "WorkflowStats", "of_workflows", "overview"]
 FAILING = 10  # of the latest

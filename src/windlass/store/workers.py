@@ -8,6 +8,8 @@ from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import statements
 from windlass.store.rows import WorkerRow
 
+RUNTIME = "python"  # of the types that our workers execute
+ALIVE_WITHIN = timedelta(seconds=30)  # a worker sends a heartbeat every third of its lease, 10 s by default
 _SQL = statements("workers")
 
 

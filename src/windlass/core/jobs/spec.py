@@ -164,6 +164,13 @@ def advice(type_: str) -> str | None:
     return f"type {type_!r} is not of the form domain.action.vN: a version lets old jobs finish on old code"
 
 
+def check_range(value: int, field: str, *, most: int) -> int:
+    """Return a number from 1 to `most`, or raise."""
+    if not 1 <= value <= most:
+        raise Invalid(f"{field} is {value}: it must lie between 1 and {most}", field=field)
+    return value
+
+
 def check_name(value: object, field_: str, advice_: str, *, limit: int = MAX_NAME) -> None:
     if not isinstance(value, str):
         raise Invalid(f"{field_} is {value!r}: it must be a string", field=field_)

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from windlass.core.jobs.job import JobState
 from windlass.core.jobs.retry import Retry
-from windlass.core.jobs.spec import JobSpec, advice, check, check_pattern
+from windlass.core.jobs.spec import JobSpec, advice, check, check_pattern, check_range
 from windlass.core.json_value import PAYLOAD_LIMIT, encode
 from windlass.core.sensitive import masked
 from windlass.core.workflows.step_payload import HTTP_TYPE
@@ -316,8 +316,7 @@ async def _refuse(conn: Connection, db: Database, id_: UUID, word: str, rule: st
 
 
 def _check_limit(limit: int) -> None:
-    if not 1 <= limit <= PAGE_LIMIT:
-        raise Invalid(f"limit is {limit}: it must lie between 1 and {PAGE_LIMIT}", field="limit")
+    check_range(limit, "limit", most=PAGE_LIMIT)
 
 
 def ids_of(texts: Iterable[str]) -> list[UUID]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from windlass.core.jobs.spec import check_pattern
+from windlass.core.jobs.spec import check_pattern, check_range
 from windlass.core.json_value import encode
 from windlass.engine.database import MOST_COUNTED, PAGE_LIMIT, Database
 from windlass.engine.runs import control as runs
@@ -148,5 +148,4 @@ def _kinds(db: Database, wanted: Wanted) -> Kinds:
 
 
 def _check_limit(limit: int, most: int) -> None:
-    if not 1 <= limit <= most:
-        raise Invalid(f"limit is {limit}: it must lie between 1 and {most}", field="limit")
+    check_range(limit, "limit", most=most)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from windlass.core.jobs.spec import check_name
+from windlass.core.jobs.spec import check_name, check_range
 from windlass.core.json_value import encode
 from windlass.engine.database import MOST_COUNTED, PAGE_LIMIT, Database
 from windlass.errors import Invalid, NotFound
@@ -58,8 +58,7 @@ class QueuePage:
 async def list_(db: Database, *, after: str = "", limit: int = 100) -> QueuePage:
     """Return the queues that have jobs or settings."""
     encode(after, field="after")
-    if not 1 <= limit <= PAGE_LIMIT:
-        raise Invalid(f"limit is {limit}: it must lie between 1 and {PAGE_LIMIT}", field="limit")
+    check_range(limit, "limit", most=PAGE_LIMIT)
     async with db.begin() as conn:
         rows = await store.list_(conn, after=after, limit=limit, cap=MOST_COUNTED)
         rates = await store.rates(conn, lines=LINES, within=RATE_WITHIN)

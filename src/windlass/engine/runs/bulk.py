@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
+from windlass.core.jobs.spec import check_range
 from windlass.core.json_value import encode
 from windlass.core.runs.event import CancelAsked, RetryAsked
 from windlass.core.runs.reason import Reason
@@ -62,8 +63,7 @@ async def retry(db: Database, wanted: Wanted, *, limit: int = 100) -> Steered:
 
 
 async def _batch(db: Database, wanted: Wanted, move: RunMove, limit: int) -> list[UUID]:
-    if not 1 <= limit <= BATCH_LIMIT:
-        raise Invalid(f"limit is {limit}: it must lie between 1 and {BATCH_LIMIT}", field="limit")
+    check_range(limit, "limit", most=BATCH_LIMIT)
     return await _find(db, wanted, move, limit)
 
 

@@ -9,6 +9,7 @@ from uuid import UUID
 from windlass.core import ids
 from windlass.core.events.cursor import TrailPlace
 from windlass.core.explain.snapshot import Round, round_of, rounds
+from windlass.core.jobs.spec import check_range
 from windlass.core.json_value import encode
 from windlass.core.runs.event import CancelAsked, Event, RerunAsked, RetryAsked
 from windlass.core.runs.reason import Reason
@@ -16,10 +17,10 @@ from windlass.core.runs.run import RUN_EDGES, WORDS, Letter, RunMove, RunState
 from windlass.core.workflows.step import Step
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.database import PAGE_LIMIT, Database
+from windlass.engine.definitions import find_live
 from windlass.engine.runs import outputs
 from windlass.engine.runs.outputs import TooMany
 from windlass.engine.runs.settle import settle
-from windlass.engine.workflows.control import find_live
 from windlass.errors import Conflict, Invalid, NotFound
 from windlass.store import runs as store
 from windlass.store import steps
@@ -198,7 +199,7 @@ async def narrowed(conn: Connection, db: Database, wanted: Wanted, *, limit: int
             raise Invalid(f"state is {state!r}: one of {', '.join(RunState)}", field="state")
     encode(wanted.text, field="text", limit=MAX_TEXT)
     asked = encode(dict(wanted.labels), field="labels") if wanted.labels else None
-    live = await find_live(conn, db, wanted.workflow) if wanted.workflow is not None else None
+    live = await find_live(conn, wanted.workflow, org=db.org) if wanted.workflow is not None else None
     first, last = (_aware(moment) for moment in (wanted.created_after, wanted.created_before))
     ends = [id_ for id_ in (wanted.before, ids.earliest(last + APART) if last else None) if id_ is not None]
     return RunFilter(
@@ -339,5 +340,4 @@ def _aware(moment: datetime | None) -> datetime | None:
 
 
 def _check_limit(limit: int) -> None:
-    if not 1 <= limit <= PAGE_LIMIT:
-        raise Invalid(f"limit is {limit}: it must lie between 1 and {PAGE_LIMIT}", field="limit")
+    check_range(limit, "limit", most=PAGE_LIMIT)

@@ -24,7 +24,7 @@ from windlass.core.workflows.step import CommandAction, Foreach, JobAction, Para
 from windlass.engine.database import Database
 from windlass.engine.runs import scope
 from windlass.engine.runs.scope import Codes, Referenced
-from windlass.engine.runs.step_templates import StepTemplate
+from windlass.engine.step_templates import StepTemplate
 from windlass.errors import Invalid
 from windlass.store import steps
 from windlass.store.postgres.pool import Connection

@@ -20,21 +20,20 @@ from windlass.core.explain.snapshot import (
 )
 from windlass.core.explain.timeline import Span, during, is_several, timeline
 from windlass.core.jobs.job import JobState
+from windlass.core.jobs.spec import check_range
 from windlass.core.runs.run import OPEN, WORDS, Fan, Letter, RunState
 from windlass.core.workflows.step import ChildAction, HttpAction
 from windlass.core.workflows.workflow import Workflow
 from windlass.effects.handlers import like
 from windlass.engine.database import Database
-from windlass.engine.doctor import RUNTIME
 from windlass.engine.runs.control import known, rounds_of, step_number
-from windlass.engine.workers.registry import ALIVE_WITHIN
-from windlass.errors import Invalid
 from windlass.store import accounts as store
 from windlass.store import runs, timelines, workers
 from windlass.store.accounts import Place, RunLine
 from windlass.store.postgres.pool import Connection
 from windlass.store.rows import WorkerRow
 from windlass.store.runs import RunEvent, RunRow
+from windlass.store.workers import ALIVE_WITHIN, RUNTIME
 
 __all__ = ["Place", "RunLine", "account", "explained", "lines", "moment"]
 LINES_LIMIT = 10_000
@@ -93,8 +92,7 @@ async def lines(
     limit: int = LINES_LIMIT,
 ) -> list[tuple[str, RunLine]]:
     """Return (step, line) that handlers logged, oldest first, after a position of the previous page."""
-    if not 1 <= limit <= LINES_LIMIT:
-        raise Invalid(f"limit is {limit}: it must lie between 1 and {LINES_LIMIT}", field="limit")
+    check_range(limit, "limit", most=LINES_LIMIT)
     async with db.begin() as conn:
         row = await known(conn, db, id_)
         workflow = (await db.definitions.of(conn, [row.version_id]))[row.version_id]

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from windlass.core.events.cursor import Snapshot
+from windlass.core.jobs.spec import check_range
 from windlass.engine.database import Database
 from windlass.engine.runs.control import known, step_number
-from windlass.errors import Invalid
 from windlass.store import logs as store
 from windlass.store.accounts import RunLine
 from windlass.store.logs import Mark, Which
@@ -41,8 +41,7 @@ async def chosen(
 
 async def tail(db: Database, asked: Chosen, count: int, *, seen_by: Snapshot | None = None) -> list[RunLine]:
     """Return the last lines, in the order of time; if a snapshot is given, only those it sees."""
-    if not 1 <= count <= MOST_TAIL:
-        raise Invalid(f"tail is {count}: it must lie between 1 and {MOST_TAIL}", field="tail")
+    check_range(count, "tail", most=MOST_TAIL)
     async with db.once() as conn:
         found = await store.tail(conn, asked.which, count)
     return [line for xid, line in found if seen_by is None or seen_by.sees(xid)]

@@ -47,8 +47,8 @@ from windlass.engine.database import Database
 from windlass.engine.faults import point
 from windlass.engine.runs import children, evaluate
 from windlass.engine.runs.evaluate import Question
-from windlass.engine.runs.step_templates import StepTemplate, StepTemplates
 from windlass.engine.runs.writes import NewRuns, RunWrites, Wakeups
+from windlass.engine.step_templates import StepTemplate, StepTemplates
 from windlass.store import hooks, runs, steps, timers
 from windlass.store.postgres.pool import Connection
 from windlass.store.runs import LockedRun, SavedRun

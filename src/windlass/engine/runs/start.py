@@ -16,9 +16,9 @@ from windlass.core.runs.event import Begun
 from windlass.core.runs.run import Letter, RunState
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.database import Database, new_ids
+from windlass.engine.definitions import find_live
 from windlass.engine.runs.settle import settle
 from windlass.engine.runs.writes import KeyTaken, NewRuns, Wakeups
-from windlass.engine.workflows.control import find_live
 from windlass.errors import Conflict, Invalid
 from windlass.store import runs
 from windlass.store.postgres.pool import Connection, savepoint, translated
@@ -98,7 +98,7 @@ def check(spec: RunSpec) -> None:
 
 
 async def _start(conn: Connection, db: Database, name: str, specs: Sequence[RunSpec]) -> tuple[list[UUID], Wakeups]:
-    live = await find_live(conn, db, name)
+    live = await find_live(conn, name, org=db.org)
     if not live.enabled:
         raise Conflict(f"workflow {name!r} is disabled: windlass workflows enable {name}")
     workflow = (await db.definitions.of(conn, [live.version_id]))[live.version_id]

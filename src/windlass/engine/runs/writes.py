@@ -10,7 +10,7 @@ from windlass.core.runs.command import Note
 from windlass.core.runs.run import WORDS, Run, RunState, fans_to_json
 from windlass.engine.database import Database, new_ids
 from windlass.engine.faults import point
-from windlass.engine.runs.step_templates import StepTemplate
+from windlass.engine.step_templates import StepTemplate
 from windlass.store import runs, steps, timers
 from windlass.store.ojs import compositions
 from windlass.store.ojs.compositions import NewPart

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from uuid import UUID
 
+from windlass.core.jobs.spec import check_range
 from windlass.core.json_value import encode
 from windlass.engine.database import PAGE_LIMIT, Database
 from windlass.errors import Invalid
@@ -24,8 +25,7 @@ class Page:
 
 async def list_(db: Database, *, after: str = "", limit: int = 50) -> Page:
     encode(after, field="after")
-    if not 1 <= limit <= PAGE_LIMIT:
-        raise Invalid(f"limit is {limit}: it must lie between 1 and {PAGE_LIMIT}", field="limit")
+    check_range(limit, "limit", most=PAGE_LIMIT)
     beyond = after.startswith(JOBS)
     place = _place(after) if beyond else FIRST
     found: list[ScheduleRow | JobScheduleRow] = []

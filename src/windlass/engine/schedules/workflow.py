@@ -17,18 +17,19 @@ from windlass.core.definition.fields import workflow_name_mistake
 from windlass.core.events import webhook
 from windlass.core.events.webhook import parse_body
 from windlass.core.explain.snapshot import SCHEDULED_FOR
+from windlass.core.jobs.spec import check_range
 from windlass.core.json_value import encode
 from windlass.core.runs.event import CancelAsked
 from windlass.core.runs.reason import Reason
 from windlass.core.runs.run import LIVE
 from windlass.core.workflows.workflow import Trigger, WebhookTrigger
 from windlass.engine.database import PAGE_LIMIT, Database
+from windlass.engine.definitions import find_live
 from windlass.engine.quarantine import Kind, each_alone
 from windlass.engine.runs import start as run_start
 from windlass.engine.runs.settle import Wakeups, settle
 from windlass.engine.runs.start import MAX_BATCH, RunSpec
 from windlass.engine.schedules.publish import new_token, pause_loudly
-from windlass.engine.workflows.control import find_live
 from windlass.errors import Conflict, Invalid, NotFound, Refused
 from windlass.store import runs
 from windlass.store import triggers as store
@@ -146,8 +147,7 @@ def _spec(held: HeldSchedule, tick: datetime, **labels: str) -> RunSpec:
 
 async def list_(db: Database, *, after: str = "", limit: int = 50) -> Page:
     encode(after, field="after")
-    if not 1 <= limit <= PAGE_LIMIT:
-        raise Invalid(f"limit is {limit}: it must lie between 1 and {PAGE_LIMIT}", field="limit")
+    check_range(limit, "limit", most=PAGE_LIMIT)
     async with db.once() as conn:
         rows = await store.list_(conn, org=db.org, after=after, limit=limit)
     return Page(rows, rows[-1].workflow if len(rows) == limit else None)
@@ -187,8 +187,7 @@ async def run_now(db: Database, name: str) -> UUID:
 
 async def preview(db: Database, name: str, *, count: int = 10) -> list[datetime]:
     """Return the next ticks, in the schedule's time zone; for a paused schedule, those it would have."""
-    if not 1 <= count <= PAGE_LIMIT:
-        raise Invalid(f"count is {count}: it must lie between 1 and {PAGE_LIMIT}", field="count")
+    check_range(count, "count", most=PAGE_LIMIT)
     row = await get(db, name)
     asked = Schedule(cron=row.cron, timezone=row.timezone, next_run_at=row.next_run_at)
     async with db.once() as conn:
@@ -239,8 +238,7 @@ def _check_range(start: datetime, end: datetime, now: datetime, limit: int) -> N
         raise Invalid(
             f"{schedule.moment(end)} lies in the future, where ticks start their runs by themselves", field="end"
         )
-    if not 1 <= limit <= MAX_BATCH:
-        raise Invalid(f"limit is {limit}: it must lie between 1 and {MAX_BATCH}", field="limit")
+    check_range(limit, "limit", most=MAX_BATCH)
 
 
 async def _hold(conn: Connection, db: Database, name: str) -> HeldSchedule:
@@ -251,7 +249,7 @@ async def _hold(conn: Connection, db: Database, name: str) -> HeldSchedule:
 
 
 async def _unscheduled(conn: Connection, db: Database, name: str) -> NotFound:
-    await find_live(conn, db, name)
+    await find_live(conn, name, org=db.org)
     return NotFound("schedule of workflow", name, hint="its trigger is not a cron")
 
 
@@ -287,7 +285,7 @@ async def rotate(db: Database, name: str) -> str:
     """Return a new token for a workflow's webhook address: it is shown once, and the old one stops working."""
     token = new_token()
     async with db.begin() as conn:
-        live = await find_live(conn, db, name)
+        live = await find_live(conn, name, org=db.org)
         workflow = (await db.definitions.of(conn, [live.version_id]))[live.version_id]
         if not isinstance(workflow.trigger, WebhookTrigger):
             raise Conflict(f"workflow {name!r} has no address: its trigger is not a webhook")

@@ -7,9 +7,9 @@ from windlass.engine.database import Database
 from windlass.errors import Conflict, NotFound
 from windlass.store import jobs, workers
 from windlass.store.rows import Job, WorkerRow
+from windlass.store.workers import ALIVE_WITHIN
 
 __all__ = ["ALIVE_WITHIN", "WorkerRow", "direct", "forget", "get", "list_"]
-ALIVE_WITHIN = timedelta(seconds=30)  # a worker sends a heartbeat every third of its lease, 10 s by default
 MOST_HELD = 1000
 
 

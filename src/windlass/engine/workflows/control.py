@@ -2,23 +2,22 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
 from windlass.core.definition.diff import difference
-from windlass.core.definition.fields import workflow_name_mistake
 from windlass.core.definition.parser import checked, parse
 from windlass.core.definition.publish import check, has_hidden, hidden, revealed, secrets
+from windlass.core.jobs.spec import check_range
 from windlass.core.json_value import as_stored, encode
 from windlass.core.workflows.step import ChildAction
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.database import PAGE_LIMIT, Database, new_ids
+from windlass.engine.definitions import check_workflow_name, find_live, unknown_workflow
 from windlass.engine.schedules.publish import keep_triggers, lacking, switch
 from windlass.errors import Invalid, InvalidWorkflow, NotFound
 from windlass.store import workflows as store
-from windlass.store.postgres.pool import Connection
 from windlass.store.workflows import Live, VersionRow, WorkflowLine, WorkflowRow
 
 __all__ = [
@@ -35,7 +34,6 @@ __all__ = [
     "compare",
     "delete",
     "enable",
-    "find_live",
     "get",
     "list_",
     "missing_children",
@@ -46,7 +44,6 @@ __all__ = [
     "publish_many",
     "versions",
 ]
-MAX_SUGGESTED = 10_000  # names that are searched for a similar one
 MAX_NUMBER = 2**31 - 1
 Given = Workflow | Mapping[str, Any]  # a workflow, or its document
 
@@ -149,11 +146,11 @@ async def get(db: Database, name: str, *, number: int | None = None) -> Workflow
 
 
 async def _get(db: Database, name: str, *, number: int | None = None) -> WorkflowRow:
-    _check(name)
+    check_workflow_name(name)
     async with db.once() as conn:
         row = await store.get(conn, name, org=db.org, number=_checked_number(number))
         if row is None:
-            await find_live(conn, db, name)
+            await find_live(conn, name, org=db.org)
             raise NotFound(f"version {number} of workflow", name)
     return row
 
@@ -161,17 +158,19 @@ async def _get(db: Database, name: str, *, number: int | None = None) -> Workflo
 async def list_(db: Database, *, after: str = "", limit: int = 50) -> Page:
     encode(after, field="after")
     async with db.once() as conn:
-        rows = await store.list_(conn, org=db.org, after=after, limit=_checked_limit(limit))
+        rows = await store.list_(conn, org=db.org, after=after, limit=check_range(limit, "limit", most=PAGE_LIMIT))
     return Page(rows, rows[-1].name if len(rows) == limit else None)
 
 
 async def versions(db: Database, name: str, *, before: int | None = None, limit: int = 50) -> VersionPage:
-    _check(name)
+    check_workflow_name(name)
     below = MAX_NUMBER if before is None else _checked_number(before, "before") or 0
     async with db.once() as conn:
-        rows = await store.versions(conn, name, org=db.org, before=below, limit=_checked_limit(limit))
+        rows = await store.versions(
+            conn, name, org=db.org, before=below, limit=check_range(limit, "limit", most=PAGE_LIMIT)
+        )
         if not rows:
-            await find_live(conn, db, name)
+            await find_live(conn, name, org=db.org)
     return VersionPage(rows, rows[-1].number if len(rows) == limit else None)
 
 
@@ -186,7 +185,7 @@ async def name_of(db: Database, id_: UUID) -> str:
 
 async def id_of(db: Database, name: str) -> UUID | None:
     """Return the id of the workflow that has this name now, if there is one."""
-    _check(name)
+    check_workflow_name(name)
     async with db.once() as conn:
         live = (await store.live(conn, [name], org=db.org)).get(name)
     return None if live is None else live.workflow_id
@@ -207,28 +206,19 @@ async def compare(db: Database, name: str, old: int, new: int) -> list[str]:
 
 async def enable(db: Database, name: str, enabled: bool = True) -> None:
     """Enable or disable a workflow; while it is disabled, new runs are refused and live ones go on."""
-    _check(name)
+    check_workflow_name(name)
     async with db.begin() as conn:
         if not await store.enable(conn, name, enabled, org=db.org):
-            raise await _not_found(conn, db, name)
+            raise await unknown_workflow(conn, name, org=db.org)
         await switch(conn, db, name, enabled)
 
 
 async def delete(db: Database, name: str) -> None:
     """Free the name; live runs finish on their version."""
-    _check(name)
+    check_workflow_name(name)
     async with db.once() as conn:
         if not await store.soft_delete(conn, name, org=db.org):
-            raise await _not_found(conn, db, name)
-
-
-async def find_live(conn: Connection, db: Database, name: str) -> Live:
-    """Return the version that a new run of this name starts on."""
-    _check(name)
-    live = (await store.live(conn, [name], org=db.org)).get(name)
-    if live is None:
-        raise await _not_found(conn, db, name)
-    return live
+            raise await unknown_workflow(conn, name, org=db.org)
 
 
 def _ready(workflows: Sequence[Given]) -> list[Workflow]:
@@ -313,23 +303,6 @@ def _preview(workflow: Workflow, live: Live | None, documents: dict[int, dict[st
         return Preview(workflow.name, Change.UNCHANGED, live.number, [])
     diff = difference(documents[live.version_id], workflow.to_document())
     return Preview(workflow.name, Change.CHANGED, live.number + 1, diff)
-
-
-def _check(name: str) -> None:
-    """Raise `NotFound` for a text that cannot be a workflow's name, without a query."""
-    if workflow_name_mistake(name):
-        raise NotFound("workflow", ascii(name))
-
-
-async def _not_found(conn: Connection, db: Database, name: str) -> NotFound:
-    near = get_close_matches(name, await store.names(conn, org=db.org, limit=MAX_SUGGESTED), n=1)
-    return NotFound("workflow", name, hint=f"did you mean {near[0]}?" if near else None)
-
-
-def _checked_limit(limit: int) -> int:
-    if not 1 <= limit <= PAGE_LIMIT:
-        raise Invalid(f"limit is {limit}: it must lie between 1 and {PAGE_LIMIT}", field="limit")
-    return limit
 
 
 def _checked_number(number: int | None, field: str = "number") -> int | None:

@@ -8,9 +8,9 @@ from pydantic import Field
 from windlass.core.definition.parser import parse
 from windlass.core.definition.publish import advice
 from windlass.core.workflows.workflow import Workflow
+from windlass.engine import deploy as deployments
 from windlass.engine.views import workflows as views
 from windlass.engine.workflows import control as workflows
-from windlass.engine.workflows import deploy as deployments
 from windlass.errors import InvalidWorkflow
 from windlass.schemas.workflows import Deployment, Preview
 from windlass.web.api import bodies

@@ -1,15 +1,22 @@
-"""A cache of workflow definitions by version. Versions never change, so entries are dropped only for space."""
+"""Workflow definitions: a cache by version, and the live version of a name.
+
+Versions never change, so entries are dropped only for space.
+"""
 
 import logging
 from collections.abc import Iterable
+from difflib import get_close_matches
 
 from windlass.core.compositions import read
+from windlass.core.definition.fields import workflow_name_mistake
 from windlass.core.workflows.workflow import Workflow
 from windlass.errors import NotFound, WindlassError
 from windlass.store import workflows as store
 from windlass.store.postgres.pool import Connection
+from windlass.store.workflows import Live
 
 ROOM = 1000
+MAX_SUGGESTED = 10_000  # names that are searched for a similar one
 _log = logging.getLogger("windlass.definitions")
 
 
@@ -103,3 +110,24 @@ class Definitions:
         if len(self._young) >= self._half:
             self._old, self._young = self._young, {}
         self._young[version_id] = workflow
+
+
+async def find_live(conn: Connection, name: str, *, org: str) -> Live:
+    """Return the version that a new run of this name starts on."""
+    check_workflow_name(name)
+    live = (await store.live(conn, [name], org=org)).get(name)
+    if live is None:
+        raise await unknown_workflow(conn, name, org=org)
+    return live
+
+
+def check_workflow_name(name: str) -> None:
+    """Raise `NotFound` for a text that cannot be a workflow's name, without a query."""
+    if workflow_name_mistake(name):
+        raise NotFound("workflow", ascii(name))
+
+
+async def unknown_workflow(conn: Connection, name: str, *, org: str) -> NotFound:
+    """Return the error for a name that no workflow has, with a similar name that one has."""
+    near = get_close_matches(name, await store.names(conn, org=org, limit=MAX_SUGGESTED), n=1)
+    return NotFound("workflow", name, hint=f"did you mean {near[0]}?" if near else None)
