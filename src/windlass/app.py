@@ -25,8 +25,9 @@ from windlass.engine.jobs import submit as job_submit
 from windlass.engine.maintenance import Place, check_commands
 from windlass.engine.public_url import REPEAT
 from windlass.engine.runs import control as runs
+from windlass.engine.runs import search as run_search
 from windlass.engine.runs import start as run_start
-from windlass.engine.runs.control import RunPage
+from windlass.engine.runs.search import RunPage
 from windlass.engine.runs.start import RunSpec
 from windlass.engine.workflows import control as workflows
 from windlass.engine.workflows.control import Published
@@ -317,7 +318,7 @@ class Windlass(Operations):
 
     async def runs(self, **filters: Any) -> RunPage:
         """List runs, newest first: workflow, states, labels, before, limit."""
-        return await runs.list_(await self.open(), **filters)
+        return await run_search.list_(await self.open(), **filters)
 
     def _run(self, db: Database, id_: UUID) -> Run:
         assert self._waiters is not None

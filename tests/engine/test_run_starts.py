@@ -11,7 +11,7 @@ from tests.engine.harness import Player, begin, events_of, letters, node, publis
 from windlass.core.workflows.step import Parallel
 from windlass.engine.database import Database
 from windlass.engine.runs import control as runs
-from windlass.engine.runs import start
+from windlass.engine.runs import search, start
 from windlass.engine.runs.start import RunSpec
 from windlass.engine.workflows import control as workflows
 from windlass.errors import Conflict, Invalid, NotFound
@@ -55,7 +55,7 @@ async def test_labels_are_those_of_the_workflow_and_of_the_run_which_wins(db: Da
     plain, labelled = await begin(db), await begin(db, labels={"tier": "2", "who": "ada"})
     assert (await runs.get(db, plain)).labels == {"team": "red", "tier": "1"}
     assert (await runs.get(db, labelled)).labels == {"team": "red", "tier": "2", "who": "ada"}
-    found = await runs.list_(db, labels={"tier": "2"})
+    found = await search.list_(db, labels={"tier": "2"})
     assert [row.id for row in found.runs] == [labelled]
 
 

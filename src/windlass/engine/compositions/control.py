@@ -1,6 +1,6 @@
-"""Creates and cancels compositions of jobs. Each is a run of a hidden workflow."""
+"""Creates and cancels compositions of jobs. Each is a run of a hidden workflow, published when its shape is new."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -12,7 +12,6 @@ from windlass.core.json_value import encode
 from windlass.core.runs.event import Begun
 from windlass.core.runs.run import Letter, RunState
 from windlass.core.workflows.workflow import NO_TIME_LIMIT, Workflow
-from windlass.engine.compositions import definitions as composition_definitions
 from windlass.engine.compositions import keys as composition_keys
 from windlass.engine.database import Database, new_ids
 from windlass.engine.runs import control as runs
@@ -20,7 +19,7 @@ from windlass.engine.runs import sweep
 from windlass.engine.runs.settle import settle
 from windlass.engine.runs.writes import KeyTaken, NewRuns, Wakeups
 from windlass.errors import Conflict, Duplicate, Invalid, NotFound
-from windlass.store import claims
+from windlass.store import claims, workflows
 from windlass.store import runs as run_store
 from windlass.store.ojs import compositions as store
 from windlass.store.ojs.compositions import NewComposition, Node
@@ -39,7 +38,7 @@ async def create(db: Database, composition: Composition) -> UUID:
     if composition.levels > MAX_LEVELS:
         raise Invalid(f"there are {composition.levels} levels, the limit is {MAX_LEVELS}", field="$")
     text = encode(composition.input, field="$", limit=INPUT_LIMIT)
-    known = await composition_definitions.known(db, composition)
+    known = await find_shapes(db, composition)
     rows = list(_rows(composition, _id(composition.id), known))
     async with db.begin() as conn:
         replaces = await _reserve(conn, db, composition, rows)
@@ -61,6 +60,41 @@ async def create(db: Database, composition: Composition) -> UUID:
     if wakeups.strays:
         await sweep.follow(db, [root])
     return root
+
+
+async def find_shapes(db: Database, composition: Composition) -> dict[str, Live]:
+    """Return the workflow of a composition and those of everything inside it, by name. They never change."""
+    needed = dict(_shapes(composition))
+    found = {name: live for name in needed if (live := db.shapes.get((db.org, name))) is not None}
+    missing = [workflow for name, workflow in needed.items() if name not in found]
+    if missing:
+        found |= await _publish(db, missing)
+    return found
+
+
+def _shapes(composition: Composition) -> Iterable[tuple[str, Workflow]]:
+    yield composition.workflow.name, composition.workflow
+    for _, part in composition.below():
+        yield from _shapes(part)
+
+
+async def _publish(db: Database, missing: list[Workflow]) -> dict[str, Live]:
+    """Publish in a transaction of its own: concurrent creators of the same shape need not wait for the composition."""
+    names = [workflow.name for workflow in missing]
+    async with db.begin() as conn:
+        found = await workflows.live(conn, names, org=db.org)
+        if len(found) < len(names):
+            rows = [_shape_row(id_, shape) for id_, shape in zip(new_ids(len(missing)), missing, strict=True)]
+            await store.publish(conn, [row for row in rows if row[1] not in found], org=db.org)
+            found = await workflows.live(conn, names, org=db.org)
+    db.shapes.keep({(db.org, name): live for name, live in found.items()})
+    for workflow in missing:
+        db.definitions.learn(found[workflow.name].version_id, workflow)
+    return found
+
+
+def _shape_row(id_: UUID, shape: Workflow) -> tuple[UUID, str, str, str]:
+    return id_, shape.name, encode(shape.to_document(), field="steps", limit=INPUT_LIMIT), shape.fingerprint
 
 
 async def begin(

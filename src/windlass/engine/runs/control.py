@@ -1,12 +1,10 @@
-"""Operations on runs for users: inspect, list, cancel, retry, rerun."""
+"""Operations on a run for users: read, cancel, retry, rerun."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from windlass.core import ids
 from windlass.core.events.cursor import TrailPlace
 from windlass.core.explain.snapshot import Round, round_of, rounds
 from windlass.core.jobs.spec import check_range
@@ -17,7 +15,6 @@ from windlass.core.runs.run import RUN_EDGES, WORDS, Letter, RunMove, RunState
 from windlass.core.workflows.step import Step
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.database import PAGE_LIMIT, Database
-from windlass.engine.definitions import find_live
 from windlass.engine.runs import outputs
 from windlass.engine.runs.outputs import TooMany
 from windlass.engine.runs.settle import settle
@@ -25,58 +22,27 @@ from windlass.errors import Conflict, Invalid, NotFound
 from windlass.store import runs as store
 from windlass.store import steps
 from windlass.store.postgres.pool import Connection
-from windlass.store.runs import BEGINNING, OLDEST, LockedRun, RunEvent, RunFilter, RunNote, RunRow
+from windlass.store.runs import BEGINNING, LockedRun, RunEvent, RunNote, RunRow
 from windlass.store.steps import Instance, StepJob
 
 __all__ = [
     "Instance",
     "RunEvent",
-    "RunPage",
     "RunRow",
     "RunView",
     "TrailPlace",
-    "Wanted",
     "cancel",
     "events",
-    "find",
     "get",
     "instances",
-    "list_",
     "output",
     "rerun",
     "retry",
     "states",
     "step_output",
 ]
-APART = timedelta(hours=1)  # tolerated difference between the clocks that make ids and the clock that sets created_at
-FIRST, LAST = datetime(1970, 1, 2, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
 MAX_REASON = 8192
 FAILED_AGAIN = "what failed is done again"
-MAX_TEXT = 1024
-INDEXED = 200  # characters of a label that are indexed
-
-
-@dataclass(frozen=True, slots=True)
-class RunPage:
-    """A page of runs, newest first. Pass `next` as `before` for the next page; None means the end."""
-
-    runs: list[RunRow]
-    next: UUID | None
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """A filter for runs: all conditions must hold. The range of creation times includes its start, not its end."""
-
-    workflow: str | None = None
-    states: Sequence[str] | None = None
-    labels: Mapping[str, str] | None = None
-    before: UUID | None = None
-    created_after: datetime | None = None
-    created_before: datetime | None = None
-    text: str | None = None  # a prefix of the id, of the workflow's name, or of a label's key or value
-    retrying: bool = False  # has a step that waits for its next attempt
-    workflow_id: UUID | None = None  # instead of the name; the workflow may be deleted
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,57 +132,6 @@ async def instances(db: Database, id_: UUID, step: str, *, after: int = -1, limi
 async def states(db: Database, ids: Sequence[UUID]) -> dict[UUID, RunState]:
     async with db.once() as conn:
         return {id_: RunState(state) for id_, state in (await store.states(conn, ids)).items()}
-
-
-async def list_(
-    db: Database,
-    *,
-    workflow: str | None = None,
-    states: Sequence[str] | None = None,
-    labels: Mapping[str, str] | None = None,
-    before: UUID | None = None,
-    created_after: datetime | None = None,
-    created_before: datetime | None = None,
-    text: str | None = None,
-    retrying: bool = False,
-    limit: int = 50,
-) -> RunPage:
-    wanted = Wanted(workflow, states, labels, before, created_after, created_before, text, retrying)
-    return await find(db, wanted, limit=limit)
-
-
-async def find(db: Database, wanted: Wanted, *, limit: int = 50) -> RunPage:
-    _check_limit(limit)
-    async with db.search("filter by workflow, state, a label or the time of creation too") as conn:
-        found = await store.list_(conn, await narrowed(conn, db, wanted, limit=limit))
-    return RunPage(found, found[-1].id if len(found) == limit else None)
-
-
-async def narrowed(conn: Connection, db: Database, wanted: Wanted, *, limit: int) -> RunFilter:
-    """Return the filter in the form that the store takes."""
-    for state in wanted.states or ():
-        if state not in set(RunState):
-            raise Invalid(f"state is {state!r}: one of {', '.join(RunState)}", field="state")
-    encode(wanted.text, field="text", limit=MAX_TEXT)
-    asked = encode(dict(wanted.labels), field="labels") if wanted.labels else None
-    live = await find_live(conn, wanted.workflow, org=db.org) if wanted.workflow is not None else None
-    first, last = (_aware(moment) for moment in (wanted.created_after, wanted.created_before))
-    ends = [id_ for id_ in (wanted.before, ids.earliest(last + APART) if last else None) if id_ is not None]
-    return RunFilter(
-        org=db.org,
-        workflow_id=live.workflow_id if live else wanted.workflow_id,
-        states=wanted.states,
-        labels=asked,
-        before=min(ends) if ends else None,
-        since=ids.earliest(first - APART) if first else OLDEST,
-        created_after=first,
-        created_before=last,
-        about=wanted.text or None,
-        ids=ids.beginning_with(wanted.text) if wanted.text else None,
-        retrying=wanted.retrying,
-        label=next(((key[:INDEXED], value[:INDEXED]) for key, value in (wanted.labels or {}).items()), None),
-        limit=limit,
-    )
 
 
 async def cancel(db: Database, id_: UUID, *, reason: str | None = None) -> None:
@@ -325,18 +240,6 @@ def step_number(workflow: Workflow, step: str) -> int:
         known = ", ".join(known.name for known in workflow.steps[:20])
         raise Invalid(f"workflow {workflow.name!r} has no step {step!r}: it has {known}", field="step")
     return number
-
-
-def _aware(moment: datetime | None) -> datetime | None:
-    """Return the time in UTC, clamped so that adding or subtracting `APART` cannot overflow."""
-    if moment is None:
-        return None
-    if moment.utcoffset() is None:
-        raise Invalid(f"{moment.isoformat()} needs a time zone, for example a Z", field="created")
-    try:
-        return min(max(moment, FIRST), LAST).astimezone(UTC)
-    except OverflowError:
-        raise Invalid(f"{moment.isoformat()} lies beyond the ends of time", field="created") from None
 
 
 def _check_limit(limit: int) -> None:

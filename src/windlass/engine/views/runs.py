@@ -11,11 +11,11 @@ from windlass.core.runs.reason import NEVER_BEGAN
 from windlass.core.runs.run import OPEN, Fan, Letter, RunState
 from windlass.core.sensitive import masked
 from windlass.core.workflows.step import HookAction, SleepAction, Step
-from windlass.engine.runs.bulk import Steered
 from windlass.engine.runs.control import Instance as InstanceRow
 from windlass.engine.runs.control import RunEvent as EventRow
 from windlass.engine.runs.control import RunRow
 from windlass.engine.runs.inspect import RunLine
+from windlass.engine.runs.search import RunBatch
 from windlass.engine.views import statuses
 from windlass.schemas.runs import (
     Attempt,
@@ -92,7 +92,7 @@ def explanation(account: RunSnapshot, explained: RunExplanation) -> Explanation:
     return Explanation(run=explained.run, now=explained.now, tasks=tasks)
 
 
-def batch(done: Steered) -> Batch:
+def batch(done: RunBatch) -> Batch:
     ids = [str(id_) for id_ in done.runs]
     return Batch(dry_run=False, done=len(ids), left=done.left, runs=ids, next=str(done.next) if done.next else None)
 

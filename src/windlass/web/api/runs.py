@@ -11,10 +11,8 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from windlass.core.definition.parser import MAX_LABELS
 from windlass.core.runs.run import RunMove, RunState
 from windlass.engine.database import PAGE_LIMIT, Database
-from windlass.engine.runs import bulk
-from windlass.engine.runs import control as runs
-from windlass.engine.runs.bulk import BATCH_LIMIT
-from windlass.engine.runs.control import Wanted
+from windlass.engine.runs import search
+from windlass.engine.runs.search import BATCH_LIMIT, RunQuery
 from windlass.engine.views import runs as views
 from windlass.engine.workflows import control as workflows
 from windlass.errors import Invalid
@@ -100,8 +98,8 @@ async def cancel_many(db: Open, request: Request) -> Data[Batch]:
     filters = await bodies.model(request, CancelFilter)
     wanted = await _batch_filter(db, filters)
     if filters.dry_run:
-        return Data(views.counted(await bulk.matching(db, wanted, RunMove.CANCEL)))
-    return Data(views.batch(await bulk.cancel(db, wanted, limit=filters.limit, reason=filters.reason)))
+        return Data(views.counted(await search.matching(db, wanted, RunMove.CANCEL)))
+    return Data(views.batch(await search.cancel(db, wanted, limit=filters.limit, reason=filters.reason)))
 
 
 @router.post(
@@ -116,8 +114,8 @@ async def retry_many(db: Open, request: Request) -> Data[Batch]:
     filters = await bodies.model(request, BatchFilter)
     wanted = await _batch_filter(db, filters)
     if filters.dry_run:
-        return Data(views.counted(await bulk.matching(db, wanted, RunMove.RETRY)))
-    return Data(views.batch(await bulk.retry(db, wanted, limit=filters.limit)))
+        return Data(views.counted(await search.matching(db, wanted, RunMove.RETRY)))
+    return Data(views.batch(await search.retry(db, wanted, limit=filters.limit)))
 
 
 async def named(db: Database, ref: str | None) -> str | None:
@@ -142,11 +140,11 @@ async def _list(db: Database, filters: ListFilter, ref: str | None) -> Listing[R
     if id_ is not None:
         await workflows.check_id(db, id_)
         wanted = replace(wanted, workflow_id=id_)
-    page = await runs.find(db, wanted, limit=filters.limit)
+    page = await search.find(db, wanted, limit=filters.limit)
     return Listing([views.line(row) for row in page.runs], text_or_none(page.next))
 
 
-async def _batch_filter(db: Database, filters: BatchFilter) -> Wanted:
+async def _batch_filter(db: Database, filters: BatchFilter) -> RunQuery:
     times = (filters.inserted_after, filters.inserted_before)
     is_narrow = any((filters.workflow, filters.status, filters.labels, *times, filters.text, filters.retrying))
     if not is_narrow and not filters.all:
@@ -154,8 +152,8 @@ async def _batch_filter(db: Database, filters: BatchFilter) -> Wanted:
     return _wanted(filters, await named(db, filters.workflow), filters.labels)
 
 
-def _wanted(filters: Filter, workflow: str | None, labels: dict[str, str]) -> Wanted:
-    return Wanted(
+def _wanted(filters: Filter, workflow: str | None, labels: dict[str, str]) -> RunQuery:
+    return RunQuery(
         workflow=workflow,
         states=run_states(filters.status) or None,
         labels=labels,

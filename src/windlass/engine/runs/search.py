@@ -1,0 +1,180 @@
+"""Finds runs by a filter, and cancels or retries all that match, in bounded batches, newest first."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from windlass.core import ids
+from windlass.core.jobs.spec import check_range
+from windlass.core.json_value import encode
+from windlass.core.runs.event import CancelAsked, RetryAsked
+from windlass.core.runs.reason import Reason
+from windlass.core.runs.run import LIVE, RUN_EDGES, RunMove, RunState
+from windlass.engine.database import MOST_COUNTED, PAGE_LIMIT, Database
+from windlass.engine.definitions import find_live
+from windlass.engine.runs import control
+from windlass.engine.runs.settle import Wakeups, settle
+from windlass.errors import Invalid
+from windlass.store import runs as store
+from windlass.store.postgres.pool import Connection
+from windlass.store.runs import OLDEST, RunFilter, RunRow
+
+BATCH_LIMIT = 1000
+APART = timedelta(hours=1)  # tolerated difference between the clocks that make ids and the clock that sets created_at
+FIRST, LAST = datetime(1970, 1, 2, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
+MAX_TEXT = 1024
+INDEXED = 200  # characters of a label that are indexed
+
+
+@dataclass(frozen=True, slots=True)
+class RunPage:
+    """A page of runs, newest first. Pass `next` as `before` for the next page; None means the end."""
+
+    runs: list[RunRow]
+    next: UUID | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunQuery:
+    """A filter for runs: all conditions must hold. The range of creation times includes its start, not its end."""
+
+    workflow: str | None = None
+    states: Sequence[str] | None = None
+    labels: Mapping[str, str] | None = None
+    before: UUID | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+    text: str | None = None  # a prefix of the id, of the workflow's name, or of a label's key or value
+    retrying: bool = False  # has a step that waits for its next attempt
+    workflow_id: UUID | None = None  # instead of the name; the workflow may be deleted
+
+
+async def list_(
+    db: Database,
+    *,
+    workflow: str | None = None,
+    states: Sequence[str] | None = None,
+    labels: Mapping[str, str] | None = None,
+    before: UUID | None = None,
+    created_after: datetime | None = None,
+    created_before: datetime | None = None,
+    text: str | None = None,
+    retrying: bool = False,
+    limit: int = 50,
+) -> RunPage:
+    query = RunQuery(workflow, states, labels, before, created_after, created_before, text, retrying)
+    return await find(db, query, limit=limit)
+
+
+async def find(db: Database, query: RunQuery, *, limit: int = 50) -> RunPage:
+    check_range(limit, "limit", most=PAGE_LIMIT)
+    async with db.search("filter by workflow, state, a label or the time of creation too") as conn:
+        found = await store.list_(conn, await narrowed(conn, db, query, limit=limit))
+    return RunPage(found, found[-1].id if len(found) == limit else None)
+
+
+async def narrowed(conn: Connection, db: Database, query: RunQuery, *, limit: int) -> RunFilter:
+    """Return the filter in the form that the store takes."""
+    for state in query.states or ():
+        if state not in set(RunState):
+            raise Invalid(f"state is {state!r}: one of {', '.join(RunState)}", field="state")
+    encode(query.text, field="text", limit=MAX_TEXT)
+    labels = encode(dict(query.labels), field="labels") if query.labels else None
+    live = await find_live(conn, query.workflow, org=db.org) if query.workflow is not None else None
+    first, last = (_aware(moment) for moment in (query.created_after, query.created_before))
+    ends = [id_ for id_ in (query.before, ids.earliest(last + APART) if last else None) if id_ is not None]
+    return RunFilter(
+        org=db.org,
+        workflow_id=live.workflow_id if live else query.workflow_id,
+        states=query.states,
+        labels=labels,
+        before=min(ends) if ends else None,
+        since=ids.earliest(first - APART) if first else OLDEST,
+        created_after=first,
+        created_before=last,
+        about=query.text or None,
+        ids=ids.beginning_with(query.text) if query.text else None,
+        retrying=query.retrying,
+        label=next(((key[:INDEXED], value[:INDEXED]) for key, value in (query.labels or {}).items()), None),
+        limit=limit,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RunBatch:
+    """The runs changed, and how many older ones are left. Pass `next` as `before` for the next batch; None: the end."""
+
+    runs: list[UUID]
+    left: int  # counted up to MOST_COUNTED
+    next: UUID | None
+
+
+async def matching(db: Database, query: RunQuery, move: RunMove) -> int:
+    """Return how many runs all batches together would reach, counted up to MOST_COUNTED."""
+    return len(await _find(db, query, move, MOST_COUNTED))
+
+
+async def cancel(db: Database, query: RunQuery, *, limit: int = 100, reason: str | None = None) -> RunBatch:
+    """Stop runs, all of the batch or none. A run that ended meanwhile is left unchanged."""
+    encode(reason, field="reason", limit=control.MAX_REASON)
+    why = reason or "the run was cancelled"
+    found = await _batch(db, query, RunMove.CANCEL, limit)
+    wakeups = Wakeups()
+    async with db.begin() as conn:
+        held = [run for run in await store.lock(conn, found) if run.state in LIVE]
+        if held:
+            news = {run.id: [CancelAsked(Reason("cancelled", why))] for run in held}
+            wakeups = await settle(conn, db, held, news, actor=db.actor, reason=why)
+    wakeups.poke(db)
+    return await _batch_done(db, query, RunMove.CANCEL, found, [run.id for run in held])
+
+
+async def retry(db: Database, query: RunQuery, *, limit: int = 100) -> RunBatch:
+    """Retry runs, all of the batch or none. Child runs are left to their parents, which start them anew."""
+    found = await _batch(db, query, RunMove.RETRY, limit)
+    wakeups = Wakeups()
+    async with db.begin() as conn:
+        held = [run for run in await store.lock(conn, found) if (RunState(run.state), RunMove.RETRY) in RUN_EDGES]
+        if held:  # another session may have retried them first
+            held = await control.go_on(conn, db, held, "retried", control.FAILED_AGAIN)
+            news = {run.id: [RetryAsked()] for run in held}
+            wakeups = await settle(conn, db, held, news, actor=db.actor)
+    wakeups.poke(db)
+    return await _batch_done(db, query, RunMove.RETRY, found, [run.id for run in held])
+
+
+async def _batch(db: Database, query: RunQuery, move: RunMove, limit: int) -> list[UUID]:
+    check_range(limit, "limit", most=BATCH_LIMIT)
+    return await _find(db, query, move, limit)
+
+
+async def _find(db: Database, query: RunQuery, move: RunMove, limit: int) -> list[UUID]:
+    allowed = [state.value for state, known in RUN_EDGES if known is move]
+    for state in query.states or ():
+        if state not in allowed:
+            raise Invalid(f"state is {state!r}: only {' and '.join(allowed)} runs can be", field="status")
+    async with db.begin() as conn:
+        narrow = await narrowed(conn, db, replace(query, states=query.states or allowed), limit=limit)
+        return await store.find(conn, narrow)
+
+
+async def _batch_done(
+    db: Database, query: RunQuery, move: RunMove, found: Sequence[UUID], done: Sequence[UUID]
+) -> RunBatch:
+    if not found:
+        return RunBatch([], 0, None)
+    left = await matching(db, replace(query, before=found[-1]), move)
+    return RunBatch(sorted(done, reverse=True), left, found[-1] if left else None)
+
+
+def _aware(moment: datetime | None) -> datetime | None:
+    """Return the time in UTC, clamped so that adding or subtracting `APART` cannot overflow."""
+    if moment is None:
+        return None
+    if moment.utcoffset() is None:
+        raise Invalid(f"{moment.isoformat()} needs a time zone, for example a Z", field="created")
+    try:
+        return min(max(moment, FIRST), LAST).astimezone(UTC)
+    except OverflowError:
+        raise Invalid(f"{moment.isoformat()} lies beyond the ends of time", field="created") from None
