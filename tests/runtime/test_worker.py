@@ -302,7 +302,7 @@ async def test_lines_are_kept_with_their_attempt_and_capped(app: Windlass) -> No
     assert first == ["attempt 1", "from a library"]
     second = await app.logs(id_, attempt=2)
     assert len(second) == 1001
-    assert "not kept" in second[-1].message
+    assert "not stored" in second[-1].message
 
 
 async def test_a_result_that_is_not_json_fails_with_a_clear_error(app: Windlass) -> None:
