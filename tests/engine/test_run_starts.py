@@ -162,7 +162,7 @@ async def test_a_deleted_workflow_is_unknown(db: Database) -> None:
 @pytest.mark.parametrize(
     ("spec", "sentence"),
     [
-        ({"max_duration": timedelta()}, "max_duration must be longer than nothing"),
+        ({"max_duration": timedelta()}, "max_duration must be positive"),
         ({"idempotency_key": ""}, "idempotency_key"),
         ({"labels": {"a": 1}}, "labels.a"),
         ({"labels": {str(n): "x" for n in range(65)}}, "labels is not a mapping of up to 64 texts"),

@@ -251,4 +251,4 @@ def test_a_run_that_has_ended_waits_for_nothing() -> None:
 def test_a_step_that_is_allowed_to_fail_says_so() -> None:
     found = account("fs", node("a", allow_failure=True), node("b"), state="completed", finished_at=NOW)
     assert step(found, "a").endswith("It is allowed to fail.")
-    assert "Nobody handled" not in run(found)
+    assert "No step handled" not in run(found)

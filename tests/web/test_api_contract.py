@@ -176,7 +176,7 @@ async def test_sleeping_waiting_and_template_error_are_told(app: Windlass) -> No
     ("change", "field", "told"),
     [
         ({"send-receipt": {"needs": ["chrage"], "url": "https://x.example"}}, "tasks.send-receipt", "chrage"),
-        ({"a": {"needs": ["b"], "sleep": 1}, "b": {"needs": ["a"], "sleep": 1}}, "tasks", "wait for each other"),
+        ({"a": {"needs": ["b"], "sleep": 1}, "b": {"needs": ["a"], "sleep": 1}}, "tasks", "dependency cycle"),
         ({"a": {"sleep": "1d", "url": "https://x.example"}}, "tasks.a", "sleep"),
         ({}, "tasks", ""),
     ],

@@ -57,12 +57,12 @@ def labels(pairs: Iterable[str], *, field: str) -> dict[str, str]:
 
 
 def span(text: str | None, *, field: str) -> timedelta | None:
-    """A time that is longer than nothing."""
+    """Return a duration that is positive."""
     if text is None:
         return None
     found = duration.parse(text, field=field)
     if found <= timedelta():
-        raise Invalid(f"{field} is {text!r}: it must be longer than nothing", field=field)
+        raise Invalid(f"{field} is {text!r}: it must be positive", field=field)
     return found
 
 

@@ -89,7 +89,7 @@ def check(spec: RunSpec) -> None:
     if spec.idempotency_key is not None:
         check_name(spec.idempotency_key, "idempotency_key", "leave it out or give a key", limit=1024)
     if spec.max_duration is not None and spec.max_duration <= timedelta():
-        raise Invalid("max_duration must be longer than nothing", field="max_duration")
+        raise Invalid("max_duration must be positive", field="max_duration")
     if not isinstance(spec.labels, Mapping) or len(spec.labels) > MAX_LABELS:
         raise Invalid(f"labels is not a mapping of up to {MAX_LABELS} texts", field="labels")
     for key, value in spec.labels.items():
