@@ -88,13 +88,13 @@ async def events(
         workflow = (await db.definitions.of(conn, [row.version_id]))[row.version_id]
         before, since, until = None, row.created_at, None
         if attempt is not None:
-            asked = round_of(await rounds_of(conn, row), attempt)
-            after = after._replace(run_line=max(after.run_line, asked.first - 1))
-            before, since, until = asked.following, asked.began_at, asked.left_at
-        found = await store.trail(
+            round_ = round_of(await rounds_of(conn, row), attempt)
+            after = after._replace(run_line=max(after.run_line, round_.first - 1))
+            before, since, until = round_.following, round_.began_at, round_.left_at
+        trail = await store.trail(
             conn, id_, workflow.plan.single_jobs, after=after, before=before, since=since, until=until, limit=limit
         )
-    return [(None if event.step is None else workflow.steps[event.step], event) for event in found]
+    return [(None if event.step is None else workflow.steps[event.step], event) for event in trail]
 
 
 async def output(db: Database, id_: UUID) -> Any:
@@ -102,7 +102,7 @@ async def output(db: Database, id_: UUID) -> Any:
     async with db.begin() as conn:
         row = await known(conn, db, id_)
         workflow = (await db.definitions.of(conn, [row.version_id]))[row.version_id]
-        return told(await outputs.of_run(conn, db, id_, workflow.plan, row.letters))
+        return _displayed(await outputs.of_run(conn, db, id_, workflow.plan, row.letters))
 
 
 async def step_output(db: Database, id_: UUID, step: str) -> Any:
@@ -114,11 +114,11 @@ async def step_output(db: Database, id_: UUID, step: str) -> Any:
         return (await outputs.of_steps(conn, db, {id_: (workflow.plan, [number])}))[id_, number]
 
 
-def told(value: Any) -> Any:
+def _displayed(value: Any) -> Any:
     """Return an output for display: a list that is too long is replaced by a sentence."""
     if isinstance(value, TooMany):
         return value.text
-    return {name: told(part) for name, part in value.items()} if isinstance(value, dict) else value
+    return {name: _displayed(part) for name, part in value.items()} if isinstance(value, dict) else value
 
 
 async def instances(db: Database, id_: UUID, step: str, *, after: int = -1, limit: int = 100) -> list[Instance]:
@@ -167,22 +167,22 @@ async def _steer(
     reason: str = "",
 ) -> None:
     async with db.begin() as conn:
-        held = await _held(conn, db, id_)
-        if (RunState(held.state), move) not in RUN_EDGES:
+        locked = await _lock(conn, db, id_)
+        if (RunState(locked.state), move) not in RUN_EDGES:
             allowed = [state for state, known in RUN_EDGES if known is move]
-            raise Conflict(f"run {id_} is {held.state} and cannot be {word}: only {_listed(allowed)} runs can be")
-        workflow = (await db.definitions.of(conn, [held.version_id]))[held.version_id]
+            raise Conflict(f"run {id_} is {locked.state} and cannot be {word}: only {_listed(allowed)} runs can be")
+        workflow = (await db.definitions.of(conn, [locked.version_id]))[locked.version_id]
         if workflow.primitive is not None and move is not RunMove.CANCEL:
-            told = "create another one with retry_of, which brings along what went well"
-            raise Conflict(f"run {id_} is a {workflow.primitive} of jobs, and such a one stays ended: {told}")
-        asked = event(workflow)
+            fix = "create another one with retry_of, which copies what succeeded"
+            raise Conflict(f"run {id_} is a {workflow.primitive} of jobs, which cannot be {word}: {fix}")
+        request = event(workflow)
         if move is not RunMove.CANCEL:
-            [held] = await go_on(conn, db, [held], word, _told(asked, workflow), input_=input_)
-        wakeups = await settle(conn, db, [held], {id_: [asked]}, actor=db.actor, reason=reason)
+            [locked] = await start_round(conn, db, [locked], word, _retry_reason(request, workflow), input_=input_)
+        wakeups = await settle(conn, db, [locked], {id_: [request]}, actor=db.actor, reason=reason)
     wakeups.poke(db)
 
 
-async def go_on(
+async def start_round(
     conn: Connection, db: Database, held: Sequence[LockedRun], word: str, reason: str, *, input_: str | None = None
 ) -> list[LockedRun]:
     """Move runs that ended to their next round; return them with its number."""
@@ -193,7 +193,7 @@ async def go_on(
     return renewed
 
 
-def _told(event: Event, workflow: Workflow) -> str:
+def _retry_reason(event: Event, workflow: Workflow) -> str:
     if isinstance(event, RerunAsked):
         return f"from step {workflow.steps[event.step].name}"
     return FAILED_AGAIN
@@ -203,11 +203,11 @@ def _listed(words: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
-async def _held(conn: Connection, db: Database, id_: UUID) -> LockedRun:
-    found = await store.lock(conn, [id_])
-    if not found or found[0].org != db.org:
+async def _lock(conn: Connection, db: Database, id_: UUID) -> LockedRun:
+    rows = await store.lock(conn, [id_])
+    if not rows or rows[0].org != db.org:
         raise NotFound("run", id_)
-    return found[0]
+    return rows[0]
 
 
 async def known(conn: Connection, db: Database, id_: UUID) -> RunRow:

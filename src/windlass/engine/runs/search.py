@@ -137,7 +137,7 @@ async def retry(db: Database, query: RunQuery, *, limit: int = 100) -> RunBatch:
     async with db.begin() as conn:
         held = [run for run in await store.lock(conn, found) if (RunState(run.state), RunMove.RETRY) in RUN_EDGES]
         if held:  # another session may have retried them first
-            held = await control.go_on(conn, db, held, "retried", control.FAILED_AGAIN)
+            held = await control.start_round(conn, db, held, "retried", control.FAILED_AGAIN)
             news = {run.id: [RetryAsked()] for run in held}
             wakeups = await settle(conn, db, held, news, actor=db.actor)
     wakeups.poke(db)
