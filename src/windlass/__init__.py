@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from windlass.core.jobs.job import JobState
     from windlass.core.jobs.retry import Backoff, Retry
     from windlass.core.jobs.spec import JobSpec
-    from windlass.core.runs.run import RunState
+    from windlass.core.runs.run import RunFailed, RunResult, RunState
     from windlass.effects.context import Context
     from windlass.engine.runs.start import RunSpec
     from windlass.errors import (
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         Unavailable,
         WindlassError,
     )
-    from windlass.runtime.handle import Run, RunFailed, RunResult
+    from windlass.runtime.handle import Run
     from windlass.runtime.worker.worker import WorkerOptions
     from windlass.store.rows import Job
 
@@ -73,8 +73,8 @@ _HOMES = {
     "Retry": "core.jobs.retry",
     "RetryAfter": "errors",
     "Run": "runtime.handle",
-    "RunFailed": "runtime.handle",
-    "RunResult": "runtime.handle",
+    "RunFailed": "core.runs.run",
+    "RunResult": "core.runs.run",
     "RunSpec": "engine.runs.start",
     "RunState": "core.runs.run",
     "Unavailable": "errors",

@@ -5,7 +5,7 @@ import os
 import socket
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 from uuid import UUID
 
 from windlass import settings as settings_
@@ -13,7 +13,6 @@ from windlass.core.definition.builder import Served, WorkflowBuilder
 from windlass.core.jobs.retry import Retry
 from windlass.core.jobs.spec import JobSpec, check_name
 from windlass.core.workflows.step_payload import COMMAND_TYPE
-from windlass.cron.cron import Cron
 from windlass.effects.command.step import CommandOptions, Commands, command_handler
 from windlass.effects.handlers import Handler, Handlers
 from windlass.effects.http.step import Http, HttpOptions, http_handler
@@ -32,18 +31,20 @@ from windlass.engine.runs.start import RunSpec
 from windlass.engine.workflows import control as workflows
 from windlass.engine.workflows.control import Published
 from windlass.errors import Invalid
-from windlass.runtime.adoption import adopt
 from windlass.runtime.batching import RunStarter
 from windlass.runtime.handle import Run, Waiters
 from windlass.runtime.live import Live
 from windlass.runtime.loops.deliveries import delivery_handler, ping
 from windlass.runtime.loops.loop import run_periodically
-from windlass.runtime.loops.supervisor import run_loops
 from windlass.runtime.operations import Operations
 from windlass.runtime.sync_bridge import SyncBridge
-from windlass.runtime.worker.worker import Worker, WorkerOptions
+from windlass.runtime.worker.options import WorkerOptions
 from windlass.settings import Settings
 from windlass.store.postgres.pool import Connection, DatabaseOptions
+
+if TYPE_CHECKING:  # a program that only submits jobs, or a command, imports neither the worker nor the cron scheduler
+    from windlass.cron.cron import Cron
+    from windlass.runtime.worker.worker import Worker
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -212,7 +213,9 @@ class Windlass(Operations):
 
         return register
 
-    async def worker(self, options: WorkerOptions | None = None) -> Worker:
+    async def worker(self, options: WorkerOptions | None = None) -> "Worker":
+        from windlass.runtime.worker.worker import Worker
+
         if options is not None and options.allow_commands:
             check_commands(self.place())
             if self.handlers.find(COMMAND_TYPE) is None:
@@ -226,8 +229,10 @@ class Windlass(Operations):
         *,
         stop: asyncio.Event | None = None,
         at_once: asyncio.Event | None = None,
-    ) -> Worker:
+    ) -> "Worker":
         """Run a worker and the background loops until `stop`; `at_once` ends the grace period of its jobs early."""
+        from windlass.runtime.loops.supervisor import run_loops
+
         await self.publish()
         worker = await self.worker(options)
         db, stop = await self.open(), stop or asyncio.Event()
@@ -236,6 +241,8 @@ class Windlass(Operations):
 
     async def tend(self, *, stop: asyncio.Event) -> None:
         """Run the background loops without a worker until `stop`."""
+        from windlass.runtime.loops.supervisor import run_loops
+
         await self.publish()
         holder = f"{socket.gethostname()}-{os.getpid()}"
         await run_loops(await self.open(), stop, holder=holder, keep=self.settings.keep)
@@ -252,8 +259,10 @@ class Windlass(Operations):
         self._builders[name] = WorkflowBuilder(name, register=self._served, **options)
         return self._builders[name]
 
-    def adopt(self, cron: Cron) -> Sequence[str]:
+    def adopt(self, cron: "Cron") -> Sequence[str]:
         """Move the entries of an in-process scheduler here and return the names of their workflows."""
+        from windlass.runtime.adoption import adopt
+
         adopted = adopt(cron, self.handlers, self._builders)
         self._builders |= adopted
         return list(adopted)

@@ -19,9 +19,12 @@ A handler's failure is not one of them: it is an `Outcome`. A handler raises `No
 that outcome.
 """
 
-import asyncio
 from collections.abc import Iterable
 from datetime import timedelta
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 class WindlassError(Exception):
@@ -115,7 +118,7 @@ class Unavailable(WindlassError):
 
     `recovered`, if known, is set when a retry may succeed."""
 
-    def __init__(self, message: str, *, recovered: asyncio.Event | None = None) -> None:
+    def __init__(self, message: str, *, recovered: "asyncio.Event | None" = None) -> None:
         super().__init__(message)
         self.recovered = recovered
 

@@ -9,7 +9,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from windlass.effects.command.step import inherited
+from windlass.effects.command.process import inherited
 from windlass.engine.faults import POINTS
 from windlass.errors import Invalid
 

@@ -13,7 +13,7 @@ from tests.effects.server import Received, Talk, reply
 from tests.runtime.conftest import Working, eventually
 from tests.runtime.shop import app_for, deploy, ok, opened
 from windlass import Windlass
-from windlass.runtime.handle import RunResult
+from windlass.core.runs.run import RunResult
 from windlass.testing import Clock
 
 Connection = Any

@@ -5,48 +5,25 @@ import contextlib
 import logging
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 from windlass.core.explain.explanation import Explanation
 from windlass.core.explain.snapshot import RunSnapshot
-from windlass.core.runs.run import LIVE, RunState
+from windlass.core.runs.run import LIVE, RunResult, RunState
 from windlass.engine.database import Database
 from windlass.engine.quarantine import split_batch
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import inspect
 from windlass.engine.runs.control import Instance, RunView
 from windlass.engine.runs.inspect import RunLine
-from windlass.errors import NotFound, Unavailable, WindlassError
+from windlass.errors import NotFound, Unavailable
 from windlass.runtime.loops.loop import until
 
 _SAME: Any = object()  # no input given; None is a valid input
 POLL = timedelta(seconds=1)
 _log = logging.getLogger("windlass.runs")
-
-
-class RunFailed(WindlassError):
-    """Raised by `RunResult.value` of a run that did not complete."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunResult:
-    """The state and output of a run. `output` is the result of its last step, or of its last steps by name."""
-
-    id: UUID
-    state: RunState
-    output: Any
-    steps: dict[str, str]  # step name -> state
-
-    @property
-    def value(self) -> Any:
-        """The output of the run. Raises `RunFailed` if the run did not complete."""
-        if self.state is not RunState.COMPLETED:
-            bad = ", ".join(name for name, state in self.steps.items() if state in ("failed", "timed out"))
-            raise RunFailed(f"run {self.id} is {self.state}{f': {bad}' if bad else ''}; windlass explain {self.id}")
-        return self.output
 
 
 class Waiters:

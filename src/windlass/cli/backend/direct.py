@@ -16,7 +16,7 @@ from windlass.core.diagrams.tree import places
 from windlass.core.explain.current import summary
 from windlass.core.explain.explanation import Explanation, explain
 from windlass.core.explain.snapshot import RunSnapshot, StepSnapshot, took
-from windlass.core.runs.run import RunState
+from windlass.core.runs.run import RunResult, RunState
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.compositions import control as compositions
 from windlass.engine.database import Database
@@ -27,7 +27,7 @@ from windlass.engine.schedules import workflow as workflow_schedules
 from windlass.engine.workflows import control as workflows
 from windlass.engine.workflows.control import Change, Preview, Published
 from windlass.errors import NotFound
-from windlass.runtime.handle import Run, RunResult
+from windlass.runtime.handle import Run
 
 OVERLAP = timedelta(seconds=60)  # how late the lines of one worker may arrive after those of another
 PAUSE = 0.5

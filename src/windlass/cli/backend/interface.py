@@ -7,14 +7,14 @@ whichever side they come from: both print alike.
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
-from windlass.core.explain.explanation import Explanation
-from windlass.core.runs.run import WORDS, Letter, RunState
-from windlass.core.workflows.workflow import Workflow
-from windlass.engine.workflows.control import Change
-from windlass.runtime.handle import RunResult
+from windlass.core.runs.run import WORDS, Letter, RunResult, RunState
+
+if TYPE_CHECKING:
+    from windlass.core.explain.explanation import Explanation
+    from windlass.core.workflows.workflow import Workflow
 
 Row = dict[str, Any]
 
@@ -33,7 +33,7 @@ class Deployed:
 
     name: str
     number: int
-    change: Change
+    change: str  # new, changed or unchanged
     address: str | None = None  # of a webhook, told once
     diff: Sequence[str] = ()
     ids: Mapping[str, Any]
@@ -85,14 +85,14 @@ class RunBackend(Protocol):
     async def seen(self) -> Seen: ...
     async def ended(self) -> RunState: ...
     async def result(self) -> RunResult: ...
-    async def explained(self) -> tuple[Seen, Explanation]: ...
+    async def explained(self) -> "tuple[Seen, Explanation]": ...
     async def shown(self) -> tuple[Row, list[Row]]:
         """Its fields with its output, and its events."""
 
     def lines(self, *, step: str | None, index: int | None, attempt: int | None, follow: bool) -> AsyncIterator[Row]:
         """What was logged; with `follow` until the run has ended."""
 
-    async def drawn(self) -> tuple[Workflow, str]:
+    async def drawn(self) -> "tuple[Workflow, str]":
         """Its definition, and the letters of its steps."""
 
     async def cancel(self, *, reason: str | None = None) -> None: ...
@@ -102,7 +102,7 @@ class RunBackend(Protocol):
 
 class Backend(Protocol):
     # Workflows
-    async def deploy(self, workflows: Sequence[Workflow], *, dry_run: bool = False) -> Deployment: ...
+    async def deploy(self, workflows: "Sequence[Workflow]", *, dry_run: bool = False) -> Deployment: ...
     async def workflows(self, *, after: str, limit: int) -> Rows: ...
     async def workflow(self, name: str, version: int | None = None) -> Row: ...
     async def versions(self, name: str, *, before: int | None, limit: int) -> Rows: ...

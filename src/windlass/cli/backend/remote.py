@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from windlass.cli import arguments
@@ -13,14 +13,12 @@ from windlass.cli.backend.remote_jobs import RemoteJobs
 from windlass.client import AsyncClient, Run, RunDetail, Task, TaskLogLine
 from windlass.client.decode import decode
 from windlass.client.descriptors import AsyncListed
-from windlass.core.definition.parser import parse
-from windlass.core.diagrams.tree import places
-from windlass.core.explain.explanation import Explanation, StepExplanation
-from windlass.core.runs.run import WORDS, Letter, RunState
-from windlass.core.workflows.workflow import Workflow
-from windlass.engine.workflows.control import Change
+from windlass.core.runs.run import WORDS, Letter, RunResult, RunState
 from windlass.errors import Conflict, Invalid, NotFound
-from windlass.runtime.handle import RunResult
+
+if TYPE_CHECKING:
+    from windlass.core.explain.explanation import Explanation
+    from windlass.core.workflows.workflow import Workflow
 
 RETRIES = 1  # a person waits
 LETTERS: Mapping[str, Letter] = {
@@ -63,7 +61,9 @@ class RemoteRun:
         steps = {name: WORDS[LETTERS[task.status]] for name, task in run.tasks.items()}
         return RunResult(self.id, RunState(run.status), await self._output(), steps)
 
-    async def explained(self) -> tuple[Seen, Explanation]:
+    async def explained(self) -> "tuple[Seen, Explanation]":
+        from windlass.core.explain.explanation import Explanation, StepExplanation
+
         told = await self._client.runs.explain(str(self.id))
         steps = [StepExplanation(one.task, WORDS[LETTERS[one.status]], one.does, one.sentences) for one in told.tasks]
         return await self.seen(), Explanation(told.run, told.now, steps)
@@ -123,7 +123,7 @@ class RemoteRun:
             if event.event == "line":
                 yield decode(TaskLogLine, event.data)
 
-    async def drawn(self) -> tuple[Workflow, str]:
+    async def drawn(self) -> "tuple[Workflow, str]":
         run = await self._client.runs.get(str(self.id))
         return await self._definition(run), "".join(LETTERS[task.status] for task in run.tasks.values())
 
@@ -142,10 +142,14 @@ class RemoteRun:
         except Conflict as error:  # a list that is too long to be given as one
             return str(error)
 
-    async def _definition(self, run: RunDetail) -> Workflow:
+    async def _definition(self, run: RunDetail) -> "Workflow":
+        from windlass.core.definition.parser import parse
+
         return parse((await self._client.workflows.version(run.workflow_id, run.version)).definition)
 
     async def _tree(self, run: RunDetail) -> Sequence[tuple[str, int]]:
+        from windlass.core.diagrams.tree import places
+
         try:
             return [(left, n) for left, n, _ in places(await self._definition(run))]
         except NotFound:  # the workflow was deleted; its run goes on
@@ -155,13 +159,13 @@ class RemoteRun:
 class Remote(RemoteJobs):
     # Workflows
 
-    async def deploy(self, found: Sequence[Workflow], *, dry_run: bool = False) -> Deployment:
+    async def deploy(self, found: "Sequence[Workflow]", *, dry_run: bool = False) -> Deployment:
         done = await self._client.workflows.deploy_many([one.to_document() for one in found], dry_run=dry_run)
         deployed = [
             Deployed(
                 name=one.name,
                 number=one.version,
-                change=Change(one.change),
+                change=one.change,
                 address=one.webhook_url,
                 diff=one.lines,
                 ids={} if dry_run else {"workflow_id": one.workflow_id},

@@ -9,10 +9,12 @@ from collections.abc import Mapping
 from dataclasses import astuple, dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from uuid import UUID
 
 from windlass.core.runs.reason import Reason
 from windlass.core.workflows.graph import Plan
+from windlass.errors import WindlassError
 
 
 class Letter(StrEnum):
@@ -178,3 +180,25 @@ def fans_to_json(fans: Mapping[int, Fan]) -> str | None:
 
 def fans_from_json(text: str | None) -> Mapping[int, Fan]:
     return {int(step): Fan(*counters) for step, counters in json.loads(text).items()} if text else {}
+
+
+class RunFailed(WindlassError):
+    """Raised by `RunResult.value` of a run that did not complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """The state and output of a run. `output` is the result of its last step, or of its last steps by name."""
+
+    id: UUID
+    state: RunState
+    output: Any
+    steps: dict[str, str]  # step name -> state
+
+    @property
+    def value(self) -> Any:
+        """The output of the run. Raises `RunFailed` if the run did not complete."""
+        if self.state is not RunState.COMPLETED:
+            bad = ", ".join(name for name, state in self.steps.items() if state in ("failed", "timed out"))
+            raise RunFailed(f"run {self.id} is {self.state}{f': {bad}' if bad else ''}; windlass explain {self.id}")
+        return self.output

@@ -20,11 +20,20 @@ SHELL = "/bin/sh"
 CHUNK = 65_536
 MAX_REST = 1_048_576  # maximum size of a pipe: anything beyond was written after the command ended
 KILLED_WITHIN = 2.0  # seconds; only a process stuck in the kernel takes longer
-
-
 LOOK_AFTER = 0.005  # seconds between polls, doubled each time: there is no event for an empty group
 LOOK_EVERY = 0.1
 PROCESSES = Path("/proc")
+INHERITED: Mapping[str, str] = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "LANG": "C.UTF-8",
+    "TZ": "UTC",
+}
+
+
+def inherited(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the part of the worker's environment that commands may see: no secrets, no database URLs."""
+    home = {"HOME": environ["HOME"]} if environ.get("HOME") else {}
+    return home | {name: environ.get(name) or usual for name, usual in INHERITED.items()}
 
 
 class Process:

@@ -18,7 +18,7 @@ from windlass.core.json_value import RESULT_LIMIT, encode
 from windlass.core.workflows.step import CommandAction
 from windlass.core.workflows.step_payload import COMMAND_TYPE, OWN_QUEUE
 from windlass.effects.command.output import Keep, Lines, failure, output
-from windlass.effects.command.process import Process
+from windlass.effects.command.process import Process, inherited
 from windlass.effects.context import Context
 from windlass.effects.handlers import Handler, failed, foreign, timed_out
 from windlass.errors import Invalid
@@ -30,11 +30,6 @@ MAX_OUTPUT_LINE = 1_048_576
 
 MAX_VARIABLE = 100 * 1024  # bytes of input in a variable; Linux allows 128 KiB, including the name
 MAX_COMMAND = 128 * 1024 - 1  # bytes; the longest argument that Linux allows
-INHERITED: Mapping[str, str] = {
-    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-    "LANG": "C.UTF-8",
-    "TZ": "UTC",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,12 +61,6 @@ class Folder:
     async def remove(self) -> None:
         """Remove the folder in a thread, because it may be large. Cancelling the caller does not stop the removal."""
         await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, self._made.cleanup))
-
-
-def inherited(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the part of the worker's environment that commands may see: no secrets, no database URLs."""
-    home = {"HOME": environ["HOME"]} if environ.get("HOME") else {}
-    return home | {name: environ.get(name) or usual for name, usual in INHERITED.items()}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,10 +11,11 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from aiohttp import AddrInfoType, TCPConnector
-from aiohttp.abc import AbstractResolver, ResolveResult
+if TYPE_CHECKING:  # slow to import; most processes perform no HTTP steps
+    from aiohttp import AddrInfoType, TCPConnector
+    from aiohttp.abc import ResolveResult
 
 Network = IPv4Network | IPv6Network
 Address = IPv4Address | IPv6Address
@@ -75,8 +76,10 @@ class AddressGuard:
                 raise AddressRefused(host, address, kind)
 
 
-def connector(guard: AddressGuard, look_up: LookUp, *, total: int, per_host: int) -> TCPConnector:
-    def make(info: AddrInfoType) -> socket.socket:
+def connector(guard: AddressGuard, look_up: LookUp, *, total: int, per_host: int) -> "TCPConnector":
+    from aiohttp import TCPConnector
+
+    def make(info: "AddrInfoType") -> socket.socket:
         family, kind, protocol, _, address = info
         guard.check(str(address[0]), str(address[0]))
         return socket.socket(family, kind, protocol)
@@ -84,13 +87,13 @@ def connector(guard: AddressGuard, look_up: LookUp, *, total: int, per_host: int
     return TCPConnector(
         limit=total,
         limit_per_host=per_host,
-        resolver=_CheckedResolver(guard, look_up),
+        resolver=_CheckedResolver(guard, look_up),  # type: ignore[arg-type]  # has the methods of an AbstractResolver
         ttl_dns_cache=int(DNS_KEPT.total_seconds()),
         socket_factory=make,
     )
 
 
-class _CheckedResolver(AbstractResolver):
+class _CheckedResolver:
     """Refuses a name if any of its addresses is refused: a mix of public and private addresses is a mistake or an
     attack."""
 
@@ -100,7 +103,7 @@ class _CheckedResolver(AbstractResolver):
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
-    ) -> list[ResolveResult]:
+    ) -> "list[ResolveResult]":
         addresses = list(dict.fromkeys(await self._look_up(host, port)))
         if not addresses:
             raise OSError(f"{host} has no address")
@@ -112,9 +115,10 @@ class _CheckedResolver(AbstractResolver):
         pass
 
 
-def _result(host: str, address: str, port: int) -> ResolveResult:
+def _result(host: str, address: str, port: int) -> "ResolveResult":
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    return ResolveResult(hostname=host, host=address, port=port, family=family, proto=0, flags=socket.AI_NUMERICHOST)
+    flags = socket.AI_NUMERICHOST
+    return {"hostname": host, "host": address, "port": port, "family": family, "proto": 0, "flags": flags}
 
 
 class DnsLookup:

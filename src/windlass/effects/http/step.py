@@ -13,10 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from types import TracebackType
-from typing import Any, Self
-
-import aiohttp
-from multidict import MultiMapping
+from typing import TYPE_CHECKING, Any, Self
 
 from windlass.core.jobs.job import Failed, Outcome
 from windlass.core.json_value import plain
@@ -29,6 +26,10 @@ from windlass.effects.http.request import FOLLOWED, HttpRequest, Message, prepar
 from windlass.effects.http.response import Answer, Body, error_of, outcome_of
 from windlass.effects.tracing import traceparent
 from windlass.errors import Invalid
+
+if TYPE_CHECKING:  # slow to import; most processes perform no HTTP steps
+    import aiohttp
+    from multidict import MultiMapping
 
 __all__ = ["Http", "HttpOptions", "HttpRequest", "LookUp", "Network"]
 
@@ -58,6 +59,8 @@ class Http:
         self._session: aiohttp.ClientSession | None = None
 
     async def open(self) -> None:
+        import aiohttp
+
         options = self._options
         guard = AddressGuard(options.allow)
         self._session = aiohttp.ClientSession(
@@ -97,7 +100,7 @@ class Http:
 
 
 class Exchange:
-    def __init__(self, session: aiohttp.ClientSession, *, max_body: int, max_redirects: int) -> None:
+    def __init__(self, session: "aiohttp.ClientSession", *, max_body: int, max_redirects: int) -> None:
         self._session = session
         self._max_body = max_body
         self._max_redirects = max_redirects
@@ -149,7 +152,7 @@ class Exchange:
             raise zlib.error("the compressed body is incomplete")
         return answer
 
-    def _begun(self, response: aiohttp.ClientResponse) -> Answer:
+    def _begun(self, response: "aiohttp.ClientResponse") -> Answer:
         headers = _joined(response.headers)
         return Answer(response.status, headers, response.charset, Body(headers.get("content-encoding"), self._max_body))
 
@@ -172,7 +175,7 @@ class Exchange:
         return timedelta(seconds=time.monotonic() - self._began)
 
 
-def _joined(headers: MultiMapping[str]) -> Mapping[str, str]:
+def _joined(headers: "MultiMapping[str]") -> Mapping[str, str]:
     joined: dict[str, str] = {}
     for name, value in headers.items():
         name, value = plain(name).lower(), plain(value)
@@ -188,6 +191,8 @@ def _refusal(error: BaseException | None) -> AddressRefused | None:
 
 def _words(error: Exception) -> str:
     """Return the error message without the URL, which aiohttp's own messages contain."""
+    import aiohttp
+
     match error:
         case aiohttp.ClientConnectorError():
             return str(error.os_error) or type(error.os_error).__name__
