@@ -17,7 +17,7 @@ from typing import Any
 
 from bench.server import own_server
 from windlass import Windlass, WorkerOptions
-from windlass.cli.runner import run
+from windlass.cli.process import run
 from windlass.core.jobs.spec import JobSpec
 from windlass.settings import Settings
 from windlass.web import server as web_server

@@ -17,7 +17,7 @@ from pathlib import Path
 from uuid import UUID
 
 from windlass import Windlass, WorkerOptions
-from windlass.cli.runner import run
+from windlass.cli.process import run
 from windlass.embedded.server import Embedded, EmbeddedOptions
 from windlass.engine.runs.start import RunSpec
 from windlass.settings import Settings

@@ -63,5 +63,5 @@ def test_the_key_is_the_same_each_time_and_told_to_this_machine_only(tmp_path: P
     assert local_key.find(tmp_path / "home", "http://windlass.example:8080") is None
     assert local_key.find(tmp_path, "http://localhost:8080") is None
     (tmp_path / "home" / "api-key").chmod(0o644)
-    with pytest.raises(Invalid, match="others can read"):
+    with pytest.raises(Invalid, match="other users can read"):
         local_key.make(tmp_path / "home")

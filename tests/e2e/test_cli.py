@@ -155,7 +155,7 @@ async def test_a_thread_that_hangs_does_not_keep_the_process(cli: Cli, conn: "as
         await conn.execute("select windlass.submit('hang.thread.v1')")
         await worker.line("hanging")
         worker.signal()
-        await worker.line("1 thread(s) did not stop when told")
+        await worker.line("1 thread(s) ignored their cancellation")
         assert await worker.end() == 0
 
 
@@ -238,7 +238,7 @@ async def test_a_type_without_a_version_is_taken_with_a_warning(cli: Cli, conn: 
 async def test_waiting_can_end_before_the_job_does(cli: Cli) -> None:
     ended = await cli("submit", "greet.person.v1", "--wait", "--timeout-wait", "50ms")
     assert ended.code == 1
-    assert ended.err == f"error: job {ended.out.strip()} is still pending after 50ms: it is recorded and goes on\n"
+    assert ended.err == f"error: job {ended.out.strip()} is still pending after 50ms: it is recorded and continues\n"
 
 
 async def test_lists_go_on_where_they_ended(cli: Cli, conn: "asyncpg.Connection[Any]") -> None:

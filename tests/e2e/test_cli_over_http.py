@@ -101,8 +101,8 @@ async def test_what_is_wrong_is_told_with_the_way_out(far: Far) -> None:
             far("runs", "list", "--state", "done"),
             "error: state is 'done': one of pending, running, completed",
         ),
-        "doctor": (far("--url", far.url, "doctor"), "windlass doctor works on the database itself"),
-        "worker": (far("worker", "shop:app", "--url", far.url), "windlass worker works on the database itself"),
+        "doctor": (far("--url", far.url, "doctor"), "windlass doctor needs the database"),
+        "worker": (far("worker", "shop:app", "--url", far.url), "windlass worker needs the database"),
     }
     for (name, (_, told)), ended in zip(
         calls.items(), await asyncio.gather(*(call for call, _ in calls.values())), strict=True

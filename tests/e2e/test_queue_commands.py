@@ -44,7 +44,10 @@ async def test_dead_letters_are_listed_retried_and_dropped(cli: Cli, app: Windla
         cli("dead-letters", "drop", "--type", "billing.%", "--dry-run"),
     )
     assert " ".join(listed.out.splitlines()[1].split()).startswith("3 billing.charge.v1 default no card <n> ")
-    assert (none.code, none.err) == (1, "error: say which: --type, --queue, --error, or --all\n")
+    assert (none.code, none.err) == (
+        1,
+        "error: no filter: choose jobs with --type, --queue or --error, or all of them with --all\n",
+    )
     assert counted.out == "3 would be dropped\n"
     retried = await cli("dead-letters", "retry", "--error", "no card <n>")
     assert (retried.code, retried.out) == (0, "retried 3 job(s)\n")

@@ -119,7 +119,7 @@ async def test_a_failed_run_is_told_retried_and_rerun(cli: Cli, worker: Running)
     id_ = failed.out.splitlines()[0]
     assert failed.code == 1
     assert "No step handled the failure of load, so the run failed." in failed.err
-    assert failed.err.endswith(f"hint: windlass explain {id_} tells what happened to each step\n")
+    assert failed.err.endswith(f"hint: windlass explain {id_} shows what happened to each step\n")
     shown, refused = await asyncio.gather(cli("runs", "show", id_), cli("runs", "cancel", id_))
     [row] = [line for line in shown.out.splitlines() if line.startswith("load ")]
     assert ["trigger", "api"] in [line.split() for line in shown.out.splitlines()]
@@ -141,7 +141,7 @@ async def test_exit_codes_tell_what_became_of_the_run(cli: Cli, worker: Running)
     waited = await cli("run", "slow.yaml", "--wait", "--timeout", "300ms", "--json")
     told = json.loads(waited.out)
     assert (waited.code, told["state"]) == (4, "running")
-    assert f"run {told['id']} is still running after 300ms and goes on" in waited.err
+    assert f"run {told['id']} is still running after 300ms and continues" in waited.err
     cancelled = await cli("runs", "cancel", told["id"], "--reason", "enough", "--json")
     assert json.loads(cancelled.out) == [{"id": told["id"], "cancelled": True, "error": None}]
     ended = await cli("runs", "wait", told["id"])
@@ -160,7 +160,7 @@ async def test_ctrl_c_leaves_the_run_going_and_says_how_to_look_again(cli: Cli, 
         watching.signal(signal.SIGINT)
         assert await watching.end() == 130
     id_ = next(line for line in watching.lines if re.fullmatch("[0-9a-f-]{36}", line))
-    assert "no longer watching; the run goes on. To look again, or to stop:" in watching.lines
+    assert "stopped waiting; the run continues. To return or cancel:" in watching.lines
     assert watching.lines[-3:] == [
         f"  windlass runs wait {id_}",
         f"  windlass explain {id_}",
@@ -229,8 +229,8 @@ BAD_CALLS: dict[str, tuple[tuple[str, ...], int, str]] = {
     "no file": (("run", "none.yaml"), 1, "error: there is neither a file nor a workflow 'none.yaml'\n"),
     "not JSON": (("run", "orders", "--input", "{a: 1}"), 1, "error: input is not JSON: "),
     "pair": (("run", "orders", "-i", "count"), 1, "error: input is 'count': it must look like name=value\n"),
-    "twice": (("run", "orders", "-i", "a=1", "-i", "a=2"), 1, "error: input a is given twice: once '1', once '2'\n"),
-    "both": (("run", "orders", "-i", "a=1", "--input", "{}"), 2, "give the input once"),
+    "twice": (("run", "orders", "-i", "a=1", "-i", "a=2"), 1, "error: input a is set twice: to '1' and to '2'\n"),
+    "both": (("run", "orders", "-i", "a=1", "--input", "{}"), 2, "more than one input"),
     "input file": (("run", "orders", "--input-file", "no.json"), 1, "error: cannot read no.json: No such file"),
     "label": (("run", "orders", "--label", "x"), 1, "error: label is 'x': it must look like name=value\n"),
     "zero": (
@@ -243,19 +243,19 @@ BAD_CALLS: dict[str, tuple[tuple[str, ...], int, str]] = {
         1,
         "error: timeout is '5': it must be a number with a unit",
     ),
-    "no wait": (("run", "orders", "--timeout", "5s"), 2, "--timeout says how long to wait: give --wait, too"),
-    "duration": (("run", "orders", "--max-duration", "0s"), 1, "error: max-duration is '0s': it must be longer than"),
-    "several": (("run", "orders", "--workflow", "x"), 1, "error: --workflow goes with a file\n"),
-    "bad id": (("explain", "7"), 1, "error: '7' is not the id of a run: it looks like 01890a5d-"),
+    "no wait": (("run", "orders", "--timeout", "5s"), 2, "--timeout needs --wait"),
+    "duration": (("run", "orders", "--max-duration", "0s"), 1, "error: max-duration is '0s': it must be positive"),
+    "several": (("run", "orders", "--workflow", "x"), 1, "error: --workflow needs a file\n"),
+    "bad id": (("explain", "7"), 1, "error: '7' is not a run id: it looks like 01890a5d-"),
     "no run": (("explain", NOBODY), 1, f"error: no run {NOBODY}\n"),
     "show": (("runs", "show", NOBODY), 1, f"error: no run {NOBODY}\n"),
     "cancel": (("runs", "cancel", NOBODY), 1, f"error: no run {NOBODY}\n"),
     "wait": (("runs", "wait", NOBODY), 1, f"error: no run {NOBODY}\n"),
     "logs": (("runs", "logs", NOBODY), 1, f"error: no run {NOBODY}\n"),
     "graph": (("graph", "--run", NOBODY), 1, f"error: no run {NOBODY}\n"),
-    "graph of nothing": (("graph",), 2, "name a file, a deployed workflow, or a run with --run"),
+    "graph of nothing": (("graph",), 2, "a file, a deployed workflow, or a run with --run"),
     "state": (("runs", "list", "--state", "done"), 1, "error: state is 'done': one of pending, running, completed"),
-    "before": (("runs", "list", "--before", "7"), 1, "error: '7' is not the id of a run"),
+    "before": (("runs", "list", "--before", "7"), 1, "error: '7' is not a run id"),
     "of nobody": (("runs", "list", "--workflow", "ordres"), 1, "error: no workflow ordres: did you mean orders?\n"),
     "no step": (("runs", "rerun", NOBODY), 2, "Missing option '--from'"),
 }
@@ -337,7 +337,7 @@ async def test_a_workflow_of_the_open_job_spec_is_found_by_the_id_and_name_of_it
             assert (explained.code, explained.out.startswith("run ")) == (0, True), explained.err
             assert json.loads(shown.out)["labels"] == {"workflow_id": "wf_in"}
             unknown = await cli("explain", "wf_other", **far)
-            assert (unknown.code, "'wf_other' is not the id of a run" in unknown.err) == (1, True)
+            assert (unknown.code, "'wf_other' is not a run id" in unknown.err) == (1, True)
         found = (await http.get(f"{url}/api/v1/runs/wf_mine")).json()["data"]
         assert found["labels"] == {"name": "nightly", "workflow_id": "wf_mine"}
         assert (await http.get(f"{url}/api/v1/runs/wf_other")).status_code == 404

@@ -37,7 +37,7 @@ async def test_a_deploy_shows_the_address_of_a_webhook_once_and_rotate_another(c
     lines = first.out.splitlines()
     assert (first.code, lines[:3]) == (0, ["new orders version 1", "new hourly version 1", "new incoming version 1"])
     assert lines[3].startswith("address of incoming: https://w.example/in/")
-    assert first.err == "keep it: it is not shown again; windlass workflows rotate incoming makes another\n"
+    assert first.err == "store it: it is not shown again; windlass workflows rotate incoming replaces it\n"
     again = await cli("deploy", "orders.yaml", "--json")
     assert [one.keys() & {"address", "token"} for one in json.loads(again.out)["workflows"]] == [set()] * 3
     rotated, as_json = await asyncio.gather(
@@ -86,7 +86,7 @@ async def test_a_backfill_tells_its_runs_and_is_safe_to_repeat(cli: Cli, conn: "
     start = (now - timedelta(hours=5)).isoformat()
     first = await cli("schedules", "backfill", "hourly", "--from", start, "--to", now.isoformat(), "--limit", "3")
     assert (first.code, len(first.out.splitlines())) == (0, 4)
-    assert first.err.splitlines()[0] == "3 started, 0 there already"
+    assert first.err.splitlines()[0] == "3 started, 0 already there"
     assert first.err.splitlines()[1].startswith("more: --from ")
     again = await cli("schedules", "backfill", "hourly", "--from", start, "--json")
     told = json.loads(again.out)

@@ -6,11 +6,11 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from tests.web.serving import data, served
 from windlass import Conflict, Context, Invalid, NotFound, Windlass
-from windlass.cli.main import cli
+from windlass.cli.commands import cli
 from windlass.core.jobs.job import fraction_of
 from windlass.engine.jobs import checkpoints
 from windlass.engine.jobs.checkpoints import ProgressReport

@@ -7,12 +7,12 @@ import sys
 from datetime import timedelta
 from typing import Any
 
+import click
 import pytest
-import typer
 
-from windlass.cli import bulk as each_
-from windlass.cli.commands.deploy import _warn
-from windlass.cli.commands.logs import Lines
+from windlass.cli import runner
+from windlass.cli.commands.workflows import _warn
+from windlass.cli.logs import Lines
 from windlass.cli.output import note, show_json
 from windlass.engine.doctor import judge_lines
 from windlass.errors import Invalid
@@ -45,9 +45,9 @@ def test_what_many_objects_and_servers_say_is_escaped(
         if thing == "bad":
             raise Invalid(HOSTILE)
 
-    monkeypatch.setattr(each_, "backend", lambda action: asyncio.run(action(None)))
-    with pytest.raises(typer.Exit):
-        each_.each(["bad", HOSTILE], "paused", fails, json=False)
+    monkeypatch.setattr(runner, "backend", lambda action: asyncio.run(action(None)))
+    with pytest.raises(click.exceptions.Exit):
+        runner.each(["bad", HOSTILE], "paused", fails, json=False)
     _warn([HOSTILE])
     note(HOSTILE)
     printed = capsys.readouterr()

@@ -1,9 +1,10 @@
-"""MODULE:APP -> the Windlass object a user's module holds, or a sentence that says what is missing."""
+"""Loads the Windlass object that MODULE:APP names, or explains what is missing."""
 
 import importlib
 import os
 import sys
 import traceback
+from collections.abc import Iterable
 from types import ModuleType
 
 from windlass.app import Windlass
@@ -14,7 +15,7 @@ EXAMPLE = "for example windlass worker shop.jobs:app for `app = Windlass()` in s
 
 
 def load(target: str) -> Windlass:
-    """Import with the current folder on the path, as `python -m` would."""
+    """Import the module with the current folder on the path, as `python -m` does, and return its app."""
     module_name, colon, name = target.partition(":")
     if not module_name or (colon and not name):
         raise Invalid(f"{target!r} is not MODULE:APP: {EXAMPLE}")
@@ -24,8 +25,8 @@ def load(target: str) -> Windlass:
     return _checked(module, name or "app")
 
 
-def check_prefixes(app: Windlass, prefixes: list[str]) -> None:
-    """A worker whose prefixes match none of its handlers would wait for ever."""
+def check_prefixes(app: Windlass, prefixes: Iterable[str]) -> None:
+    """Raise if a prefix matches no handler: the worker would wait for ever."""
     types = app.handlers.types()
     for prefix in prefixes:
         if not any("%" in type_ or like(prefix).fullmatch(type_) for type_ in types):
@@ -42,7 +43,7 @@ def _import(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
             raise Invalid(
-                f"there is no module {name!r}: run this in the folder it lies in, or put that on PYTHONPATH"
+                f"there is no module {name!r}: run this in the folder that contains it, or add that to PYTHONPATH"
             ) from None
         raise _broken(name, error) from error
     except Exception as error:
@@ -53,25 +54,25 @@ def _broken(name: str, error: Exception) -> Invalid:
     frame = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{error.filename}, line {error.lineno}" if isinstance(error, SyntaxError) else ""
     where = where or f"{frame.filename}, line {frame.lineno}"
-    said = error.msg if isinstance(error, SyntaxError) else error
-    return Invalid(f"importing {name!r} failed: {type(error).__name__}: {said} ({where})")
+    message = error.msg if isinstance(error, SyntaxError) else error
+    return Invalid(f"importing {name!r} failed: {type(error).__name__}: {message} ({where})")
 
 
 def _checked(module: ModuleType, name: str) -> Windlass:
-    found: object = module
+    value: object = module
     for part in name.split("."):
-        if not hasattr(found, part):
+        if not hasattr(value, part):
             raise Invalid(f"module {module.__name__!r} has no {name!r}: {_candidates(module)}")
-        found = getattr(found, part)
-    if not isinstance(found, Windlass):
-        kind = type(found).__name__
+        value = getattr(value, part)
+    if not isinstance(value, Windlass):
+        kind = type(value).__name__
         raise Invalid(f"{module.__name__}:{name} is a {kind}, not a Windlass object: {_candidates(module)}")
-    if not found.built and all(type_.startswith("windlass.") for type_ in found.handlers.types()):  # those are ours
+    if not value.built and all(type_.startswith("windlass.") for type_ in value.handlers.types()):  # the built-in ones
         raise Invalid(
-            f"{module.__name__}:{name} has no handlers: write functions with @{name}.job('content.thumbnail.v1'), "
-            "or import the modules that have them"
+            f"{module.__name__}:{name} has no handlers: decorate functions with @{name}.job('content.thumbnail.v1'), "
+            "or import the modules that contain them"
         )
-    return found
+    return value
 
 
 def _candidates(module: ModuleType) -> str:

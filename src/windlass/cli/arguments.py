@@ -1,25 +1,42 @@
-"""What people type: documents, pairs, ids and times, each refused with a sentence that names the option."""
+"""Shared options of commands, and the values of arguments: JSON documents, pairs, ids, durations and times."""
 
 import sys
-from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 from uuid import UUID
 
-import typer
+import click
 
-from windlass.core import duration
-from windlass.core import json_value as document_
+from windlass.core import duration, json_value
 from windlass.errors import Invalid
 
-READ_LIMIT = 16 * document_.PAYLOAD_LIMIT  # white space may be generous; what never ends is not read to the end
+READ_LIMIT = 16 * json_value.PAYLOAD_LIMIT  # bytes: leaves room for white space, and ends an endless input
+FC = TypeVar("FC", bound=Callable[..., Any] | click.Command)
+PAGE_LIMIT = 1000  # the largest page that the engine and the HTTP API serve
+EXAMPLE_ID = "01890a5d-ac96-774b-bcce-b302099a8057"
+
+json_option = click.option("--json", is_flag=True, help="Print JSON.")
+log_format_option = click.option(
+    "--log-format", metavar="text|json", help="Format of the log.  [default: WINDLASS_LOG_FORMAT, else text]"
+)
+after_option = click.option("--after", default="", show_default=False, metavar="NAME", help="Continue after this name.")
+reason_option = click.option("--reason", metavar="TEXT", help="Reason, recorded in the events.")
+attempt_option = click.option(
+    "--attempt", type=click.IntRange(1, 2**31 - 1), metavar="N", help="Only this attempt, counted from 1."
+)
+
+
+def limit_option(default: int, items: str, most: int = PAGE_LIMIT) -> Callable[[FC], FC]:
+    """Return the option --limit of a list."""
+    return click.option("--limit", type=click.IntRange(1, most), default=default, metavar="N", help=f"{items} at most.")
 
 
 def document(text: str | None, file: Path | None, *, field: str) -> Any:
-    """JSON from the command line, from a file or from standard input (-); None if there is none."""
+    """Return JSON from the command line, a file or standard input (-), None if there is none."""
     if text is not None and file is not None:
-        raise typer.BadParameter(f"give the {field} once: on the command line, or with --{field}-file")
+        raise click.UsageError(f"more than one {field}: pass it on the command line or with --{field}-file")
     if file is not None and str(file) != "-":
         try:
             with file.open("rb") as source:
@@ -28,46 +45,68 @@ def document(text: str | None, file: Path | None, *, field: str) -> Any:
             raise Invalid(f"cannot read {file}: {error.strerror}", field=f"{field}-file") from None
     elif text == "-" or file is not None:
         text = _read(sys.stdin.buffer, field)
-    return None if text is None else document_.parse(text, field=field)
+    return None if text is None else json_value.parse(text, field=field)
 
 
 def json_object(text: str, *, field: str) -> dict[str, Any]:
-    value = document_.parse(text, field=field)
+    value = json_value.parse(text, field=field)
     if not isinstance(value, dict):
         raise Invalid(f"{field} is a {type(value).__name__}: it must be a JSON object", field=field)
     return value
 
 
 def values(pairs: Iterable[str], *, field: str) -> dict[str, Any]:
-    """key=value pairs whose values are JSON where they can be read as such, and texts where not."""
+    """Return key=value pairs. A value that is valid JSON is parsed, any other is a string."""
     return {key: _value(text, f"{field} {key}") for key, text in labels(pairs, field=field).items()}
 
 
 def labels(pairs: Iterable[str], *, field: str) -> dict[str, str]:
-    """key=value pairs of texts."""
-    found: dict[str, str] = {}
+    """Return key=value pairs of strings."""
+    result: dict[str, str] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not equals or not key:
             raise Invalid(f"{field} is {pair!r}: it must look like name=value", field=field)
-        if key in found:
-            raise Invalid(f"{field} {key} is given twice: once {found[key]!r}, once {text!r}", field=field)
-        found[key] = text
-    return found
+        if key in result:
+            raise Invalid(f"{field} {key} is set twice: to {result[key]!r} and to {text!r}", field=field)
+        result[key] = text
+    return result
 
 
 def span(text: str | None, *, field: str) -> timedelta | None:
-    """Return a duration that is positive."""
+    """Return a positive duration."""
     if text is None:
         return None
-    found = duration.parse(text, field=field)
-    if found <= timedelta():
+    result = duration.parse(text, field=field)
+    if result <= timedelta():
         raise Invalid(f"{field} is {text!r}: it must be positive", field=field)
-    return found
+    return result
+
+
+def moment(text: str, *, field: str) -> datetime:
+    """Return a time with a time zone."""
+    try:
+        result = datetime.fromisoformat(text)
+    except ValueError:
+        result = None
+    if result is None or result.utcoffset() is None:
+        raise Invalid(f"--{field} is {text!r}: it must look like 2030-01-31T12:00:00Z, with a time zone", field=field)
+    return result
+
+
+def job_ids(texts: Sequence[str]) -> list[UUID]:
+    return list(map(job_id, texts))
+
+
+def job_id(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError:
+        raise Invalid(f"{text!r} is not a job id: it looks like {EXAMPLE_ID}", field="id") from None
 
 
 def run_ids(texts: Sequence[str]) -> list[UUID]:
-    """Ids of runs; each of them once."""
+    """Return the ids of runs without duplicates."""
     return list(dict.fromkeys(map(run_id, texts)))
 
 
@@ -79,7 +118,7 @@ def run_id(text: str) -> UUID:
 
 
 def run_ref(text: str) -> UUID | str:
-    """The id of a run, or what a client of the Open Job Spec calls its workflow."""
+    """Return the id of a run, or the id that a client of the Open Job Spec chose for its workflow."""
     try:
         return UUID(text)
     except ValueError:
@@ -87,16 +126,12 @@ def run_ref(text: str) -> UUID | str:
 
 
 def no_run(text: str) -> Invalid:
-    return Invalid(
-        f"{text!r} is not the id of a run: it looks like 01890a5d-ac96-774b-bcce-b302099a8057, and windlass runs "
-        "list shows those there are",
-        field="id",
-    )
+    return Invalid(f"{text!r} is not a run id: it looks like {EXAMPLE_ID}; windlass runs list shows ids", field="id")
 
 
 def _value(text: str, field: str) -> Any:
     try:
-        return document_.parse(text, field=field)
+        return json_value.parse(text, field=field)
     except Invalid:
         return text
 

@@ -1,11 +1,11 @@
-"""Workflow files: what they define, and every mistake in them."""
+"""Workflow files: the workflows they define, and every mistake in them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import typer
+import click
 
 from windlass.cli.output import cell, note
 from windlass.core.definition.parser import parse
@@ -14,11 +14,13 @@ from windlass.core.workflows.workflow import Workflow
 from windlass.effects.documents import read
 from windlass.errors import Invalid, InvalidWorkflow
 
+SUFFIXES = {".yaml", ".yml", ".json"}
+
 
 @dataclass(frozen=True)
 class Mistake:
     file: Path
-    path: str | None  # in the document; None: the file cannot be read, and the message names it
+    path: str | None  # in the document; None if the file cannot be read, which the message says
     message: str
 
     def __str__(self) -> str:
@@ -28,69 +30,66 @@ class Mistake:
 
 
 @dataclass
-class Loaded:
-    """What was read so far."""
+class WorkflowFiles:
+    """The workflows of all files read so far."""
 
     workflows: list[Workflow] = field(default_factory=list)
     mistakes: list[Mistake] = field(default_factory=list)
-    origins: dict[str, Path] = field(default_factory=dict)  # by the workflow's name
+    sources: dict[str, Path] = field(default_factory=dict)  # name of a workflow -> its file
+
+    def add(self, file: Path, prefix: str, document: Any) -> None:
+        """Add the workflow of a document, or its mistakes. The prefix says which document of the file it is."""
+        try:
+            workflow = check(parse(document))
+        except InvalidWorkflow as error:
+            for path, message in error.errors:
+                self.mistakes.append(Mistake(file, f"{prefix}{path}" if path else prefix.removesuffix(": "), message))
+            return
+        if (other := self.sources.get(workflow.name)) is None:
+            self.sources[workflow.name] = file
+            self.workflows.append(workflow)
+        else:
+            place = "this file" if other == file else other
+            message = f"there is another workflow {workflow.name!r} in {place}"
+            self.mistakes.append(Mistake(file, f"{prefix}name", message))
 
 
-def load(files: Iterable[Path]) -> Loaded:
-    """Read all of it, whatever is wrong with some of it."""
-    found = Loaded()
+def load(files: Iterable[Path]) -> WorkflowFiles:
+    """Read all files, also after a mistake in one of them."""
+    loaded = WorkflowFiles()
     for file in files:
         try:
             documents = read(file)
         except Invalid as error:
-            found.mistakes.append(Mistake(file, None, str(error)))
+            loaded.mistakes.append(Mistake(file, None, str(error)))
             continue
         for n, document in enumerate(documents):
-            _add(found, file, f"document {n + 1}: " if len(documents) > 1 else "", document)
-    return found
+            loaded.add(file, f"document {n + 1}: " if len(documents) > 1 else "", document)
+    return loaded
 
 
 def sound(files: Iterable[Path]) -> list[Workflow]:
-    """The workflows of files without mistakes; else tells the mistakes and ends the program."""
-    found = load(files)
-    if found.mistakes:
-        tell(found.mistakes)
-        raise typer.Exit(1)
-    return found.workflows
+    """Return the workflows of files; if there are mistakes, print them and exit."""
+    loaded = load(files)
+    if loaded.mistakes:
+        print_mistakes(loaded.mistakes)
+        raise click.exceptions.Exit(1)
+    return loaded.workflows
 
 
-def chosen(file: Path, workflows: Iterable[Workflow], name: str | None) -> Workflow:
-    """The one of this name, or the only one."""
-    found = {workflow.name: workflow for workflow in workflows}
-    if name is None and len(found) == 1:
-        return next(iter(found.values()))
-    if name in found:
-        return found[name]
-    names = ", ".join(found)
+def select(file: Path, workflows: Iterable[Workflow], name: str | None) -> Workflow:
+    """Return the workflow of this name, or the only one."""
+    by_name = {workflow.name: workflow for workflow in workflows}
+    if name is None and len(by_name) == 1:
+        return next(iter(by_name.values()))
+    if name in by_name:
+        return by_name[name]
+    names = ", ".join(by_name)
     if name is None:
-        raise Invalid(f"{file} has {len(found)} workflows: choose one with --workflow ({names})", field="workflow")
+        raise Invalid(f"{file} has {len(by_name)} workflows: choose one with --workflow ({names})", field="workflow")
     raise Invalid(f"{file} has no workflow {name!r}, but {names}", field="workflow")
 
 
-def tell(mistakes: Iterable[Mistake]) -> None:
+def print_mistakes(mistakes: Iterable[Mistake]) -> None:
     for mistake in mistakes:
         note(cell(f"error: {mistake}"))
-
-
-def _add(found: Loaded, file: Path, where: str, document: Any) -> None:
-    try:
-        workflow = check(parse(document))
-    except InvalidWorkflow as refusal:
-        found.mistakes += _placed(file, where, refusal)
-        return
-    if (other := found.origins.get(workflow.name)) is None:
-        found.origins[workflow.name] = file
-        found.workflows.append(workflow)
-    else:
-        place = "this file" if other == file else other
-        found.mistakes.append(Mistake(file, f"{where}name", f"there is another workflow {workflow.name!r} in {place}"))
-
-
-def _placed(file: Path, where: str, refusal: InvalidWorkflow) -> Iterator[Mistake]:
-    for path, message in refusal.errors:
-        yield Mistake(file, f"{where}{path}" if path else where.removesuffix(": "), message)

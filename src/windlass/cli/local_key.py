@@ -1,8 +1,8 @@
-"""A key that servers of this user make for themselves: a file in WINDLASS_HOME that only this user can read.
+"""The API key that `windlass up --allow-commands` creates: a file in WINDLASS_HOME that only its user can read.
 
 Without WINDLASS_API_KEY a server trusts every program on the machine. That is too much where a request can run a
-command (`--allow-commands`): there this key is required, `windlass up` prints it as part of a link for the browser, and
-commands on this machine find it by themselves.
+command: there this key is required. `windlass up` prints it in a link for the browser, and commands on this machine
+read the file.
 """
 
 import contextlib
@@ -14,11 +14,11 @@ from urllib.parse import urlsplit
 from windlass.errors import Invalid
 
 NAME = "api-key"
-OTHERS = 0o077  # permissions of the group and of everybody
+OTHERS = 0o077  # permissions of the group and of other users
 
 
 def make(home: Path) -> str:
-    """Return the key, made on first use."""
+    """Return the key, created on first use."""
     home.mkdir(parents=True, exist_ok=True)
     path = home / NAME
     with contextlib.suppress(FileExistsError):
@@ -27,22 +27,24 @@ def make(home: Path) -> str:
             file.write(secrets.token_urlsafe(32))
     key = _read(path)
     if key is None:
-        raise Invalid(f"{path} holds no key: delete it, and a new one is made", field="WINDLASS_HOME")
+        raise Invalid(f"{path} contains no key: delete it, and a new one is created", field="WINDLASS_HOME")
     return key
 
 
 def find(home: Path, url: str) -> str | None:
-    """Return the key for a server on this machine, if there is one; other servers are not told."""
+    """Return the key for a server on this machine, None for any other server or if there is no key."""
     host = (urlsplit(url).hostname or "").lower()
     return _read(home / NAME) if host in ("localhost", "127.0.0.1", "::1") else None
 
 
 def _read(path: Path) -> str | None:
-    """The key in a file, which nobody else may read: what others could read, others may have written down."""
+    """Return the key in a file. A file that other users can read is refused: they may already know the key."""
     try:
         with path.open() as file:
             if os.name == "posix" and os.fstat(file.fileno()).st_mode & OTHERS:
-                raise Invalid(f"others can read {path}: delete it, and a new one is made", field="WINDLASS_HOME")
+                raise Invalid(
+                    f"other users can read {path}: delete it, and a new one is created", field="WINDLASS_HOME"
+                )
             return file.read(1000).strip() or None
     except FileNotFoundError:
         return None

@@ -9,15 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 from uuid import UUID
 
-import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+import click
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 BAR = 30  # characters
 COLOURS = {
     "ok": "green",
@@ -41,55 +37,62 @@ COLOURS = {
 
 
 def show_json(value: object) -> None:
-    """On a terminal everything beyond ASCII is escaped: marks that reverse text, and C1 controls, are legal in JSON."""
+    """Print JSON. On a terminal all but ASCII is escaped: JSON may contain C1 controls and marks that reverse text."""
     on_terminal = sys.stdout.isatty()
-    typer.echo(json.dumps(value, default=_plain_value, indent=2 if on_terminal else None, ensure_ascii=on_terminal))
+    click.echo(json.dumps(value, default=_plain_value, indent=2 if on_terminal else None, ensure_ascii=on_terminal))
 
 
 def show_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     cells = [[cell(value) for value in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(headers, *cells, strict=True)]
     if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
         table = Table(*headers, box=None, header_style="bold", pad_edge=False)
         for row in cells:
             table.add_row(*(Text(text, style=COLOURS.get(text, ""), no_wrap=True) for text in row))
-        # As wide as it is: the terminal may break lines, but ids stay in one piece and can be copied.
+        # Wider than the terminal if needed: it may wrap lines, but ids stay in one piece and can be copied.
         Console(markup=False, highlight=False, width=sum(widths) * 2 + 2 * len(widths)).print(table, soft_wrap=True)
         return
     for row in ([header.upper() for header in headers], *cells):
-        typer.echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+        click.echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
 
 
 def show_fields(fields: Mapping[str, object]) -> None:
     width = max(map(len, fields))
     for name, value in fields.items():
         first, *more = block(value).splitlines() or [""]
-        typer.echo(f"{styled(name.ljust(width), 'bold')}  {styled(first, COLOURS.get(first, ''))}")
+        click.echo(f"{styled(name.ljust(width), 'bold')}  {styled(first, COLOURS.get(first, ''))}")
         for line in more:
-            typer.echo(f"{' ' * width}  {line}")
+            click.echo(f"{' ' * width}  {line}")
 
 
-def show_progress(said: Mapping[str, Any]) -> None:
-    """How far a job is: a bar, and its own words."""
-    full = round(said["fraction"] * BAR)
+def show_progress(progress: Mapping[str, Any]) -> None:
+    """Print a bar, and the message and data of the handler."""
+    full = round(progress["fraction"] * BAR)
     bar = styled("━" * full, "green") + styled("─" * (BAR - full), "bright_black")
-    typer.echo(f"\n{bar} {said['fraction']:4.0%}  {cell(said['message'] or '')}".rstrip())
-    if said["data"] is not None:
-        typer.echo(block(said["data"]))
+    click.echo(f"\n{bar} {progress['fraction']:4.0%}  {cell(progress['message'] or '')}".rstrip())
+    if progress["data"] is not None:
+        click.echo(block(progress["data"]))
 
 
 def say(line: str, style: str = "") -> None:
-    typer.echo(styled(line, style))
+    click.echo(styled(line, style))
 
 
 def note(line: str) -> None:
-    """For people, beside the data. It may repeat what a server said, and is escaped."""
-    typer.echo(block(line), err=True)
+    """Print a line for people on standard error, escaped: it may contain text of a server."""
+    click.echo(block(line), err=True)
 
 
 def styled(text: str, style: str) -> str:
     if not style or not sys.stdout.isatty():
         return text
+    from rich.console import Console
+    from rich.text import Text
+
     console = Console(markup=False, highlight=False)
     with console.capture() as capture:
         console.print(Text(text, style=style), end="", soft_wrap=True)
@@ -97,18 +100,19 @@ def styled(text: str, style: str) -> str:
 
 
 def record(row: object) -> dict[str, Any]:
-    """A row as a plain mapping, for JSON and for the tables alike."""
+    """Return a row as a mapping, for JSON and tables."""
     assert is_dataclass(row)
     assert not isinstance(row, type)
     return asdict(row)
 
 
 def cell(value: object) -> str:
-    """One line of printable text."""
+    """Return a value as one line of printable text."""
     return block(value, keep="")
 
 
 def block(value: object, *, keep: str = "\n\t") -> str:
+    """Return a value as printable text; other characters are escaped, except those to keep."""
     text = _text(value)
     if text.isprintable():
         return text

@@ -1,7 +1,4 @@
-"""A run while it goes on: a live tree on a terminal, a plain line a change in a pipe, nothing for programs.
-
-All of it goes to standard error: standard output has the data.
-"""
+"""The progress of a run, on standard error: a live tree on a terminal, a line per change in a pipe."""
 
 import asyncio
 import contextlib
@@ -23,8 +20,8 @@ from windlass.core.diagrams.tree import MARKS
 from windlass.core.runs.run import BAD, Letter
 from windlass.errors import Unavailable
 
-PAUSE = 0.25
-SHARE = 5  # looking takes a sixth of the time at most, however large the run is
+PAUSE = 0.25  # seconds between two queries, at least
+SHARE = 5  # and at least this many times the duration of a query, so that large runs are not queried all the time
 ROOM = 4  # lines of a terminal that are not for steps
 
 
@@ -33,7 +30,7 @@ class Display(Protocol):
 
 
 async def watch(run: RunBackend, display: Display, patience: timedelta | None = None) -> Seen:
-    """Show each change until the run has ended or the patience is over. The last look; one at least is taken."""
+    """Show each change until the run has ended or the patience is over; return its last state."""
     over = math.inf if patience is None else time.monotonic() + patience.total_seconds()
     end = asyncio.ensure_future(run.ended())
     try:
@@ -42,7 +39,7 @@ async def watch(run: RunBackend, display: Display, patience: timedelta | None = 
             seen = await _look(run, display, last=began >= over)
             if seen is not None and (began >= over or not seen.is_live):
                 return seen
-            if end.done():  # it ended, and somebody asked for it again
+            if end.done():  # it ended and was retried
                 end.result()
                 end = asyncio.ensure_future(run.ended())
             now = time.monotonic()
@@ -52,7 +49,7 @@ async def watch(run: RunBackend, display: Display, patience: timedelta | None = 
 
 
 async def _look(run: RunBackend, display: Display, *, last: bool) -> Seen | None:
-    """None: the database is away and will be asked again."""
+    """Return the state of the run, None if the database is unavailable and this is not the last query."""
     try:
         seen = await run.seen()
     except Unavailable:
@@ -65,7 +62,7 @@ async def _look(run: RunBackend, display: Display, *, last: bool) -> Seen | None
 
 @contextlib.contextmanager
 def display(*, quiet: bool) -> Iterator[Display]:
-    """What fits who looks on."""
+    """Return the display for this kind of output."""
     console = Console(stderr=True, markup=False, highlight=False)
     if quiet:
         yield Nothing()
@@ -79,25 +76,25 @@ def display(*, quiet: bool) -> Iterator[Display]:
 
 class Nothing:
     def show(self, seen: Seen) -> None:
-        """Programs wait for the end."""
+        """Show nothing: programs wait for the result."""
 
 
 class Lines:
-    """NAME: STATE, what is worth knowing."""
+    """Prints NAME: STATE, REMARK for each change of a step."""
 
     def __init__(self) -> None:
-        self._told: dict[int, str] = {}
+        self._lines: dict[int, str] = {}
         self._state = ""
 
     def show(self, seen: Seen) -> None:
         if seen.state == "pending" and seen.state != self._state:
-            note("the run waits to begin")
+            note("the run waits to start")
         self._state = seen.state
         for n, step in enumerate(seen.steps):
-            told = ", ".join(filter(None, [step.word, step.remark]))
-            if told != self._told.get(n, "waiting"):
-                self._told[n] = told
-                note(cell(f"{step.name}: {told}{self._time(step)}"))
+            line = ", ".join(filter(None, [step.word, step.remark]))
+            if line != self._lines.get(n, "waiting"):
+                self._lines[n] = line
+                note(cell(f"{step.name}: {line}{self._time(step)}"))
 
     def _time(self, step: SeenStep) -> str:
         took = step.took if step.letter is not Letter.ACTIVE else None
@@ -105,7 +102,7 @@ class Lines:
 
 
 class Tree:
-    """Drawn several times a second, so that clocks run between two looks."""
+    """Is drawn several times a second, so that durations advance between two queries."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -133,7 +130,7 @@ def _head(seen: Seen, since: timedelta) -> Text:
 
 
 def _lines(seen: Seen, since: timedelta, room: int) -> Iterator[Text]:
-    """All steps if there is room; else those that matter most, and how many there are beside them."""
+    """Yield a line for each step that fits, the most important first, and one that counts the others."""
     shown = [(left, seen.steps[n], n) for left, n in seen.places]
     kept = {n for _, _, n in sorted(shown, key=lambda place: _rank(place[1]))[: max(room, 1)]}
     width = max(len(f"{left}{step.name}") for left, step, n in shown if n in kept)

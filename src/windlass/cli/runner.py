@@ -1,55 +1,44 @@
-"""How a command's coroutine is run, and how a process with work in it ends."""
+"""Runs the coroutine of a command: on a server, or on the database."""
 
 import asyncio
-import logging
-import os
 import sys
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+import click
 
 from windlass import settings
-from windlass.app import Windlass
-from windlass.cli import local_key
-from windlass.cli.backend.direct import Direct
-from windlass.cli.backend.interface import Backend
-from windlass.cli.commands import logs
-from windlass.errors import Unavailable, WindlassError
-from windlass.runtime.worker.worker import Worker
+from windlass.cli import local_key, logs
+from windlass.cli.backend.interface import Backend, Row, Rows
+from windlass.cli.output import cell, note, say, show_json, show_table
+from windlass.errors import WindlassError
 
-try:
-    import uvloop
-except ImportError:  # an optional extra
-    uvloop = None  # type: ignore[assignment]  # a module or nothing
+if TYPE_CHECKING:
+    from windlass.app import Windlass
 
 T = TypeVar("T")
-JOBS_LEFT = 5  # exit code of a worker that could not hand back or report all its jobs
-_log = logging.getLogger("windlass.cli")
+INTERRUPTED = 130  # exit code after Ctrl-C
 
 
 def backend(action: Callable[[Backend], Awaitable[T]]) -> T:
-    """Do one thing with Windlass: through the server that --url or WINDLASS_URL names, or else on the database."""
+    """Run an action through the server that --url or WINDLASS_URL names, otherwise on the database.
+
+    Each side is imported when it is used: a command through a server loads no engine, one on the database no client.
+    """
     chosen = settings.read()
     if chosen.url is None:
+        from windlass.cli.backend.direct import Direct
+
         return use(lambda app: action(Direct(app)))
     logs.configure(chosen, brief=True)
     key = chosen.api_keys[0] if chosen.api_keys else local_key.find(chosen.home, chosen.url)
     return asyncio.run(_remotely(action, chosen.url, key))
 
 
-async def _remotely(action: Callable[[Backend], Awaitable[T]], url: str, key: str | None) -> T:
-    from windlass.cli.backend.remote import remote  # only those who go through a server pay for the import
+def use(action: "Callable[[Windlass], Awaitable[T]]") -> T:
+    """Open Windlass on its database, run an action, close it."""
+    from windlass.app import Windlass
 
-    async with remote(url, key) as found:
-        return await action(found)
-
-
-def through(url: str) -> None:
-    """--url is WINDLASS_URL, said on the command line."""
-    os.environ["WINDLASS_URL"] = url
-
-
-def use(action: Callable[[Windlass], Awaitable[T]]) -> T:
-    """Open Windlass on its database, do one thing with it, close it again."""
     chosen = settings.read()
     logs.configure(chosen, brief=True)
 
@@ -63,31 +52,47 @@ def use(action: Callable[[Windlass], Awaitable[T]]) -> T:
     return asyncio.run(inside())
 
 
-def run(main: Coroutine[Any, Any, T]) -> T:
-    """For processes that stay: on uvloop if it is installed."""
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop if uvloop else None) as runner:
-        return runner.run(main)
+def show_page(
+    name: str, page: Rows, columns: Sequence[str], row: Callable[[Row], Sequence[object]], option: str, *, json: bool
+) -> None:
+    """Print a page of a list, and the option that continues after it."""
+    if json:
+        show_json({name: page.rows, "next": page.next})
+        return
+    show_table(columns, map(row, page.rows))
+    if page.next is not None:
+        note(f"more: {option} {page.next}")
 
 
-def sentence(error: Exception) -> str | None:
-    """What to say about an error that is not a defect of ours; None: it is one.
+def each(
+    items: Sequence[T], done: str, act: Callable[[Backend, T], Awaitable[None]], *, json: bool, key: str = "id"
+) -> None:
+    """Act on each item by itself: a failure is reported and does not stop the others; exit code 1 if any failed."""
 
-    Ours, and what a server says about itself (wrong password, no such database, no rights), which has a SQLSTATE.
-    """
-    if isinstance(error, Unavailable) and error.__cause__ is not None and str(error.__cause__):
-        return f"{error} ({error.__cause__})"  # the driver's words name the address, which is no secret here
-    if isinstance(error, WindlassError):
-        return str(error).strip()
-    return f"the database refused: {error}" if getattr(error, "sqlstate", None) else None
+    async def action(app: Backend) -> list[tuple[T, str | None]]:
+        return [(item, await _error(act(app, item))) for item in items]
+
+    results = backend(action)
+    if json:
+        show_json([{key: item, done: error is None, "error": error} for item, error in results])
+    for item, error in results if not json else ():
+        note(cell(f"error: {error}")) if error else say(cell(f"{done} {item}"))
+    if any(error for _, error in results):
+        raise click.exceptions.Exit(1)
 
 
-def leave(worker: Worker | None, code: int) -> None:
-    """End the process. Threads that ignore their cancellation would keep it alive for ever."""
-    if worker is not None and worker.left and code == 0:
-        code = JOBS_LEFT
-    if worker is not None and worker.stuck:
-        _log.warning("%d thread(s) did not stop when told: ending without them", worker.stuck)
-        logging.shutdown()
-        sys.stdout.flush()
-        os._exit(code)
-    sys.exit(code)
+async def _remotely(action: Callable[[Backend], Awaitable[T]], url: str, key: str | None) -> T:
+    # httpx imports its own command line, with rich and pygments, unless that fails: 40 % of its import time.
+    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]  # None makes the import fail
+    from windlass.cli.backend.remote import remote
+
+    async with remote(url, key) as server:
+        return await action(server)
+
+
+async def _error(act: Awaitable[None]) -> str | None:
+    try:
+        await act
+    except WindlassError as error:
+        return str(error)
+    return None

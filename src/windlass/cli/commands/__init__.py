@@ -1,1 +1,71 @@
-"""One module for each command."""
+"""The commands: parse arguments, call a backend, print.
+
+The module of a command is imported when the command is invoked, so that none pays for what another needs. The table
+below repeats the first lines of their help, so that `windlass --help` imports none of them.
+"""
+
+import os
+from importlib import import_module
+from typing import Any
+
+import click
+
+from windlass import __version__
+
+COMMANDS = {  # name: (module, help)
+    "up": ("server", "Run the database, a server and a worker in one process until Ctrl-C."),
+    "server": ("server", "Serve HTTP and run schedules until Ctrl-C, without a worker."),
+    "scheduler": ("server", "Run timers and schedules until Ctrl-C, without HTTP and without a worker."),
+    "worker": ("worker", "Run a worker until Ctrl-C."),
+    "submit": ("jobs", "Record a job and print its id."),
+    "jobs": ("jobs", "List, inspect, cancel, retry and delete jobs."),
+    "queues": ("queues", "List queues, pause and resume them."),
+    "dead-letters": ("queues", "List, retry and drop jobs that failed for good."),
+    "deploy": ("workflows", "Publish the workflows of files: all of them, or none."),
+    "workflows": ("workflows", "List, inspect, enable, disable and delete deployed workflows."),
+    "schedules": ("schedules", "List schedules, pause, resume, run, preview and backfill them."),
+    "run": ("run", "Start a run and print its id."),
+    "runs": ("runs", "List, inspect, wait for, cancel, retry and rerun runs."),
+    "explain": ("runs", "Explain the state of a run, step by step."),
+    "graph": ("graph", "Draw a workflow or a run."),
+    "schema": ("graph", "Print the JSON Schema of workflow files, for editors."),
+    "workers": ("queues", "List workers, most recent heartbeat first."),
+    "quarantine": ("queues", "List and retry items set aside after an unexpected error."),
+    "db": ("db", "Inspect, migrate, dump and stop the database."),
+    "doctor": ("doctor", "Check the installation; exit code 1 on problems."),
+}
+DATABASE_ONLY = frozenset({"db", "doctor", "scheduler", "server", "up", "worker"})
+
+
+def load(name: str) -> click.Command:
+    """Import the module of a command and return the command."""
+    module = import_module(f"{__name__}.{COMMANDS[name][0]}")
+    command: click.Command = getattr(module, name.replace("-", "_"))
+    return command
+
+
+class _Deferred(click.Command):
+    """Represents a command in `windlass --help` and is replaced by it when it is invoked."""
+
+    def make_context(self, info_name: str | None, args: list[str], *rest: Any, **extra: Any) -> click.Context:
+        assert self.name is not None
+        return load(self.name).make_context(info_name, args, *rest, **extra)
+
+
+@click.group(
+    commands=[_Deferred(name, short_help=help_) for name, (_, help_) in COMMANDS.items()],
+    context_settings={"show_default": True, "max_content_width": 100},
+)
+@click.version_option(__version__, message="windlass %(version)s", help="Print the version.")
+@click.option("--url", metavar="URL", help="Use this server instead of the database.  [default: WINDLASS_URL]")
+@click.pass_context
+def cli(context: click.Context, url: str | None) -> None:
+    """Windlass: record work first, execute it later, never lose what was recorded."""
+    if url is None:
+        return
+    if context.invoked_subcommand in DATABASE_ONLY:
+        raise click.UsageError(
+            f"windlass {context.invoked_subcommand} needs the database, not a server: run it without --url, with "
+            "WINDLASS_DATABASE_URL"
+        )
+    os.environ["WINDLASS_URL"] = url

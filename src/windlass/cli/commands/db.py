@@ -1,73 +1,88 @@
-"""`windlass db`: the database behind it all, embedded or your own."""
+"""`windlass db`: the database, embedded or your own."""
 
 import asyncio
 import os
 import signal
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import IO, Any
 
-import typer
+import click
 
 from windlass import settings
 from windlass.app import Windlass
-from windlass.cli.output import Json, note, say, show_fields, show_json
+from windlass.cli.arguments import json_option
+from windlass.cli.output import note, say, show_fields, show_json
 from windlass.cli.runner import use
 from windlass.engine import database as engine_database
 from windlass.engine import maintenance
 from windlass.errors import Invalid, Unavailable
 
-DUMP_EXAMPLES = """Examples:
-
-windlass db dump --output backup.sql
-
-windlass db dump -- --schema-only | less
-
-What follows -- is passed to pg_dump."""
-PSQL_EXAMPLES = """Examples:
-
-windlass db psql
-
-windlass db psql -- -c 'select * from workflow.workflow_run limit 5'
-
-What follows -- is passed to psql."""
+PASS_ON = {"ignore_unknown_options": True}
+arguments_argument = click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGUMENT...]")
 
 
-def url(json: Json = False) -> None:
-    """Print the URL; the embedded server is started if it does not run, and stays."""
+@click.group()
+def db() -> None:
+    """Inspect, migrate, dump and stop the database."""
+
+
+@db.command()
+@json_option
+def url(json: bool) -> None:
+    """Print the URL of the database; starts the embedded server if needed, and leaves it running."""
     app = Windlass(settings=settings.read())
     started = app.place().url is None and not maintenance.status(app.place())["running"]
-    found = app.url()
+    address = app.url()
     if json:
-        show_json({"url": found})
+        show_json({"url": address})
     else:
-        typer.echo(found)
-    if started:  # it is not closed: a URL of a stopped server would be of no use
-        note("the embedded server was started; it runs until its next last user leaves, or: windlass db stop")
+        click.echo(address)
+    if started:  # and not closed: the URL of a stopped server would be useless
+        note("started the embedded server; it stops when the next process that uses it ends, or: windlass db stop")
 
 
-def psql(ctx: typer.Context) -> None:
-    """Open psql on the database."""
-    raise typer.Exit(_run("psql", ctx.args, stdout=None))
+@db.command(context_settings=PASS_ON)
+@arguments_argument
+def psql(arguments: tuple[str, ...]) -> None:
+    """Open psql on the database, with these arguments.
+
+    \b
+    Examples:
+      windlass db psql
+      windlass db psql -- -c 'select * from workflow.workflow_run limit 5'
+    """
+    raise click.exceptions.Exit(_run("psql", arguments, stdout=None))
 
 
-def dump(
-    ctx: typer.Context,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A file; it appears whole or not at all.")
-    ] = None,
-) -> None:
-    """Write the whole database with pg_dump, to standard output by default."""
+@db.command(context_settings=PASS_ON)
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write to this file, completely or not at all.  [default: standard output]",
+)
+@arguments_argument
+def dump(arguments: tuple[str, ...], output: Path | None) -> None:
+    """Dump the whole database with pg_dump, with these arguments.
+
+    \b
+    Examples:
+      windlass db dump --output backup.sql
+      windlass db dump -- --schema-only | less
+    """
     if output is None:
-        raise typer.Exit(_run("pg_dump", ctx.args, stdout=None))
+        raise click.exceptions.Exit(_run("pg_dump", arguments, stdout=None))
     try:
         file, draft = tempfile.mkstemp(prefix=f".{output.name}.", dir=output.parent)
     except OSError as error:
         raise Invalid(f"cannot write {output}: {error.strerror}", field="output") from None
     try:
         with os.fdopen(file, "wb") as stream:
-            code = _run("pg_dump", ctx.args, stdout=stream)
+            code = _run("pg_dump", arguments, stdout=stream)
             os.fsync(stream.fileno())
         if code != 0:
             raise Unavailable(f"pg_dump ended with code {code}: {output} was not written")
@@ -76,8 +91,10 @@ def dump(
         Path(draft).unlink(missing_ok=True)
 
 
-def migrate(json: Json = False) -> None:
-    """Bring the schema up to date."""
+@db.command()
+@json_option
+def migrate(json: bool) -> None:
+    """Apply the pending migrations of the schema."""
 
     async def action(app: Windlass) -> list[str]:
         return await engine_database.prepare(app.database(app.url()))
@@ -88,55 +105,60 @@ def migrate(json: Json = False) -> None:
         return
     for name in applied:
         say(f"applied {name}")
-    say("the schema is current" if applied else "the schema was current already")
+    say("the schema is current" if applied else "the schema was already current")
 
 
-def status(json: Json = False) -> None:
-    """Where the database is and how it does; starts nothing."""
+@db.command()
+@json_option
+def status(json: bool) -> None:
+    """Show where the database is, its version, size and migrations; starts nothing."""
     chosen = settings.read()
     place = Windlass(settings=chosen).place()
-    known: dict[str, Any] = {"kind": "your own (WINDLASS_DATABASE_URL)", "running": True}
+    server: dict[str, Any] = {"kind": "your own (WINDLASS_DATABASE_URL)", "running": True}
     if place.url is None:
-        known = {"kind": "embedded", **maintenance.status(place)}
-    found = maintenance.without_password(place.url or known["url"])[0]
-    fields = {**known, "url": found} | (_surveyed(place.url or known["url"]) if known["running"] else {})
+        server = {"kind": "embedded", **maintenance.status(place)}
+    address = place.url or server["url"]
+    fields = {**server, "url": maintenance.without_password(address)[0]}
+    fields |= _survey(address) if server["running"] else {}
     if json:
         show_json(fields)
         return
     show_fields({name.replace("_", " "): value for name, value in fields.items()})
-    if not known["running"]:
-        note("it is not running: every command that needs it starts it, or: windlass up")
+    if not server["running"]:
+        note("the embedded server is not running: commands that need it start it, or: windlass up")
 
 
-def stop(json: Json = False) -> None:
-    """Stop the embedded server, even if others use it."""
+@db.command()
+@json_option
+def stop(json: bool) -> None:
+    """Stop the embedded server, even if other processes use it."""
     stopped = maintenance.stop(Windlass(settings=settings.read()).place())
     if json:
         show_json({"stopped": stopped})
     else:
-        say("stopped" if stopped else "it was not running")
+        say("stopped" if stopped else "the embedded server was not running")
 
 
-def _surveyed(url_: str) -> dict[str, Any]:
+def _survey(address: str) -> dict[str, Any]:
     async def action(app: Windlass) -> maintenance.Survey:
-        return await maintenance.survey(app.database(url_))
+        return await maintenance.survey(app.database(address))
 
-    found = use(action)
+    survey = use(action)
     return {
-        "server_version": found.version,
-        "size_bytes": found.size,
-        "applied_migrations": found.applied,
-        "pending_migrations": found.pending,
+        "server_version": survey.version,
+        "size_bytes": survey.size,
+        "applied_migrations": survey.applied,
+        "pending_migrations": survey.pending,
     }
 
 
-def _run(name: str, arguments: list[str], stdout: IO[bytes] | None) -> int:
-    """Run a client program; the embedded server is held for as long as it runs."""
+def _run(name: str, arguments: Sequence[str], stdout: IO[bytes] | None) -> int:
+    """Run a client program and return its exit code; the embedded server is kept running meanwhile."""
     app = Windlass(settings=settings.read())
     program = maintenance.program(app.place(), name)
     address, password = maintenance.without_password(app.url())
     environment = {**os.environ} | ({"PGPASSWORD": password} if password is not None else {})
-    # Ctrl-C is the client's: psql stops a query with it and stays. A handler, unlike SIG_IGN, is not inherited.
+    # Ctrl-C is for the client: psql cancels a query with it. Unlike SIG_IGN, a handler is not inherited.
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         command = [str(program), "-d", address, *arguments]

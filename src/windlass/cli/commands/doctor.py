@@ -1,23 +1,28 @@
-"""`windlass doctor`: is everything as it should be, and if not, what to do."""
+"""`windlass doctor`: checks an installation and prints what to fix."""
 
 import asyncio
-import sys
 
-import typer
+import click
 
 from windlass import settings
 from windlass.app import Windlass
-from windlass.cli.commands import logs
-from windlass.cli.output import COLOURS, Json, block, record, say, show_json, styled
-from windlass.cli.runner import sentence
+from windlass.cli import logs
+from windlass.cli.arguments import json_option
+from windlass.cli.main import describe
+from windlass.cli.output import COLOURS, cell, record, say, show_json, styled
 from windlass.engine.database import Database
 from windlass.engine.doctor import Finding, Level, examine
 from windlass.errors import WindlassError
 from windlass.settings import Settings
 
 
-def doctor(json: Json = False) -> None:
-    """Check settings, database, schema, workers and what waits. Exit code 1 on problems."""
+@click.command()
+@json_option
+def doctor(json: bool) -> None:
+    """Check the installation; exit code 1 on problems.
+
+    It checks settings, database, schema, workers and queues, and prints what to fix.
+    """
     findings = _settings()
     if findings[0].level is Level.OK:
         chosen = settings.read()
@@ -29,7 +34,7 @@ def doctor(json: Json = False) -> None:
     else:
         _print(findings)
     if not healthy:
-        raise typer.Exit(1)
+        raise click.exceptions.Exit(1)
 
 
 def _settings() -> list[Finding]:
@@ -41,7 +46,7 @@ def _settings() -> list[Finding]:
 
 
 async def _database(chosen: Settings) -> list[Finding]:
-    """Opens the database without migrating it: a doctor looks and does not touch."""
+    """Examine the database without migrating it."""
     app = Windlass(settings=chosen)
     try:
         db = await Database.open(app.database(await asyncio.to_thread(app.url)))
@@ -50,11 +55,11 @@ async def _database(chosen: Settings) -> list[Finding]:
         finally:
             await db.close()
     except Exception as error:
-        told = sentence(error)
-        if told is None:
+        message = describe(error)
+        if message is None:
             raise
         fix = "check WINDLASS_DATABASE_URL and that the server runs" if chosen.database_url else None
-        return [Finding(Level.PROBLEM, "database", told, fix)]
+        return [Finding(Level.PROBLEM, "database", message, fix)]
     finally:
         await app.close()
 
@@ -63,6 +68,6 @@ def _print(findings: list[Finding]) -> None:
     width = max(len(finding.check) for finding in findings)
     for finding in findings:
         level = styled(finding.level.value.upper().ljust(7), COLOURS[finding.level.value])
-        say(f"{level}  {finding.check.ljust(width)}  {block(finding.message, keep='')}")
+        say(f"{level}  {finding.check.ljust(width)}  {cell(finding.message)}")
         if finding.fix:
-            say(f"{' ' * 7}  {' ' * width}  fix: {block(finding.fix, keep='')}", "dim" if sys.stdout.isatty() else "")
+            say(f"{' ' * 7}  {' ' * width}  fix: {cell(finding.fix)}", "dim")

@@ -1,17 +1,14 @@
-"""`windlass graph`: draw a workflow, from a file or as it is deployed. `windlass schema`: what editors need."""
+"""`windlass graph` and `windlass schema`: draw a workflow, and print the JSON Schema of workflow files."""
 
 import sys
-from collections.abc import Callable
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, assert_never
 from uuid import UUID
 
-import typer
+import click
 
 from windlass.cli import arguments
 from windlass.cli.backend.interface import Backend
-from windlass.cli.files import chosen, sound
+from windlass.cli.files import SUFFIXES, select, sound
 from windlass.cli.output import COLOURS, note, say, show_json
 from windlass.cli.runner import backend
 from windlass.core.definition.json_schema import SCHEMA
@@ -22,67 +19,72 @@ from windlass.core.diagrams.tree import MARKS, draw_tree
 from windlass.core.workflows.workflow import Workflow
 from windlass.errors import Invalid
 
-EXAMPLES = """Examples:
-
-windlass graph orders.yaml
-
-windlass graph orders --format svg --output orders.svg
-
-windlass graph --run 01890a5d-ac96-774b-bcce-b302099a8057"""
-
-SUFFIXES = {".yaml", ".yml", ".json"}
+DRAWINGS = {"tree": draw_tree, "mermaid": draw_mermaid, "svg": draw_svg}
 
 
-class Format(StrEnum):
-    TREE = "tree"
-    MERMAID = "mermaid"
-    SVG = "svg"
-
-
+@click.command()
+@click.argument("target", metavar="[FILE|NAME]", required=False)
+@click.option("--run", metavar="ID", help="Draw the workflow of this run with the states of its steps.")
+@click.option("--format", "-f", "format_", type=click.Choice(list(DRAWINGS)), default="tree", help="Format.")
+@click.option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE", help="Write to this file.")
+@click.option("--workflow", metavar="NAME", help="Which workflow of a file with several.")
+@click.option("--version", type=click.IntRange(1), metavar="N", help="A version.  [default: the live one]")
 def graph(
-    target: Annotated[
-        str | None, typer.Argument(metavar="FILE|NAME", help="A file, or the name of a deployed workflow.")
-    ] = None,
-    run: Annotated[str | None, typer.Option(metavar="ID", help="The workflow of this run, with its states.")] = None,
-    format_: Annotated[Format, typer.Option("--format", "-f")] = Format.TREE,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")] = None,
-    workflow: Annotated[str | None, typer.Option(help="Which one, if the file has several.")] = None,
-    version: Annotated[int | None, typer.Option(min=1, help="Of a deployed workflow; else the live one.")] = None,
+    target: str | None, run: str | None, format_: str, output: Path | None, workflow: str | None, version: int | None
 ) -> None:
-    """Draw a workflow: what comes after what, on which condition, and in a run what became of it."""
-    wanted, letters = _wanted(target, run, workflow, version)
-    drawn = _drawing(format_)(wanted, letters)
+    """Draw a workflow or a run.
+
+    The argument is a workflow file or the name of a deployed workflow. The drawing shows the order of the steps, their
+    conditions and, with --run, their states.
+
+    \b
+    Examples:
+      windlass graph orders.yaml
+      windlass graph orders --format svg --output orders.svg
+      windlass graph --run 01890a5d-ac96-774b-bcce-b302099a8057
+    """
+    definition, letters = _load(target, run, workflow, version)
+    drawing = DRAWINGS[format_](definition, letters)
     if output is None:
-        _print(drawn, coloured=letters is not None and format_ is Format.TREE)
+        _print(drawing, coloured=letters is not None and format_ == "tree")
         return
     try:
-        output.write_text(drawn, "utf-8")
+        output.write_text(drawing, "utf-8")
     except OSError as error:
         raise Invalid(f"cannot write {output}: {error.strerror}", field="output") from None
     note(f"wrote {output}")
 
 
+@click.command()
 def schema() -> None:
-    """Print the JSON Schema of workflow files."""
+    """Print the JSON Schema of workflow files, for editors.
+
+    \b
+    Example:
+      windlass schema > windlass.schema.json
+    """
     show_json(SCHEMA)
+
+
+def _load(
+    target: str | None, run: str | None, workflow: str | None, version: int | None
+) -> tuple[Workflow, str | None]:
+    """Return the workflow to draw and, for a run, the letters of its steps."""
+    if (target is None) == (run is None):
+        raise click.UsageError("name one of these: a file, a deployed workflow, or a run with --run")
+    deployed = target is not None and not _is_file(target)
+    if (workflow is not None and (target is None or deployed)) or (version is not None and not deployed):
+        raise Invalid("--workflow needs a file, --version the name of a deployed workflow")
+    if run is not None:
+        return _of_run(arguments.run_ref(run))
+    assert target is not None
+    if deployed:
+        return parse(backend(lambda app: app.workflow(target, version))["document"]), None
+    return select(Path(target), sound([Path(target)]), workflow), None
 
 
 def _is_file(target: str) -> bool:
     return Path(target).suffix.lower() in SUFFIXES or "/" in target or Path(target).exists()
-
-
-def _wanted(
-    target: str | None, run: str | None, workflow: str | None, version: int | None
-) -> tuple[Workflow, str | None]:
-    if (target is None) == (run is None):
-        raise typer.BadParameter("name a file, a deployed workflow, or a run with --run: one of them")
-    named = target is not None and not _is_file(target)
-    if (workflow is not None and (target is None or named)) or (version is not None and not named):
-        raise Invalid("--workflow goes with a file, --version with the name of a deployed workflow")
-    if run is not None:
-        return _of_run(arguments.run_ref(run))
-    assert target is not None
-    return (_deployed(target, version) if named else chosen(Path(target), sound([Path(target)]), workflow)), None
 
 
 def _of_run(id_: UUID | str) -> tuple[Workflow, str]:
@@ -92,27 +94,11 @@ def _of_run(id_: UUID | str) -> tuple[Workflow, str]:
     return backend(action)
 
 
-def _print(drawn: str, *, coloured: bool) -> None:
+def _print(drawing: str, *, coloured: bool) -> None:
     if not coloured or not sys.stdout.isatty():
-        typer.echo(drawn, nl=False)
+        click.echo(drawing, nl=False)
         return
     colours = {mark: COLOURS[state] for state, mark in MARKS.items()}
-    for line in drawn.splitlines():
+    for line in drawing.splitlines():
         marks = (colours[char] for char in line if char in colours)
         say(line, next(marks, "bold"))
-
-
-def _deployed(name: str, version: int | None) -> Workflow:
-    return parse(backend(lambda app: app.workflow(name, version))["document"])
-
-
-def _drawing(format_: Format) -> Callable[[Workflow, str | None], str]:
-    match format_:
-        case Format.TREE:
-            return draw_tree
-        case Format.MERMAID:
-            return draw_mermaid
-        case Format.SVG:
-            return draw_svg
-        case _:
-            assert_never(format_)

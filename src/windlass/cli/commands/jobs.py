@@ -1,53 +1,119 @@
-"""`windlass jobs`: look at jobs, and steer them."""
+"""`windlass submit` and `windlass jobs`: record jobs, list, inspect and control them."""
 
-from typing import Annotated, Any
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID
 
-import typer
+import click
 
-from windlass.cli.backend.interface import Backend
-from windlass.cli.bulk import each
-from windlass.cli.output import Json, note, say, show_fields, show_json, show_progress, show_table
-from windlass.cli.runner import backend
+from windlass.cli import arguments
+from windlass.cli.arguments import attempt_option, json_option, limit_option, reason_option
+from windlass.cli.backend.interface import Backend, Row
+from windlass.cli.output import block, note, say, show_fields, show_json, show_progress, show_table
+from windlass.cli.runner import backend, each, show_page
 from windlass.core import duration
-from windlass.engine.database import PAGE_LIMIT
-from windlass.engine.jobs.control import ids_of
+from windlass.core.jobs.job import TERMINAL, JobState
+from windlass.core.jobs.spec import DEFAULT_PRIORITY
+from windlass.errors import Conflict
 
-Id = Annotated[str, typer.Argument(metavar="ID")]
-Ids = Annotated[list[str], typer.Argument(metavar="ID")]
 COLUMNS = ("id", "type", "status", "queue", "attempt", "created", "error")
+EVENT_COLUMNS = ("time", "event", "attempt", "actor", "data")
+LOG_COLUMNS = ("time", "attempt", "level", "message")
 
-LIST_EXAMPLES = """Examples:
-
-windlass jobs list --status failed --type 'billing.%'
-
-windlass jobs list --status pending --status leased --limit 200 --json"""
+id_argument = click.argument("id_", metavar="ID")
+ids_argument = click.argument("ids", nargs=-1, required=True, metavar="ID...")
 
 
-def list_(
-    status: Annotated[list[str] | None, typer.Option(help="May be repeated.")] = None,
-    type_: Annotated[str | None, typer.Option("--type", metavar="LIKE", help="A pattern: 'billing.%'.")] = None,
-    queue: Annotated[str | None, typer.Option()] = None,
-    tag: Annotated[str | None, typer.Option()] = None,
-    limit: Annotated[int, typer.Option(min=1, max=PAGE_LIMIT)] = 50,
-    before: Annotated[int | None, typer.Option(min=0, max=2**62, help="Go on below this place.")] = None,
-    json: Json = False,
+@click.command()
+@click.argument("type_", metavar="TYPE")
+@click.argument("payload", required=False)
+@click.option("--payload-file", type=click.Path(path_type=Path), metavar="FILE", help="Read the payload from a file.")
+@click.option("--queue", metavar="NAME", help="Queue of the job.  [default: default]")
+@click.option("--priority", type=int, default=DEFAULT_PRIORITY, metavar="N", help="Lower priorities run first.")
+@click.option("--delay", metavar="DURATION", help="Run after this delay: 5m.")
+@click.option("--run-at", metavar="TIME", help="Run at this time: 2030-01-31T12:00Z.")
+@click.option("--max-attempts", type=int, metavar="N", help="Attempts in total.  [default: 3]")
+@click.option("--timeout", metavar="DURATION", help="Time limit of one attempt: 30s.")
+@click.option("--key", help="Idempotency key: if a job has it, print that job's id and record nothing.", metavar="KEY")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Tag of the job; repeatable.")
+@click.option("--meta", metavar="JSON", help="Object stored with the job.")
+@click.option("--wait", is_flag=True, help="Wait until the job has ended; exit code 1 unless it succeeded.")
+@click.option("--timeout-wait", metavar="DURATION", help="With --wait: wait at most this long: 5m.")
+@json_option
+def submit(
+    type_: str,
+    payload: str | None,
+    payload_file: Path | None,
+    wait: bool,
+    timeout_wait: str | None,
+    json: bool,
+    **more: Any,
 ) -> None:
-    """Newest first."""
-    filters = {"statuses": status, "type_": type_, "queue": queue, "tag": tag, "limit": limit, "before": before}
-    page = backend(lambda app: app.jobs(**filters))
-    if json:
-        show_json({"jobs": page.rows, "next": page.next})
-        return
-    show_table(COLUMNS, map(_row, page.rows))
-    if page.next is not None:
-        note(f"more: --before {page.next}")
+    """Record a job and print its id.
+
+    TYPE is the job type, by convention domain.action.vN. PAYLOAD is JSON; - reads it from standard input.
+
+    \b
+    Examples:
+      windlass submit content.thumbnail.v1 '{"content_id": "c_123"}'
+      windlass submit mail.send.v1 --payload-file mail.json --delay 5m --key order-7
+      echo '{"n": 1}' | windlass submit report.build.v1 - --wait
+    """
+    document = arguments.document(payload, payload_file, field="payload")
+    options = _options(**more)
+    patience = arguments.span(timeout_wait, field="timeout-wait")
+
+    async def action(app: Backend) -> JobState | None:
+        id_ = await app.submit(type_, document, **options)
+        if not json:
+            say(str(id_))
+        if wait:
+            return await _wait(app, id_, patience, json=json)
+        if json:
+            show_json({"id": id_})
+        return None
+
+    if backend(action) not in (None, JobState.SUCCEEDED):
+        raise click.exceptions.Exit(1)
 
 
-def show(id_: Id, json: Json = False) -> None:
-    """Everything about one job: its fields, the errors of its attempts, its events."""
-    [job_id] = ids_of([id_])
+@click.group()
+def jobs() -> None:
+    """List, inspect, cancel, retry and delete jobs."""
 
-    async def action(app: Backend) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+
+@jobs.command("list")
+@click.option("--status", "statuses", multiple=True, metavar="STATUS", help="Jobs with this status; repeatable.")
+@click.option("--type", "type_", metavar="LIKE", help="Job types that match: 'billing.%'.")
+@click.option("--queue", metavar="NAME", help="Jobs of this queue.")
+@click.option("--tag", metavar="TAG", help="Jobs with this tag.")
+@limit_option(50, "Jobs")
+@click.option("--before", type=click.IntRange(0, 2**62), metavar="PLACE", help="Continue below this place.")
+@json_option
+def list_(statuses: tuple[str, ...], json: bool, **filters: Any) -> None:
+    """List jobs, newest first.
+
+    \b
+    Examples:
+      windlass jobs list --status failed --type 'billing.%'
+      windlass jobs list --status pending --status leased --limit 200 --json
+    """
+    page = backend(lambda app: app.jobs(statuses=statuses or None, **filters))
+    show_page("jobs", page, COLUMNS, _row, "--before", json=json)
+
+
+@jobs.command()
+@id_argument
+@json_option
+def show(id_: str, json: bool) -> None:
+    """Show one job: its fields, the errors of its attempts, its events."""
+    job_id = arguments.job_id(id_)
+
+    async def action(app: Backend) -> tuple[Row, list[Row]]:
         return await app.job(job_id), await app.job_events(job_id)
 
     job, events = backend(action)
@@ -63,45 +129,107 @@ def show(id_: Id, json: Json = False) -> None:
         show_fields({name: value for name, value in error.items() if name != "attempt"})
     say("\nevents", "bold")
     names = ("created_at", "event_type", "attempt", "actor", "data")
-    show_table(("time", "event", "attempt", "actor", "data"), [[event[name] for name in names] for event in events])
+    show_table(EVENT_COLUMNS, [[event[name] for name in names] for event in events])
 
 
-def logs(
-    id_: Id,
-    attempt: Annotated[int | None, typer.Option(min=1, max=2**31 - 1, help="Only of this attempt.")] = None,
-    json: Json = False,
-) -> None:
-    """What the job's handler logged."""
-    [job_id] = ids_of([id_])
+@jobs.command()
+@id_argument
+@attempt_option
+@json_option
+def logs(id_: str, attempt: int | None, json: bool) -> None:
+    """Show what the job's handler logged."""
+    job_id = arguments.job_id(id_)
     lines = backend(lambda app: app.job_logs(job_id, attempt=attempt))
     if json:
         show_json(lines)
     elif lines:
         names = ("at", "attempt", "level", "message")
-        show_table(("time", "attempt", "level", "message"), [[line[name] for name in names] for line in lines])
+        show_table(LOG_COLUMNS, [[line[name] for name in names] for line in lines])
     else:
         note("nothing was logged")
 
 
-def cancel(
-    ids: Ids, reason: Annotated[str | None, typer.Option(help="Kept in the trail.")] = None, json: Json = False
-) -> None:
-    """End jobs that wait or run."""
-    each(ids_of(ids), "cancelled", lambda app, id_: app.cancel_job(id_, reason=reason), json=json)
+@jobs.command()
+@ids_argument
+@reason_option
+@json_option
+def cancel(ids: tuple[str, ...], reason: str | None, json: bool) -> None:
+    """Cancel jobs that wait or run."""
+    each(arguments.job_ids(ids), "cancelled", lambda app, id_: app.cancel_job(id_, reason=reason), json=json)
 
 
-def retry(ids: Ids, json: Json = False) -> None:
+@jobs.command()
+@ids_argument
+@json_option
+def retry(ids: tuple[str, ...], json: bool) -> None:
     """Start failed or cancelled jobs over."""
-    each(ids_of(ids), "retried", lambda app, id_: app.retry_job(id_), json=json)
+    each(arguments.job_ids(ids), "retried", lambda app, id_: app.retry_job(id_), json=json)
 
 
-def delete(ids: Ids, json: Json = False) -> None:
-    """Hide jobs; what waits is not run any more."""
-    each(ids_of(ids), "deleted", lambda app, id_: app.delete_job(id_), json=json)
+@jobs.command()
+@ids_argument
+@json_option
+def delete(ids: tuple[str, ...], json: bool) -> None:
+    """Hide jobs; waiting jobs do not run any more."""
+    each(arguments.job_ids(ids), "deleted", lambda app, id_: app.delete_job(id_), json=json)
 
 
-def _row(job: dict[str, Any]) -> list[object]:
+def _options(
+    *, delay: str | None, run_at: str | None, timeout: str | None, key: str | None, meta: str | None, **plain: Any
+) -> dict[str, Any]:
+    """Return the options of a job as the backend takes them; those that need no parsing are passed on."""
+    return {
+        **plain,
+        "delay": duration.parse(delay, field="delay") if delay is not None else None,
+        "run_at": arguments.moment(run_at, field="run-at") if run_at is not None else None,
+        "timeout": duration.parse(timeout, field="timeout") if timeout is not None else None,
+        "idempotency_key": key,
+        "meta": arguments.json_object(meta, field="meta") if meta is not None else None,
+    }
+
+
+def _row(job: Row) -> list[object]:
     error = (job["last_error"] or "").partition("\n")[0]
     count = f"{job['attempt'] + job['lost']}/{job['max_attempts']}"
     short = error if len(error) <= 60 else f"{error[:59]}…"
     return [job["id"], job["type"], job["status"].value, job["queue"], count, job["created_at"], short]
+
+
+async def _wait(app: Backend, id_: UUID, patience: timedelta | None, *, json: bool) -> JobState:
+    """Wait until a job has ended and print its result; return its state."""
+    try:
+        async with asyncio.timeout(patience.total_seconds() if patience is not None else None):
+            await _ended(app, id_)
+    except TimeoutError:
+        job = await app.job(id_)
+        waited = duration.text(patience or timedelta())
+        raise Conflict(f"job {id_} is still {job['status']} after {waited}: it is recorded and continues") from None
+    job = await app.job(id_)
+    state = JobState(job["status"])
+    if json:
+        show_json(job)
+    else:
+        say(f"{state}: {block(job['result'] if state is JobState.SUCCEEDED else job['last_error'])}", "bold")
+    return state
+
+
+async def _ended(app: Backend, id_: UUID) -> None:
+    pause = 0.05
+    with _spinner(id_) as update:
+        while (job := await app.job(id_))["status"] not in TERMINAL:
+            update(f"{job['status']}, attempt {job['attempt'] + job['lost'] + 1} of {job['max_attempts']}")
+            await asyncio.sleep(pause)
+            pause = min(1.0, pause * 1.5)
+
+
+@contextlib.contextmanager
+def _spinner(id_: UUID) -> Iterator[Callable[[str], None]]:
+    """Show a spinner on a terminal, nothing in a pipe."""
+    from rich.console import Console  # slow to import, and only --wait needs it
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda _text: None
+        return
+    with console.status("waiting") as status:
+        yield lambda text: status.update(f"{id_} {text}")

@@ -1,49 +1,208 @@
-"""`windlass queues`: how much lies in them, how fast it goes, and a switch for each."""
+"""`windlass queues`, `dead-letters`, `quarantine` and `workers`: the state of an installation."""
 
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import Annotated
+from typing import Any
 
-import typer
+import click
 
-from windlass.cli.backend.interface import Row
-from windlass.cli.bulk import each
-from windlass.cli.output import Json, note, show_json, show_table
-from windlass.cli.runner import backend
+from windlass.cli.arguments import FC, after_option, json_option, limit_option
+from windlass.cli.backend.interface import Backend, Row
+from windlass.cli.output import cell, note, say, show_json, show_table
+from windlass.cli.runner import backend, each, show_page
 from windlass.core import duration
-from windlass.engine.database import PAGE_LIMIT
+from windlass.errors import Invalid
 
-Names = Annotated[list[str], typer.Argument(metavar="NAME...")]
-COLUMNS = ("name", "due", "scheduled", "leased", "oldest", "ended/s", "state")
+QUEUE_COLUMNS = ("name", "due", "scheduled", "leased", "oldest", "ended/s", "state")
+DEAD_LETTER_COLUMNS = ("count", "type", "queue", "error", "last", "example")
+QUARANTINE_COLUMNS = ("kind", "key", "failures", "last failed", "next try", "reason")
+WORKER_COLUMNS = ("id", "alive", "state", "active", "queues", "types", "last seen")
+BATCH = 1000  # dead letters in one transaction
+KINDS = ("run", "workflow", "trigger", "cron", "schedule", "job", "event", "duty")  # of quarantined items
+
+names_argument = click.argument("names", nargs=-1, required=True, metavar="NAME...")
 
 
-def list_(
-    limit: Annotated[int, typer.Option(min=1, max=PAGE_LIMIT)] = 100,
-    after: Annotated[str, typer.Option(metavar="NAME", help="Go on after this name.")] = "",
-    json: Json = False,
-) -> None:
-    """By name: those in which something lies, and those that were ever paused."""
+def filter_options(command: FC) -> FC:
+    """Add the options that choose dead letters."""
+    error = click.option("--error", metavar="TEXT", help="Jobs with this error, as `dead-letters list` prints it.")
+    queue = click.option("--queue", metavar="NAME", help="Jobs of this queue.")
+    type_ = click.option("--type", metavar="LIKE", help="Job types that match: 'billing.%'.")
+    return type_(queue(error(command)))
+
+
+def batch_options(command: FC) -> FC:
+    """Add the options of commands that change all dead letters that match."""
+    dry_run = click.option("--dry-run", is_flag=True, help="Print the number of matching jobs and change nothing.")
+    everything = click.option("--all", "all_", is_flag=True, help="All dead letters.")
+    return filter_options(everything(dry_run(json_option(command))))
+
+
+@click.group()
+def queues() -> None:
+    """List queues, pause and resume them."""
+
+
+@queues.command("list")
+@limit_option(100, "Queues")
+@after_option
+@json_option
+def list_queues(limit: int, after: str, json: bool) -> None:
+    """List queues by name: those that hold jobs, and those that were ever paused."""
     page = backend(lambda app: app.queues(after=after, limit=limit))
-    if json:
-        show_json({"queues": page.rows, "next": page.next})
-        return
-    show_table(COLUMNS, map(_row, page.rows))
-    if page.next is not None:
-        note(f"more: --after {page.next}")
+    show_page("queues", page, QUEUE_COLUMNS, _queue_row, "--after", json=json)
 
 
-def pause(names: Names, json: Json = False) -> None:
-    """Claim nothing from them until resumed; what is held is finished."""
+@queues.command()
+@names_argument
+@json_option
+def pause(names: tuple[str, ...], json: bool) -> None:
+    """Stop claiming jobs from these queues; running jobs finish."""
     each(names, "paused", lambda app, name: app.pause_queue(name), key="name", json=json)
 
 
-def resume(names: Names, json: Json = False) -> None:
-    """Go on."""
+@queues.command()
+@names_argument
+@json_option
+def resume(names: tuple[str, ...], json: bool) -> None:
+    """Resume claiming jobs from these queues."""
     each(names, "resumed", lambda app, name: app.resume_queue(name), key="name", json=json)
 
 
-def _row(queue: Row) -> list[object]:
+@click.group()
+def dead_letters() -> None:
+    """List, retry and drop jobs that failed for good."""
+
+
+@dead_letters.command("list")
+@filter_options
+@limit_option(50, "Groups")
+@click.option("--before", type=click.IntRange(0, 2**62), metavar="PLACE", help="Continue below this place.")
+@json_option
+def list_dead_letters(json: bool, **options: Any) -> None:
+    """List dead letters grouped by type, queue and error, most recent failure first."""
+    page = backend(lambda app: app.dead_letters(**options))
+    show_page("groups", page, DEAD_LETTER_COLUMNS, _dead_letter_row, "--before", json=json)
+
+
+@dead_letters.command("retry")
+@batch_options
+def retry_dead_letters(**options: Any) -> None:
+    """Start matching jobs over, and retry the runs of failed steps.
+
+    A run that continued after the failure of its step is not changed.
+
+    \b
+    Examples:
+      windlass dead-letters retry --type 'billing.%' --dry-run
+      windlass dead-letters retry --error 'ConnectionError: no route to <text>'
+    """
+    _apply("retried", lambda app, **batch: app.retry_dead_letters(**batch), **options)
+
+
+@dead_letters.command("drop")
+@batch_options
+def drop_dead_letters(**options: Any) -> None:
+    """Hide matching jobs; failed steps stay until their runs are removed."""
+    _apply("dropped", lambda app, **batch: app.drop_dead_letters(**batch), **options)
+
+
+@click.group()
+def quarantine() -> None:
+    """List and retry items set aside after an unexpected error."""
+
+
+@quarantine.command("list")
+@limit_option(100, "Items")
+@json_option
+def list_quarantine(limit: int, json: bool) -> None:
+    """List quarantined items, latest failure first.
+
+    They are retried automatically, with growing pauses.
+    """
+    rows = backend(lambda app: app.quarantine(limit=limit))
+    if json:
+        show_json({"quarantine": rows})
+        return
+    show_table(QUARANTINE_COLUMNS, map(_quarantine_row, rows))
+    if not rows:
+        note("the quarantine is empty")
+
+
+@quarantine.command("retry")
+@click.argument("kind", type=click.Choice(KINDS), metavar="KIND")
+@click.argument("key")
+@json_option
+def retry_quarantined(kind: str, key: str, json: bool) -> None:
+    """Retry a quarantined item now, for example after its cause was fixed.
+
+    KIND and KEY are those that `quarantine list` prints.
+
+    \b
+    Example:
+      windlass quarantine retry run 01a1dda3-07b5-7e5c-8f1a-0d6a2f0b4a11
+    """
+    row = backend(lambda app: app.retry_quarantined(kind, key))
+    show_json(row) if json else say(cell(f"{kind} {key} is retried within a second"))
+
+
+@click.command()
+@json_option
+def workers(json: bool) -> None:
+    """List workers, most recent heartbeat first."""
+    rows = backend(lambda app: app.workers())
+    if json:
+        show_json(rows)
+    else:
+        show_table(WORKER_COLUMNS, map(_worker_row, rows))
+
+
+def _apply(
+    verb: str, act: Callable[..., Awaitable[Row]], *, all_: bool, dry_run: bool, json: bool, **filters: str | None
+) -> None:
+    """Act on all matching dead letters, batch by batch."""
+    if not all_ and not any(filters.values()):
+        raise Invalid("no filter: choose jobs with --type, --queue or --error, or all of them with --all", field="all")
+
+    async def action(app: Backend) -> dict[str, Any]:
+        jobs: list[object] = []
+        runs: list[object] = []
+        batch: Row = {"next": None, "left": 0}
+        while True:
+            batch = await act(app, **filters, dry_run=dry_run, limit=BATCH, before=batch["next"])
+            jobs += batch["jobs"]
+            runs += batch["runs"]
+            if batch["next"] is None:
+                return {"dry_run": dry_run, "jobs": jobs, "runs": runs, "left": batch["left"]}
+
+    total = backend(action)
+    if json:
+        show_json(total)
+    elif dry_run:
+        say(f"{total['left']} would be {verb}")
+    else:
+        say(f"{verb} {len(total['jobs'])} job(s)" + (f" and {len(total['runs'])} run(s)" if total["runs"] else ""))
+
+
+def _queue_row(queue: Row) -> list[object]:
     more = "+" if queue["capped"] else ""
     counts = [f"{queue['due']}{more}", f"{queue['scheduled']}{more}", queue["leased"]]
     oldest = None if queue["oldest_seconds"] is None else duration.brief(timedelta(seconds=queue["oldest_seconds"]))
     state = "paused" if queue["paused"] else "on"
     return [queue["name"], *counts, oldest, f"{queue['ended_per_second']:.1f}", state]
+
+
+def _dead_letter_row(letters: Row) -> list[object]:
+    count = f"{letters['count']}{'+' if letters['capped'] else ''}"
+    return [count, *(letters[name] for name in ("type", "queue", "error", "last_at", "example_job_id"))]
+
+
+def _quarantine_row(entry: Row) -> list[object]:
+    fields = [entry[name] for name in ("kind", "key", "failures", "last_at")]
+    return [*fields, entry["retry_at"] or "never", f"{entry['error_type']}: {entry['reason']}"]
+
+
+def _worker_row(worker: Row) -> list[object]:
+    alive = "yes" if worker["alive"] else "no"
+    slots = f"{worker['active']}/{worker['concurrency']}"
+    return [worker["id"], alive, worker["state"], slots, worker["queues"], worker["types"], worker["seen_at"]]

@@ -1,97 +1,199 @@
-"""`windlass run`: start a run of a workflow, and watch it if asked to."""
+"""`windlass run` and `windlass runs wait`: start runs, and wait until they have ended."""
 
+import asyncio
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 from uuid import UUID
 
-import typer
+import click
 
-from windlass.cli import arguments, exit_codes
-from windlass.cli.backend.interface import Backend, RunBackend
-from windlass.cli.files import chosen, sound
-from windlass.cli.output import Json, note, say, show_json
-from windlass.cli.progress import display, watch
-from windlass.cli.runner import backend
-from windlass.core.runs.run import RunState
+from windlass.cli import arguments
+from windlass.cli.arguments import json_option
+from windlass.cli.backend.interface import Backend, RunBackend, Seen
+from windlass.cli.files import SUFFIXES, select, sound
+from windlass.cli.output import COLOURS, block, note, say, show_json
+from windlass.cli.runner import INTERRUPTED, backend
+from windlass.core import duration
+from windlass.core.runs.run import RunResult, RunState
 from windlass.core.workflows.workflow import Workflow
 from windlass.errors import Invalid, NotFound
 
-EXAMPLES = f"""Examples:
+STILL_RUNNING = 4
+EXIT_CODES = {
+    RunState.COMPLETED: 0,
+    RunState.FAILED: 1,
+    RunState.CANCELLED: 3,
+    RunState.TIMEOUT: 3,
+    RunState.PENDING: STILL_RUNNING,
+    RunState.RUNNING: STILL_RUNNING,
+}
+EXIT_CODES_HELP = (
+    "Exit codes after waiting: 0 completed, 1 failed, 3 cancelled or timed out, 4 still running after --timeout, "
+    "130 Ctrl-C. In the last two cases the run continues."
+)
 
-windlass run orders --input '{{"bucket": "landing"}}' --wait
 
-windlass run orders.yaml -i bucket=landing -i limit=5 --label team=data --timeout 5m --wait
-
-{exit_codes.MEANING}"""
-
-SUFFIXES = {".yaml", ".yml", ".json"}
-
-
+@click.command(epilog=EXIT_CODES_HELP)
+@click.argument("target", metavar="NAME|FILE")
+@click.option("--input", "input_", metavar="JSON", help="Input of the run; - reads standard input.")
+@click.option("--input-file", type=click.Path(path_type=Path), metavar="FILE", help="Read the input from a file.")
+@click.option(
+    "-i", "pairs", multiple=True, metavar="KEY=VALUE", help="A key of the input, as JSON or text; repeatable."
+)
+@click.option("--workflow", metavar="NAME", help="Which workflow of a file with several.")
+@click.option("--key", metavar="KEY", help="Idempotency key: if a run has it, print that run's id and start nothing.")
+@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Label of the run; repeatable.")
+@click.option("--max-duration", metavar="DURATION", help="Stop the run when it takes longer: 1h.")
+@click.option("--wait/--no-wait", default=False, help="Show progress until the run has ended.")
+@click.option("--timeout", metavar="DURATION", help="With --wait: wait at most this long: 5m.")
+@json_option
 def run(
-    target: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A workflow; a file is deployed first.")],
-    input_: Annotated[
-        str | None, typer.Option("--input", metavar="JSON", help="What the run is given; - for standard input.")
-    ] = None,
-    input_file: Annotated[Path | None, typer.Option(help="Read the input from a file.")] = None,
-    pair: Annotated[
-        list[str] | None,
-        typer.Option("-i", metavar="KEY=VALUE", help="A key of the input: JSON if it is, else text. May be repeated."),
-    ] = None,
-    workflow: Annotated[str | None, typer.Option(help="Which one, if the file has several.")] = None,
-    key: Annotated[str | None, typer.Option(help="Idempotency key: a known one answers with its run.")] = None,
-    label: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="May be repeated.")] = None,
-    max_duration: Annotated[str | None, typer.Option(metavar="DURATION", help="End it after this: 1h.")] = None,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Show how it goes on until it has ended.")] = False,
-    timeout: Annotated[str | None, typer.Option(metavar="DURATION", help="With --wait, no longer than this.")] = None,
-    json: Json = False,
+    target: str,
+    input_: str | None,
+    input_file: Path | None,
+    pairs: tuple[str, ...],
+    workflow: str | None,
+    key: str | None,
+    labels: tuple[str, ...],
+    max_duration: str | None,
+    wait: bool,
+    timeout: str | None,
+    json: bool,
 ) -> None:
-    """Start a run; prints its id."""
+    """Start a run and print its id.
+
+    The argument is the name of a deployed workflow, or a file to deploy and run.
+
+    \b
+    Examples:
+      windlass run orders --input '{"bucket": "landing"}' --wait
+      windlass run orders.yaml -i bucket=landing -i limit=5 --label team=data --timeout 5m --wait
+    """
     if timeout is not None and not wait:
-        raise typer.BadParameter("--timeout says how long to wait: give --wait, too, or mean --max-duration")
+        raise click.UsageError("--timeout needs --wait; to limit the run itself, use --max-duration")
     patience = arguments.span(timeout, field="timeout")
     options: dict[str, Any] = {
-        "input": _input(input_, input_file, pair),
+        "input": _input(input_, input_file, pairs),
         "idempotency_key": key,
-        "labels": arguments.labels(label or (), field="label"),
+        "labels": arguments.labels(labels, field="label"),
         "max_duration": arguments.span(max_duration, field="max-duration"),
     }
-    given = _workflow(target, workflow)
+    definition = _definition(target, workflow)
     started: list[UUID] = []
 
     async def action(app: Backend) -> RunState | None:
-        name = await _deployed(app, given) if given is not None else target
-        found = await _start(app, name, options)
-        started.append(found.id)
+        name = await _deploy(app, definition) if definition is not None else target
+        run_ = await _start(app, name, options)
+        started.append(run_.id)
         if not json:
-            say(str(found.id))
+            say(str(run_.id))
         if wait:
-            return await until_ended(found, patience, json=json)
+            return await _follow(run_, patience, json=json)
         if json:
-            show_json({"id": found.id})
+            show_json({"id": run_.id})
         return None
 
     try:
         state = backend(action)
     except KeyboardInterrupt:
-        raise exit_codes.interrupted(started) from None
-    exit_codes.leave([state] if state is not None else [])
+        raise _interrupted(started) from None
+    _leave([state] if state is not None else [])
 
 
-async def until_ended(run_: RunBackend, patience: timedelta | None, *, json: bool) -> RunState:
-    """Watch a run to its end and tell it, or say that it goes on; the state it is in."""
+@click.command(epilog=f"{EXIT_CODES_HELP} For several runs the lowest code other than 0.")
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@click.option("--timeout", metavar="DURATION", help="Wait at most this long: 5m.")
+@json_option
+def wait(ids: tuple[str, ...], timeout: str | None, json: bool) -> None:
+    """Wait until runs have ended; the progress of a single run is shown.
+
+    \b
+    Example:
+      windlass runs wait 01890a5d-ac96-774b-bcce-b302099a8057 --timeout 5m
+    """
+    run_ids, patience = arguments.run_ids(ids), arguments.span(timeout, field="timeout")
+
+    async def one(app: Backend) -> list[RunState]:
+        return [await _follow(await app.run(run_ids[0]), patience, json=json)]
+
+    async def several(app: Backend) -> list[RunState]:
+        runs = [await app.run(id_) for id_ in run_ids]
+        return list(await asyncio.gather(*(_ended(run_, patience, json=json) for run_ in runs)))
+
+    try:
+        states = backend(one if len(run_ids) == 1 else several)
+    except KeyboardInterrupt:
+        raise _interrupted(run_ids) from None
+    _leave(states)
+
+
+async def _follow(run_: RunBackend, patience: timedelta | None, *, json: bool) -> RunState:
+    """Show the progress of a run until it has ended or the patience is over; print the result; return the state."""
+    from windlass.cli.progress import display, watch  # imports rich, which only waiting needs
+
     with display(quiet=json) as shown:
         seen = await watch(run_, shown, patience)
     result = await run_.result()
-    if seen.state is not result.state:  # it went on between the two looks
+    if seen.state is not result.state:  # it changed between the two queries
         seen = await run_.seen()
     if seen.is_live:
-        exit_codes.still_running(run_.id, seen.state, patience)
+        _note_still_running(run_.id, seen.state, patience)
     if json:
-        show_json(exit_codes.fields(result))
+        show_json(_fields(result))
     elif not seen.is_live:
-        exit_codes.tell(seen, result, [] if result.state is RunState.COMPLETED else (await run_.explained())[1].run)
+        _print_result(seen, result, [] if result.state is RunState.COMPLETED else (await run_.explained())[1].run)
     return seen.state
+
+
+async def _ended(run_: RunBackend, patience: timedelta | None, *, json: bool) -> RunState:
+    """Wait for the end of a run without showing its progress; return its state."""
+    try:
+        await asyncio.wait_for(run_.ended(), patience.total_seconds() if patience is not None else None)
+        result = await run_.result()
+    except TimeoutError:
+        result = await run_.result()
+        _note_still_running(run_.id, result.state, patience)
+    show_json(_fields(result)) if json else say(f"{run_.id} {result.state}")
+    return result.state
+
+
+def _print_result(seen: Seen, result: RunResult, sentences: list[str]) -> None:
+    """Print the state, then the output of a completed run or the reasons of the others."""
+    took = f" in {duration.brief(seen.took)}" if seen.took is not None else ""
+    say(f"{result.state}{took}", COLOURS.get(result.state, "bold"))
+    if result.state is RunState.COMPLETED:
+        show_json(result.output)
+        return
+    for sentence in sentences:
+        note(block(sentence))
+    note(f"hint: windlass explain {result.id} shows what happened to each step")
+
+
+def _fields(result: RunResult) -> dict[str, Any]:
+    return {"id": result.id, "state": result.state, "output": result.output, "steps": result.steps}
+
+
+def _leave(states: list[RunState]) -> None:
+    """Exit with the lowest code that is not 0: a failure counts more than a cancelled or running run."""
+    codes = {EXIT_CODES[state] for state in states} - {0}
+    if codes:
+        raise click.exceptions.Exit(min(codes))
+
+
+def _note_still_running(id_: UUID, state: RunState, patience: timedelta | None) -> None:
+    waited = duration.text(patience or timedelta())
+    note(f"run {id_} is still {state} after {waited} and continues; wait again with: windlass runs wait {id_}")
+
+
+def _interrupted(ids: list[UUID]) -> click.exceptions.Exit:
+    """Print how to return to the runs, which continue after Ctrl-C."""
+    if ids:
+        some = " ".join(map(str, ids[:10]))
+        note(f"\nstopped waiting; the {'run continues' if len(ids) == 1 else 'runs continue'}. To return or cancel:")
+        for command in (f"runs wait {some}", f"explain {ids[0]}", f"runs cancel {some}"):
+            note(f"  windlass {command}")
+    return click.exceptions.Exit(INTERRUPTED)
 
 
 async def _start(app: Backend, name: str, options: dict[str, Any]) -> RunBackend:
@@ -103,24 +205,24 @@ async def _start(app: Backend, name: str, options: dict[str, Any]) -> RunBackend
         raise error
 
 
-async def _deployed(app: Backend, workflow: Workflow) -> str:
-    [done] = (await app.deploy([workflow])).workflows
-    note(f"deployed {done.name} version {done.number} ({done.change})")
-    if done.address is not None:
-        note(f"its address is {done.address}: this is told once")
-    return done.name
+async def _deploy(app: Backend, workflow: Workflow) -> str:
+    [deployed] = (await app.deploy([workflow])).workflows
+    note(f"deployed {deployed.name} version {deployed.number} ({deployed.change})")
+    if deployed.address is not None:
+        note(f"its webhook address is {deployed.address}: it is not shown again")
+    return deployed.name
 
 
-def _workflow(target: str, name: str | None) -> Workflow | None:
-    """That of a file; None if the target is the name of one."""
+def _definition(target: str, name: str | None) -> Workflow | None:
+    """Return the workflow in a file, None if the target is the name of a workflow."""
     if Path(target).suffix.lower() in SUFFIXES and Path(target).is_file():
-        return chosen(Path(target), sound([Path(target)]), name)
+        return select(Path(target), sound([Path(target)]), name)
     if name is not None:
-        raise Invalid("--workflow goes with a file", field="workflow")
+        raise Invalid("--workflow needs a file", field="workflow")
     return None
 
 
-def _input(text: str | None, file: Path | None, pairs: list[str] | None) -> Any:
+def _input(text: str | None, file: Path | None, pairs: tuple[str, ...]) -> Any:
     if pairs and (text is not None or file is not None):
-        raise typer.BadParameter("give the input once: with --input, with --input-file, or key by key with -i")
+        raise click.UsageError("more than one input: use one of --input, --input-file and -i")
     return arguments.values(pairs, field="input") if pairs else arguments.document(text, file, field="input")

@@ -1,72 +1,71 @@
-"""`windlass runs`: look at runs, and steer them."""
+"""`windlass runs` and `windlass explain`: list, inspect and control runs."""
 
-import asyncio
-from datetime import timedelta
+import sys
+from datetime import UTC, timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from shutil import get_terminal_size
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-import typer
+import click
 
-from windlass.cli import arguments, exit_codes
-from windlass.cli.backend.interface import Backend, Row, RunBackend, Seen, SeenStep
-from windlass.cli.bulk import each
-from windlass.cli.commands.run import until_ended
-from windlass.cli.output import Json, cell, note, say, show_fields, show_json, show_table
-from windlass.cli.runner import backend
+from windlass.cli import arguments
+from windlass.cli.arguments import attempt_option, json_option, limit_option, reason_option
+from windlass.cli.backend.interface import Backend, Row, Seen, SeenStep
+from windlass.cli.commands.run import wait
+from windlass.cli.output import COLOURS, cell, note, record, say, show_fields, show_json, show_table, styled
+from windlass.cli.runner import INTERRUPTED, backend, each, show_page
 from windlass.core import duration
 from windlass.core.compositions import title
-from windlass.core.runs.run import RunState
-from windlass.engine.database import PAGE_LIMIT
-from windlass.runtime.handle import RunResult
 
-Id = Annotated[str, typer.Argument(metavar="ID")]
-Ids = Annotated[list[str], typer.Argument(metavar="ID...")]
+if TYPE_CHECKING:
+    from windlass.core.explain.explanation import Explanation
+
 COLUMNS = ("id", "workflow", "version", "state", "s/f/k/total", "created", "duration")
-HIDDEN = frozenset({"workflow_id", "version_id", "letters", "fans", "round", "cursor", "duration"})  # the tables tell
 STEP_COLUMNS = ("step", "state", "attempts", "duration", "worker", "what")
+EVENT_COLUMNS = ("time", "event", "step", "reason", "actor")
+HIDDEN = frozenset({"workflow_id", "version_id", "letters", "fans", "round", "cursor", "duration"})  # shown as tables
+MAX_WIDTH = 100  # columns of a paragraph on a terminal
 
-LIST_EXAMPLES = """Examples:
-
-windlass runs list --state failed --state timeout --workflow orders
-
-windlass runs list --label team=data --limit 200 --json
-
-The column s/f/k/total has the steps that succeeded, failed or timed out, and were skipped, of all."""
-WAIT_EXAMPLES = f"""Examples:
-
-windlass runs wait 01890a5d-ac96-774b-bcce-b302099a8057 --timeout 5m
-
-{exit_codes.MEANING} Of several runs a failure counts most."""
+id_argument = click.argument("id_", metavar="ID")
+ids_argument = click.argument("ids", nargs=-1, required=True, metavar="ID...")
 
 
-def list_(
-    workflow: Annotated[str | None, typer.Option(metavar="NAME")] = None,
-    state: Annotated[list[str] | None, typer.Option(help="May be repeated.")] = None,
-    label: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="May be repeated.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=PAGE_LIMIT)] = 50,
-    before: Annotated[str | None, typer.Option(metavar="ID", help="Go on below this run.")] = None,
-    json: Json = False,
-) -> None:
-    """Newest first."""
-    filters: dict[str, Any] = {
-        "workflow": workflow,
-        "states": state,
-        "labels": arguments.labels(label or (), field="label"),
-        "before": arguments.run_id(before) if before is not None else None,
-        "limit": limit,
-    }
+@click.group()
+def runs() -> None:
+    """List, inspect, wait for, cancel, retry and rerun runs."""
+
+
+@runs.command("list")
+@click.option("--workflow", metavar="NAME", help="Runs of this workflow.")
+@click.option("--state", "states", multiple=True, metavar="STATE", help="Runs in this state; repeatable.")
+@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Runs with this label; repeatable.")
+@limit_option(50, "Runs")
+@click.option("--before", metavar="ID", help="Continue below this run.")
+@json_option
+def list_(states: tuple[str, ...], labels: tuple[str, ...], before: str | None, json: bool, **filters: Any) -> None:
+    """List runs, newest first.
+
+    The column s/f/k/total counts the steps that succeeded, failed or timed out, were skipped, and all steps.
+
+    \b
+    Examples:
+      windlass runs list --state failed --state timeout --workflow orders
+      windlass runs list --label team=data --limit 200 --json
+    """
+    filters["labels"] = arguments.labels(labels, field="label")
+    filters["states"] = states or None
+    filters["before"] = arguments.run_id(before) if before is not None else None
     page = backend(lambda app: app.runs(**filters))
-    if json:
-        show_json({"runs": page.rows, "next": page.next})
-        return
-    show_table(COLUMNS, map(_row, page.rows))
-    if page.next is not None:
-        note(f"more: --before {page.next}")
+    show_page("runs", page, COLUMNS, _row, "--before", json=json)
 
 
-def show(id_: Id, json: Json = False) -> None:
-    """Everything about one run: its fields, its steps, its events."""
+@runs.command()
+@id_argument
+@json_option
+def show(id_: str, json: bool) -> None:
+    """Show one run: its fields, its steps, its events."""
 
     async def action(app: Backend) -> tuple[Row, list[Row], Seen]:
         run = await app.run(arguments.run_ref(id_))
@@ -77,21 +76,60 @@ def show(id_: Id, json: Json = False) -> None:
     if json:
         show_json({**fields, "steps": [{**step.more, **_step_fields(step)} for step in seen.steps], "events": events})
         return
-    shown = {name: value for name, value in fields.items() if name not in HIDDEN}
-    told = {"trigger": _origin(row["trigger"])} if row.get("trigger") else {}
-    show_fields({**shown, **told, "duration": _time(seen.took), "rounds": row["round"] + 1})
+    visible = {name: value for name, value in fields.items() if name not in HIDDEN}
+    trigger = {"trigger": _trigger(row["trigger"])} if row.get("trigger") else {}
+    show_fields({**visible, **trigger, "duration": _time(seen.took), "rounds": row["round"] + 1})
     say("\nsteps", "bold")
     show_table(STEP_COLUMNS, map(_step, seen.steps))
     say("\nevents", "bold")
     names = ("created_at", "word", "step", "reason", "actor")
-    show_table(("time", "event", "step", "reason", "actor"), [[event[name] for name in names] for event in events])
-    note(f"hint: windlass explain {row['id']} tells it in sentences")
+    show_table(EVENT_COLUMNS, [[event[name] for name in names] for event in events])
+    note(f"hint: windlass explain {row['id']} explains it in sentences")
 
 
-def cancel(
-    ids: Ids, reason: Annotated[str | None, typer.Option(help="Kept in the trail.")] = None, json: Json = False
-) -> None:
-    """Stop runs: what waits ends at once, who works for them is asked to stop."""
+@runs.command()
+@id_argument
+@click.option("--step", metavar="NAME", help="Only this step.")
+@click.option(
+    "--index", type=click.IntRange(0, 2**31 - 1), metavar="N", help="With --step: only this instance, from 0."
+)
+@attempt_option
+@click.option("--follow", "-f", is_flag=True, help="Continue until the run has ended.")
+@json_option
+def logs(id_: str, json: bool, **options: Any) -> None:
+    """Show what the handlers of its steps logged, in order of time.
+
+    \b
+    Examples:
+      windlass runs logs 01890a5d-ac96-774b-bcce-b302099a8057 --step load --index 7
+      windlass runs logs 01890a5d-ac96-774b-bcce-b302099a8057 --follow
+    """
+    run_ref = arguments.run_ref(id_)
+
+    async def action(app: Backend) -> int:
+        run, count = await app.run(run_ref), 0
+        async for line in run.lines(**options):
+            _print_line(line, json=json)
+            count += 1
+        return count
+
+    try:
+        count = backend(action)
+    except KeyboardInterrupt:
+        raise click.exceptions.Exit(INTERRUPTED) from None
+    if not count and not json:
+        note("nothing was logged")
+
+
+runs.add_command(wait)
+
+
+@runs.command()
+@ids_argument
+@reason_option
+@json_option
+def cancel(ids: tuple[str, ...], reason: str | None, json: bool) -> None:
+    """Cancel runs: waiting steps end at once, running ones are asked to stop."""
 
     async def act(app: Backend, id_: UUID) -> None:
         await (await app.run(id_)).cancel(reason=reason)
@@ -99,8 +137,11 @@ def cancel(
     each(arguments.run_ids(ids), "cancelled", act, json=json)
 
 
-def retry(ids: Ids, json: Json = False) -> None:
-    """Do again what failed and what hung on it; what succeeded is kept."""
+@runs.command()
+@ids_argument
+@json_option
+def retry(ids: tuple[str, ...], json: bool) -> None:
+    """Repeat the failed steps and those that depend on them; the results of other steps are kept."""
 
     async def act(app: Backend, id_: UUID) -> None:
         await (await app.run(id_)).retry()
@@ -108,68 +149,91 @@ def retry(ids: Ids, json: Json = False) -> None:
     each(arguments.run_ids(ids), "retried", act, json=json)
 
 
-def rerun(
-    id_: Id,
-    step: Annotated[str, typer.Option("--from", metavar="STEP", help="This step and everything after it.")],
-    input_: Annotated[
-        str | None, typer.Option("--input", metavar="JSON", help="Another input for the run; - for standard input.")
-    ] = None,
-    input_file: Annotated[Path | None, typer.Option(help="Read that input from a file.")] = None,
-    json: Json = False,
-) -> None:
-    """Do a step again, and everything after it."""
-    given = arguments.document(input_, input_file, field="input")
-    changed = {"input": given} if input_ is not None or input_file is not None else {}
+@runs.command()
+@id_argument
+@click.option("--from", "step", required=True, metavar="STEP", help="The first step to repeat.")
+@click.option("--input", "input_", metavar="JSON", help="New input of the run; - reads standard input.")
+@click.option("--input-file", type=click.Path(path_type=Path), metavar="FILE", help="Read the new input from a file.")
+@json_option
+def rerun(id_: str, step: str, input_: str | None, input_file: Path | None, json: bool) -> None:
+    """Repeat a step and every step after it.
+
+    \b
+    Example:
+      windlass runs rerun 01890a5d-ac96-774b-bcce-b302099a8057 --from load
+    """
+    document = arguments.document(input_, input_file, field="input")
+    changes = {"input": document} if input_ is not None or input_file is not None else {}
 
     async def act(app: Backend, run_id: UUID) -> None:
-        await (await app.run(run_id)).rerun(step, **changed)
+        await (await app.run(run_id)).rerun(step, **changes)
 
     each([arguments.run_id(id_)], "rerun", act, json=json)
 
 
-def wait(
-    ids: Ids,
-    timeout: Annotated[str | None, typer.Option(metavar="DURATION", help="No longer than this.")] = None,
-    json: Json = False,
-) -> None:
-    """Wait for the end of runs; one alone is watched."""
-    wanted, patience = arguments.run_ids(ids), arguments.span(timeout, field="timeout")
+@click.command()
+@id_argument
+@json_option
+def explain(id_: str, json: bool) -> None:
+    """Explain the state of a run, step by step.
 
-    async def alone(app: Backend) -> list[RunState]:
-        return [await until_ended(await app.run(wanted[0]), patience, json=json)]
+    It says why each step ran, waits, failed or was skipped, and what the run waits for.
+    """
 
-    async def together(app: Backend) -> list[RunState]:
-        runs = [await app.run(id_) for id_ in wanted]
+    async def action(app: Backend) -> "tuple[UUID, Seen, Explanation]":
+        run = await app.run(arguments.run_ref(id_))
+        return run.id, *await run.explained()
 
-        async def ended(run: RunBackend) -> RunState:
-            try:
-                result = await _waited(run, patience)
-            except TimeoutError:
-                result = await run.result()
-                exit_codes.still_running(run.id, result.state, patience)
-            show_json(exit_codes.fields(result)) if json else say(f"{run.id} {result.state}")
-            return result.state
+    run_id, seen, explanation = backend(action)
+    if json:
+        head = {"id": run_id, "workflow": seen.workflow, "version": seen.version, "state": seen.state}
+        show_json({**head, **record(explanation)})
+        return
+    state = styled(seen.state, COLOURS.get(seen.state, "bold"))
+    say(f"run {run_id} of {cell(seen.workflow)} version {seen.version}: {state}")
+    _paragraph(explanation.run)
+    if explanation.now:
+        say("\nright now", "bold")
+        for sentence in explanation.now:
+            _paragraph([sentence], "- ")
+    for step in explanation.steps:
+        name, state = styled(cell(step.step), "bold"), styled(step.state, COLOURS.get(step.state, ""))
+        say(f"\n{name}  {state}  {cell(step.does)}")
+        _paragraph(step.sentences)
 
-        return list(await asyncio.gather(*map(ended, runs)))
 
-    try:
-        states = backend(alone if len(wanted) == 1 else together)
-    except KeyboardInterrupt:
-        raise exit_codes.interrupted(wanted) from None
-    exit_codes.leave(states)
+def _paragraph(sentences: list[str], first: str = "  ") -> None:
+    """Print sentences wrapped on a terminal, as one line in a pipe."""
+    text = cell(" ".join(sentences))
+    if not sys.stdout.isatty():
+        say(f"{first}{text}")
+        return
+    width = min(get_terminal_size().columns, MAX_WIDTH)
+    options: dict[str, Any] = {"break_on_hyphens": False, "break_long_words": False}
+    for line in wrap(text, width, initial_indent=first, subsequent_indent="  ", **options):
+        say(line)
 
 
-def _row(run: dict[str, Any]) -> list[object]:
+def _print_line(line: Row, *, json: bool) -> None:
+    if json:
+        show_json(line)
+        return
+    instance = f"{line['step']}[{line['item']}]" if line["fanned_out"] else line["step"]
+    attempt = f" attempt {line['attempt']}" if line["attempt"] > 1 else ""
+    moment = line["at"].astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ", timespec="milliseconds")
+    say(cell(f"{moment}Z {line['level']:<7} {instance}{attempt}: {line['message']}"))
+
+
+def _row(run: Row) -> list[object]:
     letters = run["letters"]
     counts = [letters.count("s"), letters.count("f") + letters.count("t"), letters.count("k"), len(letters)]
-    progress = "/".join(map(str, counts))
     workflow = title(run["workflow"], run["labels"])
-    names = [run["id"], workflow, run["version"], run["state"].value, progress, run["created_at"]]
+    names = [run["id"], workflow, run["version"], run["state"].value, "/".join(map(str, counts)), run["created_at"]]
     return [*names, _time(run["duration"])]
 
 
-def _origin(trigger: Row) -> str:
-    """cron, for its tick; parent, and which run; else the kind says all."""
+def _trigger(trigger: Row) -> str:
+    """Return the kind of a trigger, with the tick of a cron trigger or the run of a parent."""
     more = trigger["scheduled_for"] or trigger["parent_id"]
     return f"{trigger['kind']} {cell(more)}" if more else str(trigger["kind"])
 
@@ -182,10 +246,5 @@ def _step_fields(step: SeenStep) -> dict[str, Any]:
     return {"step": step.name, "state": step.word, "duration": step.took, "what": step.remark}
 
 
-async def _waited(run: RunBackend, patience: timedelta | None) -> RunResult:
-    await asyncio.wait_for(run.ended(), patience.total_seconds() if patience is not None else None)
-    return await run.result()
-
-
-def _time(span: Any) -> str | None:
+def _time(span: timedelta | None) -> str | None:
     return duration.brief(span) if span is not None else None

@@ -1,34 +1,33 @@
-"""`windlass schedules`: what runs by the clock, when it comes next, and switches for it."""
+"""`windlass schedules`: list schedules, pause and resume them, preview and backfill their ticks."""
 
-from datetime import datetime
-from typing import Annotated, Any
+import click
 
-import typer
+from windlass.cli import arguments
+from windlass.cli.arguments import PAGE_LIMIT, after_option, json_option, limit_option
+from windlass.cli.backend.interface import Row
+from windlass.cli.output import note, say, show_json, show_table
+from windlass.cli.runner import backend, each
 
-from windlass.cli.bulk import each
-from windlass.cli.output import Json, note, say, show_json, show_table
-from windlass.cli.runner import backend
-from windlass.engine.database import PAGE_LIMIT
-from windlass.engine.runs.start import MAX_BATCH
-from windlass.errors import Invalid
-
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Of the workflow.")]
-Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="Of workflows.")]
 COLUMNS = ("name", "starts", "cron", "timezone", "next", "last", "state")
+BACKFILL_LIMIT = 10_000  # runs that the engine starts in one call
 
-BACKFILL_EXAMPLES = """Examples:
-
-windlass schedules backfill orders --from 2030-01-01T00:00Z --to 2030-02-01T00:00Z
-
-Safe to repeat: a time that has its run is left alone."""
+names_argument = click.argument("names", nargs=-1, required=True, metavar="NAME...")
 
 
-def list_(
-    limit: Annotated[int, typer.Option(min=1, max=PAGE_LIMIT)] = 50,
-    after: Annotated[str, typer.Option(metavar="NAME", help="Go on after this name.")] = "",
-    json: Json = False,
-) -> None:
-    """Schedules of workflows by name, and at the end those that plain SQL made and that enqueue jobs."""
+@click.group()
+def schedules() -> None:
+    """List schedules, pause, resume, run, preview and backfill them.
+
+    A schedule has the name of its workflow.
+    """
+
+
+@schedules.command("list")
+@limit_option(50, "Schedules")
+@after_option
+@json_option
+def list_(limit: int, after: str, json: bool) -> None:
+    """List the schedules of workflows by name, then those that plain SQL created."""
     page, jobs = backend(lambda app: app.schedules(after=after, limit=limit))
     if json:
         show_json({"schedules": page.rows, "jobs": jobs, "next": page.next})
@@ -38,20 +37,28 @@ def list_(
         note(f"more: --after {page.next}")
 
 
-def pause(
-    names: Names, reason: Annotated[str | None, typer.Option(help="Shown in the list.")] = None, json: Json = False
-) -> None:
-    """Start no runs by the clock until resumed; runs under way go on."""
+@schedules.command()
+@names_argument
+@click.option("--reason", metavar="TEXT", help="Reason, shown in the list.")
+@json_option
+def pause(names: tuple[str, ...], reason: str | None, json: bool) -> None:
+    """Start no scheduled runs until resumed; running ones continue."""
     each(names, "paused", lambda app, name: app.pause_schedule(name, reason=reason), key="name", json=json)
 
 
-def resume(names: Names, json: Json = False) -> None:
-    """Go on with the next time; those of the pause are not made up for."""
+@schedules.command()
+@names_argument
+@json_option
+def resume(names: tuple[str, ...], json: bool) -> None:
+    """Resume with the next tick; ticks that passed during the pause are skipped."""
     each(names, "resumed", lambda app, name: app.resume_schedule(name), key="name", json=json)
 
 
-def run(name: Name, json: Json = False) -> None:
-    """Start a run now, with the input of the schedule; its ticks stay as they are."""
+@schedules.command()
+@click.argument("name")
+@json_option
+def run(name: str, json: bool) -> None:
+    """Start a run now with the input of the schedule; its ticks do not change."""
     id_ = backend(lambda app: app.run_schedule(name))
     if json:
         show_json({"run": id_})
@@ -59,40 +66,49 @@ def run(name: Name, json: Json = False) -> None:
         say(id_)
 
 
-def preview(
-    name: Name, count: Annotated[int, typer.Option("--count", "-n", min=1, max=PAGE_LIMIT)] = 10, json: Json = False
-) -> None:
-    """The next times, also of a schedule that is paused."""
+@schedules.command()
+@click.argument("name")
+@click.option("--count", "-n", type=click.IntRange(1, PAGE_LIMIT), default=10, metavar="N", help="How many ticks.")
+@json_option
+def preview(name: str, count: int, json: bool) -> None:
+    """Print the next ticks, also those of a paused schedule."""
     ticks = backend(lambda app: app.ticks(name, count=count))
     if json:
         show_json(ticks)
     elif ticks:
         show_table(("utc", "local"), [(tick, tick.isoformat(sep=" ", timespec="seconds")) for tick in ticks])
     else:
-        note("it never comes by itself")
+        note("the schedule has no future ticks")
 
 
-def backfill(
-    name: Name,
-    start: Annotated[str, typer.Option("--from", metavar="TIME", help="From this time on: 2030-01-31T00:00Z.")],
-    end: Annotated[str | None, typer.Option("--to", metavar="TIME", help="Before this time; now if left out.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=MAX_BATCH, help="So many times at most.")] = 1000,
-    json: Json = False,
-) -> None:
-    """Start the runs of past times; those that have their run are left alone."""
-    first, last = _moment(start, "from"), None if end is None else _moment(end, "to")
-    done = backend(lambda app: app.backfill(name, first, last, limit=limit))
+@schedules.command()
+@click.argument("name")
+@click.option("--from", "start", required=True, metavar="TIME", help="First time: 2030-01-31T00:00Z.")
+@click.option("--to", "end", metavar="TIME", help="End, not included.  [default: now]")
+@limit_option(1000, "Ticks", BACKFILL_LIMIT)
+@json_option
+def backfill(name: str, start: str, end: str | None, limit: int, json: bool) -> None:
+    """Start the runs of past ticks.
+
+    It is safe to repeat: a tick that has a run is skipped.
+
+    \b
+    Example:
+      windlass schedules backfill orders --from 2030-01-01T00:00Z --to 2030-02-01T00:00Z
+    """
+    first = arguments.moment(start, field="from")
+    last = None if end is None else arguments.moment(end, field="to")
+    result = backend(lambda app: app.backfill(name, first, last, limit=limit))
     if json:
-        runs = [{"tick": tick, "run": id_} for tick, id_ in done["runs"]]
-        show_json({**done, "runs": runs})
+        show_json({**result, "runs": [{"tick": tick, "run": id_} for tick, id_ in result["runs"]]})
         return
-    show_table(("tick", "run"), done["runs"])
-    note(f"{done['started']} started, {len(done['runs']) - done['started']} there already")
-    if done["next"] is not None:
-        note(f"more: --from {done['next'].isoformat().replace('+00:00', 'Z')}")
+    show_table(("tick", "run"), result["runs"])
+    note(f"{result['started']} started, {len(result['runs']) - result['started']} already there")
+    if result["next"] is not None:
+        note(f"more: --from {result['next'].isoformat().replace('+00:00', 'Z')}")
 
 
-def _run_row(row: dict[str, Any]) -> list[object]:
+def _run_row(row: Row) -> list[object]:
     state = "on" if row["enabled"] else "disabled"
     if row["paused"]:
         state = f"paused: {row['paused_reason']}" if row["paused_reason"] else "paused"
@@ -100,17 +116,7 @@ def _run_row(row: dict[str, Any]) -> list[object]:
     return [row["workflow"], "run", row["cron"], row["timezone"], *times, state]
 
 
-def _job_row(row: dict[str, Any]) -> list[object]:
+def _job_row(row: Row) -> list[object]:
     state = "on (plain SQL)" if row["enabled"] else "paused (plain SQL)"
     times = (row["next_run_at"] if row["enabled"] else None, row["last_run_at"])
     return [row["type"], "job", row["schedule"], row["timezone"], *times, state]
-
-
-def _moment(text: str, option: str) -> datetime:
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        found = None
-    if found is None or found.utcoffset() is None:
-        raise Invalid(f"--{option} is {text!r}: it must look like 2030-01-31T12:00:00Z, with a time zone", field=option)
-    return found

@@ -1,19 +1,21 @@
-"""`windlass worker`: claims jobs and runs their handlers until it is told to stop. Without an app it serves the steps
-that need no handler: HTTP requests and, with --allow-commands, commands."""
+"""`windlass worker`: claims jobs and runs their handlers until Ctrl-C.
+
+Without an app it runs the steps that need no handler: HTTP requests and, with --allow-commands, commands.
+"""
 
 import contextlib
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from windlass import settings
 from windlass.app import Windlass
+from windlass.cli import logs
 from windlass.cli.app_loader import check_prefixes, load
-from windlass.cli.commands import logs
-from windlass.cli.runner import leave, run
-from windlass.cli.serving import listen, serving
+from windlass.cli.arguments import log_format_option
+from windlass.cli.process import leave, listen, run, serving
 from windlass.core import duration
 from windlass.core.workflows.step_payload import COMMAND_TYPE
 from windlass.effects.handlers import like
@@ -23,56 +25,82 @@ from windlass.runtime.worker.worker import Worker, WorkerOptions
 if TYPE_CHECKING:
     from windlass.web.server import Listener
 
-EXAMPLES = """Examples:
-
-windlass worker shop.jobs:app
-
-windlass worker --allow-commands  (HTTP and command steps only)
-
-windlass worker shop.jobs:app --prefix 'billing.%' --queue default --queue mail --concurrency 20
-
-The first SIGTERM or Ctrl-C drains: no new jobs, --grace to finish, the rest is handed back. The second ends at once."""
-
 _log = logging.getLogger("windlass.cli")
-AllowCommands = Annotated[
-    bool,
-    typer.Option("--allow-commands", help="Execute `run` steps: whoever deploys workflows can then run programs here."),
-]
-Target = Annotated[
-    str | None,
-    typer.Argument(metavar="MODULE:APP", help="Where the Windlass object is, shop.jobs:app. None: no handlers."),
-]
+
+allow_commands_option = click.option(
+    "--allow-commands",
+    is_flag=True,
+    help="Execute `run` steps: anyone who can deploy workflows can then run programs here.",
+)
+lease_option = click.option(
+    "--lease", default="30s", metavar="DURATION", help="Return a job to its queue after this time without a heartbeat."
+)
 
 
+@click.command()
+@click.argument("target", metavar="[MODULE:APP]", required=False)
+@click.option("--worker-id", metavar="NAME", help="Unique name of this worker.  [default: HOST-PID]")
+@lease_option
+@click.option("--prefix", "prefixes", multiple=True, metavar="LIKE", help="Job types that match: 'a.%'; repeatable.")
+@click.option(
+    "--queue",
+    "queues",
+    multiple=True,
+    metavar="NAME",
+    help="Queue to serve; repeatable.  [default: default, sql, windlass]",
+)
+@click.option("--concurrency", type=int, default=100, metavar="N", help="Jobs that run at the same time.")
+@click.option("--grace", default="30s", metavar="DURATION", help="Time for running jobs to finish when it drains.")
+@click.option(
+    "--metrics-port", type=click.IntRange(0, 65535), metavar="PORT", help="Serve /health, /ready and /metrics here."
+)
+@click.option(
+    "--metrics-host",
+    default="127.0.0.1",
+    metavar="ADDRESS",
+    help="Address for --metrics-port; beyond loopback WINDLASS_API_KEY is required.",
+)
+@allow_commands_option
+@log_format_option
 def worker(
-    target: Target = None,
-    worker_id: Annotated[str | None, typer.Option(help="Its name; default HOST-PID.")] = None,
-    lease: Annotated[str, typer.Option(help="How long a job is ours without a heartbeat.")] = "30s",
-    prefix: Annotated[list[str] | None, typer.Option(help="Serve only types LIKE this; may be repeated.")] = None,
-    queue: Annotated[
-        list[str] | None, typer.Option(help="Default: default, sql and windlass (HTTP steps); may be repeated.")
-    ] = None,
-    concurrency: Annotated[int, typer.Option(help="How many jobs run at a time.")] = 100,
-    grace: Annotated[str, typer.Option(help="How long running jobs may take to finish when it drains.")] = "30s",
-    metrics_port: Annotated[int | None, typer.Option(min=0, max=65535, help="Serve /health and /metrics here.")] = None,
-    metrics_host: Annotated[str, typer.Option(help="Beyond loopback WINDLASS_API_KEY must be set.")] = "127.0.0.1",
-    allow_commands: AllowCommands = False,
-    log_format: logs.LogFormat = None,
+    target: str | None,
+    worker_id: str | None,
+    lease: str,
+    prefixes: tuple[str, ...],
+    queues: tuple[str, ...],
+    concurrency: int,
+    grace: str,
+    metrics_port: int | None,
+    metrics_host: str,
+    allow_commands: bool,
+    log_format: str | None,
 ) -> None:
-    """Run the handlers of an app, HTTP steps, and command steps if they are allowed."""
+    """Run a worker until Ctrl-C.
+
+    It runs the handlers of the app that MODULE:APP names, HTTP steps and, with --allow-commands, command steps.
+
+    The first SIGTERM or Ctrl-C drains: it claims no new jobs, running jobs have --grace to finish, the rest goes back
+    to its queue. The second exits at once.
+
+    \b
+    Examples:
+      windlass worker shop.jobs:app
+      windlass worker --allow-commands
+      windlass worker shop.jobs:app --prefix 'billing.%' --queue default --queue mail --concurrency 20
+    """
     chosen = settings.read()
-    logs.configure(chosen, log_format=log_format)  # first, so that the module may add handlers of its own
+    logs.configure(chosen, log_format=log_format)  # first, so that the module can add its own logging handlers
     app = Windlass(settings=chosen) if target is None else load(target)
     options = WorkerOptions(
         lease=duration.parse(lease, field="lease"),
         grace=duration.parse(grace, field="grace"),
-        prefixes=prefix or (),
-        queues=queue or WorkerOptions.queues,
+        prefixes=prefixes,
+        queues=queues or WorkerOptions.queues,
         concurrency=concurrency,
         allow_commands=allow_commands,
     )
     options = replace(options, id=worker_id) if worker_id is not None else options
-    check_prefixes(app, prefix or [])
+    check_prefixes(app, prefixes)
     listener = None
     if metrics_port is not None:
         listener = listen(metrics_host, metrics_port, keys=app.settings.api_keys, option="--metrics-port")
@@ -92,6 +120,7 @@ async def _work(app: Windlass, options: WorkerOptions, listener: "Listener | Non
 
 
 def announce(app: Windlass, options: WorkerOptions) -> None:
+    """Log the job types and queues of a worker, and warn about handlers whose queue it does not serve."""
     patterns = [like(prefix) for prefix in options.prefixes]
     types = [
         type_
@@ -103,7 +132,5 @@ def announce(app: Windlass, options: WorkerOptions) -> None:
         if handler.queue not in options.queues:
             _log.warning(
                 "%s is submitted to queue %s, which this worker does not serve: add --queue %s",
-                handler.type,
-                handler.queue,
-                handler.queue,
+                *(handler.type, handler.queue, handler.queue),
             )

@@ -1,44 +1,71 @@
-"""`windlass workflows`: what is deployed, and switches for it."""
+"""`windlass deploy` and `windlass workflows`: publish workflows, list, inspect and control them."""
 
-from typing import Annotated, Any
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
 
-import typer
+import click
 
-from windlass.cli.bulk import each
-from windlass.cli.output import Json, cell, note, say, show_fields, show_json, show_table
-from windlass.cli.runner import backend
+from windlass.cli.arguments import after_option, json_option, limit_option
+from windlass.cli.backend.interface import Deployed, Row
+from windlass.cli.files import WorkflowFiles, load, print_mistakes
+from windlass.cli.output import cell, note, record, say, show_fields, show_json
+from windlass.cli.runner import backend, each, show_page
 from windlass.core.definition.parser import parse
 from windlass.core.diagrams.labels import trigger
 from windlass.core.diagrams.tree import draw_tree
-from windlass.engine.database import PAGE_LIMIT
 
-Name = Annotated[str, typer.Argument(metavar="NAME")]
-Names = Annotated[list[str], typer.Argument(metavar="NAME...")]
-Limit = Annotated[int, typer.Option(min=1, max=PAGE_LIMIT)]
 COLUMNS = ("name", "version", "enabled", "steps", "trigger", "updated")
+VERSION_COLUMNS = ("version", "live", "steps", "published", "fingerprint")
+DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
+
+names_argument = click.argument("names", nargs=-1, required=True, metavar="NAME...")
 
 
-def list_(
-    limit: Limit = 50,
-    after: Annotated[str, typer.Option(metavar="NAME", help="Go on after this name.")] = "",
-    json: Json = False,
-) -> None:
-    """By name."""
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+@click.option("--dry-run", is_flag=True, help="Show what would change and change nothing.")
+@json_option
+def deploy(files: tuple[Path, ...], dry_run: bool, json: bool) -> None:
+    """Publish the workflows of files: all of them, or none.
+
+    If any file has a mistake, all mistakes are printed and nothing is published. Files are YAML or JSON.
+
+    \b
+    Examples:
+      windlass deploy orders.yaml reports.yaml --dry-run
+      windlass deploy workflows/*.yaml
+    """
+    loaded = load(files)
+    if loaded.mistakes:
+        _refuse(loaded, json=json)
+    elif dry_run:
+        _preview(loaded, json=json)
+    else:
+        _publish(loaded, json=json)
+
+
+@click.group()
+def workflows() -> None:
+    """List, inspect, enable, disable and delete deployed workflows."""
+
+
+@workflows.command("list")
+@limit_option(50, "Workflows")
+@after_option
+@json_option
+def list_(limit: int, after: str, json: bool) -> None:
+    """List workflows by name."""
     page = backend(lambda app: app.workflows(after=after, limit=limit))
-    if json:
-        show_json({"workflows": page.rows, "next": page.next})
-        return
-    show_table(COLUMNS, map(_row, page.rows))
-    if page.next is not None:
-        note(f"more: --after {page.next}")
+    show_page("workflows", page, COLUMNS, _row, "--after", json=json)
 
 
-def show(
-    name: Name,
-    version: Annotated[int | None, typer.Option(min=1, help="This version; the live one if left out.")] = None,
-    json: Json = False,
-) -> None:
-    """One workflow with its steps; with --json the whole document."""
+@workflows.command()
+@click.argument("name")
+@click.option("--version", type=click.IntRange(1), metavar="N", help="A version.  [default: the live one]")
+@json_option
+def show(name: str, version: int | None, json: bool) -> None:
+    """Show one workflow and its steps; with --json the whole document."""
     row = backend(lambda app: app.workflow(name, version))
     if json:
         show_json(row)
@@ -51,55 +78,122 @@ def show(
         say(cell(line))
 
 
-def versions(
-    name: Name,
-    limit: Limit = 50,
-    before: Annotated[int | None, typer.Option(min=1, help="Go on below this version.")] = None,
-    json: Json = False,
-) -> None:
-    """Every version that was published, newest first."""
+@workflows.command()
+@click.argument("name")
+@limit_option(50, "Versions")
+@click.option("--before", type=click.IntRange(1), metavar="N", help="Continue below this version.")
+@json_option
+def versions(name: str, limit: int, before: int | None, json: bool) -> None:
+    """List the published versions of a workflow, newest first."""
     page = backend(lambda app: app.versions(name, before=before, limit=limit))
-    if json:
-        show_json({"versions": page.rows, "next": page.next})
-        return
-    names = ("number", "live", "steps", "created_at", "fingerprint")
-    show_table(
-        ("version", "live", "steps", "published", "fingerprint"), [[_word(row[n]) for n in names] for row in page.rows]
-    )
-    if page.next is not None:
-        note(f"more: --before {page.next}")
+    show_page("versions", page, VERSION_COLUMNS, _version_row, "--before", json=json)
 
 
-def enable(names: Names, json: Json = False) -> None:
-    """Let new runs start again."""
+@workflows.command()
+@names_argument
+@json_option
+def enable(names: tuple[str, ...], json: bool) -> None:
+    """Allow new runs again."""
     each(names, "enabled", lambda app, name: app.enable_workflow(name), key="name", json=json)
 
 
-def disable(names: Names, json: Json = False) -> None:
-    """Refuse new runs; live ones go on."""
+@workflows.command()
+@names_argument
+@json_option
+def disable(names: tuple[str, ...], json: bool) -> None:
+    """Refuse new runs; live runs continue."""
     each(names, "disabled", lambda app, name: app.enable_workflow(name, False), key="name", json=json)
 
 
-def rotate(name: Name, json: Json = False) -> None:
-    """A new address for a workflow with a webhook trigger: shown once, and the old one stops working."""
+@workflows.command()
+@click.argument("name")
+@json_option
+def rotate(name: str, json: bool) -> None:
+    """Replace the webhook address of a workflow.
+
+    The new address is printed once; the old one stops working.
+    """
     address = backend(lambda app: app.rotate(name))
     if json:
         show_json({"name": name, "address": address})
         return
     say(address)
-    note("keep it: it is not shown again, and the old address does not work any more")
+    note("store it: it is not shown again, and the old address no longer works")
 
 
-def delete(names: Names, json: Json = False) -> None:
-    """Free the names; live runs finish on their version."""
+@workflows.command()
+@names_argument
+@json_option
+def delete(names: tuple[str, ...], json: bool) -> None:
+    """Delete workflows and free their names; live runs finish on their version."""
     each(names, "deleted", lambda app, name: app.delete_workflow(name), key="name", json=json)
 
 
-def _row(line: dict[str, Any]) -> list[object]:
-    started = line["trigger"]
-    word = started if isinstance(started, str) else f"cron {started.get('cron')}"
-    return [line["name"], line["live"], _word(line["enabled"]), line["steps"], word, line["updated_at"]]
+def _refuse(loaded: WorkflowFiles, *, json: bool) -> None:
+    if json:
+        _show_json([], errors=[record(mistake) for mistake in loaded.mistakes])
+    else:
+        print_mistakes(loaded.mistakes)
+        note("hint: nothing was deployed; windlass schema prints the JSON Schema that lets editors find mistakes")
+    raise click.exceptions.Exit(1)
 
 
-def _word(value: object) -> object:
-    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else value
+def _publish(loaded: WorkflowFiles, *, json: bool) -> None:
+    deployment = backend(lambda app: app.deploy(loaded.workflows))
+    if json:
+        _show_json([_fields(workflow) for workflow in deployment.workflows], deployment.warnings)
+        return
+    for workflow in deployment.workflows:
+        say(cell(_summary(workflow)), "dim" if workflow.change == "unchanged" else "")
+        if workflow.address is not None:
+            say(cell(f"address of {workflow.name}: {workflow.address}"))
+            note(cell(f"store it: it is not shown again; windlass workflows rotate {workflow.name} replaces it"))
+    _warn(deployment.warnings)
+
+
+def _preview(loaded: WorkflowFiles, *, json: bool) -> None:
+    deployment = backend(lambda app: app.deploy(loaded.workflows, dry_run=True))
+    if json:
+        previews = [{**_fields(workflow), "diff": workflow.diff} for workflow in deployment.workflows]
+        _show_json(previews, deployment.warnings)
+        return
+    for workflow in deployment.workflows:
+        say(cell(_summary(workflow)), "bold")
+        for line in workflow.diff:
+            say(cell(line), DIFF_STYLES.get(line[0], ""))
+    _warn(deployment.warnings)
+
+
+def _show_json(
+    deployed: list[dict[str, Any]], warnings: Sequence[str] = (), errors: Sequence[dict[str, Any]] = ()
+) -> None:
+    show_json({"workflows": deployed, "warnings": warnings, "errors": errors})
+
+
+def _warn(warnings: Iterable[str]) -> None:
+    for warning in warnings:
+        note(cell(f"warning: {warning}"))
+
+
+def _summary(workflow: Deployed) -> str:
+    return f"{workflow.change} {workflow.name} version {workflow.number}"
+
+
+def _fields(workflow: Deployed) -> dict[str, Any]:
+    address = {} if workflow.address is None else {"address": workflow.address}
+    return {"name": workflow.name, **workflow.ids, "number": workflow.number, "change": workflow.change, **address}
+
+
+def _row(line: Row) -> list[object]:
+    source = line["trigger"]
+    label = source if isinstance(source, str) else f"cron {source.get('cron')}"
+    return [line["name"], line["live"], _yes_no(line["enabled"]), line["steps"], label, line["updated_at"]]
+
+
+def _version_row(version: Row) -> list[object]:
+    names = ("number", "live", "steps", "created_at", "fingerprint")
+    return [_yes_no(version[name]) for name in names]
+
+
+def _yes_no(value: object) -> object:
+    return ("yes" if value else "no") if isinstance(value, bool) else value

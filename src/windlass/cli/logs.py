@@ -1,35 +1,29 @@
-"""Logging of a process, set up in one place: lines for people or JSON for collectors, always to stderr."""
+"""Logging of a process to stderr: lines of text, or JSON for collectors."""
 
 import json
 import logging
 import sys
 from datetime import UTC, datetime
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from windlass.cli.output import block
-from windlass.effects.context import current
 from windlass.errors import Invalid
 from windlass.settings import Settings
 
 FORMATS = ("text", "json")
-LogFormat = Annotated[
-    str | None, typer.Option("--log-format", metavar="text|json", help="How to log; default WINDLASS_LOG_FORMAT.")
-]
 
 
 def configure(settings: Settings, *, log_format: str | None = None, brief: bool = False) -> None:
-    """`brief` is for commands that end by themselves: only warnings, without time and logger."""
+    """Set up logging. `brief` is for commands that end by themselves: only warnings, without time and logger."""
     chosen = log_format or settings.log_format
     if chosen not in FORMATS:
-        raise Invalid(f"log-format is {chosen!r}: one of {', '.join(FORMATS)}", field="log-format")
+        raise Invalid(f"log-format is {chosen!r}: it must be one of {', '.join(FORMATS)}", field="log-format")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if chosen == "json" else Brief() if brief else Lines())
     level = logging.getLevelNamesMapping()[settings.log_level]
     logging.basicConfig(level=max(level, logging.WARNING) if brief else level, handlers=[handler], force=True)
     logging.captureWarnings(True)
-    logging.getLogger("uvicorn").setLevel(max(level, logging.WARNING))  # it announces what we announce
+    logging.getLogger("uvicorn").setLevel(max(level, logging.WARNING))  # we log what it would log
 
 
 class Lines(logging.Formatter):
@@ -41,8 +35,8 @@ class Lines(logging.Formatter):
             text += f" [{job['job_type']} {job['job_id']} attempt {job['attempt']}]"
         if record.exc_info:
             text = f"{text}\n{self.formatException(record.exc_info)}"
-        # An error's text may come from anywhere, and this may be a terminal. Lines after the first are indented: a text
-        # with a line break in it cannot pass for a line of the log.
+        # Error texts come from anywhere and may contain control characters or line breaks: the former are escaped, and
+        # lines after the first are indented so that none can pass for a record of its own.
         return block(text).replace("\n", "\n    ")
 
 
@@ -54,7 +48,7 @@ class Brief(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """One object a line; inside a handler it names the job."""
+    """One object per line, with the job inside a handler."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -73,5 +67,7 @@ def _moment(record: logging.LogRecord) -> str:
 
 
 def _job() -> dict[str, Any]:
+    from windlass.effects.context import current
+
     context = current()
     return {"job_id": str(context.id), "job_type": context.type, "attempt": context.attempt} if context else {}
