@@ -209,7 +209,7 @@ async def test_every_mistake_is_told_in_a_sentence(cli: Cli) -> None:
         ("broken:app", r"importing 'broken' failed: ModuleNotFoundError: .*broken.py, line 1"),
         ("shop:application", "has no 'application': did you mean shop:app or shop:bare?"),
         ("shop:number", "shop:number is a int, not a Windlass object"),
-        ("shop:bare", "shop:bare has no handlers: write functions with @bare.job"),
+        ("shop:bare", "shop:bare has no handlers: decorate functions with @bare.job"),
     ],
 )
 def test_an_app_that_cannot_be_loaded_is_explained(

@@ -111,7 +111,7 @@ async def test_every_mistake_of_every_file_is_told_and_nothing_is_deployed(
         "error: bad.yaml: tasks.a.needs: unknown step 'b'",
         "error: bad.yaml: tasks.c.slep: unknown key 'slep': did you mean 'sleep'?",
         "error: twice.yaml: document 1: name: there is another workflow 'orders' in orders.yaml",
-        "error: twice.yaml: document 2: tasks: there are none",
+        "error: twice.yaml: document 2: tasks: it is empty",
         "error: twice.yaml: document 3: the workflow is 7: it must be an object",
         "error: torn.yaml:2:1: the key 'name' is a duplicate, first in line 1",
         "error: cannot read none.yaml: No such file or directory",
