@@ -284,7 +284,7 @@ async def test_doctor_says_when_the_database_is_away(cli: Cli) -> None:
     assert listed.code == 1
     assert listed.err.startswith("error: the database did not answer")
     assert listed.err.splitlines()[1] == "hint: check WINDLASS_DATABASE_URL; windlass doctor looks for the cause"
-    assert "WINDLASS_POOL_SIZE='many': a whole number" in unread.out
+    assert "WINDLASS_POOL_SIZE='many': must be an integer" in unread.out
 
 
 async def test_db_commands_show_query_and_dump_the_database(cli: Cli) -> None:
