@@ -73,7 +73,7 @@ async def test_a_submitted_job_is_run_by_a_worker_and_can_be_looked_at(cli: Cli)
         assert await worker.end() == 0
     job = json.loads(shown.out)
     assert (job["status"], job["result"], job["tags"]) == ("succeeded", {"text": "hello Ada"}, ["vip"])
-    assert [event["event_type"] for event in job["events"]] == ["created", "leased", "succeeded"]
+    assert [event["event"] for event in job["events"]] == ["created", "leased", "succeeded"]
     assert (logged["job_id"], logged["job_type"], logged["attempt"]) == (job["id"], "greet.person.v1", 1)
     assert {"time", "level", "logger", "message"} <= logged.keys()
     assert failing.code == 1

@@ -67,7 +67,8 @@ async def steered(far: Far, id_: str, failed: str, slow: str) -> None:
     assert listed.out.splitlines()[1].split()[:5] == [id_, "orders", "1", "completed", "2/1/1/4"]
     assert "The failure of load was handled by alarm." in explained.out
     assert sorted(line.rpartition(" ")[2] for line in logs.out.splitlines()) == ["0", "1", "2", "3"]
-    assert [step["state"] for step in json.loads(shown.out)["steps"]] == ["succeeded", "failed", "skipped", "succeeded"]
+    statuses = [task["status"] for task in json.loads(shown.out)["tasks"].values()]
+    assert statuses == ["success", "failed", "skipped", "success"]
     assert json.loads(shown.out)["trigger"] == {"kind": "api", "scheduled_for": None, "parent_id": None}
     assert (cancelled.out, retried.out) == (f"cancelled {slow}\n", f"retried {failed}\n")
     assert {job["type"] for job in json.loads(jobs.out)["jobs"]} == {"orders.load.v1"}

@@ -100,9 +100,10 @@ async def test_a_file_is_deployed_run_watched_and_explained(cli: Cli, worker: Ru
         cli("runs", "logs", id_, "--step", "load"),
     )
     run = json.loads(shown.out)
-    assert (run["state"], run["input"], run["labels"]) == ("completed", {"count": 4, "who": "Ada"}, {"team": "data"})
-    assert [step["state"] for step in run["steps"]] == ["succeeded", "failed", "skipped", "succeeded"]
-    assert (run["steps"][1]["fan"]["failed"], run["steps"][0]["job"]["worker"]) == (1, "w1")
+    assert (run["status"], run["input"], run["labels"]) == ("completed", {"count": 4, "who": "Ada"}, {"team": "data"})
+    tasks = list(run["tasks"].values())
+    assert [task["status"] for task in tasks] == ["success", "failed", "skipped", "success"]
+    assert (tasks[1]["instances"]["failed"], tasks[0]["worker"]) == (1, "w1")
     assert listed.out.splitlines()[0].split() == [
         *("ID", "WORKFLOW", "VERSION", "STATE", "S/F/K/TOTAL", "CREATED", "DURATION"),
     ]
@@ -133,7 +134,7 @@ async def test_a_failed_run_is_told_retried_and_rerun(cli: Cli, worker: Running)
     forced = await cli("runs", "wait", id_)
     assert forced.code == 1  # the failure of load is still there
     explained = json.loads((await cli("explain", id_, "--json")).out)
-    assert explained["steps"][1]["sentences"][0] == "It ran because a rerun was requested (rerun, from step tell)."
+    assert explained["tasks"][1]["sentences"][0] == "It ran because a rerun was requested (rerun, from step tell)."
     assert json.loads((await cli("runs", "show", id_, "--json")).out)["input"] == {"a": 1}
 
 
@@ -179,7 +180,7 @@ async def test_logs_are_followed_to_the_end_of_the_run(cli: Cli, worker: Running
         assert await logs.end() == 0
     assert len([line for line in logs.lines if "waiting for the file" in line]) == 1
     as_json = await cli("runs", "logs", id_, "--json")
-    assert [json.loads(line)["step"] for line in as_json.out.splitlines()] == ["wait", "wait"]
+    assert [json.loads(line)["task"] for line in as_json.out.splitlines()] == ["wait", "wait"]
 
 
 async def test_a_job_that_no_worker_serves_is_said_plainly(cli: Cli) -> None:

@@ -39,7 +39,7 @@ async def test_a_deploy_shows_the_address_of_a_webhook_once_and_rotate_another(c
     assert lines[3].startswith("address of incoming: https://w.example/in/")
     assert first.err == "store it: it is not shown again; windlass workflows rotate incoming replaces it\n"
     again = await cli("deploy", "orders.yaml", "--json")
-    assert [one.keys() & {"address", "token"} for one in json.loads(again.out)["workflows"]] == [set()] * 3
+    assert [one["webhook_url"] for one in json.loads(again.out)["workflows"]] == [None] * 3
     rotated, as_json = await asyncio.gather(
         cli("workflows", "rotate", "incoming"), cli("workflows", "rotate", "incoming", "--json")
     )
@@ -73,8 +73,11 @@ async def test_schedules_are_listed_paused_resumed_and_previewed(cli: Cli, conn:
     assert listed.out.splitlines()[2].endswith("-     paused: stock-taking")
     assert listed.out.splitlines()[3].endswith("on (plain SQL)")
     told = json.loads(as_json.out)
-    assert [(row["workflow"], row["paused"]) for row in told["schedules"]] == [("hourly", False), ("orders", True)]
-    assert [row["type"] for row in told["jobs"]] == ["report.daily.v1"]
+    assert [(row["name"], row["starts"], row["paused"]) for row in told["schedules"]] == [
+        ("hourly", "run", False),
+        ("orders", "run", True),
+        ("report.daily.v1", "job", False),
+    ]
     assert len(json.loads(preview.out)) == 3
     assert resumed.out == "resumed hourly\n"
     assert await conn.fetchval("select count(*) from windlass.run where id = $1::text::uuid", ran.out.strip()) == 1

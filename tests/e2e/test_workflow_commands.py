@@ -51,12 +51,12 @@ async def test_files_are_deployed_and_what_did_not_change_is_left_alone(
     (cli.folder / "orders.yaml").write_text(ORDERS.replace("fetch.v1", "fetch.v2"))
     again = await cli("deploy", "orders.yaml", "reports.yml", "--json")
     told = json.loads(again.out)
-    assert [(one["name"], one["change"], one["number"]) for one in told["workflows"]] == [
+    assert [(one["name"], one["change"], one["version"]) for one in told["workflows"]] == [
         ("orders", "changed", 2),
         ("reports.daily", "unchanged", 1),
         ("reports.monthly", "unchanged", 1),
     ]
-    assert {"workflow_id", "version_id"} <= told["workflows"][0].keys()
+    assert told["workflows"][0]["workflow_id"]
     assert await counted(conn) == 4
 
 
@@ -75,8 +75,8 @@ async def test_a_dry_run_shows_the_difference_and_changes_nothing(cli: Cli, conn
     ]
     assert lines[-2:] == ["new reports.daily version 1", "new reports.monthly version 1"]
     [preview] = json.loads(as_json.out)["workflows"]
-    assert (preview["change"], preview["number"]) == ("changed", 2)
-    assert '+  "job": "orders.fetch.v2",' in preview["diff"]
+    assert (preview["change"], preview["version"]) == ("changed", 2)
+    assert '+  "job": "orders.fetch.v2",' in preview["lines"]
     assert await counted(conn) == 1
 
 
@@ -142,7 +142,7 @@ async def test_workflows_are_listed_shown_switched_and_deleted(cli: Cli) -> None
     assert "cron 0 2 * * *" in listed.out
     assert json.loads(page.out)["next"] == "reports.daily"
     assert "● alarm  job orders.alarm.v1; needs charge (failure)" in shown.out.splitlines()
-    assert json.loads(as_json.out)["document"]["tasks"][0]["job"] == "orders.fetch.v1"
+    assert json.loads(as_json.out)["definition"]["tasks"][0]["job"] == "orders.fetch.v1"
     assert versions.out.splitlines()[1].split()[:3] == ["1", "yes", "4"]
     assert (await cli("workflows", "disable", "orders")).out == "disabled orders\n"
     assert json.loads((await cli("workflows", "show", "orders", "--json")).out)["enabled"] is False

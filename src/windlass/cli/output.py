@@ -9,10 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import click
+
+if TYPE_CHECKING:
+    from windlass.schemas.jobs import JobProgress
 
 BAR = 30  # characters
 COLOURS = {
@@ -69,13 +72,13 @@ def show_fields(fields: Mapping[str, object]) -> None:
             click.echo(f"{' ' * width}  {line}")
 
 
-def show_progress(progress: Mapping[str, Any]) -> None:
-    """Print a bar, and the message and data of the handler."""
-    full = round(progress["fraction"] * BAR)
+def show_progress(progress: "JobProgress") -> None:
+    """Print the progress of a job: a bar, and what its handler reported."""
+    full = round(progress.fraction * BAR)
     bar = styled("━" * full, "green") + styled("─" * (BAR - full), "bright_black")
-    click.echo(f"\n{bar} {progress['fraction']:4.0%}  {cell(progress['message'] or '')}".rstrip())
-    if progress["data"] is not None:
-        click.echo(block(progress["data"]))
+    say(f"\n{bar} {progress.fraction:4.0%}  {cell(progress.message or '')}".rstrip())
+    if progress.data is not None:
+        say(block(progress.data))
 
 
 def say(line: str, style: str = "") -> None:
@@ -143,5 +146,7 @@ def _plain_value(value: object) -> object:
             return value.total_seconds()
         case UUID() | Path():
             return str(value)
+        case _ if is_dataclass(value):
+            return record(value)
         case _:
             raise TypeError(f"{type(value).__name__} has no JSON form")

@@ -1,11 +1,14 @@
-"""The progress of a run, on standard error: a live tree on a terminal, a line per change in a pipe."""
+"""Progress of a run: a live tree on a terminal, a line for each change in a pipe, nothing for programs.
+
+It is written to standard error: standard output has the data.
+"""
 
 import asyncio
 import contextlib
 import math
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import timedelta
 from typing import Protocol
 
@@ -13,33 +16,35 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from windlass.cli.backend.interface import RunBackend, Seen, SeenStep
+from windlass.cli.backend.interface import LETTERS, RunBackend, word
 from windlass.cli.output import COLOURS, cell, note
 from windlass.core import duration
-from windlass.core.diagrams.tree import MARKS
+from windlass.core.diagrams.tree import MARKS, places
 from windlass.core.runs.run import BAD, Letter
-from windlass.errors import Unavailable
+from windlass.errors import NotFound, Unavailable
+from windlass.schemas.runs import RunDetail
+from windlass.schemas.tasks import Task
 
-PAUSE = 0.25  # seconds between two queries, at least
-SHARE = 5  # and at least this many times the duration of a query, so that large runs are not queried all the time
+PAUSE = 0.25
+SHARE = 5  # looking takes a sixth of the time at most, however large the run is
 ROOM = 4  # lines of a terminal that are not for steps
 
 
 class Display(Protocol):
-    def show(self, seen: Seen) -> None: ...
+    def show(self, run: RunDetail) -> None: ...
 
 
-async def watch(run: RunBackend, display: Display, patience: timedelta | None = None) -> Seen:
-    """Show each change until the run has ended or the patience is over; return its last state."""
+async def watch(run: RunBackend, display: Display, patience: timedelta | None = None) -> RunDetail:
+    """Show each change until the run has ended or the patience is over, and return the run as shown last."""
     over = math.inf if patience is None else time.monotonic() + patience.total_seconds()
     end = asyncio.ensure_future(run.ended())
     try:
         while True:
             began = time.monotonic()
-            seen = await _look(run, display, last=began >= over)
-            if seen is not None and (began >= over or not seen.is_live):
-                return seen
-            if end.done():  # it ended and was retried
+            detail = await _look(run, display, last=began >= over)
+            if detail is not None and (began >= over or detail.has_ended):
+                return detail
+            if end.done():  # it ended, and was retried since
                 end.result()
                 end = asyncio.ensure_future(run.ended())
             now = time.monotonic()
@@ -48,115 +53,124 @@ async def watch(run: RunBackend, display: Display, patience: timedelta | None = 
         end.cancel()
 
 
-async def _look(run: RunBackend, display: Display, *, last: bool) -> Seen | None:
-    """Return the state of the run, None if the database is unavailable and this is not the last query."""
+async def _look(run: RunBackend, display: Display, *, last: bool) -> RunDetail | None:
+    """Show the run as it is now. None: the database does not answer, and will be asked again."""
     try:
-        seen = await run.seen()
+        detail = await run.detail()
     except Unavailable:
         if last:
             raise
         return None
-    display.show(seen)
-    return seen
+    display.show(detail)
+    return detail
 
 
-@contextlib.contextmanager
-def display(*, quiet: bool) -> Iterator[Display]:
-    """Return the display for this kind of output."""
+@contextlib.asynccontextmanager
+async def display(run: RunBackend, *, quiet: bool) -> AsyncIterator[Display]:
+    """Choose the display for this process."""
     console = Console(stderr=True, markup=False, highlight=False)
     if quiet:
         yield Nothing()
     elif not console.is_terminal or not sys.stderr.isatty():
         yield Lines()
     else:
-        tree = Tree(console)
+        tree = Tree(console, await _branches(run))
         with Live(console=console, get_renderable=tree.render, refresh_per_second=8, transient=False):
             yield tree
 
 
+async def _branches(run: RunBackend) -> Sequence[tuple[str, str]]:
+    """Return the lines of the tree of a run: the drawing left of the name, and the name."""
+    try:
+        workflow = await run.definition()
+    except NotFound:  # the workflow was deleted; its run goes on
+        return [("", task.name) for task in (await run.graph()).tasks]
+    return [(left, workflow.steps[n].name) for left, n, _ in places(workflow)]
+
+
 class Nothing:
-    def show(self, seen: Seen) -> None:
-        """Show nothing: programs wait for the result."""
+    def show(self, run: RunDetail) -> None:
+        """Programs wait for the end."""
 
 
 class Lines:
-    """Prints NAME: STATE, REMARK for each change of a step."""
+    """NAME: STATE, SUMMARY."""
 
     def __init__(self) -> None:
-        self._lines: dict[int, str] = {}
-        self._state = ""
+        self._printed: dict[str, str] = {}
+        self._status = ""
 
-    def show(self, seen: Seen) -> None:
-        if seen.state == "pending" and seen.state != self._state:
-            note("the run waits to start")
-        self._state = seen.state
-        for n, step in enumerate(seen.steps):
-            line = ", ".join(filter(None, [step.word, step.remark]))
-            if line != self._lines.get(n, "waiting"):
-                self._lines[n] = line
-                note(cell(f"{step.name}: {line}{self._time(step)}"))
-
-    def _time(self, step: SeenStep) -> str:
-        took = step.took if step.letter is not Letter.ACTIVE else None
-        return f" ({duration.brief(took)})" if took is not None else ""
+    def show(self, run: RunDetail) -> None:
+        if run.status == "pending" and run.status != self._status:
+            note("the run waits to begin")
+        self._status = run.status
+        for name, task in run.tasks.items():
+            text = ", ".join(filter(None, [word(task.status), task.remark]))
+            if text != self._printed.get(name, "waiting"):
+                self._printed[name] = text
+                took = _took(task) if LETTERS[task.status] is not Letter.ACTIVE else None
+                note(cell(f"{name}: {text}" + (f" ({duration.brief(took)})" if took is not None else "")))
 
 
 class Tree:
-    """Is drawn several times a second, so that durations advance between two queries."""
+    """Rendered several times a second, so that clocks run between two looks."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._last: Seen | None = None
+    def __init__(self, console: Console, branches: Sequence[tuple[str, str]]) -> None:
+        self._console, self._branches = console, branches
+        self._last: RunDetail | None = None
         self._at = 0.0
 
-    def show(self, seen: Seen) -> None:
-        self._last, self._at = seen, time.monotonic()
+    def show(self, run: RunDetail) -> None:
+        self._last, self._at = run, time.monotonic()
 
     def render(self) -> Group:
-        seen = self._last
-        if seen is None:
+        run = self._last
+        if run is None:
             return Group(Text("..."))
-        since = timedelta(seconds=time.monotonic() - self._at) if seen.is_live else timedelta()
-        return Group(_head(seen, since), *_lines(seen, since, self._console.height - ROOM))
+        since = timedelta() if run.has_ended else timedelta(seconds=time.monotonic() - self._at)
+        return Group(_head(run, since), *self._lines(run, since))
+
+    def _lines(self, run: RunDetail, since: timedelta) -> Iterator[Text]:
+        """Yield all steps if there is room; else the most relevant ones, and the number of the others."""
+        room = max(self._console.height - ROOM, 1)
+        kept = {name for _, name in sorted(self._branches, key=lambda branch: _rank(run.tasks[branch[1]]))[:room]}
+        width = max(len(f"{left}{name}") for left, name in self._branches if name in kept)
+        for left, name in self._branches:
+            if name in kept:
+                yield _line(left, name, run.tasks[name], since, width)
+        if hidden := [word(run.tasks[name].status) for _, name in self._branches if name not in kept]:
+            counts = ", ".join(f"{hidden.count(state)} {state}" for state in dict.fromkeys(hidden))
+            yield Text(f"… and {len(hidden)} more: {counts}", "dim")
 
 
-def _head(seen: Seen, since: timedelta) -> Text:
-    took = seen.took
-    head = Text(f"{cell(seen.workflow)} version {seen.version}  ", "bold", no_wrap=True)
-    head.append(seen.state, COLOURS.get(seen.state, ""))
-    if took is not None:
-        head.append(f"  {duration.brief(took + since)}", "default")
+def _head(run: RunDetail, since: timedelta) -> Text:
+    head = Text(f"{cell(run.workflow)} version {run.version}  ", "bold", no_wrap=True)
+    head.append(run.status, COLOURS.get(run.status, ""))
+    if run.duration_ms is not None:
+        head.append(f"  {duration.brief(timedelta(milliseconds=run.duration_ms) + since)}", "default")
     return head
 
 
-def _lines(seen: Seen, since: timedelta, room: int) -> Iterator[Text]:
-    """Yield a line for each step that fits, the most important first, and one that counts the others."""
-    shown = [(left, seen.steps[n], n) for left, n in seen.places]
-    kept = {n for _, _, n in sorted(shown, key=lambda place: _rank(place[1]))[: max(room, 1)]}
-    width = max(len(f"{left}{step.name}") for left, step, n in shown if n in kept)
-    for left, step, n in shown:
-        if n in kept:
-            yield _line(left, step, since, width)
-    if hidden := [step.word for _, step, n in shown if n not in kept]:
-        counts = ", ".join(f"{hidden.count(word)} {word}" for word in dict.fromkeys(hidden))
-        yield Text(f"… and {len(hidden)} more: {counts}", "dim")
-
-
-def _line(left: str, step: SeenStep, since: timedelta, width: int) -> Text:
-    style = COLOURS.get(step.word, "")
-    took = step.took
-    if took is not None and step.letter is Letter.ACTIVE:
+def _line(left: str, name: str, task: Task, since: timedelta, width: int) -> Text:
+    letter, state, took = LETTERS[task.status], word(task.status), _took(task)
+    style = COLOURS.get(state, "")
+    if took is not None and letter is Letter.ACTIVE:
         took += since
     line = Text(left, "dim", no_wrap=True, overflow="ellipsis")
-    line.append(f"{MARKS[step.word]} ", style or "default")
-    line.append(cell(step.name).ljust(width - len(left)), "default")
-    line.append(f"  {step.word:<9}", style or "default")
+    line.append(f"{MARKS[state]} ", style or "default")
+    line.append(cell(name).ljust(width - len(left)), "default")
+    line.append(f"  {state:<9}", style or "default")
     line.append(f"  {duration.brief(took) if took is not None else '':>6}", "default")
-    line.append(f"  {cell(step.remark)}".rstrip(), "red" if step.letter in BAD else "dim")
+    line.append(f"  {cell(task.remark)}".rstrip(), "red" if letter in BAD else "dim")
     return line
 
 
-def _rank(step: SeenStep) -> int:
-    if step.letter is Letter.ACTIVE:
+def _rank(task: Task) -> int:
+    letter = LETTERS[task.status]
+    if letter is Letter.ACTIVE:
         return 0
-    return 1 if step.letter in BAD else 2 if step.letter is Letter.WAITING else 3
+    return 1 if letter in BAD else 2 if letter is Letter.WAITING else 3
+
+
+def _took(task: Task) -> timedelta | None:
+    return None if task.duration_ms is None else timedelta(milliseconds=task.duration_ms)

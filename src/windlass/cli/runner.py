@@ -9,12 +9,13 @@ import click
 
 from windlass import settings
 from windlass.cli import local_key, logs
-from windlass.cli.backend.interface import Backend, Row, Rows
+from windlass.cli.backend.interface import Backend
 from windlass.cli.output import cell, note, say, show_json, show_table
 from windlass.errors import WindlassError
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
+    from windlass.schemas.pages import Page
 
 T = TypeVar("T")
 INTERRUPTED = 130  # exit code after Ctrl-C
@@ -53,13 +54,13 @@ def use(action: "Callable[[Windlass], Awaitable[T]]") -> T:
 
 
 def show_page(
-    name: str, page: Rows, columns: Sequence[str], row: Callable[[Row], Sequence[object]], option: str, *, json: bool
+    name: str, page: "Page[T]", columns: Sequence[str], row: Callable[[T], Sequence[object]], option: str, *, json: bool
 ) -> None:
     """Print a page of a list, and the option that continues after it."""
     if json:
-        show_json({name: page.rows, "next": page.next})
+        show_json({name: page.items, "next": page.next})
         return
-    show_table(columns, map(row, page.rows))
+    show_table(columns, map(row, page.items))
     if page.next is not None:
         note(f"more: {option} {page.next}")
 

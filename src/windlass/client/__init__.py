@@ -1,7 +1,6 @@
 """Windlass over HTTP, for programs that have no way to its database: `Client` blocks, `AsyncClient` is awaited."""
 
 from windlass.client.client import AsyncClient, Client
-from windlass.client.request import Page
 from windlass.client.transport import Streamed
 from windlass.schemas.jobs import (
     DeadLetterBatch,
@@ -13,6 +12,7 @@ from windlass.schemas.jobs import (
     SubmittedJob,
     SubmittedJobs,
 )
+from windlass.schemas.pages import Page
 from windlass.schemas.queues import Depth, Quarantined, Queue, Worker, WorkerDetail
 from windlass.schemas.runs import Batch, Explanation, NewRun, Run, RunDetail, RunEvent, StartedRun
 from windlass.schemas.schedules import Backfill, Schedule, ScheduleDetail, TickRun

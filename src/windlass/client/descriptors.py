@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
-from windlass.client.request import Call, Flow, Page
+from windlass.client.request import Call, Flow
 from windlass.client.transport import AsyncStream, AsyncTransport, Streamed, SyncStream, SyncTransport
+from windlass.schemas.pages import Page
 
 P = ParamSpec("P")
 T = TypeVar("T")

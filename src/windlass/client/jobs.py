@@ -5,8 +5,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from windlass.client.descriptors import Group, W, downwards, operation, upwards
-from windlass.client.request import NOTHING, Call, Page, given, one, page
+from windlass.client.request import NOTHING, Call, given, one, page
 from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup, Job, JobDetail, JobEvent, JobLogLine, SubmittedJobs
+from windlass.schemas.pages import Page
 from windlass.schemas.queues import Quarantined, Queue, Worker, WorkerDetail
 
 QUEUE = "/queues/{name}"

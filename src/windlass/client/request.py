@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from windlass.client.decode import decode, error_of
 from windlass.errors import Invalid, Unavailable
+from windlass.schemas.pages import Page
 
 T = TypeVar("T")
 NOTHING: Any = object()  # no value was given; None is one
@@ -71,14 +72,6 @@ class Pause:
 
 
 Flow = Generator[Call[Any] | Pause, Answer, T]
-
-
-@dataclass(frozen=True, slots=True)
-class Page(Generic[T]):
-    """A part of a list. `next` leads to the following part; None means the end."""
-
-    items: list[T]
-    next: str | None
 
 
 def one(kind: type[T], method: str, path: str, values: Mapping[str, object] | None = None, **more: Any) -> Call[T]:

@@ -8,71 +8,83 @@ from uuid import UUID
 
 from windlass.app import Windlass
 from windlass.cli import arguments
-from windlass.cli.backend.direct_queues import DirectQueues
-from windlass.cli.backend.interface import Deployed, Deployment, Row, Rows, RunBackend, Seen, SeenStep
-from windlass.cli.output import record
-from windlass.core.definition.publish import advice
-from windlass.core.diagrams.tree import places
-from windlass.core.explain.current import summary
-from windlass.core.explain.explanation import Explanation, explain
-from windlass.core.explain.snapshot import RunSnapshot, StepSnapshot, took
-from windlass.core.runs.run import RunResult, RunState
-from windlass.core.workflows.workflow import Workflow
+from windlass.cli.backend.interface import RunBackend
+from windlass.core.runs.run import RunState
+from windlass.core.workflows.workflow import Workflow as Definition
+from windlass.engine import quarantine, stats
 from windlass.engine.compositions import control as compositions
-from windlass.engine.database import Database
+from windlass.engine.deploy import deploy
+from windlass.engine.jobs import checkpoints, dead_letters, queues
+from windlass.engine.jobs import control as jobs
+from windlass.engine.jobs.dead_letters import Wanted
+from windlass.engine.quarantine import Kind
+from windlass.engine.runs import control as runs
 from windlass.engine.runs import inspect
+from windlass.engine.runs.control import TrailPlace
 from windlass.engine.runs.inspect import BEGINNING, LINES_LIMIT, Place, RunLine
-from windlass.engine.schedules import sql as schedules
+from windlass.engine.schedules import listing
 from windlass.engine.schedules import workflow as workflow_schedules
+from windlass.engine.views import jobs as job_views
+from windlass.engine.views import runs as run_views
+from windlass.engine.views import workflows as views
+from windlass.engine.workers import registry as workers
 from windlass.engine.workflows import control as workflows
-from windlass.engine.workflows.control import Change, Preview, Published
 from windlass.errors import NotFound
-from windlass.runtime.handle import Run
+from windlass.runtime.handle import Run as RunHandle
+from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup, Job, JobDetail, JobEvent, JobLogLine
+from windlass.schemas.pages import Page
+from windlass.schemas.queues import Quarantined, Queue, Worker
+from windlass.schemas.runs import Explanation, Run, RunDetail, RunEvent
+from windlass.schemas.schedules import Backfill, Schedule
+from windlass.schemas.tasks import TaskLogLine
+from windlass.schemas.workflows import Deployment, Graph, ListedWorkflow, Version, VersionDetail, Workflow
 
 OVERLAP = timedelta(seconds=60)  # how late the lines of one worker may arrive after those of another
 PAUSE = 0.5
-MISSING = "step {step} of {name} runs workflow {child}, which is not deployed"
+PAGE = 1000
 
 
 class DirectRun:
-    def __init__(self, run: Run) -> None:
-        self._run = run
+    def __init__(self, app: Windlass, run: RunHandle) -> None:
+        self._app, self._run = app, run
 
     @property
     def id(self) -> UUID:
         return self._run.id
 
-    async def seen(self) -> Seen:
-        return _seen(await self._run.account())
+    async def detail(self) -> RunDetail:
+        return run_views.detail(await inspect.account(await self._app.open(), self.id, answers=True))
 
     async def ended(self) -> RunState:
         return await self._run.ended()
 
-    async def result(self) -> RunResult:
-        return await self._run.result()
+    async def output(self) -> Any:
+        return await runs.output(await self._app.open(), self.id)
 
-    async def explained(self) -> tuple[Seen, Explanation]:
-        account = await self._run.account()
-        return _seen(account), explain(account)
+    async def explanation(self) -> Explanation:
+        return run_views.explanation(*await inspect.explained(await self._app.open(), self.id))
 
-    async def shown(self) -> tuple[Row, list[Row]]:
-        view = await self._run.view()
-        names = [step.name for step in view.workflow.steps]
-        events = [{**record(one), "step": None if one.step is None else names[one.step]} for one in view.events]
-        for event in events:
-            del event["xid"]
-        return {**record(view.row), "output": (await self._run.result()).output}, events
+    async def events(self) -> list[RunEvent]:
+        db, place, events = await self._app.open(), TrailPlace.parse("0.0"), []
+        while True:
+            page = await runs.events(db, self.id, after=place, limit=PAGE)
+            events += [run_views.event(step, row) for step, row in page]
+            if len(page) < PAGE:
+                return events
+            place = place.after([row for _, row in page])
+
+    async def graph(self) -> Graph:
+        return views.graph(await self.definition())
+
+    async def definition(self) -> Definition:
+        return await runs.definition(await self._app.open(), self.id)
 
     async def lines(
         self, *, step: str | None, index: int | None, attempt: int | None, follow: bool
-    ) -> AsyncIterator[Row]:
-        wanted = {"step": step, "index": index, "attempt": attempt}
-        async for name, line in _following(self._run, wanted) if follow else _all(self._run, wanted):
-            yield {**record(line), "step": name}
-
-    async def drawn(self) -> tuple[Workflow, str]:
-        view = await self._run.view()
-        return view.workflow, view.row.letters
+    ) -> AsyncIterator[TaskLogLine]:
+        selected = {"step": step, "index": index, "attempt": attempt}
+        async for name, line in _follow(self._run, selected) if follow else _all(self._run, selected):
+            yield run_views.log_line(name, line)
 
     async def cancel(self, *, reason: str | None = None) -> None:
         await self._run.cancel(reason=reason)
@@ -80,42 +92,39 @@ class DirectRun:
     async def retry(self) -> None:
         await self._run.retry()
 
-    async def rerun(self, step: str, **changed: Any) -> None:
-        await self._run.rerun(step, **changed)
+    async def rerun(self, step: str, **changes: Any) -> None:
+        await self._run.rerun(step, **changes)
 
 
-class Direct(DirectQueues):
+class Direct:
     def __init__(self, app: Windlass) -> None:
         self._app = app
 
     # Workflows
 
-    async def deploy(self, found: Sequence[Workflow], *, dry_run: bool = False) -> Deployment:
+    async def deploy(self, workflows: Sequence[Definition], *, dry_run: bool = False) -> Deployment:
+        return await deploy(await self._app.open(), workflows, dry_run=dry_run)
+
+    async def workflows(self, *, after: str, limit: int) -> Page[ListedWorkflow]:
         db = await self._app.open()
-        if dry_run:
-            done = [_previewed(one) for one in await workflows.preview_many(db, found)]
-        else:
-            done = [await _deployed(db, one) for one in await workflows.publish_many(db, found)]
-        missing = await workflows.missing_children(db, found)
-        warnings = [MISSING.format(step=step, name=name, child=child) for name, step, child in missing]
-        return Deployment(done, warnings + [warning for workflow in found for warning in advice(workflow)])
+        page = await workflows.list_(db, after=after, limit=limit)
+        numbers = await stats.of_workflows(db, [row.id for row in page.workflows])
+        return Page([views.line(row, numbers[row.id]) for row in page.workflows], page.next)
 
-    async def workflows(self, *, after: str, limit: int) -> Rows:
-        page = await self._app.workflows(after=after, limit=limit)
-        return Rows([record(line) for line in page.workflows], page.next)
+    async def workflow(self, name: str, version: int | None = None) -> tuple[Workflow, VersionDetail]:
+        db = await self._app.open()
+        live = await workflows.get(db, name)
+        return views.summary(live), views.version_detail(await workflows.get(db, name, number=version))
 
-    async def workflow(self, name: str, version: int | None = None) -> Row:
-        return record(await self._app.get_workflow(name, version))
-
-    async def versions(self, name: str, *, before: int | None, limit: int) -> Rows:
+    async def versions(self, name: str, *, before: int | None, limit: int) -> Page[Version]:
         page = await workflows.versions(await self._app.open(), name, before=before, limit=limit)
-        return Rows([record(row) for row in page.versions], page.next)
+        return Page([views.version(row) for row in page.versions], _text(page.next))
 
     async def enable_workflow(self, name: str, enabled: bool = True) -> None:
-        await self._app.enable_workflow(name, enabled)
+        await workflows.enable(await self._app.open(), name, enabled)
 
     async def delete_workflow(self, name: str) -> None:
-        await self._app.delete_workflow(name)
+        await workflows.delete(await self._app.open(), name)
 
     async def rotate(self, name: str) -> str:
         db = await self._app.open()
@@ -124,7 +133,7 @@ class Direct(DirectQueues):
     # Runs
 
     async def start(self, workflow: str, **options: Any) -> RunBackend:
-        return DirectRun(await self._app.start(workflow, **options))
+        return DirectRun(self._app, await self._app.start(workflow, **options))
 
     async def run(self, id_: UUID | str) -> RunBackend:
         if isinstance(id_, str):
@@ -132,54 +141,57 @@ class Direct(DirectQueues):
                 id_ = await compositions.run_of(await self._app.open(), id_)
             except NotFound:
                 raise arguments.no_run(str(id_)) from None
-        return DirectRun(await self._app.run(id_))
+        return DirectRun(self._app, await self._app.run(id_))
 
-    async def runs(self, **filters: Any) -> Rows:
-        page, now = await self._app.runs(**filters), await inspect.moment(await self._app.open())
-        rows = [{**record(row), "duration": took(row.started_at, row.finished_at, now)} for row in page.runs]
-        return Rows(rows, page.next)
+    async def runs(
+        self, *, workflow: str | None, states: Sequence[str], labels: dict[str, str], before: UUID | None, limit: int
+    ) -> Page[Run]:
+        page = await self._app.runs(workflow=workflow, states=states or None, labels=labels, before=before, limit=limit)
+        return Page([run_views.line(row) for row in page.runs], _text(page.next))
 
     # Schedules
 
-    async def schedules(self, *, after: str, limit: int) -> tuple[Rows, list[Row]]:
-        db = await self._app.open()
-        page = await workflow_schedules.list_(db, after=after, limit=limit)
-        jobs = await schedules.list_(db) if page.next is None else []
-        return Rows([record(row) for row in page.schedules], page.next), [record(job) for job in jobs]
+    async def schedules(self, *, after: str, limit: int) -> Page[Schedule]:
+        page = await listing.list_(await self._app.open(), after=after, limit=limit)
+        return Page([views.schedule(row) for row in page.schedules], page.next)
 
     async def pause_schedule(self, name: str, *, reason: str | None) -> None:
         await workflow_schedules.pause(await self._app.open(), name, reason=reason)
 
-    async def run_schedule(self, name: str) -> str:
-        return str(await self._app.run_schedule(name))
-
     async def resume_schedule(self, name: str) -> None:
         await workflow_schedules.resume(await self._app.open(), name)
+
+    async def run_schedule(self, name: str) -> str:
+        return str(await workflow_schedules.run_now(await self._app.open(), name))
 
     async def ticks(self, name: str, *, count: int) -> list[datetime]:
         return await workflow_schedules.preview(await self._app.open(), name, count=count)
 
-    async def backfill(self, name: str, start: datetime, end: datetime | None, *, limit: int) -> Row:
-        return record(await workflow_schedules.backfill(await self._app.open(), name, start, end, limit=limit))
+    async def backfill(self, name: str, start: datetime, end: datetime | None, *, limit: int) -> Backfill:
+        return views.backfill(await workflow_schedules.backfill(await self._app.open(), name, start, end, limit=limit))
 
     # Jobs
 
     async def submit(self, type_: str, payload: Any, **options: Any) -> UUID:
         return await self._app.submit(type_, payload, **options)
 
-    async def job(self, id_: UUID) -> Row:
-        said = await self._app.progress(id_)
-        return record(await self._app.get(id_)) | {"progress": None if said is None else record(said)}
+    async def job(self, id_: UUID) -> JobDetail:
+        db = await self._app.open()
+        row = await jobs.get(db, id_)
+        tasks, reported = await jobs.steps(db, [row]), await checkpoints.progress(db, id_)
+        return job_views.detail(row, org=db.org, tasks=tasks, progress=reported)
 
-    async def jobs(self, **filters: Any) -> Rows:
-        page = await self._app.list(**filters)
-        return Rows([record(job) for job in page.jobs], page.next)
+    async def jobs(self, *, statuses: Sequence[str], type_: str | None, **filters: Any) -> Page[Job]:
+        db = await self._app.open()
+        page = await jobs.list_(db, statuses=statuses or None, type_=type_, **filters)
+        tasks = await jobs.steps(db, page.jobs)
+        return Page([job_views.line(row, org=db.org, tasks=tasks) for row in page.jobs], _text(page.next))
 
-    async def job_events(self, id_: UUID) -> list[Row]:
-        return [record(event) for event in await self._app.events(id_)]
+    async def job_events(self, id_: UUID) -> list[JobEvent]:
+        return [job_views.event(row) for row in await self._app.events(id_)]
 
-    async def job_logs(self, id_: UUID, *, attempt: int | None) -> list[Row]:
-        return [record(line) for line in await self._app.logs(id_, attempt=attempt)]
+    async def job_logs(self, id_: UUID, *, attempt: int | None) -> list[JobLogLine]:
+        return [job_views.log_line(row) for row in await self._app.logs(id_, attempt=attempt)]
 
     async def cancel_job(self, id_: UUID, *, reason: str | None) -> None:
         await self._app.cancel(id_, reason=reason)
@@ -190,74 +202,77 @@ class Direct(DirectQueues):
     async def delete_job(self, id_: UUID) -> None:
         await self._app.delete(id_)
 
-    # Workers
+    # Queues, dead letters, workers, quarantine
 
-    async def workers(self) -> list[Row]:
-        return [record(worker) for worker in await self._app.workers()]
+    async def queues(self, *, after: str, limit: int) -> Page[Queue]:
+        page = await queues.list_(await self._app.open(), after=after, limit=limit)
+        return Page([job_views.queue(row) for row in page.queues], page.next)
 
+    async def pause_queue(self, name: str) -> None:
+        await queues.pause(await self._app.open(), name)
 
-def _previewed(one: Preview) -> Deployed:
-    return Deployed(name=one.name, number=one.number, change=one.change, diff=one.diff, ids={})
+    async def resume_queue(self, name: str) -> None:
+        await queues.resume(await self._app.open(), name)
 
+    async def dead_letters(self, *, limit: int, **filters: Any) -> Page[DeadLetterGroup]:
+        page = await dead_letters.groups(await self._app.open(), Wanted(**filters), limit=limit)
+        return Page([job_views.dead_letter_group(row) for row in page.groups], _text(page.next))
 
-async def _deployed(db: Database, one: Published) -> Deployed:
-    change = Change.NEW if one.created else Change.CHANGED if one.changed else Change.UNCHANGED
-    address = await workflow_schedules.address(db, one.token) if one.token is not None else None
-    ids = {"workflow_id": one.workflow_id, "version_id": one.version_id}
-    return Deployed(name=one.name, number=one.number, change=change, address=address, ids=ids)
+    async def retry_dead_letters(self, *, dry_run: bool, limit: int, **filters: Any) -> DeadLetterBatch:
+        db, wanted = await self._app.open(), Wanted(**filters)
+        if dry_run:
+            return job_views.counted_dead_letters(await dead_letters.matching(db, wanted))
+        return job_views.dead_letter_batch(await dead_letters.retry(db, wanted, limit=limit))
 
+    async def drop_dead_letters(self, *, dry_run: bool, limit: int, **filters: Any) -> DeadLetterBatch:
+        db, wanted = await self._app.open(), dead_letters.droppable(Wanted(**filters))
+        if dry_run:
+            return job_views.counted_dead_letters(await dead_letters.matching(db, wanted))
+        return job_views.dead_letter_batch(await dead_letters.drop(db, wanted, limit=limit))
 
-def _seen(account: RunSnapshot) -> Seen:
-    return Seen(
-        id=account.id,
-        workflow=account.workflow.name,
-        version=account.version,
-        state=account.state,
-        took=account.took,
-        steps=tuple(_seen_step(account, step) for step in account.steps),
-        places=[(left, n) for left, n, _ in places(account.workflow)],
-    )
+    async def workers(self) -> list[Worker]:
+        return [job_views.worker(row) for row in await workers.list_(await self._app.open())]
 
+    async def quarantine(self, *, limit: int) -> list[Quarantined]:
+        return [job_views.quarantined(row) for row in await quarantine.list_(await self._app.open(), limit=limit)]
 
-def _seen_step(account: RunSnapshot, step: StepSnapshot) -> SeenStep:
-    job = step.job if step.fan is None else None
-    return SeenStep(
-        name=step.step.name,
-        letter=step.letter,
-        remark=summary(step),
-        took=step.took(account.now),
-        attempts=f"{job.attempts}/{job.max_attempts}" if job is not None else None,
-        worker=job.worker if job is not None else None,
-        more=record(step),
-    )
+    async def retry_quarantined(self, kind: str, key: str) -> Quarantined:
+        return job_views.quarantined(await quarantine.retry_now(await self._app.open(), Kind(kind), key))
 
 
-async def _all(run: Run, wanted: dict[str, Any], after: Place = BEGINNING) -> AsyncIterator[tuple[str, RunLine]]:
-    """Page by page."""
+def _text(cursor: object) -> str | None:
+    return None if cursor is None else str(cursor)
+
+
+async def _all(
+    run: RunHandle, selected: dict[str, Any], after: Place = BEGINNING
+) -> AsyncIterator[tuple[str, RunLine]]:
+    """Yield all lines, page by page."""
     while True:
-        page = await run.lines(**wanted, after=after)
-        for found in page:
-            yield found
+        page = await run.lines(**selected, after=after)
+        for line in page:
+            yield line
         if len(page) < LINES_LIMIT:
             return
         after = page[-1][1].place
 
 
-async def _following(run: Run, wanted: dict[str, Any]) -> AsyncIterator[tuple[str, RunLine]]:
-    """Lines of several workers do not arrive in order: the last minute is read again, what was told is not repeated."""
-    told: dict[Place, None] = {}
+async def _follow(run: RunHandle, selected: dict[str, Any]) -> AsyncIterator[tuple[str, RunLine]]:
+    """Yield lines until the run has ended. Those of several workers do not arrive in order: the last minute is read
+    again, and lines that were yielded are left out."""
+    known: dict[Place, None] = {}
     end = asyncio.ensure_future(run.ended())
     try:
         while True:
-            last_look = end.done()
-            newest = max(told, default=BEGINNING)
+            is_last = end.done()
+            newest = max(known, default=BEGINNING)
             after = newest if newest is BEGINNING else newest._replace(at=newest.at - OVERLAP)
-            told = {place: None for place in told if place >= after}
-            async for name, line in _all(run, wanted, after):
-                if line.place not in told:
-                    told[line.place] = None
+            known = {place: None for place in known if place >= after}
+            async for name, line in _all(run, selected, after):
+                if line.place not in known:
+                    known[line.place] = None
                     yield name, line
-            if last_look:
+            if is_last:
                 end.result()
                 return
             await asyncio.wait({end}, timeout=PAUSE)

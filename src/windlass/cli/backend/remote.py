@@ -1,38 +1,30 @@
-"""Commands through a server: the client's values, in the names and words of the command line."""
+"""Commands through a server."""
 
 import contextlib
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Iterator, Sequence
+from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from windlass.cli import arguments
-from windlass.cli.backend.interface import Deployed, Deployment, Row, Rows, RunBackend, Seen, SeenStep
-from windlass.cli.backend.remote_jobs import RemoteJobs
-from windlass.client import AsyncClient, Run, RunDetail, Task, TaskLogLine
+from windlass.cli.backend.interface import RunBackend
+from windlass.client import AsyncClient
 from windlass.client.decode import decode
 from windlass.client.descriptors import AsyncListed
-from windlass.core.runs.run import WORDS, Letter, RunResult, RunState
+from windlass.core.definition.parser import parse
+from windlass.core.runs.run import RunState
+from windlass.core.workflows.workflow import Workflow as Definition
 from windlass.errors import Conflict, Invalid, NotFound
-
-if TYPE_CHECKING:
-    from windlass.core.explain.explanation import Explanation
-    from windlass.core.workflows.workflow import Workflow
+from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup, Job, JobDetail, JobEvent, JobLogLine
+from windlass.schemas.pages import Page
+from windlass.schemas.queues import Quarantined, Queue, Worker
+from windlass.schemas.runs import Explanation, Run, RunDetail, RunEvent
+from windlass.schemas.schedules import Backfill, Schedule
+from windlass.schemas.tasks import TaskLogLine
+from windlass.schemas.workflows import Deployment, Graph, ListedWorkflow, Version, VersionDetail, Workflow
 
 RETRIES = 1  # a person waits
-LETTERS: Mapping[str, Letter] = {
-    "pending": Letter.WAITING,
-    "running": Letter.ACTIVE,
-    "sleeping": Letter.ACTIVE,
-    "waiting": Letter.ACTIVE,
-    "success": Letter.SUCCEEDED,
-    "failed": Letter.FAILED,
-    "template_error": Letter.FAILED,
-    "timeout": Letter.TIMED_OUT,
-    "skipped": Letter.SKIPPED,
-    "cancelled": Letter.CANCELLED,
-}
+PAGE = 1000
 
 
 @contextlib.asynccontextmanager
@@ -44,77 +36,49 @@ async def remote(url: str, key: str | None) -> AsyncIterator["Remote"]:
 class RemoteRun:
     def __init__(self, client: AsyncClient, id_: UUID) -> None:
         self._client = client
-        self._places: Sequence[tuple[str, int]] | None = None
         self.id = id_
 
-    async def seen(self) -> Seen:
-        run = await self._client.runs.get(str(self.id))
-        if self._places is None:
-            self._places = await self._tree(run)
-        return _seen(run, self._places)
+    async def detail(self) -> RunDetail:
+        return await self._client.runs.get(str(self.id))
 
     async def ended(self) -> RunState:
         return RunState((await self._client.runs.wait(str(self.id))).status)
 
-    async def result(self) -> RunResult:
-        run = await self._client.runs.get(str(self.id))
-        steps = {name: WORDS[LETTERS[task.status]] for name, task in run.tasks.items()}
-        return RunResult(self.id, RunState(run.status), await self._output(), steps)
+    async def output(self) -> Any:
+        try:
+            return await self._client.runs.output(str(self.id))
+        except Conflict as error:  # a list that is too long to be returned as one
+            return str(error)
 
-    async def explained(self) -> "tuple[Seen, Explanation]":
-        from windlass.core.explain.explanation import Explanation, StepExplanation
+    async def explanation(self) -> Explanation:
+        return await self._client.runs.explain(str(self.id))
 
-        told = await self._client.runs.explain(str(self.id))
-        steps = [StepExplanation(one.task, WORDS[LETTERS[one.status]], one.does, one.sentences) for one in told.tasks]
-        return await self.seen(), Explanation(told.run, told.now, steps)
+    async def events(self) -> list[RunEvent]:
+        return [event async for event in self._client.runs.events(str(self.id), limit=PAGE)]
 
-    async def shown(self) -> tuple[Row, list[Row]]:
-        run = await self._client.runs.get(str(self.id))
-        events = [
-            {
-                "id": int(one.id.removeprefix("job-")),
-                "step": one.task,
-                "word": one.event if one.task is None or one.event not in LETTERS else WORDS[LETTERS[one.event]],
-                "code": one.code,
-                "reason": one.reason,
-                "actor": one.actor,
-                "created_at": one.at,
-                "attempt": one.attempt,
-                "of_job": one.id.startswith("job-"),
-            }
-            async for one in self._client.runs.events(str(self.id), limit=1000)
-        ]
-        fields = _fields(run)
-        head = {name: fields.pop(name) for name in ("id", "workflow", "version", "state", "letters")}
-        came = {"trigger": asdict(run.trigger)} if run.trigger else {}
-        return {**head, "input": run.input, **fields, **came, "output": await self._output()}, events
+    async def graph(self) -> Graph:
+        return await self._client.runs.graph(str(self.id))
+
+    async def definition(self) -> Definition:
+        run = await self.detail()
+        return parse((await self._client.workflows.version(run.workflow_id, run.version)).definition)
 
     async def lines(
         self, *, step: str | None, index: int | None, attempt: int | None, follow: bool
-    ) -> AsyncIterator[Row]:
-        run = await self._client.runs.get(str(self.id))
-        fanned = {name for name, task in run.tasks.items() if task.instances is not None}
+    ) -> AsyncIterator[TaskLogLine]:
         if index is not None and step is None:
             raise Invalid("--index goes with --step", field="index")
-        found = self._following(step, index, attempt) if follow else self._logged(step, index, attempt)
-        with _steps():
-            async for line in found:
-                yield {
-                    "step": line.task,
-                    "item": line.index,
-                    "fanned_out": line.task in fanned,
-                    "attempt": line.attempt,
-                    "at": line.at,
-                    "level": line.level,
-                    "message": line.message,
-                }
+        with _step_errors():
+            read = self._follow if follow else self._logged
+            async for line in read(step, index, attempt):
+                yield line
 
     def _logged(self, step: str | None, index: int | None, attempt: int | None) -> AsyncListed[TaskLogLine]:
         if step is None:
-            return self._client.runs.logs(str(self.id), attempt=attempt, limit=1000)
-        return self._client.tasks.logs(str(self.id), step, index=index, attempt=attempt, limit=1000)
+            return self._client.runs.logs(str(self.id), attempt=attempt, limit=PAGE)
+        return self._client.tasks.logs(str(self.id), step, index=index, attempt=attempt, limit=PAGE)
 
-    async def _following(self, step: str | None, index: int | None, attempt: int | None) -> AsyncIterator[TaskLogLine]:
+    async def _follow(self, step: str | None, index: int | None, attempt: int | None) -> AsyncIterator[TaskLogLine]:
         if step is None:
             stream = self._client.runs.follow_logs(str(self.id), attempt=attempt)
         else:
@@ -123,106 +87,34 @@ class RemoteRun:
             if event.event == "line":
                 yield decode(TaskLogLine, event.data)
 
-    async def drawn(self) -> "tuple[Workflow, str]":
-        run = await self._client.runs.get(str(self.id))
-        return await self._definition(run), "".join(LETTERS[task.status] for task in run.tasks.values())
-
     async def cancel(self, *, reason: str | None = None) -> None:
         await self._client.runs.cancel(str(self.id), reason=reason)
 
     async def retry(self) -> None:
         await self._client.runs.retry(str(self.id))
 
-    async def rerun(self, step: str, **changed: Any) -> None:
-        await self._client.runs.rerun(str(self.id), step, **changed)
-
-    async def _output(self) -> Any:
-        try:
-            return await self._client.runs.output(str(self.id))
-        except Conflict as error:  # a list that is too long to be given as one
-            return str(error)
-
-    async def _definition(self, run: RunDetail) -> "Workflow":
-        from windlass.core.definition.parser import parse
-
-        return parse((await self._client.workflows.version(run.workflow_id, run.version)).definition)
-
-    async def _tree(self, run: RunDetail) -> Sequence[tuple[str, int]]:
-        from windlass.core.diagrams.tree import places
-
-        try:
-            return [(left, n) for left, n, _ in places(await self._definition(run))]
-        except NotFound:  # the workflow was deleted; its run goes on
-            return [("", n) for n in range(len(run.tasks))]
+    async def rerun(self, step: str, **changes: Any) -> None:
+        await self._client.runs.rerun(str(self.id), step, **changes)
 
 
-class Remote(RemoteJobs):
+class Remote:
+    def __init__(self, client: AsyncClient) -> None:
+        self._client = client
+
     # Workflows
 
-    async def deploy(self, found: "Sequence[Workflow]", *, dry_run: bool = False) -> Deployment:
-        done = await self._client.workflows.deploy_many([one.to_document() for one in found], dry_run=dry_run)
-        deployed = [
-            Deployed(
-                name=one.name,
-                number=one.version,
-                change=one.change,
-                address=one.webhook_url,
-                diff=one.lines,
-                ids={} if dry_run else {"workflow_id": one.workflow_id},
-            )
-            for one in done.workflows
-        ]
-        return Deployment(deployed, done.warnings)
+    async def deploy(self, workflows: Sequence[Definition], *, dry_run: bool = False) -> Deployment:
+        return await self._client.workflows.deploy_many([one.to_document() for one in workflows], dry_run=dry_run)
 
-    async def workflows(self, *, after: str, limit: int) -> Rows:
-        page = await self._client.workflows.list(after=after, limit=limit).page()
-        rows = [
-            {
-                "name": one.name,
-                "id": one.id,
-                "live": one.version,
-                "enabled": one.enabled,
-                "trigger": one.trigger
-                if one.cron_expression is None
-                else {"cron": one.cron_expression, "timezone": one.timezone},
-                "description": one.description,
-                "steps": one.task_count,
-                "created_at": one.inserted_at,
-                "updated_at": one.updated_at,
-            }
-            for one in page.items
-        ]
-        return Rows(rows, page.next)
+    async def workflows(self, *, after: str, limit: int) -> Page[ListedWorkflow]:
+        return await self._client.workflows.list(after=after, limit=limit).page()
 
-    async def workflow(self, name: str, version: int | None = None) -> Row:
-        live = await self._client.workflows.get(name)
-        shown = await self._client.workflows.version(name, version or live.version)
-        return {
-            "name": live.name,
-            "id": live.id,
-            "number": shown.version,
-            "live": live.version,
-            "enabled": live.enabled,
-            "document": shown.definition,
-            "fingerprint": shown.fingerprint,
-            "published_at": shown.inserted_at,
-            "created_at": live.inserted_at,
-            "updated_at": live.updated_at,
-        }
+    async def workflow(self, name: str, version: int | None = None) -> tuple[Workflow, VersionDetail]:
+        workflow = await self._client.workflows.get(name)
+        return workflow, await self._client.workflows.version(name, version or workflow.version)
 
-    async def versions(self, name: str, *, before: int | None, limit: int) -> Rows:
-        page = await self._client.workflows.versions(name, before=before, limit=limit).page()
-        rows = [
-            {
-                "number": one.version,
-                "live": one.live,
-                "fingerprint": one.fingerprint,
-                "steps": one.task_count,
-                "created_at": one.inserted_at,
-            }
-            for one in page.items
-        ]
-        return Rows(rows, page.next)
+    async def versions(self, name: str, *, before: int | None, limit: int) -> Page[Version]:
+        return await self._client.workflows.versions(name, before=before, limit=limit).page()
 
     async def enable_workflow(self, name: str, enabled: bool = True) -> None:
         await (self._client.workflows.enable if enabled else self._client.workflows.disable)(name)
@@ -236,99 +128,108 @@ class Remote(RemoteJobs):
     # Runs
 
     async def start(self, workflow: str, **options: Any) -> RunBackend:
-        wanted = options.pop("input")
-        given = {} if wanted is None else wanted
-        return RemoteRun(self._client, UUID((await self._client.start(workflow, given, **options)).run_id))
+        document = options.pop("input")
+        started = await self._client.start(workflow, {} if document is None else document, **options)
+        return RemoteRun(self._client, UUID(started.run_id))
 
     async def run(self, id_: UUID | str) -> RunBackend:
         try:
-            found = await self._client.runs.get(str(id_))  # a wrong id is told before anything else
+            run = await self._client.runs.get(str(id_))  # reports a wrong id before anything else
         except NotFound:
             if isinstance(id_, str):
                 raise arguments.no_run(id_) from None
             raise
-        return RemoteRun(self._client, UUID(found.id))
+        return RemoteRun(self._client, UUID(run.id))
 
-    async def runs(self, **filters: Any) -> Rows:
-        before = filters["before"]
-        wanted = {"workflow": filters["workflow"], "labels": filters["labels"], "limit": filters["limit"]}
-        found = self._client.runs.list(
-            status=filters["states"] or (), before=str(before) if before is not None else None, **wanted
-        )
-        with _states():
-            page = await found.page()
-        return Rows([{**_fields(one), "duration": _took(one)} for one in page.items], page.next)
+    async def runs(
+        self, *, workflow: str | None, states: Sequence[str], labels: dict[str, str], before: UUID | None, limit: int
+    ) -> Page[Run]:
+        for state in states:
+            if state not in list(RunState):
+                raise Invalid(f"state is {state!r}: one of {', '.join(RunState)}", field="state")
+        cursor = None if before is None else str(before)
+        runs = self._client.runs.list(workflow=workflow, status=states, labels=labels, before=cursor, limit=limit)
+        return await runs.page()
 
+    # Schedules
 
-def _fields(run: Run) -> Row:
-    """A run in a list, in the names of the command line."""
-    letters = "".join(LETTERS[word] * count for word, count in run.task_counts.items())
-    return {
-        "id": run.id,
-        "workflow": run.workflow,
-        "version": run.version,
-        "state": RunState(run.status),
-        "letters": letters,  # so many of each; their order is not told in lists
-        "labels": run.labels,
-        "idempotency_key": run.idempotency_key,
-        "round": run.retried,
-        "parent_id": run.parent_run_id,
-        "created_at": run.inserted_at,
-        "started_at": run.started_at,
-        "finished_at": run.finished_at,
-        "expires_at": run.expires_at,
-        "workflow_id": run.workflow_id,
-    }
+    async def schedules(self, *, after: str, limit: int) -> Page[Schedule]:
+        return await self._client.schedules.list(after=after, limit=limit).page()
 
+    async def pause_schedule(self, name: str, *, reason: str | None) -> None:
+        await self._client.schedules.pause(name, reason=reason)
 
-def _took(run: Run) -> timedelta | None:
-    if run.started_at is None:
-        return None
-    return max((run.finished_at or datetime.now(UTC)) - run.started_at, timedelta())
+    async def resume_schedule(self, name: str) -> None:
+        await self._client.schedules.resume(name)
 
+    async def run_schedule(self, name: str) -> str:
+        return (await self._client.schedules.run(name)).run_id
 
-def _seen(run: RunDetail, tree: Sequence[tuple[str, int]]) -> Seen:
-    return Seen(
-        id=UUID(run.id),
-        workflow=run.workflow,
-        version=run.version,
-        state=RunState(run.status),
-        took=_span(run.duration_ms),
-        steps=tuple(_step(name, task) for name, task in run.tasks.items()),
-        places=tree,
-    )
+    async def ticks(self, name: str, *, count: int) -> list[datetime]:
+        return (await self._client.schedules.get(name, next=count)).upcoming
 
+    async def backfill(self, name: str, start: datetime, end: datetime | None, *, limit: int) -> Backfill:
+        return await self._client.schedules.backfill(name, start, end, limit=limit)
 
-def _step(name: str, task: Task) -> SeenStep:
-    return SeenStep(
-        name=name,
-        letter=LETTERS[task.status],
-        remark=task.remark,
-        took=_span(task.duration_ms),
-        attempts=f"{task.attempt}/{task.max_attempts}" if task.attempt is not None else None,
-        worker=task.worker,
-        more=asdict(task),
-    )
+    # Jobs
 
+    async def submit(self, type_: str, payload: Any, **options: Any) -> UUID:
+        return UUID((await self._client.jobs.submit(type_, {} if payload is None else payload, **options)).id)
 
-def _span(milliseconds: int | None) -> timedelta | None:
-    return None if milliseconds is None else timedelta(milliseconds=milliseconds)
+    async def job(self, id_: UUID) -> JobDetail:
+        return await self._client.jobs.get(str(id_))
+
+    async def jobs(self, *, statuses: Sequence[str], type_: str | None, **filters: Any) -> Page[Job]:
+        return await self._client.jobs.list(status=statuses, type=type_, **filters).page()
+
+    async def job_events(self, id_: UUID) -> list[JobEvent]:
+        return [event async for event in self._client.jobs.events(str(id_), limit=PAGE)]
+
+    async def job_logs(self, id_: UUID, *, attempt: int | None) -> list[JobLogLine]:
+        return [line async for line in self._client.jobs.logs(str(id_), attempt=attempt, limit=PAGE)]
+
+    async def cancel_job(self, id_: UUID, *, reason: str | None) -> None:
+        await self._client.jobs.cancel(str(id_), reason=reason)
+
+    async def retry_job(self, id_: UUID) -> None:
+        await self._client.jobs.retry(str(id_))
+
+    async def delete_job(self, id_: UUID) -> None:
+        await self._client.jobs.delete(str(id_))
+
+    # Queues, dead letters, workers, quarantine
+
+    async def queues(self, *, after: str, limit: int) -> Page[Queue]:
+        return await self._client.queues.list(after=after, limit=limit).page()
+
+    async def pause_queue(self, name: str) -> None:
+        await self._client.queues.pause(name)
+
+    async def resume_queue(self, name: str) -> None:
+        await self._client.queues.resume(name)
+
+    async def dead_letters(self, **filters: Any) -> Page[DeadLetterGroup]:
+        return await self._client.dead_letters.list(**filters).page()
+
+    async def retry_dead_letters(self, *, before: int | None, **filters: Any) -> DeadLetterBatch:
+        return await self._client.dead_letters.retry(**filters, before=before, all=True)
+
+    async def drop_dead_letters(self, *, before: int | None, **filters: Any) -> DeadLetterBatch:
+        return await self._client.dead_letters.drop(**filters, before=before, all=True)
+
+    async def workers(self) -> list[Worker]:
+        return [worker async for worker in self._client.workers.list()]
+
+    async def quarantine(self, *, limit: int) -> list[Quarantined]:
+        return (await self._client.quarantine.list().page()).items[:limit]
+
+    async def retry_quarantined(self, kind: str, key: str) -> Quarantined:
+        return await self._client.quarantine.retry(kind, key)
 
 
 @contextlib.contextmanager
-def _states() -> Any:
-    """The option is called --state."""
-    try:
-        yield
-    except Invalid as error:
-        if error.field != "status":
-            raise
-        raise Invalid(str(error).replace("status is", "state is", 1), field="state") from None
-
-
-@contextlib.contextmanager
-def _steps() -> Any:
-    """A task that is not there is told as on the database."""
+def _step_errors() -> Iterator[None]:
+    """Report a task that does not exist as on the database."""
     try:
         yield
     except NotFound as error:

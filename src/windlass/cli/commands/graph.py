@@ -7,7 +7,7 @@ from uuid import UUID
 import click
 
 from windlass.cli import arguments
-from windlass.cli.backend.interface import Backend
+from windlass.cli.backend.interface import LETTERS, Backend
 from windlass.cli.files import SUFFIXES, select, sound
 from windlass.cli.output import COLOURS, note, say, show_json
 from windlass.cli.runner import backend
@@ -79,7 +79,7 @@ def _load(
         return _of_run(arguments.run_ref(run))
     assert target is not None
     if deployed:
-        return parse(backend(lambda app: app.workflow(target, version))["document"]), None
+        return parse(backend(lambda app: app.workflow(target, version))[1].definition), None
     return select(Path(target), sound([Path(target)]), workflow), None
 
 
@@ -89,7 +89,9 @@ def _is_file(target: str) -> bool:
 
 def _of_run(id_: UUID | str) -> tuple[Workflow, str]:
     async def action(app: Backend) -> tuple[Workflow, str]:
-        return await (await app.run(id_)).drawn()
+        run = await app.run(id_)
+        tasks = (await run.detail()).tasks
+        return await run.definition(), "".join(LETTERS[task.status] for task in tasks.values())
 
     return backend(action)
 

@@ -5,20 +5,23 @@ import contextlib
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import click
 
 from windlass.cli import arguments
 from windlass.cli.arguments import attempt_option, json_option, limit_option, reason_option
-from windlass.cli.backend.interface import Backend, Row
-from windlass.cli.output import block, note, say, show_fields, show_json, show_progress, show_table
+from windlass.cli.backend.interface import Backend
+from windlass.cli.output import block, note, record, say, show_fields, show_json, show_progress, show_table
 from windlass.cli.runner import backend, each, show_page
 from windlass.core import duration
 from windlass.core.jobs.job import TERMINAL, JobState
 from windlass.core.jobs.spec import DEFAULT_PRIORITY
 from windlass.errors import Conflict
+
+if TYPE_CHECKING:
+    from windlass.schemas.jobs import Job, JobDetail, JobEvent
 
 COLUMNS = ("id", "type", "status", "queue", "attempt", "created", "error")
 EVENT_COLUMNS = ("time", "event", "attempt", "actor", "data")
@@ -102,7 +105,7 @@ def list_(statuses: tuple[str, ...], json: bool, **filters: Any) -> None:
       windlass jobs list --status failed --type 'billing.%'
       windlass jobs list --status pending --status leased --limit 200 --json
     """
-    page = backend(lambda app: app.jobs(statuses=statuses or None, **filters))
+    page = backend(lambda app: app.jobs(statuses=statuses, **filters))
     show_page("jobs", page, COLUMNS, _row, "--before", json=json)
 
 
@@ -113,23 +116,21 @@ def show(id_: str, json: bool) -> None:
     """Show one job: its fields, the errors of its attempts, its events."""
     job_id = arguments.job_id(id_)
 
-    async def action(app: Backend) -> tuple[Row, list[Row]]:
+    async def action(app: Backend) -> "tuple[JobDetail, list[JobEvent]]":
         return await app.job(job_id), await app.job_events(job_id)
 
     job, events = backend(action)
     if json:
-        show_json({**job, "events": events})
+        show_json({**record(job), "events": events})
         return
-    timeout = {"timeout": duration.text(job["timeout"])} if job["timeout"] is not None else {}
-    show_fields({name: value for name, value in {**job, **timeout}.items() if name not in ("errors", "progress")})
-    if job["progress"] is not None:
-        show_progress(job["progress"])
-    for error in job["errors"]:
+    show_fields({name: value for name, value in record(job).items() if name not in ("errors", "progress")})
+    if job.progress is not None:
+        show_progress(job.progress)
+    for error in job.errors:
         say(f"\nerror of attempt {error.get('attempt', '?')}", "bold")
         show_fields({name: value for name, value in error.items() if name != "attempt"})
     say("\nevents", "bold")
-    names = ("created_at", "event_type", "attempt", "actor", "data")
-    show_table(EVENT_COLUMNS, [[event[name] for name in names] for event in events])
+    show_table(EVENT_COLUMNS, [[one.at, one.event, one.attempt, one.actor, one.data] for one in events])
 
 
 @jobs.command()
@@ -143,8 +144,7 @@ def logs(id_: str, attempt: int | None, json: bool) -> None:
     if json:
         show_json(lines)
     elif lines:
-        names = ("at", "attempt", "level", "message")
-        show_table(LOG_COLUMNS, [[line[name] for name in names] for line in lines])
+        show_table(LOG_COLUMNS, [[line.at, line.attempt, line.level, line.message] for line in lines])
     else:
         note("nothing was logged")
 
@@ -188,11 +188,10 @@ def _options(
     }
 
 
-def _row(job: Row) -> list[object]:
-    error = (job["last_error"] or "").partition("\n")[0]
-    count = f"{job['attempt'] + job['lost']}/{job['max_attempts']}"
+def _row(job: "Job") -> list[object]:
+    error = (job.error or "").partition("\n")[0]
     short = error if len(error) <= 60 else f"{error[:59]}…"
-    return [job["id"], job["type"], job["status"].value, job["queue"], count, job["created_at"], short]
+    return [job.id, job.type, job.status, job.queue, f"{job.attempt}/{job.max_attempts}", job.inserted_at, short]
 
 
 async def _wait(app: Backend, id_: UUID, patience: timedelta | None, *, json: bool) -> JobState:
@@ -203,21 +202,21 @@ async def _wait(app: Backend, id_: UUID, patience: timedelta | None, *, json: bo
     except TimeoutError:
         job = await app.job(id_)
         waited = duration.text(patience or timedelta())
-        raise Conflict(f"job {id_} is still {job['status']} after {waited}: it is recorded and continues") from None
+        raise Conflict(f"job {id_} is still {job.status} after {waited}: it is recorded and continues") from None
     job = await app.job(id_)
-    state = JobState(job["status"])
+    state = JobState(job.status)
     if json:
         show_json(job)
     else:
-        say(f"{state}: {block(job['result'] if state is JobState.SUCCEEDED else job['last_error'])}", "bold")
+        say(f"{state}: {block(job.result if state is JobState.SUCCEEDED else job.error)}", "bold")
     return state
 
 
 async def _ended(app: Backend, id_: UUID) -> None:
     pause = 0.05
     with _spinner(id_) as update:
-        while (job := await app.job(id_))["status"] not in TERMINAL:
-            update(f"{job['status']}, attempt {job['attempt'] + job['lost'] + 1} of {job['max_attempts']}")
+        while (job := await app.job(id_)).status not in TERMINAL:
+            update(f"{job.status}, attempt {max(job.attempt, 1)} of {job.max_attempts}")
             await asyncio.sleep(pause)
             pause = min(1.0, pause * 1.5)
 

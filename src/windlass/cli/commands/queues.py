@@ -2,16 +2,20 @@
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from windlass.cli.arguments import FC, after_option, json_option, limit_option
-from windlass.cli.backend.interface import Backend, Row
+from windlass.cli.backend.interface import Backend
 from windlass.cli.output import cell, note, say, show_json, show_table
 from windlass.cli.runner import backend, each, show_page
 from windlass.core import duration
 from windlass.errors import Invalid
+
+if TYPE_CHECKING:
+    from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup
+    from windlass.schemas.queues import Quarantined, Queue, Worker
 
 QUEUE_COLUMNS = ("name", "due", "scheduled", "leased", "oldest", "ended/s", "state")
 DEAD_LETTER_COLUMNS = ("count", "type", "queue", "error", "last", "example")
@@ -158,22 +162,29 @@ def workers(json: bool) -> None:
 
 
 def _apply(
-    verb: str, act: Callable[..., Awaitable[Row]], *, all_: bool, dry_run: bool, json: bool, **filters: str | None
+    verb: str,
+    act: "Callable[..., Awaitable[DeadLetterBatch]]",
+    *,
+    all_: bool,
+    dry_run: bool,
+    json: bool,
+    **filters: str | None,
 ) -> None:
     """Act on all matching dead letters, batch by batch."""
     if not all_ and not any(filters.values()):
         raise Invalid("no filter: choose jobs with --type, --queue or --error, or all of them with --all", field="all")
 
     async def action(app: Backend) -> dict[str, Any]:
-        jobs: list[object] = []
-        runs: list[object] = []
-        batch: Row = {"next": None, "left": 0}
+        jobs: list[str] = []
+        runs: list[str] = []
+        before: int | None = None
         while True:
-            batch = await act(app, **filters, dry_run=dry_run, limit=BATCH, before=batch["next"])
-            jobs += batch["jobs"]
-            runs += batch["runs"]
-            if batch["next"] is None:
-                return {"dry_run": dry_run, "jobs": jobs, "runs": runs, "left": batch["left"]}
+            batch = await act(app, **filters, dry_run=dry_run, limit=BATCH, before=before)
+            jobs += batch.jobs
+            runs += batch.runs
+            if batch.next is None:
+                return {"dry_run": dry_run, "jobs": jobs, "runs": runs, "left": batch.left}
+            before = int(batch.next)
 
     total = backend(action)
     if json:
@@ -184,25 +195,24 @@ def _apply(
         say(f"{verb} {len(total['jobs'])} job(s)" + (f" and {len(total['runs'])} run(s)" if total["runs"] else ""))
 
 
-def _queue_row(queue: Row) -> list[object]:
-    more = "+" if queue["capped"] else ""
-    counts = [f"{queue['due']}{more}", f"{queue['scheduled']}{more}", queue["leased"]]
-    oldest = None if queue["oldest_seconds"] is None else duration.brief(timedelta(seconds=queue["oldest_seconds"]))
-    state = "paused" if queue["paused"] else "on"
-    return [queue["name"], *counts, oldest, f"{queue['ended_per_second']:.1f}", state]
+def _queue_row(queue: "Queue") -> list[object]:
+    more = "+" if queue.capped else ""
+    counts = [f"{queue.due}{more}", f"{queue.scheduled}{more}", queue.leased]
+    oldest = None if queue.oldest_seconds is None else duration.brief(timedelta(seconds=queue.oldest_seconds))
+    return [queue.name, *counts, oldest, f"{queue.ended_per_second:.1f}", "paused" if queue.paused else "on"]
 
 
-def _dead_letter_row(letters: Row) -> list[object]:
-    count = f"{letters['count']}{'+' if letters['capped'] else ''}"
-    return [count, *(letters[name] for name in ("type", "queue", "error", "last_at", "example_job_id"))]
+def _dead_letter_row(group: "DeadLetterGroup") -> list[object]:
+    count = f"{group.count}{'+' if group.capped else ''}"
+    return [count, group.type, group.queue, group.error, group.last_at, group.example_job_id]
 
 
-def _quarantine_row(entry: Row) -> list[object]:
-    fields = [entry[name] for name in ("kind", "key", "failures", "last_at")]
-    return [*fields, entry["retry_at"] or "never", f"{entry['error_type']}: {entry['reason']}"]
+def _quarantine_row(entry: "Quarantined") -> list[object]:
+    reason = f"{entry.error_type}: {entry.reason}"
+    return [entry.kind, entry.key, entry.failures, entry.last_at, entry.retry_at or "never", reason]
 
 
-def _worker_row(worker: Row) -> list[object]:
-    alive = "yes" if worker["alive"] else "no"
-    slots = f"{worker['active']}/{worker['concurrency']}"
-    return [worker["id"], alive, worker["state"], slots, worker["queues"], worker["types"], worker["seen_at"]]
+def _worker_row(worker: "Worker") -> list[object]:
+    alive = "no" if worker.status in ("silent", "stopped") else "yes"
+    slots = f"{worker.active}/{worker.slots}"
+    return [worker.id, alive, worker.status, slots, worker.queues, worker.types, worker.seen_at]

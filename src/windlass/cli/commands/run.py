@@ -3,21 +3,24 @@
 import asyncio
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import click
 
 from windlass.cli import arguments
 from windlass.cli.arguments import json_option
-from windlass.cli.backend.interface import Backend, RunBackend, Seen
+from windlass.cli.backend.interface import Backend, RunBackend, word
 from windlass.cli.files import SUFFIXES, select, sound
 from windlass.cli.output import COLOURS, block, note, say, show_json
 from windlass.cli.runner import INTERRUPTED, backend
 from windlass.core import duration
-from windlass.core.runs.run import RunResult, RunState
+from windlass.core.runs.run import RunState
 from windlass.core.workflows.workflow import Workflow
 from windlass.errors import Invalid, NotFound
+
+if TYPE_CHECKING:
+    from windlass.schemas.runs import RunDetail
 
 STILL_RUNNING = 4
 EXIT_CODES = {
@@ -132,46 +135,45 @@ async def _follow(run_: RunBackend, patience: timedelta | None, *, json: bool) -
     """Show the progress of a run until it has ended or the patience is over; print the result; return the state."""
     from windlass.cli.progress import display, watch  # imports rich, which only waiting needs
 
-    with display(quiet=json) as shown:
-        seen = await watch(run_, shown, patience)
-    result = await run_.result()
-    if seen.state is not result.state:  # it changed between the two queries
-        seen = await run_.seen()
-    if seen.is_live:
-        _note_still_running(run_.id, seen.state, patience)
+    async with display(run_, quiet=json) as shown:
+        detail = await watch(run_, shown, patience)
+    state = RunState(detail.status)
+    if not detail.has_ended:
+        _note_still_running(run_.id, state, patience)
     if json:
-        show_json(_fields(result))
-    elif not seen.is_live:
-        _print_result(seen, result, [] if result.state is RunState.COMPLETED else (await run_.explained())[1].run)
-    return seen.state
+        show_json(await _result(run_, detail))
+    elif detail.has_ended:
+        await _print_result(run_, detail)
+    return state
 
 
 async def _ended(run_: RunBackend, patience: timedelta | None, *, json: bool) -> RunState:
     """Wait for the end of a run without showing its progress; return its state."""
     try:
         await asyncio.wait_for(run_.ended(), patience.total_seconds() if patience is not None else None)
-        result = await run_.result()
+        detail = await run_.detail()
     except TimeoutError:
-        result = await run_.result()
-        _note_still_running(run_.id, result.state, patience)
-    show_json(_fields(result)) if json else say(f"{run_.id} {result.state}")
-    return result.state
+        detail = await run_.detail()
+        _note_still_running(run_.id, RunState(detail.status), patience)
+    show_json(await _result(run_, detail)) if json else say(f"{run_.id} {detail.status}")
+    return RunState(detail.status)
 
 
-def _print_result(seen: Seen, result: RunResult, sentences: list[str]) -> None:
+async def _print_result(run_: RunBackend, detail: "RunDetail") -> None:
     """Print the state, then the output of a completed run or the reasons of the others."""
-    took = f" in {duration.brief(seen.took)}" if seen.took is not None else ""
-    say(f"{result.state}{took}", COLOURS.get(result.state, "bold"))
-    if result.state is RunState.COMPLETED:
-        show_json(result.output)
+    took = "" if detail.duration_ms is None else f" in {duration.brief(timedelta(milliseconds=detail.duration_ms))}"
+    say(f"{detail.status}{took}", COLOURS.get(detail.status, "bold"))
+    if detail.status == RunState.COMPLETED:
+        show_json(await run_.output())
         return
-    for sentence in sentences:
+    for sentence in (await run_.explanation()).run:
         note(block(sentence))
-    note(f"hint: windlass explain {result.id} shows what happened to each step")
+    note(f"hint: windlass explain {run_.id} shows what happened to each step")
 
 
-def _fields(result: RunResult) -> dict[str, Any]:
-    return {"id": result.id, "state": result.state, "output": result.output, "steps": result.steps}
+async def _result(run_: RunBackend, detail: "RunDetail") -> dict[str, Any]:
+    steps = {name: word(task.status) for name, task in detail.tasks.items()}
+    return {"id": run_.id, "state": detail.status, "output": await run_.output(), "steps": steps}
 
 
 def _leave(states: list[RunState]) -> None:
@@ -207,9 +209,9 @@ async def _start(app: Backend, name: str, options: dict[str, Any]) -> RunBackend
 
 async def _deploy(app: Backend, workflow: Workflow) -> str:
     [deployed] = (await app.deploy([workflow])).workflows
-    note(f"deployed {deployed.name} version {deployed.number} ({deployed.change})")
-    if deployed.address is not None:
-        note(f"its webhook address is {deployed.address}: it is not shown again")
+    note(f"deployed {deployed.name} version {deployed.version} ({deployed.change})")
+    if deployed.webhook_url is not None:
+        note(f"its webhook address is {deployed.webhook_url}: it is not shown again")
     return deployed.name
 
 

@@ -1,7 +1,7 @@
 """`windlass runs` and `windlass explain`: list, inspect and control runs."""
 
 import sys
-from datetime import UTC, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import wrap
@@ -12,7 +12,7 @@ import click
 
 from windlass.cli import arguments
 from windlass.cli.arguments import attempt_option, json_option, limit_option, reason_option
-from windlass.cli.backend.interface import Backend, Row, Seen, SeenStep
+from windlass.cli.backend.interface import LETTERS, Backend, word
 from windlass.cli.commands.run import wait
 from windlass.cli.output import COLOURS, cell, note, record, say, show_fields, show_json, show_table, styled
 from windlass.cli.runner import INTERRUPTED, backend, each, show_page
@@ -20,12 +20,13 @@ from windlass.core import duration
 from windlass.core.compositions import title
 
 if TYPE_CHECKING:
-    from windlass.core.explain.explanation import Explanation
+    from windlass.schemas.runs import Explanation, Run, RunDetail, RunEvent, Trigger
+    from windlass.schemas.tasks import Task, TaskLogLine
 
 COLUMNS = ("id", "workflow", "version", "state", "s/f/k/total", "created", "duration")
 STEP_COLUMNS = ("step", "state", "attempts", "duration", "worker", "what")
 EVENT_COLUMNS = ("time", "event", "step", "reason", "actor")
-HIDDEN = frozenset({"workflow_id", "version_id", "letters", "fans", "round", "cursor", "duration"})  # shown as tables
+HIDDEN = frozenset({"workflow_id", "task_counts", "retried", "cursor", "duration_ms", "attempts", "tasks"})
 MAX_WIDTH = 100  # columns of a paragraph on a terminal
 
 id_argument = click.argument("id_", metavar="ID")
@@ -55,7 +56,7 @@ def list_(states: tuple[str, ...], labels: tuple[str, ...], before: str | None, 
       windlass runs list --label team=data --limit 200 --json
     """
     filters["labels"] = arguments.labels(labels, field="label")
-    filters["states"] = states or None
+    filters["states"] = states
     filters["before"] = arguments.run_id(before) if before is not None else None
     page = backend(lambda app: app.runs(**filters))
     show_page("runs", page, COLUMNS, _row, "--before", json=json)
@@ -67,24 +68,22 @@ def list_(states: tuple[str, ...], labels: tuple[str, ...], before: str | None, 
 def show(id_: str, json: bool) -> None:
     """Show one run: its fields, its steps, its events."""
 
-    async def action(app: Backend) -> tuple[Row, list[Row], Seen]:
+    async def action(app: Backend) -> "tuple[RunDetail, Any, list[RunEvent]]":
         run = await app.run(arguments.run_ref(id_))
-        return *await run.shown(), await run.seen()
+        return await run.detail(), await run.output(), await run.events()
 
-    row, events, seen = backend(action)
-    fields = {**row, "duration": seen.took}
+    run, output, events = backend(action)
     if json:
-        show_json({**fields, "steps": [{**step.more, **_step_fields(step)} for step in seen.steps], "events": events})
+        show_json({**record(run), "output": output, "events": events})
         return
-    visible = {name: value for name, value in fields.items() if name not in HIDDEN}
-    trigger = {"trigger": _trigger(row["trigger"])} if row.get("trigger") else {}
-    show_fields({**visible, **trigger, "duration": _time(seen.took), "rounds": row["round"] + 1})
+    visible = {name: value for name, value in record(run).items() if name not in HIDDEN}
+    more = {"output": output, "duration": _time(run.duration_ms), "attempts": len(run.attempts)}
+    show_fields({**visible, "trigger": _trigger(run.trigger), **more})
     say("\nsteps", "bold")
-    show_table(STEP_COLUMNS, map(_step, seen.steps))
+    show_table(STEP_COLUMNS, [_step(name, task) for name, task in run.tasks.items()])
     say("\nevents", "bold")
-    names = ("created_at", "word", "step", "reason", "actor")
-    show_table(EVENT_COLUMNS, [[event[name] for name in names] for event in events])
-    note(f"hint: windlass explain {row['id']} explains it in sentences")
+    show_table(EVENT_COLUMNS, [[one.at, _event(one), one.task, one.reason, one.actor] for one in events])
+    note(f"hint: windlass explain {run.id} explains it in sentences")
 
 
 @runs.command()
@@ -108,8 +107,9 @@ def logs(id_: str, json: bool, **options: Any) -> None:
 
     async def action(app: Backend) -> int:
         run, count = await app.run(run_ref), 0
+        fanned_out = {task.name for task in (await run.graph()).tasks if task.fan_out}
         async for line in run.lines(**options):
-            _print_line(line, json=json)
+            show_json(line) if json else say(_log_line(line, fanned_out=line.task in fanned_out))
             count += 1
         return count
 
@@ -180,26 +180,26 @@ def explain(id_: str, json: bool) -> None:
     It says why each step ran, waits, failed or was skipped, and what the run waits for.
     """
 
-    async def action(app: Backend) -> "tuple[UUID, Seen, Explanation]":
+    async def action(app: Backend) -> "tuple[RunDetail, Explanation]":
         run = await app.run(arguments.run_ref(id_))
-        return run.id, *await run.explained()
+        return await run.detail(), await run.explanation()
 
-    run_id, seen, explanation = backend(action)
+    run, explanation = backend(action)
     if json:
-        head = {"id": run_id, "workflow": seen.workflow, "version": seen.version, "state": seen.state}
+        head = {"id": run.id, "workflow": run.workflow, "version": run.version, "status": run.status}
         show_json({**head, **record(explanation)})
         return
-    state = styled(seen.state, COLOURS.get(seen.state, "bold"))
-    say(f"run {run_id} of {cell(seen.workflow)} version {seen.version}: {state}")
+    status = styled(run.status, COLOURS.get(run.status, "bold"))
+    say(f"run {run.id} of {cell(run.workflow)} version {run.version}: {status}")
     _paragraph(explanation.run)
     if explanation.now:
         say("\nright now", "bold")
         for sentence in explanation.now:
             _paragraph([sentence], "- ")
-    for step in explanation.steps:
-        name, state = styled(cell(step.step), "bold"), styled(step.state, COLOURS.get(step.state, ""))
-        say(f"\n{name}  {state}  {cell(step.does)}")
-        _paragraph(step.sentences)
+    for task in explanation.tasks:
+        state = word(task.status)
+        say(f"\n{styled(cell(task.task), 'bold')}  {styled(state, COLOURS.get(state, ''))}  {cell(task.does)}")
+        _paragraph(task.sentences)
 
 
 def _paragraph(sentences: list[str], first: str = "  ") -> None:
@@ -214,37 +214,39 @@ def _paragraph(sentences: list[str], first: str = "  ") -> None:
         say(line)
 
 
-def _print_line(line: Row, *, json: bool) -> None:
-    if json:
-        show_json(line)
-        return
-    instance = f"{line['step']}[{line['item']}]" if line["fanned_out"] else line["step"]
-    attempt = f" attempt {line['attempt']}" if line["attempt"] > 1 else ""
-    moment = line["at"].astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ", timespec="milliseconds")
-    say(cell(f"{moment}Z {line['level']:<7} {instance}{attempt}: {line['message']}"))
+def _log_line(line: "TaskLogLine", *, fanned_out: bool) -> str:
+    instance = f"{line.task}[{line.index}]" if fanned_out else line.task
+    attempt = f" attempt {line.attempt}" if line.attempt > 1 else ""
+    moment = line.at.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ", timespec="milliseconds")
+    return cell(f"{moment}Z {line.level:<7} {instance}{attempt}: {line.message}")
 
 
-def _row(run: Row) -> list[object]:
-    letters = run["letters"]
-    counts = [letters.count("s"), letters.count("f") + letters.count("t"), letters.count("k"), len(letters)]
-    workflow = title(run["workflow"], run["labels"])
-    names = [run["id"], workflow, run["version"], run["state"].value, "/".join(map(str, counts)), run["created_at"]]
-    return [*names, _time(run["duration"])]
+def _row(run: "Run") -> list[object]:
+    counts = [run.task_counts.get(status, 0) for status in ("success", "failed", "timeout", "skipped")]
+    progress = f"{counts[0]}/{counts[1] + counts[2]}/{counts[3]}/{sum(run.task_counts.values())}"
+    took = None if run.started_at is None else (run.finished_at or datetime.now(UTC)) - run.started_at
+    workflow = title(run.workflow, run.labels)
+    return [run.id, workflow, run.version, run.status, progress, run.inserted_at, _brief(took)]
 
 
-def _trigger(trigger: Row) -> str:
+def _trigger(trigger: "Trigger") -> str:
     """Return the kind of a trigger, with the tick of a cron trigger or the run of a parent."""
-    more = trigger["scheduled_for"] or trigger["parent_id"]
-    return f"{trigger['kind']} {cell(more)}" if more else str(trigger["kind"])
+    more = trigger.scheduled_for or trigger.parent_id
+    return f"{trigger.kind} {cell(more)}" if more else trigger.kind
 
 
-def _step(step: SeenStep) -> list[object]:
-    return [step.name, step.word, step.attempts, _time(step.took), step.worker, cell(step.remark or None)]
+def _step(name: str, task: "Task") -> list[object]:
+    attempts = None if task.attempt is None else f"{task.attempt}/{task.max_attempts}"
+    return [name, word(task.status), attempts, _time(task.duration_ms), task.worker, cell(task.remark or None)]
 
 
-def _step_fields(step: SeenStep) -> dict[str, Any]:
-    return {"step": step.name, "state": step.word, "duration": step.took, "what": step.remark}
+def _event(event: "RunEvent") -> str:
+    return word(event.event) if event.task is not None and event.event in LETTERS else event.event
 
 
-def _time(span: timedelta | None) -> str | None:
-    return duration.brief(span) if span is not None else None
+def _time(milliseconds: int | None) -> str | None:
+    return _brief(None if milliseconds is None else timedelta(milliseconds=milliseconds))
+
+
+def _brief(span: timedelta | None) -> str | None:
+    return None if span is None else duration.brief(max(span, timedelta()))

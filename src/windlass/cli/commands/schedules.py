@@ -1,12 +1,16 @@
 """`windlass schedules`: list schedules, pause and resume them, preview and backfill their ticks."""
 
+from typing import TYPE_CHECKING
+
 import click
 
 from windlass.cli import arguments
 from windlass.cli.arguments import PAGE_LIMIT, after_option, json_option, limit_option
-from windlass.cli.backend.interface import Row
 from windlass.cli.output import note, say, show_json, show_table
 from windlass.cli.runner import backend, each
+
+if TYPE_CHECKING:
+    from windlass.schemas.schedules import Schedule
 
 COLUMNS = ("name", "starts", "cron", "timezone", "next", "last", "state")
 BACKFILL_LIMIT = 10_000  # runs that the engine starts in one call
@@ -28,11 +32,11 @@ def schedules() -> None:
 @json_option
 def list_(limit: int, after: str, json: bool) -> None:
     """List the schedules of workflows by name, then those that plain SQL created."""
-    page, jobs = backend(lambda app: app.schedules(after=after, limit=limit))
+    page = backend(lambda app: app.schedules(after=after, limit=limit))
     if json:
-        show_json({"schedules": page.rows, "jobs": jobs, "next": page.next})
+        show_json({"schedules": page.items, "next": page.next})
         return
-    show_table(COLUMNS, [*map(_run_row, page.rows), *map(_job_row, jobs)])
+    show_table(COLUMNS, map(_row, page.items))
     if page.next is not None:
         note(f"more: --after {page.next}")
 
@@ -100,23 +104,22 @@ def backfill(name: str, start: str, end: str | None, limit: int, json: bool) -> 
     last = None if end is None else arguments.moment(end, field="to")
     result = backend(lambda app: app.backfill(name, first, last, limit=limit))
     if json:
-        show_json({**result, "runs": [{"tick": tick, "run": id_} for tick, id_ in result["runs"]]})
+        show_json(result)
         return
-    show_table(("tick", "run"), result["runs"])
-    note(f"{result['started']} started, {len(result['runs']) - result['started']} already there")
-    if result["next"] is not None:
-        note(f"more: --from {result['next'].isoformat().replace('+00:00', 'Z')}")
+    show_table(("tick", "run"), [(one.tick, one.run_id) for one in result.runs])
+    note(f"{result.started} started, {len(result.runs) - result.started} already there")
+    if result.next is not None:
+        note(f"more: --from {result.next.isoformat().replace('+00:00', 'Z')}")
 
 
-def _run_row(row: Row) -> list[object]:
-    state = "on" if row["enabled"] else "disabled"
-    if row["paused"]:
-        state = f"paused: {row['paused_reason']}" if row["paused_reason"] else "paused"
-    times = (row["next_run_at"], row["last_run_at"])
-    return [row["workflow"], "run", row["cron"], row["timezone"], *times, state]
+def _row(schedule: "Schedule") -> list[object]:
+    times = (schedule.next_run_at, schedule.last_run_at)
+    return [schedule.name, schedule.starts, schedule.cron, schedule.timezone, *times, _state(schedule)]
 
 
-def _job_row(row: Row) -> list[object]:
-    state = "on (plain SQL)" if row["enabled"] else "paused (plain SQL)"
-    times = (row["next_run_at"] if row["enabled"] else None, row["last_run_at"])
-    return [row["type"], "job", row["schedule"], row["timezone"], *times, state]
+def _state(schedule: "Schedule") -> str:
+    if schedule.starts == "job":
+        return "paused (plain SQL)" if schedule.paused else "on (plain SQL)"
+    if schedule.paused:
+        return f"paused: {schedule.paused_reason}" if schedule.paused_reason else "paused"
+    return "on" if schedule.enabled else "disabled"

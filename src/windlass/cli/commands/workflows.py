@@ -2,18 +2,20 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from windlass.cli.arguments import after_option, json_option, limit_option
-from windlass.cli.backend.interface import Deployed, Row
 from windlass.cli.files import WorkflowFiles, load, print_mistakes
 from windlass.cli.output import cell, note, record, say, show_fields, show_json
 from windlass.cli.runner import backend, each, show_page
 from windlass.core.definition.parser import parse
 from windlass.core.diagrams.labels import trigger
 from windlass.core.diagrams.tree import draw_tree
+
+if TYPE_CHECKING:
+    from windlass.schemas.workflows import Deployed, ListedWorkflow, Version
 
 COLUMNS = ("name", "version", "enabled", "steps", "trigger", "updated")
 VERSION_COLUMNS = ("version", "live", "steps", "published", "fingerprint")
@@ -66,15 +68,27 @@ def list_(limit: int, after: str, json: bool) -> None:
 @json_option
 def show(name: str, version: int | None, json: bool) -> None:
     """Show one workflow and its steps; with --json the whole document."""
-    row = backend(lambda app: app.workflow(name, version))
+    workflow, shown = backend(lambda app: app.workflow(name, version))
     if json:
-        show_json(row)
+        show_json({**record(workflow), **record(shown)})
         return
-    workflow = parse(row["document"])
-    fields = {key: value for key, value in row.items() if key not in ("document", "fingerprint")}
-    show_fields({**fields, "trigger": trigger(workflow.trigger), "description": workflow.description})
+    definition = parse(shown.definition)
+    show_fields(
+        {
+            "name": workflow.name,
+            "id": workflow.id,
+            "version": shown.version,
+            "live": workflow.version,
+            "enabled": workflow.enabled,
+            "published": shown.inserted_at,
+            "created": workflow.inserted_at,
+            "updated": workflow.updated_at,
+            "trigger": trigger(definition.trigger),
+            "description": definition.description,
+        }
+    )
     say("")
-    for line in draw_tree(workflow).splitlines():
+    for line in draw_tree(definition).splitlines():
         say(cell(line))
 
 
@@ -141,12 +155,12 @@ def _refuse(loaded: WorkflowFiles, *, json: bool) -> None:
 def _publish(loaded: WorkflowFiles, *, json: bool) -> None:
     deployment = backend(lambda app: app.deploy(loaded.workflows))
     if json:
-        _show_json([_fields(workflow) for workflow in deployment.workflows], deployment.warnings)
+        _show_json([record(workflow) for workflow in deployment.workflows], deployment.warnings)
         return
     for workflow in deployment.workflows:
         say(cell(_summary(workflow)), "dim" if workflow.change == "unchanged" else "")
-        if workflow.address is not None:
-            say(cell(f"address of {workflow.name}: {workflow.address}"))
+        if workflow.webhook_url is not None:
+            say(cell(f"address of {workflow.name}: {workflow.webhook_url}"))
             note(cell(f"store it: it is not shown again; windlass workflows rotate {workflow.name} replaces it"))
     _warn(deployment.warnings)
 
@@ -154,12 +168,11 @@ def _publish(loaded: WorkflowFiles, *, json: bool) -> None:
 def _preview(loaded: WorkflowFiles, *, json: bool) -> None:
     deployment = backend(lambda app: app.deploy(loaded.workflows, dry_run=True))
     if json:
-        previews = [{**_fields(workflow), "diff": workflow.diff} for workflow in deployment.workflows]
-        _show_json(previews, deployment.warnings)
+        _show_json([record(workflow) for workflow in deployment.workflows], deployment.warnings)
         return
     for workflow in deployment.workflows:
         say(cell(_summary(workflow)), "bold")
-        for line in workflow.diff:
+        for line in workflow.lines:
             say(cell(line), DIFF_STYLES.get(line[0], ""))
     _warn(deployment.warnings)
 
@@ -175,25 +188,19 @@ def _warn(warnings: Iterable[str]) -> None:
         note(cell(f"warning: {warning}"))
 
 
-def _summary(workflow: Deployed) -> str:
-    return f"{workflow.change} {workflow.name} version {workflow.number}"
+def _summary(workflow: "Deployed") -> str:
+    return f"{workflow.change} {workflow.name} version {workflow.version}"
 
 
-def _fields(workflow: Deployed) -> dict[str, Any]:
-    address = {} if workflow.address is None else {"address": workflow.address}
-    return {"name": workflow.name, **workflow.ids, "number": workflow.number, "change": workflow.change, **address}
+def _row(line: "ListedWorkflow") -> list[object]:
+    source = line.trigger if line.cron_expression is None else f"cron {line.cron_expression}"
+    return [line.name, line.version, _yes_no(line.enabled), line.task_count, source, line.updated_at]
 
 
-def _row(line: Row) -> list[object]:
-    source = line["trigger"]
-    label = source if isinstance(source, str) else f"cron {source.get('cron')}"
-    return [line["name"], line["live"], _yes_no(line["enabled"]), line["steps"], label, line["updated_at"]]
+def _version_row(version: "Version") -> list[object]:
+    live = _yes_no(version.live)
+    return [version.version, live, version.task_count, version.inserted_at, version.fingerprint]
 
 
-def _version_row(version: Row) -> list[object]:
-    names = ("number", "live", "steps", "created_at", "fingerprint")
-    return [_yes_no(version[name]) for name in names]
-
-
-def _yes_no(value: object) -> object:
-    return ("yes" if value else "no") if isinstance(value, bool) else value
+def _yes_no(value: bool) -> str:
+    return "yes" if value else "no"
