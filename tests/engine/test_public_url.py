@@ -13,7 +13,7 @@ from windlass.engine.doctor import Level, examine, judge_public_url
 from windlass.engine.public_url import LIVE_WITHIN
 from windlass.engine.schedules import workflow as workflow_schedules
 from windlass.settings import Settings
-from windlass.store.public_urls import RecordedUrl
+from windlass.store.hooks import RecordedUrl
 from windlass.testing import Clock
 
 WAIT = {"wait_for_webhook": {"timeout": "1h"}}

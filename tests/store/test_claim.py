@@ -13,7 +13,7 @@ import asyncpg
 import pytest
 
 from windlass.core.jobs.job import Claimed, JobMove, Setback, Success, spent
-from windlass.store import jobs, timers
+from windlass.store import jobs, steps
 from windlass.store.jobs import Lane
 
 LEASE = timedelta(seconds=30)
@@ -284,7 +284,7 @@ async def test_rows_come_into_line_in_the_order_of_their_time(conn: Connection) 
     hours = [5, 1, 4, 2, 3]
     ids = [(await insert(conn, run_at=datetime.now(UTC) + timedelta(hours=hour)))[0] for hour in hours]
     assert await claim(conn) == []
-    assert timedelta(minutes=59) < ((await timers.next_due(conn))[0] or timedelta()) <= timedelta(hours=1)
+    assert timedelta(minutes=59) < ((await steps.next_due(conn))[0] or timedelta()) <= timedelta(hours=1)
     soon = datetime.now(UTC) + timedelta(hours=4, minutes=30)
     await conn.execute("select set_config('windlass.now', $1, false)", soon.isoformat())
     assert [await jobs.become_due(conn, 3), await jobs.become_due(conn, 3)] == [["default"] * 3, ["default"]]

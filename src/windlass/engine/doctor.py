@@ -15,10 +15,10 @@ from windlass.engine.database import Database
 from windlass.engine.public_url import LIVE_WITHIN
 from windlass.engine.quarantine import QuarantineEntry
 from windlass.store import doctor as store
-from windlass.store import public_urls
+from windlass.store import hooks
 from windlass.store import workers as worker_store
 from windlass.store.doctor import Server, Snapshot, Waiting
-from windlass.store.public_urls import RecordedUrl
+from windlass.store.hooks import RecordedUrl
 from windlass.store.rows import WorkerRow
 from windlass.store.workers import ALIVE_WITHIN, RUNTIME
 
@@ -54,8 +54,8 @@ async def examine(db: Database) -> list[Finding]:
         snapshots = await store.snapshots(conn, older_than=PATIENCE)
         workers = await worker_store.list_(conn, alive_within=ALIVE_WITHIN)
         registry = {name: (runtime, on) for name, runtime, on in await worker_store.registry(conn)}
-        urls = await public_urls.list_(conn, live_within=LIVE_WITHIN)
-        called = await public_urls.hooks_in_use(conn)
+        urls = await hooks.list_urls(conn, live_within=LIVE_WITHIN)
+        called = await hooks.hooks_in_use(conn)
     alive = [worker for worker in workers if worker.alive]
     findings += [judge_types(types), judge_workers(alive, lines), *judge_lines(lines, alive, registry)]
     findings.append(judge_public_url(urls, db.public_url.configured, called=called))

@@ -15,7 +15,7 @@ from windlass.engine.database import Database
 from windlass.engine.runs.control import known, step_number
 from windlass.engine.runs.settle import settle
 from windlass.errors import Gone, Invalid, NotFound, Refused
-from windlass.store import hooks, runs, timers
+from windlass.store import hooks, runs, steps
 from windlass.store.runs import LockedRun
 
 ACTOR = "hook"
@@ -60,7 +60,7 @@ async def receive(db: Database, token: str, body: bytes, headers: Mapping[str, s
         await hooks.receive(conn, place, body=text, headers=encode(kept, field="headers"), id_=signed_id)
         news: list[Event] = []
         if held.steps[step] == Letter.ACTIVE:
-            await timers.delete(conn, [place])
+            await steps.delete_timers(conn, [place])
             news = [Ended(step, Letter.SUCCEEDED)]
         wakeups = await settle(conn, db, [held], {id_: news} if news else {}, actor=ACTOR)
     wakeups.poke(db)

@@ -15,7 +15,6 @@ from windlass.engine.database import Database
 from windlass.errors import Invalid, Unavailable
 from windlass.store import doctor
 from windlass.store.postgres import migrate, server
-from windlass.store.postgres import reset as database_reset
 from windlass.store.postgres.pool import Connection, DatabaseOptions, limit_lock_wait, open_connection, translated
 
 RESET_TRIES = 5
@@ -146,7 +145,7 @@ async def reset(db: Database) -> None:
         try:
             async with db.begin() as conn:
                 await limit_lock_wait(conn, RESET_LOCK_MILLISECONDS)
-                await database_reset.empty(conn)
+                await server.empty(conn)
             return
         except Unavailable:
             if not left:

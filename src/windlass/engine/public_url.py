@@ -7,9 +7,9 @@ preferably a configured URL, because the address that a server listens at is rar
 import time
 from datetime import timedelta
 
-from windlass.store import public_urls as store
+from windlass.store import hooks
+from windlass.store.hooks import RecordedUrl
 from windlass.store.postgres.pool import Connection
-from windlass.store.public_urls import RecordedUrl
 
 DEFAULT = "http://127.0.0.1:8080"  # where `windlass up` listens by default
 REPEAT = timedelta(minutes=1)  # how often a server records its URL again
@@ -30,7 +30,7 @@ class PublicUrl:
         if self.configured is not None:
             return self.configured
         if time.monotonic() - self._read_at > CACHED:
-            found = await store.list_(conn, live_within=LIVE_WITHIN)
+            found = await hooks.list_urls(conn, live_within=LIVE_WITHIN)
             self._recorded, self._read_at = found[0] if found else None, time.monotonic()
         if self._recorded is not None and (self._recorded.configured or self.listening is None):
             return self._recorded.url
@@ -39,5 +39,5 @@ class PublicUrl:
     async def record(self, conn: Connection) -> None:
         """Record the URL of this process for the other processes."""
         if (url := self.configured or self.listening) is not None:
-            await store.record(conn, url, configured=self.configured is not None)
+            await hooks.record_url(conn, url, configured=self.configured is not None)
             self._read_at = float("-inf")

@@ -8,7 +8,6 @@ from windlass.core.json_value import encode
 from windlass.core.runs.run import RunState
 from windlass.engine.database import MOST_COUNTED, PAGE_LIMIT, Database
 from windlass.store import queues, runs, stats, workers
-from windlass.store.ojs import tenants as tenant_store
 from windlass.store.queues import QueueRow
 from windlass.store.rows import WorkerRow
 from windlass.store.runs import RunFilter, RunRow
@@ -58,11 +57,11 @@ async def of_workflows(db: Database, ids: Iterable[UUID]) -> dict[UUID, Workflow
 async def tenants(db: Database) -> list[str]:
     """Return the tenants that have jobs, by name."""
     async with db.once() as conn:
-        return await tenant_store.list_(conn, org=db.org, limit=MOST_TENANTS)
+        return await stats.tenants(conn, org=db.org, limit=MOST_TENANTS)
 
 
 async def jobs_of_tenant(db: Database, tenant: str) -> dict[str, int]:
     """Return the number of a tenant's jobs by state; at most MOST_COUNTED jobs are examined."""
     encode(tenant, field="tenant")
     async with db.once() as conn:
-        return await tenant_store.counts(conn, tenant, org=db.org, cap=MOST_COUNTED)
+        return await stats.tenant_counts(conn, tenant, org=db.org, cap=MOST_COUNTED)

@@ -13,10 +13,10 @@ from windlass.engine import quarantine
 from windlass.engine.database import Database
 from windlass.engine.quarantine import Kind, split_batch
 from windlass.errors import Unavailable
-from windlass.store import events, jobs, runs, terms, workers
+from windlass.store import events, jobs, runs, workers
 from windlass.store.ojs import crons, rates
 from windlass.store.postgres.pool import Connection, limit_lock_wait
-from windlass.store.terms import TermAnswer
+from windlass.store.workers import TermAnswer
 
 __all__ = ["Swept", "TermAnswer", "become_due", "prune", "release_expired", "resign_term", "take_term", "tend"]
 WEEKS_AHEAD = 2
@@ -79,12 +79,12 @@ async def isolate_rows(
 
 async def take_term(db: Database, *, duty: str, holder: str, term: timedelta) -> TermAnswer:
     async with db.once() as conn:
-        return await terms.take(conn, duty=duty, holder=holder, term=term)
+        return await workers.take_term(conn, duty=duty, holder=holder, term=term)
 
 
 async def resign_term(db: Database, *, duty: str, holder: str) -> None:
     async with db.once() as conn:
-        await terms.resign(conn, duty=duty, holder=holder)
+        await workers.resign_term(conn, duty=duty, holder=holder)
 
 
 async def release_expired(db: Database, *, batch: int = 500, continuity: Continuity | None = None) -> Swept:

@@ -2,19 +2,22 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
 import asyncpg
 
-from windlass.core.explain.snapshot import JobSnapshot, ResponseSnapshot
+from windlass.core.explain.snapshot import JobSnapshot, ResponseSnapshot, Round
+from windlass.core.explain.timeline import Move, Span, SpanKind
 from windlass.core.jobs.job import JobState
 from windlass.core.json_value import decode
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import column, mapping, statements
+from windlass.store.postgres.queries import column, mapping, sql, statements
 
 _SQL = statements("accounts")
+_MOVES = sql("timelines", "moves")
+_TOGETHER = sql("timelines", "together")
 
 
 class FirstJob(NamedTuple):
@@ -144,3 +147,18 @@ def _job(row: asyncpg.Record) -> JobSnapshot:
         worker=row["worker"],
         stopping=row["cancel_requested"],
     )
+
+
+async def moves(conn: Connection, run: UUID, steps: Sequence[int], *, limit: int) -> list[Move]:
+    rows = await conn.fetch(_MOVES, run, list(steps), limit)
+    return [
+        Move(step, word, attempt, at, reason, None if delay is None else timedelta(seconds=delay))
+        for step, word, attempt, at, reason, delay in rows
+    ]
+
+
+async def together(conn: Connection, run: UUID, steps: Sequence[int], round_: Round) -> list[Span]:
+    """Return one span per step in a round: for all instances of a step, and for its child runs (of any step, not only
+    of `steps`)."""
+    rows = await conn.fetch(_TOGETHER, run, list(steps), round_.began_at, round_.left_at, round_.number - 1)
+    return [Span(step, SpanKind.RUNNING, None, began, ended, failed) for step, began, ended, failed in rows]

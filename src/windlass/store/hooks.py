@@ -1,14 +1,16 @@
-"""Hooks: callback URLs of runs, and the callbacks received."""
+"""Hooks: callback URLs of runs, the callbacks received, and the public URLs of the servers that receive them."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import NamedTuple
 from uuid import UUID
 
 from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import columns, statements
-from windlass.store.timers import StepRef
+from windlass.store.steps import StepRef
 
 _SQL = statements("hooks")
+_URLS = statements("public_urls")
 
 
 class Callback(NamedTuple):
@@ -70,3 +72,22 @@ async def received(conn: Connection, place: StepRef, id_: str | None) -> bool:
 
 async def bodies(conn: Connection, places: Sequence[StepRef]) -> list[Callback]:
     return list(map(Callback._make, await conn.fetch(_SQL["bodies"], *columns(places))))
+
+
+class RecordedUrl(NamedTuple):
+    url: str
+    configured: bool  # by WINDLASS_PUBLIC_URL; otherwise it is where a server listens
+    live: bool  # a server has recorded it recently
+
+
+async def record_url(conn: Connection, url: str, *, configured: bool) -> None:
+    await conn.execute(_URLS["record"], url, configured)
+
+
+async def list_urls(conn: Connection, *, live_within: timedelta) -> list[RecordedUrl]:
+    """Return at most ten recorded URLs, the best first."""
+    return list(map(RecordedUrl._make, await conn.fetch(_URLS["list"], live_within)))
+
+
+async def hooks_in_use(conn: Connection) -> bool:
+    return bool(await conn.fetchval(_URLS["hooks_in_use"]))

@@ -18,7 +18,7 @@ from windlass.core.json_value import decode, plain
 from windlass.core.runs.run import LIVE, RunState
 from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import column, columns, mapping, statements
-from windlass.store.timers import StepRef
+from windlass.store.steps import StepRef
 
 _SQL = statements("runs")
 BAD = frozenset({"failed", "cancelled", "timeout"})

@@ -1,4 +1,4 @@
-"""Statistics for the overview: runs, jobs, schedules and workflows."""
+"""Statistics for the overview: runs, jobs, schedules, workflows and tenants (`meta.tenant_id` of jobs)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,9 +7,10 @@ from uuid import UUID
 
 from windlass.core.runs.run import RunState
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import mapping, statements
+from windlass.store.postgres.queries import column, mapping, statements
 
 _SQL = statements("stats")
+_TENANTS = statements("tenants")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +71,11 @@ async def of_workflows(conn: Connection, ids: Iterable[UUID], *, last: int, late
         pairs = [(run, RunState(state)) for run, state in zip(runs or (), states or (), strict=True)]
         found[id_] = WorkflowStats(completed, failed, p50, p95, pairs, tick)
     return found
+
+
+async def tenants(conn: Connection, *, org: str, limit: int) -> list[str]:
+    return column(await conn.fetch(_TENANTS["list"], org, limit))
+
+
+async def tenant_counts(conn: Connection, tenant: str, *, org: str, cap: int) -> dict[str, int]:
+    return mapping(await conn.fetch(_TENANTS["counts"], org, tenant, cap))

@@ -1,4 +1,4 @@
-"""Statements on steps of runs: their jobs, the items of fan-outs, and their results."""
+"""Statements on steps of runs: their jobs, the items of fan-outs, their results, and the timers of sleeping steps."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,9 +10,10 @@ from windlass.core.jobs.job import JobState
 from windlass.core.json_value import decode, decode_objects
 from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import column, columns, statements
-from windlass.store.timers import StepRef
 
 _SQL = statements("steps")
+_TIMERS = statements("timers")
+StepRef = tuple[UUID, int]  # run id, step number
 
 
 class Shape(NamedTuple):
@@ -239,3 +240,27 @@ async def jobs(conn: Connection, run: UUID) -> dict[int, StepJob]:
         )
         for row in await conn.fetch(_SQL["jobs"], run)
     }
+
+
+async def insert_timers(conn: Connection, rows: Sequence[tuple[UUID, int, datetime]]) -> None:
+    await conn.execute(_TIMERS["insert"], *columns(rows))
+
+
+async def delete_timers(conn: Connection, places: Sequence[StepRef]) -> list[StepRef]:
+    """Delete timers; return those that existed."""
+    return [(row[0], row[1]) for row in await conn.fetch(_TIMERS["delete"], *columns(places))]
+
+
+async def find_due_timers(conn: Connection, batch: int) -> list[UUID]:
+    return column(await conn.fetch(_TIMERS["find_due"], batch))
+
+
+async def take_due_timers(conn: Connection, runs: Sequence[UUID]) -> list[StepRef]:
+    return [(row[0], row[1]) for row in await conn.fetch(_TIMERS["take_due"], list(runs))]
+
+
+async def next_due(conn: Connection) -> tuple[timedelta | None, timedelta | None, timedelta | None]:
+    """Return the time until the next job becomes due, sleep ends and run expires; None where there is none."""
+    row = await conn.fetchrow(_TIMERS["next_due"])
+    assert row is not None
+    return row[0], row[1], row[2]

@@ -1,9 +1,11 @@
-"""The worker table, and the registry of which runtime serves a job type."""
+"""The worker table, the registry of which runtime serves a job type, orphaned claims (committed, but the worker did not
+receive the result), and leader terms (leases on duties)."""
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from windlass.core.jobs.job import Claimed, Fence
 from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import statements
 from windlass.store.rows import WorkerRow
@@ -11,6 +13,8 @@ from windlass.store.rows import WorkerRow
 RUNTIME = "python"  # of the types that our workers execute
 ALIVE_WITHIN = timedelta(seconds=30)  # a worker sends a heartbeat every third of its lease, 10 s by default
 _SQL = statements("workers")
+_ORPHANS = statements("orphans")
+_TERMS = statements("terms")
 
 
 class Registered(NamedTuple):
@@ -53,3 +57,34 @@ async def remove(conn: Connection, id_: str) -> None:
 
 async def registry(conn: Connection) -> list[tuple[str, str, bool]]:
     return [(row[0], row[1], row[2]) for row in await conn.fetch(_SQL["registry"])]
+
+
+async def find_orphans(conn: Connection, *, worker: str) -> list[Fence]:
+    return [(row[0], row[1]) for row in await conn.fetch(_ORPHANS["find"], worker)]
+
+
+async def read_orphan(conn: Connection, fence: Fence, *, worker: str) -> Claimed | None:
+    row = await conn.fetchrow(_ORPHANS["read"], *fence, worker)
+    return Claimed._make(row) if row else None
+
+
+async def put_back_orphan(conn: Connection, fence: Fence, *, worker: str, pause: timedelta, reason: str) -> bool:
+    return await conn.fetchval(_ORPHANS["put_back"], *fence, worker, pause, reason) is True
+
+
+class TermAnswer(NamedTuple):
+    """The result of an attempt to take or renew a term."""
+
+    held: bool  # by the caller
+    now: datetime
+    renewed_before: datetime | None  # the previous renewal, by any holder; None if there was none
+
+
+async def take_term(conn: Connection, *, duty: str, holder: str, term: timedelta) -> TermAnswer:
+    row = await conn.fetchrow(_TERMS["take"], duty, holder, term)
+    assert row is not None  # it has no `from`
+    return TermAnswer(*row)
+
+
+async def resign_term(conn: Connection, *, duty: str, holder: str) -> None:
+    await conn.execute(_TERMS["resign"], duty, holder)

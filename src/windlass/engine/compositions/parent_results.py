@@ -24,7 +24,7 @@ from windlass.engine.workers.turn import ClaimedJob
 from windlass.store.ojs import compositions as store
 from windlass.store.ojs.compositions import Around, PartResult
 from windlass.store.postgres.pool import Connection
-from windlass.store.timers import StepRef
+from windlass.store.steps import StepRef
 
 __all__ = ["StepRef", "Standing", "Standings", "of_jobs"]
 Results = dict[str, Any]

@@ -14,7 +14,7 @@ from windlass.engine.database import Database
 from windlass.engine.events.stream import Line, Told
 from windlass.store.ojs import compositions as store
 from windlass.store.ojs.compositions import ToldInside, ToldJob, Who
-from windlass.store.timers import StepRef
+from windlass.store.steps import StepRef
 
 RUN_WORDS: Mapping[str, str] = {
     "started": "workflow.started",

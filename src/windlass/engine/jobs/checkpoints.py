@@ -15,9 +15,7 @@ from windlass.engine.database import Database
 from windlass.engine.jobs import control as jobs
 from windlass.errors import Conflict, Invalid, LeaseLost, NotFound
 from windlass.store.ojs import checkpoints as store
-from windlass.store.ojs import progress as progress_store
-from windlass.store.ojs.checkpoints import Checkpoint
-from windlass.store.ojs.progress import Progress, ProgressReport
+from windlass.store.ojs.checkpoints import Checkpoint, Progress, ProgressReport
 from windlass.store.postgres.pool import UNSTORABLE
 
 __all__ = [
@@ -92,7 +90,7 @@ async def save_step(db: Database, job: UUID, *, fence: int, name: str, result: A
 async def report_progress(db: Database, reports: Sequence[ProgressReport]) -> None:
     """Record the progress of our own workers' attempts, one report per job; stale claims are ignored."""
     async with db.once() as conn:
-        await progress_store.report(conn, reports)
+        await store.report_progress(conn, reports)
 
 
 async def record_progress(
@@ -102,7 +100,7 @@ async def record_progress(
     text = None if message is None else plain(message[:MAX_MESSAGE])
     kept = None if data is None else encode(data, field="data", limit=MAX_DATA)
     async with db.begin() as conn:
-        at = await progress_store.say(conn, job, fraction, text, kept, org=db.org)
+        at = await store.record_progress(conn, job, fraction, text, kept, org=db.org)
     if at is None:
         found = await jobs.get(db, job)
         raise Conflict(f"job {job} is {found.status}: only a live job has progress to report")
@@ -113,4 +111,4 @@ async def progress(db: Database, job: UUID) -> Progress | None:
     """Return a job's progress; None: it has reported none."""
     await jobs.get(db, job)
     async with db.once() as conn:
-        return await progress_store.get(conn, job)
+        return await store.get_progress(conn, job)

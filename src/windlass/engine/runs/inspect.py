@@ -28,7 +28,7 @@ from windlass.effects.handlers import like
 from windlass.engine.database import Database
 from windlass.engine.runs.control import known, rounds_of, step_number
 from windlass.store import accounts as store
-from windlass.store import runs, timelines, workers
+from windlass.store import runs, workers
 from windlass.store.accounts import Place, RunLine
 from windlass.store.postgres.pool import Connection
 from windlass.store.rows import WorkerRow
@@ -74,10 +74,10 @@ async def run_timeline(db: Database, id_: UUID, *, attempt: int | None = None) -
     several = [n for n, step in enumerate(run.steps) if is_several(step.step)]
     plain = [n for n in range(len(run.steps)) if n not in several]
     async with db.begin() as conn:
-        moves = await timelines.moves(conn, id_, plain, limit=MOST_MOVES) if plain else []
+        moves = await store.moves(conn, id_, plain, limit=MOST_MOVES) if plain else []
         if round_ is None or len(run.rounds) == 1:
             return run, timeline(run, moves)
-        together = await timelines.together(conn, id_, several, round_) if several else []
+        together = await store.together(conn, id_, several, round_) if several else []
     return run, during(run, round_, moves, together)
 
 

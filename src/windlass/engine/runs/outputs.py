@@ -20,8 +20,7 @@ from windlass.core.workflows.workflow import Workflow
 from windlass.engine.database import Database
 from windlass.store import hooks, steps
 from windlass.store.postgres.pool import Connection
-from windlass.store.steps import Result
-from windlass.store.timers import StepRef
+from windlass.store.steps import Result, StepRef
 
 MOST_INSTANCES = 10_000  # of a fanned-out step, in one list; more are read page by page
 

@@ -19,8 +19,7 @@ from windlass.store import hooks, steps
 from windlass.store.hooks import Callback
 from windlass.store.postgres.pool import Connection
 from windlass.store.runs import LockedRun
-from windlass.store.steps import Result
-from windlass.store.timers import StepRef
+from windlass.store.steps import Result, StepRef
 
 STATUS = {
     Letter.WAITING: "pending",

@@ -49,7 +49,7 @@ from windlass.engine.runs import children, evaluate
 from windlass.engine.runs.evaluate import Question
 from windlass.engine.runs.writes import NewRuns, RunWrites, Wakeups
 from windlass.engine.step_templates import StepTemplate, StepTemplates
-from windlass.store import hooks, runs, steps, timers
+from windlass.store import hooks, runs, steps
 from windlass.store.postgres.pool import Connection
 from windlass.store.runs import LockedRun, SavedRun
 
@@ -285,7 +285,7 @@ class Round:
                 if ended:
                     self._answers[id_].append(Ended(step, Letter.CANCELLED, reason, ended))
         if sleeps:
-            await timers.delete(self._conn, sleeps)
+            await steps.delete_timers(self._conn, sleeps)
             for id_, step in sleeps:
                 self._answers[id_].append(Ended(step, Letter.CANCELLED, reason))
         if below:

@@ -25,7 +25,7 @@ from windlass.engine.database import Database
 from windlass.engine.quarantine import Kind, each_alone, split_batch
 from windlass.engine.runs.settle import Wakeups, settle
 from windlass.errors import Unavailable
-from windlass.store import claims, runs, steps, timers
+from windlass.store import claims, runs, steps
 from windlass.store.ojs import compositions
 from windlass.store.postgres.pool import Connection
 from windlass.store.runs import LockedRun
@@ -96,7 +96,7 @@ class HeldRuns:
 async def wake(db: Database, *, batch: int = 1000) -> int:
     """End the sleeps and the waits whose time has come; return the number of runs."""
     async with db.once() as conn:
-        ids = await timers.find_due(conn, batch)
+        ids = await steps.find_due_timers(conn, batch)
     return await _apply(db, ids, partial(_due_timers, db))
 
 
@@ -134,7 +134,7 @@ async def _due_timers(db: Database, conn: Connection, locked: list[LockedRun]) -
     events: dict[UUID, list[Event]] = defaultdict(list)
     known = await db.definitions.of(conn, {run.version_id for run in locked})
     plans = {run.id: known[run.version_id].plan for run in locked}
-    for id_, step in await timers.take_due(conn, [run.id for run in locked]):
+    for id_, step in await steps.take_due_timers(conn, [run.id for run in locked]):
         events[id_].append(fired_timer(plans[id_], step))
     return events
 
@@ -146,7 +146,7 @@ async def _expired(_: Connection, locked: list[LockedRun]) -> dict[UUID, list[Ev
 async def next_due(db: Database) -> tuple[timedelta | None, timedelta | None, timedelta | None]:
     """Return how long until a job becomes due, a sleep ends and a run expires; None: never."""
     async with db.once() as conn:
-        return await timers.next_due(conn)
+        return await steps.next_due(conn)
 
 
 async def _apply(db: Database, ids: Sequence[UUID], load: Load, *, reason: str = "the run was cancelled") -> int:

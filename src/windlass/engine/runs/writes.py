@@ -11,13 +11,12 @@ from windlass.core.runs.run import WORDS, Run, RunState, fans_to_json
 from windlass.engine.database import Database, new_ids
 from windlass.engine.faults import point
 from windlass.engine.step_templates import StepTemplate
-from windlass.store import runs, steps, timers
+from windlass.store import runs, steps
 from windlass.store.ojs import compositions
 from windlass.store.ojs.compositions import NewPart
 from windlass.store.postgres.pool import Connection
 from windlass.store.runs import LockedRun, NewRun, RunNote, SavedRun
-from windlass.store.steps import NewJobs, Shape
-from windlass.store.timers import StepRef
+from windlass.store.steps import NewJobs, Shape, StepRef
 
 MANY = 1000  # from this many new jobs on, the worker that created them cannot claim them all itself
 
@@ -169,7 +168,7 @@ class RunWrites:
             self.wakeups.queues.update(part.queue for part in self._parts)
             self._parts = []
         if self._timers:
-            await timers.insert(self._conn, [(run, step, at) for (run, step), at in self._timers.items()])
+            await steps.insert_timers(self._conn, [(run, step, at) for (run, step), at in self._timers.items()])
             self._timers, self.wakeups.asleep = {}, True
 
     async def _write_jobs(self) -> None:

@@ -20,7 +20,7 @@ from windlass.engine.faults import point
 from windlass.engine.quarantine import Kind
 from windlass.engine.workers.recording import Turn, lock_and_record, record, record_apart
 from windlass.errors import Locked, Unavailable
-from windlass.store import jobs, orphans, workers
+from windlass.store import jobs, workers
 from windlass.store.events import Line
 from windlass.store.jobs import HeldLease, Lane, Served
 from windlass.store.ojs import compositions
@@ -140,7 +140,7 @@ async def adopt(db: Database, *, worker: str, held: Container[Fence]) -> list[Cl
     whose result may still arrive, and whose id no other process uses.
     """
     async with db.once() as conn:
-        fences = await orphans.find(conn, worker=worker)
+        fences = await workers.find_orphans(conn, worker=worker)
     adopted = []
     for fence in fences:
         if fence in held:
@@ -159,7 +159,7 @@ async def adopt(db: Database, *, worker: str, held: Container[Fence]) -> list[Cl
 async def _read_orphan(db: Database, fence: Fence, worker: str) -> Claimed | None:
     """Read a job as a turn does: with its run's definition, and with its composition started if it is the first job."""
     async with db.begin() as conn:
-        job = await orphans.read(conn, fence, worker=worker)
+        job = await workers.read_orphan(conn, fence, worker=worker)
         if job is not None and job.version_id is not None:
             known = await db.definitions.readable(conn, {job.version_id})
             await start_compositions(conn, [job], known, actor=worker)
@@ -171,7 +171,7 @@ async def _put_back(db: Database, fence: Fence, worker: str, error: Exception) -
     reason = plain(f"this worker cannot read it: {type(error).__name__}: {error}")[:1000]
     try:
         async with db.once() as conn:
-            await orphans.put_back(conn, fence, worker=worker, pause=PAUSE_UNREADABLE, reason=reason)
+            await workers.put_back_orphan(conn, fence, worker=worker, pause=PAUSE_UNREADABLE, reason=reason)
     except Unavailable:
         raise
     except Exception:

@@ -1,16 +1,18 @@
-"""Checkpoints of jobs: a worker's saved state, and the results of a handler's finished steps."""
+"""Data that outlives an attempt: a worker's saved state, the results of a handler's finished steps, and the latest
+progress report."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from windlass.core.json_value import decode
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import statements
+from windlass.store.postgres.queries import columns, statements
 
 _SQL = statements("checkpoints")
+_PROGRESS = statements("progress")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,3 +52,38 @@ async def steps(conn: Connection, job: UUID) -> dict[str, Any]:
 async def save_step(conn: Connection, job: UUID, fence: int, name: str, result: str) -> bool:
     """Save a step's result; return False if this attempt no longer holds the job."""
     return await conn.fetchval(_SQL["save_step"], job, fence, name, result) is True
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    fraction: float
+    message: str | None
+    data: Any
+    updated_at: datetime
+
+
+class ProgressReport(NamedTuple):
+    """A progress report of an attempt; `data` is JSON."""
+
+    job: UUID
+    fence: int
+    fraction: float
+    message: str | None
+    data: str | None
+
+
+async def report_progress(conn: Connection, reports: Sequence[ProgressReport]) -> None:
+    await conn.execute(_PROGRESS["report"], *columns(reports))
+
+
+async def record_progress(
+    conn: Connection, job: UUID, fraction: float, message: str | None, data: str | None, *, org: str
+) -> datetime | None:
+    """Write the progress of a job without a fence; return its time, or None if there is no such live job."""
+    at: datetime | None = await conn.fetchval(_PROGRESS["say"], job, org, fraction, message, data)
+    return at
+
+
+async def get_progress(conn: Connection, job: UUID) -> Progress | None:
+    row = await conn.fetchrow(_PROGRESS["get"], job)
+    return Progress(row[0], row[1], decode(row[2]), row[3]) if row else None

@@ -8,7 +8,7 @@ from uuid import UUID
 from windlass.core.json_value import decode, decode_object
 from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import column, columns, statements
-from windlass.store.timers import StepRef
+from windlass.store.steps import StepRef
 
 _SQL = statements("compositions")
 
