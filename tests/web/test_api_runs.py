@@ -259,7 +259,7 @@ async def test_explain_tells_it_in_sentences(app: Windlass) -> None:
         await http.post("/workflows", json=ONE)
         run = await start(http)
         told = data(await http.get(f"/runs/{run}/explain"))
-    assert "under way" in told["run"][0]
+    assert "active" in told["run"][0]
     assert "no worker serves" in told["now"][0]
     assert (told["tasks"][0]["task"], told["tasks"][0]["status"]) == ("a", "running")
 
