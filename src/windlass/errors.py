@@ -14,6 +14,7 @@
       Refused            a signature does not match            -> 401
       Unavailable        the database cannot be used now       -> 503
         Locked           another session holds a row lock
+        ServerUnreachable  a client got no answer
 
 A handler's failure is not one of them: it is an `Outcome`. A handler raises `NonRetryable` or `RetryAfter` to control
 that outcome.
@@ -121,6 +122,10 @@ class Unavailable(WindlassError):
     def __init__(self, message: str, *, recovered: "asyncio.Event | None" = None) -> None:
         super().__init__(message)
         self.recovered = recovered
+
+
+class ServerUnreachable(Unavailable):
+    """A client got no answer from the server."""
 
 
 class Locked(Unavailable):

@@ -3,13 +3,11 @@
 import sys
 
 from windlass import __version__
-from windlass.errors import Unavailable, WindlassError
+from windlass.errors import Refused, ServerUnreachable, Unavailable, WindlassError
 
-HINTS = {
-    "the database ": "check WINDLASS_DATABASE_URL; windlass doctor looks for the cause",
-    "cannot reach the server ": "check --url or WINDLASS_URL, and that windlass up runs there",
-    "send a key": "set WINDLASS_API_KEY to one of the server's keys",
-}
+CHECK_DATABASE = "check WINDLASS_DATABASE_URL; windlass doctor looks for the cause"
+CHECK_SERVER = "check --url or WINDLASS_URL, and that windlass up runs there"
+CHECK_KEY = "set WINDLASS_API_KEY to one of the server's keys"
 
 
 def main() -> None:
@@ -28,7 +26,7 @@ def main() -> None:
         message = describe(error)
         if message is None:
             raise
-        _fail(message, next((hint for start, hint in HINTS.items() if message.startswith(start)), None))
+        _fail(message, _hint(error))
 
 
 def describe(error: Exception) -> str | None:
@@ -41,6 +39,19 @@ def describe(error: Exception) -> str | None:
     if isinstance(error, WindlassError):
         return str(error).strip()
     return f"the database refused: {error}" if getattr(error, "sqlstate", None) else None
+
+
+def _hint(error: Exception) -> str | None:
+    """Return what to check after an error: the database, the server or the key."""
+    if isinstance(error, ServerUnreachable):
+        return CHECK_SERVER
+    if isinstance(error, Refused):
+        return CHECK_KEY
+    if isinstance(error, Unavailable) or getattr(error, "sqlstate", None):
+        from windlass import settings
+
+        return CHECK_DATABASE if settings.read().url is None else None
+    return None
 
 
 def _fail(message: str, hint: str | None = None) -> None:

@@ -13,7 +13,17 @@ from functools import cache
 from types import UnionType
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from windlass.errors import Conflict, Gone, Invalid, InvalidWorkflow, NotFound, Refused, Unavailable, WindlassError
+from windlass.errors import (
+    Conflict,
+    Gone,
+    Invalid,
+    InvalidWorkflow,
+    NotFound,
+    Refused,
+    ServerUnreachable,
+    Unavailable,
+    WindlassError,
+)
 from windlass.schemas.problems import Problem
 
 T = TypeVar("T")
@@ -91,7 +101,7 @@ def error_of(status: int, text: str, document: Any, address: str, invalid: type[
     `text` is the body as it came, or, with status 0, why there was no answer.
     """
     if status == 0:
-        return Unavailable(text)
+        return ServerUnreachable(text)
     problem = decode(Problem, document) if isinstance(document, dict) else None
     if problem is None or not isinstance(problem.detail, str):
         body = f": {text[:MAX_SHOWN].strip()}" if text.strip() else ""

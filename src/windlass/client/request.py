@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
 from windlass.client.decode import decode, error_of
-from windlass.errors import Invalid, Unavailable
+from windlass.errors import Invalid, ServerUnreachable
 from windlass.schemas.pages import Page
 
 T = TypeVar("T")
@@ -110,8 +110,8 @@ def performed(call: Call[T], url: str, retries: int) -> Flow[T]:
         retries, pause = retries - 1, min(pause * 2, MOST_PAUSE)
 
 
-def unreachable(url: str, why: object) -> Unavailable:
-    return Unavailable(f"cannot reach the server at {url}: {why}")
+def unreachable(url: str, why: object) -> ServerUnreachable:
+    return ServerUnreachable(f"cannot reach the server at {url}: {why}")
 
 
 def _wait(answer: Answer, pause: float) -> float:
