@@ -38,6 +38,14 @@ async def each(ctx: Context, item: int) -> int:
 async def total(ctx: Context) -> int:
     return 1
 """
+# Not by the command line: that of the previous release needs packages that this one does not install.
+WORK = """
+import asyncio, sys
+import rolling
+from windlass import WorkerOptions
+
+asyncio.run(rolling.app.work(WorkerOptions(id=sys.argv[1], concurrency=8)))
+"""
 TASKS: dict[str, Any] = {
     "list": {"job": "roll.list.v1", "input": {"n": "{{trigger.body.n}}"}},
     "each": {"needs": ["list"], "foreach": "list", "job": "roll.each.v1"},
@@ -66,7 +74,7 @@ def workers(previous: Path, tmp_path: Path, database: str) -> Iterator[dict[str,
         environment = {**os.environ, "WINDLASS_DATABASE_URL": database}
         environment["PYTHONPATH"] = os.pathsep.join([str(source), str(tmp_path)])
         started[name] = subprocess.Popen(
-            [sys.executable, "-m", "windlass", "worker", "rolling:app", "--worker-id", name, "--concurrency", "8"],
+            [sys.executable, "-c", WORK, name],
             env=environment,
             cwd=tmp_path,
             stdout=sys.stderr,

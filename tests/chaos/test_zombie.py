@@ -19,7 +19,7 @@ class Scene:
     second: WorkerProcess
 
     async def zombie_learnt(self) -> bool:
-        return any(words in self.zombie.output() for words in ("was refused", "told to stop"))
+        return any(words in self.zombie.output() for words in ("was refused", "stopping its handler"))
 
 
 async def started(inbox: Inbox, job: Any) -> None:

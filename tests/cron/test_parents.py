@@ -75,7 +75,7 @@ async def test_a_step_comes_after_step_objects_and_after_several(cron: Cron, dia
 
 def test_a_second_parent_in_the_place_of_the_condition_is_refused_with_the_way_to_say_it() -> None:
     made = workflow(names="abc")
-    with pytest.raises(InvalidCondition, match=r"'b'.*given as a list"):
+    with pytest.raises(InvalidCondition, match=r"'b'.*as a list"):
         made.steps[2].after("a", "b")
 
 

@@ -592,8 +592,8 @@ async def test_with_a_secret_a_callback_must_be_signed_and_fresh(db: Database, c
         ({}, "are required"),
         (signed(b"other", now), "does not match"),
         (signed(b"1", now, secret="whsec_AAAA"), "does not match"),
-        (signed(b"1", now - timedelta(seconds=301)), "too far from now"),
-        (signed(b"1", now + timedelta(seconds=301)), "too far from now"),
+        (signed(b"1", now - timedelta(seconds=301)), "differs from the current time"),
+        (signed(b"1", now + timedelta(seconds=301)), "differs from the current time"),
     ]:
         with pytest.raises(Refused, match=why):
             await call(db, run, b"1", **headers)

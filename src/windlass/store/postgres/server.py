@@ -10,6 +10,7 @@ async def read_only(conn: Connection) -> bool:
 
 
 async def empty(conn: Connection) -> None:
-    """Remove all rows. For tests."""
+    """Remove all rows but the definitions of hidden workflows. For tests."""
     names = column(await conn.fetch(sql("reset", "tables")))
     await conn.execute(f"truncate {', '.join(names)}")  # names come quoted from the catalogue
+    await conn.execute(sql("reset", "unpublish"))
