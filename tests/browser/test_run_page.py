@@ -55,7 +55,7 @@ async def test_each_attempt_at_a_run_is_shown_by_itself(page: Page, on_stage: St
     await expect(events).to_contain_text("failed")
     await expect(events).not_to_contain_text("completed")
     await page.get_by_role("link", name="Graph").click()
-    await expect(page.locator("p.told")).to_contain_text("current state of the run")
+    await expect(page.locator("p.explanation")).to_contain_text("current state of the run")
     await expect_accessible(page)
 
     await page.goto(f"/runs/{run}/timeline?task=charge&attempt=2")
