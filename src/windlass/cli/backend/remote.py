@@ -11,7 +11,6 @@ from windlass.cli.backend.interface import RunBackend
 from windlass.client import AsyncClient
 from windlass.client.decode import decode
 from windlass.client.descriptors import AsyncListed
-from windlass.core.definition.parser import parse
 from windlass.core.runs.run import RunState
 from windlass.core.workflows.workflow import Workflow as Definition
 from windlass.errors import Conflict, Invalid, NotFound
@@ -60,6 +59,8 @@ class RemoteRun:
         return await self._client.runs.graph(str(self.id))
 
     async def definition(self) -> Definition:
+        from windlass.core.definition.parser import parse  # few commands need it, and it takes a tenth of a second
+
         run = await self.detail()
         return parse((await self._client.workflows.version(run.workflow_id, run.version)).definition)
 
