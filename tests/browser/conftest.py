@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
+from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright, expect
 
 from tests.browser import stage
 from tests.e2e.cli_process import Cli, Running
@@ -24,7 +24,8 @@ from windlass.web.dashboard.routes import STATIC
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--force-color-profile=srgb"]
-PATIENCE = 15_000  # milliseconds; a deadline, not a pause
+PATIENCE = 30_000  # milliseconds; a deadline, not a pause
+expect.set_options(timeout=PATIENCE)
 
 
 class Stage(NamedTuple):
