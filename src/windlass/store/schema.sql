@@ -533,9 +533,10 @@ table workflow.workflow_run with (fillfactor=80, autovacuum_vacuum_scale_factor=
   CREATE TRIGGER workflow_run_15_created BEFORE UPDATE ON workflow.workflow_run FOR EACH ROW WHEN ((old.needs_created_event AND new.needs_created_event)) EXECUTE FUNCTION windlass.inbox_first_update()
   CREATE TRIGGER workflow_run_20_moved BEFORE UPDATE ON workflow.workflow_run FOR EACH ROW WHEN (((old.status = ANY (ARRAY['pending'::text, 'leased'::text])) AND ((new.run_at <> old.run_at) OR ((new.status <> 'leased'::text) AND ((new.leased_by IS NOT NULL) OR (new.lease_until IS NOT NULL))) OR ((new.status = 'pending'::text) AND (old.status <> 'pending'::text))))) EXECUTE FUNCTION windlass.inbox_moved()
   CREATE TRIGGER workflow_run_30_guard BEFORE UPDATE ON workflow.workflow_run FOR EACH ROW WHEN (((old.status = ANY (ARRAY['succeeded'::text, 'failed'::text, 'cancelled'::text])) AND (new.epoch = old.epoch))) EXECUTE FUNCTION windlass.inbox_guard()
-  CREATE TRIGGER workflow_run_40_rate AFTER UPDATE ON workflow.workflow_run FOR EACH ROW WHEN (((new.rate_key IS NOT NULL) AND (old.status = 'leased'::text) AND (new.status <> 'leased'::text))) EXECUTE FUNCTION windlass.rate_ended()
+  CREATE TRIGGER workflow_run_40_rate BEFORE UPDATE ON workflow.workflow_run FOR EACH ROW WHEN (((new.rate_key IS NOT NULL) AND (old.status = 'leased'::text) AND (new.status <> 'leased'::text))) EXECUTE FUNCTION windlass.rate_note_end()
   CREATE TRIGGER workflow_run_50_created AFTER INSERT ON workflow.workflow_run FOR EACH STATEMENT WHEN (((current_setting('windlass.writes_events'::text, true) IS DISTINCT FROM 'on'::text) OR (NOT has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text)))) EXECUTE FUNCTION windlass.inbox_created()
   CREATE TRIGGER workflow_run_60_cancelled BEFORE UPDATE OF status ON workflow.workflow_run FOR EACH ROW WHEN (((new.status = 'cancelled'::text) AND (old.status = ANY (ARRAY['pending'::text, 'leased'::text])) AND (NOT new.cancel_requested) AND ((current_setting('windlass.writes_events'::text, true) IS DISTINCT FROM 'on'::text) OR (NOT has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text))))) EXECUTE FUNCTION windlass.inbox_cancelled()
+  CREATE TRIGGER workflow_run_70_rate AFTER UPDATE ON workflow.workflow_run FOR EACH STATEMENT WHEN ((current_setting('windlass.ended_rate_keys'::text, true) <> ''::text)) EXECUTE FUNCTION windlass.rate_ended()
   policy columns_of_the_engine_keep_their_defaults restrictive for a with check (((status = 'pending'::text) AND (run_id IS NULL) AND (version_id IS NULL) AND (step IS NULL) AND (item IS NULL) AND (items IS NULL) AND (org = 'default'::text) AND settled AND needs_created_event AND (NOT cancel_requested) AND (epoch = 0) AND (claim_no = 0) AND (lost = 0) AND (leased_by IS NULL)) OR ( SELECT has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text) AS has_table_privilege))
   policy everybody permissive for * using true with check true
   policy only_the_engine_deletes restrictive for d using ( SELECT has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text) AS has_table_privilege)
@@ -1092,9 +1093,16 @@ CREATE OR REPLACE FUNCTION windlass.rate_ended()
  SET search_path TO ''
 AS $function$
 declare
+  ended json := '[' || substr(current_setting('windlass.ended_rate_keys'), 2) || ']';
   queue text;
 begin
-  for queue in select windlass.rate_call(new.rate_key, 1) from windlass.rate r where r.key = new.rate_key and r.concurrency is not null loop
+  perform set_config('windlass.ended_rate_keys', '', true);  -- the updates below run this trigger again
+  for queue in
+    select windlass.rate_call(r.key, e.jobs)
+      from (select key, count(*)::int as jobs from json_array_elements_text(ended) as k(key) group by key) as e
+      join windlass.rate r on r.key = e.key and r.concurrency is not null
+     order by r.key
+  loop
     perform pg_notify('windlass', case when length(queue) <= 255 then queue else '' end);
   end loop;
   return null;
@@ -1120,6 +1128,17 @@ begin
   if not exists (select from windlass.rate_line r where r.key = wanted and r.called_at is null and r.place < at_place) then
     perform windlass.rate_wait(wanted);
   end if;
+end $function$
+
+CREATE OR REPLACE FUNCTION windlass.rate_note_end()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+begin
+  perform set_config('windlass.ended_rate_keys',
+                     coalesce(current_setting('windlass.ended_rate_keys', true), '') || ',' || to_json(new.rate_key), true);
+  return new;
 end $function$
 
 CREATE OR REPLACE FUNCTION windlass.rate_room(limits windlass.rate, under_way integer)
