@@ -11,6 +11,7 @@ import asyncpg
 import pytest
 
 from windlass.core.jobs.job import EDGES, JobState
+from windlass.store.postgres.pool import DatabaseOptions, open_connection
 from windlass.store.postgres.queries import Query, load, nouns
 from windlass.testing import Databases
 
@@ -48,6 +49,17 @@ def refusals(databases: Databases) -> dict[str, str]:
 @pytest.mark.parametrize("name", QUERIES)
 def test_every_query_can_be_prepared(name: str, refusals: dict[str, str]) -> None:
     assert name not in refusals, refusals[name]
+
+
+async def test_no_query_makes_the_driver_ask_for_types(database: str) -> None:
+    """asyncpg's catalog query takes 10 ms for each type and connection, so `pool.ARRAY_TYPES` must have all we use."""
+    conn = await open_connection(DatabaseOptions(url=database), command_timeout=30)
+    asked: list[str] = []
+    conn.add_query_logger(lambda record: asked.append(record.query))
+    for query in QUERIES.values():
+        await conn.prepare(query.sql)
+    await conn.close()
+    assert asked == []
 
 
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)

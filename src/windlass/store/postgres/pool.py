@@ -50,6 +50,13 @@ CONNECT_SECONDS = 10.0
 # A machine that vanishes does not close its connections. The kernel probes an idle peer after 10 s and gives up 15 s
 # later; data that is not acknowledged for 20 s ends the connection too.
 KEEPALIVE = {"SO_KEEPALIVE": 1, "TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 20_000}
+# When a connection first uses an array type, asyncpg asks the server about it, with three round trips.
+# The built-in types have the same ids in every database, so they are registered without asking. (array, element)
+ARRAY_TYPES = {
+    "bool": (1000, 16), "bytea": (1001, 17), "int2": (1005, 21), "int4": (1007, 23), "int8": (1016, 20),
+    "float8": (1022, 701), "timestamptz": (1185, 1184), "interval": (1187, 1186), "uuid": (2951, 2950),
+    "jsonb": (3807, 3802),
+}  # fmt: skip
 # After these a connection is closed, although it may still be open.
 USELESS = frozenset({Trouble.SILENT, Trouble.READ_ONLY})
 
@@ -145,7 +152,18 @@ async def _connect(*arguments: Any, **options: Any) -> "asyncpg.Connection[async
             if (option := getattr(socket, name, None)) is not None:  # not every platform has all of them
                 level = socket.SOL_SOCKET if name.startswith("SO_") else socket.IPPROTO_TCP
                 found.setsockopt(level, option, value)
+    settings = conn._protocol.get_settings()  # type: ignore[attr-defined]  # asyncpg has no option for it either
+    settings.register_data_types([_array_type(name, *ids) for name, ids in ARRAY_TYPES.items()])
     return conn
+
+
+def _array_type(element: str, oid: int, element_oid: int) -> dict[str, Any]:
+    """Build the row that asyncpg would read from the catalog for an array type."""
+    unset = ("basetype", "basetype_name", "range_subtype", "range_subtype_name", "attrtypoids", "attrnames")
+    return dict.fromkeys(unset) | {
+        "oid": oid, "ns": "pg_catalog", "name": f"_{element}", "kind": b"b",
+        "elemtype": element_oid, "elemtype_name": element, "elemdelim": b",", "depth": 0,
+    }  # fmt: skip
 
 
 @asynccontextmanager
