@@ -95,11 +95,10 @@ class Filter:
 async def insert(conn: Connection, rows: Sequence[NewJob], *, org: str, actor: str) -> dict[UUID, datetime]:
     """Insert jobs; return the creation times of those that are new."""
     arrays = columns(rows)
-    shared = [arrays[n][0] if arrays[n].count(arrays[n][0]) == len(rows) else None for n in SHARED]
+    shared = [arrays[n][0] if arrays[n] and arrays[n].count(arrays[n][0]) == len(rows) else None for n in SHARED]
     for n, value in zip(SHARED, shared, strict=True):
         if value is not None:
             arrays[n] = []
-    arrays = [values if values.count(None) < len(values) else [] for values in arrays]
     *shared, retry = shared
     arguments = (*arrays[:COMMON], org, actor, *shared, *arrays[COMMON:], retry)
     return mapping(await conn.fetch(_SQL["insert"], *arguments))

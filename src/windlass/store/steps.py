@@ -129,8 +129,7 @@ async def enqueue(
     conn: Connection, shapes: Sequence[Shape], rows: Sequence[NewJobs], ids: Sequence[UUID], *, actor: str
 ) -> None:
     """Create the jobs of steps. `ids` has one id per row; for a row of several instances the database generates ids."""
-    columns = [*zip(*shapes, strict=True), ids, *zip(*rows, strict=True)]
-    await conn.execute(_SQL["enqueue"], *map(list, columns), actor)
+    await conn.execute(_SQL["enqueue"], *columns(shapes), list(ids), *columns(rows), actor)
 
 
 async def reopen(conn: Connection, run: UUID, step: int, count: int, *, round_: int, actor: str) -> list[str]:

@@ -41,8 +41,11 @@ def sql(noun: str, name: str) -> str:
 
 
 def columns(rows: Iterable[Iterable[Any]]) -> list[list[Any]]:
-    """Return rows as columns, the form in which a statement takes many rows: `unnest($1, $2, ...)`."""
-    return [list(values) for values in zip(*rows, strict=True)]
+    """Return rows as columns, the form in which a statement takes many rows: `unnest($1, $2, ...)`.
+
+    A column of nulls becomes an empty array: `unnest` fills it up, and the driver need not inspect each element.
+    """
+    return [[] if values.count(None) == len(values) else list(values) for values in zip(*rows, strict=True)]
 
 
 def column(records: Iterable[asyncpg.Record]) -> list[Any]:
