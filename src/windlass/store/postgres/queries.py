@@ -12,6 +12,7 @@ from typing import Any
 
 import asyncpg
 
+_FOLDER = files("windlass.store") / "sql"
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _MOVES = re.compile(r"^-- moves: (.+)$", re.MULTILINE)
 
@@ -26,7 +27,7 @@ class Query:
 @cache
 def load(noun: str) -> dict[str, Query]:
     """Return the queries of sql/<noun>.sql by name."""
-    text = (files("windlass.store") / "sql" / f"{noun}.sql").read_text("utf-8")
+    text = (_FOLDER / f"{noun}.sql").read_text("utf-8")
     _, *parts = _NAME.split(text)
     return {name: _query(name, body) for name, body in zip(parts[::2], parts[1::2], strict=True)}
 
@@ -59,8 +60,7 @@ def mapping(records: Iterable[asyncpg.Record]) -> dict[Any, Any]:
 
 
 def nouns() -> list[str]:
-    folder = files("windlass.store") / "sql"
-    return sorted(entry.name.removesuffix(".sql") for entry in folder.iterdir() if entry.name.endswith(".sql"))
+    return sorted(entry.name.removesuffix(".sql") for entry in _FOLDER.iterdir() if entry.name.endswith(".sql"))
 
 
 def _query(name: str, body: str) -> Query:
