@@ -14,7 +14,7 @@ from examples.shop import serving
 from rich.console import Console
 
 from windlass import Run, RunResult, Windlass
-from windlass.core.diagrams.tree import draw_tree
+from windlass.core.diagrams import draw_tree
 from windlass.effects.documents import read
 
 FILE = Path(__file__).with_name("whole-order.yaml")

@@ -8,7 +8,7 @@ from hypothesis import given
 
 from tests.unit.test_drawing_tree import ORDERS, chain
 from tests.unit.test_workflow import workflows
-from windlass.core.diagrams.mermaid import draw_mermaid
+from windlass.core.diagrams import draw_mermaid
 from windlass.core.workflows.step import CommandAction, Edge, SleepAction, Step
 from windlass.core.workflows.workflow import Workflow
 

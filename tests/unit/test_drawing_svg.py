@@ -13,7 +13,7 @@ from hypothesis import given
 from tests.unit.test_drawing_tree import ORDERS, chain, comb
 from tests.unit.test_workflow import workflows
 from windlass.core.definition.parser import parse
-from windlass.core.diagrams.svg import GAP, WIDTH, draw_svg, lay_out
+from windlass.core.svg import GAP, WIDTH, draw_svg, lay_out
 from windlass.core.workflows.step import CommandAction, Edge, SleepAction, Step
 from windlass.core.workflows.workflow import Workflow
 

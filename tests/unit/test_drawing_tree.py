@@ -7,7 +7,7 @@ from hypothesis import given
 
 from tests.unit.test_workflow import workflows
 from windlass.core.definition.parser import parse
-from windlass.core.diagrams.tree import draw_tree
+from windlass.core.diagrams import draw_tree
 from windlass.core.workflows.step import Edge, SleepAction, Step
 from windlass.core.workflows.workflow import Workflow
 from windlass.errors import Invalid

@@ -19,7 +19,7 @@ from rich.text import Text
 from windlass.cli.backend.interface import LETTERS, RunBackend, word
 from windlass.cli.output import COLOURS, cell, note
 from windlass.core import duration
-from windlass.core.diagrams.tree import MARKS, places
+from windlass.core.diagrams import MARKS, places
 from windlass.core.runs.run import BAD, Letter
 from windlass.errors import NotFound, Unavailable
 from windlass.schemas.runs import RunDetail

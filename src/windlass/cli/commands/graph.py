@@ -13,9 +13,8 @@ from windlass.cli.output import COLOURS, note, say, show_json
 from windlass.cli.runner import backend
 from windlass.core.definition.json_schema import SCHEMA
 from windlass.core.definition.parser import parse
-from windlass.core.diagrams.mermaid import draw_mermaid
-from windlass.core.diagrams.svg import draw_svg
-from windlass.core.diagrams.tree import MARKS, draw_tree
+from windlass.core.diagrams import MARKS, draw_mermaid, draw_tree
+from windlass.core.svg import draw_svg
 from windlass.core.workflows.workflow import Workflow
 from windlass.errors import Invalid
 

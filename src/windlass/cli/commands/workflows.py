@@ -11,8 +11,7 @@ from windlass.cli.files import WorkflowFiles, load, print_mistakes
 from windlass.cli.output import cell, note, record, say, show_fields, show_json
 from windlass.cli.runner import backend, each, show_page
 from windlass.core.definition.parser import parse
-from windlass.core.diagrams.labels import trigger
-from windlass.core.diagrams.tree import draw_tree
+from windlass.core.diagrams import draw_tree, trigger
 
 if TYPE_CHECKING:
     from windlass.schemas.workflows import Deployed, ListedWorkflow, Version

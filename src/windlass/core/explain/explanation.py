@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from windlass.core import duration
-from windlass.core.diagrams.labels import doing
+from windlass.core.diagrams import doing
 from windlass.core.explain.current import at, current_sentences, first_line
 from windlass.core.explain.snapshot import RunSnapshot, StepSnapshot
 from windlass.core.runs.edges import MEETS

@@ -6,7 +6,7 @@ from typing import Any
 
 from windlass.core import duration
 from windlass.core.definition.parser import parse
-from windlass.core.diagrams.labels import conditions, doing, lines
+from windlass.core.diagrams import conditions, doing, lines
 from windlass.core.workflows.step import Step
 from windlass.core.workflows.workflow import Workflow as Definition
 from windlass.engine.schedules import workflow as workflow_schedules

@@ -7,11 +7,11 @@ neighbours. Every pass is linear except for sorting; the number of passes is fix
 
 import html
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from windlass.core.diagrams.labels import Line, conditions, cut, doing, kind, lines, states
+from windlass.core.diagrams import Line, conditions, cut, depths, doing, kind, lines, states
 from windlass.core.workflows.step import Condition, Step
 from windlass.core.workflows.workflow import Workflow
 
@@ -141,7 +141,7 @@ def _escaped(text: str) -> str:
 
 def lay_out(count: int, edges: Sequence[tuple[int, int]], *, width: float, gap: float) -> Layout:
     """Return the layout of `count` boxes of the same width; edges are (parent, child)."""
-    layer = _layers(count, edges)
+    layer = depths(count, edges)
     spots = [Spot(layer[n], width, n) for n in range(count)]
     direct = sum(layer[child] - layer[parent] - 1 for parent, child in edges) > MAX_POINTS
     routes = [_route(spots[parent], spots[child], direct) for parent, child in edges]
@@ -151,23 +151,6 @@ def lay_out(count: int, edges: Sequence[tuple[int, int]], *, width: float, gap: 
     _order(rows)
     _place(rows, gap)
     return Layout(spots, routes, _shift(rows), len(rows))
-
-
-def _layers(count: int, edges: Iterable[tuple[int, int]]) -> list[int]:
-    below: list[list[int]] = [[] for _ in range(count)]
-    wanting = [0] * count
-    for parent, child in edges:
-        below[parent].append(child)
-        wanting[child] += 1
-    layer = [0] * count
-    ready = [n for n, needed in enumerate(wanting) if not needed]
-    for n in ready:
-        for child in below[n]:
-            layer[child] = max(layer[child], layer[n] + 1)
-            wanting[child] -= 1
-            if not wanting[child]:
-                ready.append(child)
-    return layer
 
 
 def _route(start: Spot, end: Spot, direct: bool) -> list[Spot]:

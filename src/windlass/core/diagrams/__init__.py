@@ -1,1 +1,0 @@
-"""Diagrams of workflows and runs."""
