@@ -80,7 +80,7 @@ _HOMES = {
     "Unavailable": "errors",
     "Windlass": "app",
     "WindlassError": "errors",
-    "WorkerOptions": "runtime.worker.options",
+    "WorkerOptions": "runtime.worker",
 }
 
 

@@ -38,7 +38,7 @@ from windlass.runtime.loops.deliveries import delivery_handler, ping
 from windlass.runtime.loops.loop import run_periodically
 from windlass.runtime.operations import Operations
 from windlass.runtime.sync_bridge import SyncBridge
-from windlass.runtime.worker.options import WorkerOptions
+from windlass.runtime.worker import WorkerOptions
 from windlass.settings import Settings
 from windlass.store.postgres.pool import Connection, DatabaseOptions
 
@@ -231,7 +231,7 @@ class Windlass(Operations):
         at_once: asyncio.Event | None = None,
     ) -> "Worker":
         """Run a worker and the background loops until `stop`; `at_once` ends the grace period of its jobs early."""
-        from windlass.runtime.loops.supervisor import run_loops
+        from windlass.runtime.loops.background import run_loops
 
         await self.publish()
         worker = await self.worker(options)
@@ -241,7 +241,7 @@ class Windlass(Operations):
 
     async def tend(self, *, stop: asyncio.Event) -> None:
         """Run the background loops without a worker until `stop`."""
-        from windlass.runtime.loops.supervisor import run_loops
+        from windlass.runtime.loops.background import run_loops
 
         await self.publish()
         holder = f"{socket.gethostname()}-{os.getpid()}"

@@ -27,10 +27,8 @@ from windlass.engine.workers import turn as worker_turn
 from windlass.engine.workers.turn import Turn
 from windlass.engine.workflows import control as workflows
 from windlass.errors import Conflict, NotFound
+from windlass.runtime.loops.background import Scheduler, Sweeper, Timers, retries
 from windlass.runtime.loops.loop import Duties
-from windlass.runtime.loops.scheduler import Scheduler
-from windlass.runtime.loops.sweeper import Sweeper, retries
-from windlass.runtime.loops.timers import Timers
 from windlass.store.postgres.pool import DatabaseOptions
 from windlass.testing import Clock
 

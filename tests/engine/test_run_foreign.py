@@ -12,7 +12,7 @@ from windlass.engine.database import Database
 from windlass.engine.jobs import control as jobs
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import sweep
-from windlass.runtime.loops.sweeper import Sweeper
+from windlass.runtime.loops.background import Sweeper
 from windlass.testing import Clock
 
 Connection = Any

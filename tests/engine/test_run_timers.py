@@ -11,7 +11,7 @@ from windlass.core.workflows.step import SleepAction
 from windlass.engine.database import Database
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import sweep
-from windlass.runtime.loops.timers import Timers
+from windlass.runtime.loops.background import Timers
 from windlass.store.postgres.pool import DatabaseOptions
 from windlass.testing import Clock
 

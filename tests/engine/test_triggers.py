@@ -30,8 +30,7 @@ from windlass.engine.runs.start import RunSpec
 from windlass.engine.schedules import workflow as workflow_schedules
 from windlass.engine.workflows import control as workflows
 from windlass.errors import Invalid, NotFound
-from windlass.runtime.loops.scheduler import Scheduler, SchedulerOptions
-from windlass.runtime.loops.sweeper import retries
+from windlass.runtime.loops.background import LoopOptions, Scheduler, retries
 from windlass.testing import Clock
 
 HOUR = timedelta(hours=1)
@@ -336,7 +335,7 @@ async def test_the_end_of_a_run_wakes_the_scheduler_that_has_a_tick_waiting(
         await workflow_schedules.tick(db)
     [first] = await runs_of(conn)
     stop, ended, looked = asyncio.Event(), asyncio.Event(), asyncio.Event()
-    scheduler = Scheduler(db, SchedulerOptions(every=timedelta(hours=1)))
+    scheduler = Scheduler(db, LoopOptions(every=timedelta(hours=1)))
     real = scheduler.tick
 
     async def tick() -> timedelta:

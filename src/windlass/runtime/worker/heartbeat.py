@@ -1,4 +1,5 @@
-"""Extends a worker's leases and keeps its registration current, from a thread with its own event loop and connection.
+"""The heartbeat thread of a worker, with its own event loop and connection: extends leases, keeps the registration
+current and watches whether the worker's event loop is blocked.
 
 A handler that blocks the worker's loop, or a pool without a free connection, must not cost other jobs their leases.
 Lost leases, cancellation requests and an operator's directive are passed to the worker's loop.
@@ -13,21 +14,27 @@ import contextlib
 import logging
 import os
 import socket
+import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 
-from windlass.core.jobs.job import Fence
+from windlass.core.jobs.job import Claimed, Fence
+from windlass.effects.context import context_of
 from windlass.engine.database import Database
 from windlass.engine.workers import turn
 from windlass.errors import Unavailable
 from windlass.runtime.loops.loop import run_periodically
-from windlass.runtime.worker.watchdog import EVERY, Watchdog
+from windlass.runtime.metrics import loop_blocked_total
 
 _log = logging.getLogger("windlass.worker")
 SIGN_OF_LIFE = 10.0  # seconds; a worker counts as dead after three of these without an update of its row
 SETTLING = 0.5  # seconds; younger claims are not checked, because most jobs end sooner
+BLOCKED_AFTER = 1.0  # seconds after which a blocked event loop is logged
+WATCH_EVERY = 0.25  # seconds
+REMEDY = "write the handler as a plain function, which runs in a thread, or move the call to asyncio.to_thread"
 AGAIN = timedelta(milliseconds=200)  # after rows were locked, or the database was unavailable
 
 Learn = Callable[[Sequence[Fence], Sequence[Fence]], None]  # lost leases; jobs with a cancellation request
@@ -107,6 +114,61 @@ class Registration:
                 pid,
                 self.worker,
             )
+
+
+class Watchdog:
+    """Detects that the event loop in which it was created is blocked, and logs which handler blocks it.
+
+    An async handler that calls blocking code delays every other job of its worker: no lease is lost, but no job starts,
+    ends or is reported until the handler returns. `tick` is called from the heartbeat thread.
+    """
+
+    def __init__(self, worker: str, job_of: Callable[[object], Claimed | None]) -> None:
+        self._worker = worker
+        self._job_of = job_of
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._asked = self._answered = self._ticked = time.monotonic()
+        self._blocked = False
+
+    def tick(self) -> None:
+        """Schedule a callback in the loop; log once if the last one has not run for BLOCKED_AFTER seconds."""
+        now = time.monotonic()
+        paused, self._ticked = now - self._ticked > BLOCKED_AFTER, now
+        # paused: this thread did not run either, so the whole process was suspended
+        if self._answered >= self._asked or paused:
+            self._asked, self._blocked = now, False
+            with contextlib.suppress(RuntimeError):  # the loop was closed
+                self._loop.call_soon_threadsafe(self._answer, now)
+        elif now - self._asked >= BLOCKED_AFTER and not self._blocked:
+            self._blocked = True
+            self._report(now - self._asked)
+
+    def _answer(self, at: float) -> None:
+        self._answered = at
+
+    def _report(self, seconds: float) -> None:
+        type_, culprit = self._culprit()
+        frame = sys._current_frames().get(self._thread)
+        stack = "".join(traceback.format_stack(frame)) if frame is not None else "(it has just ended)"
+        loop_blocked_total.labels(type_, self._worker).inc()
+        _log.warning(
+            "the event loop has been blocked for %.1f s by %s: no other job of this worker can go on; %s\n%s",
+            seconds,
+            culprit,
+            REMEDY,
+            stack,
+        )
+
+    def _culprit(self) -> tuple[str, str]:
+        """Return the type of the job whose task occupies the loop, and a description of it for the log."""
+        task = asyncio.current_task(self._loop)
+        if task is not None:
+            if job := self._job_of(task):
+                return job.type, f"the handler of {job.type} (job {job.id})"
+            if context := context_of(task):
+                return context.type, f"a task of the handler of {context.type} (job {context.id})"
+        return "", "code outside of handlers"
 
 
 class Heartbeat:
@@ -244,7 +306,7 @@ class Heartbeat:
         every = timedelta(seconds=min(1.0, self._interval))
         await asyncio.gather(
             run_periodically(self.tick, every=every, stop=self._stop, wake=self._wake),
-            run_periodically(watch, every=timedelta(seconds=EVERY), stop=self._stop),
+            run_periodically(watch, every=timedelta(seconds=WATCH_EVERY), stop=self._stop),
         )
         if self._db is not None:
             await self._db.close()

@@ -34,12 +34,11 @@ from windlass.engine.workers.turn import Lane, Line, Turn
 from windlass.errors import Unavailable
 from windlass.runtime.loops.loop import LONGEST_PAUSE, run_periodically
 from windlass.runtime.metrics import WorkerMetrics
+from windlass.runtime.worker import WorkerOptions
 from windlass.runtime.worker.attempts import Attempts, Stop
 from windlass.runtime.worker.context_data import ContextData
-from windlass.runtime.worker.heartbeat import Heartbeat, Leases, Registration
+from windlass.runtime.worker.heartbeat import Heartbeat, Leases, Registration, Watchdog
 from windlass.runtime.worker.lanes import Lanes, ServedTypes
-from windlass.runtime.worker.options import WorkerOptions
-from windlass.runtime.worker.watchdog import Watchdog
 
 __all__ = ["Worker", "WorkerOptions"]
 

@@ -1,0 +1,190 @@
+"""The loops that every process runs: timers, schedules and the sweep of runs, and the function that starts all loops.
+
+The timers and the scheduler wait until the next due time, at most `every`, because rows may be changed by plain SQL,
+which sends no notification.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from uuid import UUID
+
+from windlass.engine import quarantine, upkeep
+from windlass.engine.database import Database
+from windlass.engine.quarantine import Kind, Retry
+from windlass.engine.runs import sweep
+from windlass.engine.schedules import ojs as ojs_schedules
+from windlass.engine.schedules import sql as sql_schedules
+from windlass.engine.schedules import workflow as workflow_schedules
+from windlass.engine.schedules.workflow import NextDue
+from windlass.runtime.loops.deliveries import Deliveries
+from windlass.runtime.loops.loop import Duties, run_periodically
+from windlass.runtime.loops.upkeep import LeaseRecovery, Upkeep, UpkeepOptions
+from windlass.runtime.worker.worker import Worker
+
+NOW = timedelta()
+# If the query for due times fails, everything counts as due.
+ALL_TIMERS_DUE: tuple[timedelta | None, timedelta | None, timedelta | None] = (NOW, NOW, NOW)
+ALL_SCHEDULES_DUE = NextDue(job=NOW, run=NOW, waits=False, ready=True)
+ALL_CRONS_DUE: tuple[timedelta | None, bool] = (NOW, True)
+
+
+async def run_loops(
+    db: Database,
+    stop: asyncio.Event,
+    *,
+    holder: str,
+    keep: timedelta | None,
+    worker: Worker | None = None,
+    at_once: asyncio.Event | None = None,
+) -> None:
+    """Run the background loops, and the worker if there is one, until `stop`; `at_once` ends the worker's grace.
+
+    They run in one task group: they start and stop together, and a loop that raises cancels the others.
+    """
+    # If the process dies, its leader terms must not outlast the leases of its worker.
+    term = min(worker.options.lease, UpkeepOptions.term) if worker is not None else UpkeepOptions.term
+    recovery = LeaseRecovery(db, holder, UpkeepOptions(keep=keep, term=term))
+    loops = (Timers(db), Sweeper(db), Scheduler(db), recovery, Upkeep(db, recovery), Deliveries(db, holder))
+    async with asyncio.TaskGroup() as group:
+        for loop in loops:
+            group.create_task(loop.run(stop), name=f"windlass-{type(loop).__name__.lower()}")
+        if worker is not None:
+            group.create_task(worker.run(stop, at_once=at_once), name="windlass-worker")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoopOptions:
+    every: timedelta = timedelta(seconds=1)
+    again: timedelta = timedelta(milliseconds=50)  # when another session holds what is due
+    batch: int = 100
+
+
+class Timers:
+    """Makes scheduled jobs due, ends sleeps and expires runs."""
+
+    def __init__(self, db: Database, options: LoopOptions | None = None) -> None:
+        self.options = options or LoopOptions(batch=1000)
+        self._db = db
+        self._duties = Duties(db, "timers")
+        self._wake = asyncio.Event()
+
+    async def tick(self) -> timedelta:
+        """Handle the timers that are due; return the wait until the next. One query if nothing is due."""
+        job, sleep, expiry = await self._duties.run("look", lambda: sweep.next_due(self._db), ALL_TIMERS_DUE)
+        waits = [wait for wait in (job, sleep, expiry) if wait is not None]
+        if not waits or min(waits) > NOW:
+            return min(waits, default=self.options.every)
+        moved, batch = 0, self.options.batch
+        if _is_due(job):
+            moved += await self._duties.run("due", lambda: upkeep.become_due(self._db, batch=batch), 0)
+        if _is_due(sleep):
+            moved += await self._duties.run("sleeps", lambda: sweep.wake(self._db, batch=batch), 0)
+        if _is_due(expiry):
+            moved += await self._duties.run("expiry", lambda: sweep.expire(self._db, batch=batch), 0)
+        return NOW if moved else self.options.again
+
+    async def run(self, stop: asyncio.Event) -> None:
+        with self._db.subscribe(self._woken):
+            await run_periodically(self.tick, every=self.options.every, stop=stop, wake=self._wake)
+
+    def _woken(self, topic: str) -> None:
+        if topic == "timer":
+            self._wake.set()
+
+
+class Scheduler:
+    """Fires the three kinds of schedules (workflow, OJS cron, plain SQL) when they are due."""
+
+    def __init__(self, db: Database, options: LoopOptions | None = None) -> None:
+        self.options = options or LoopOptions()
+        self._db = db
+        self._duties = Duties(db, "scheduler")
+        self._wake = asyncio.Event()
+        self._waits = False  # a schedule's tick waits for a run to end
+
+    async def tick(self) -> timedelta:
+        """Fire the schedules that are due; return the wait until the next. Two queries if nothing is due."""
+        due = await self._duties.run("look", lambda: workflow_schedules.next_due(self._db), ALL_SCHEDULES_DUE)
+        self._waits = due.waits
+        cron, ready = await self._duties.run("look_at_crons", lambda: ojs_schedules.next_due(self._db), ALL_CRONS_DUE)
+        waits = [wait for wait in (due.job, due.run, cron) if wait is not None]
+        if not (due.ready or ready) and (not waits or min(waits) > NOW):
+            return min(waits, default=self.options.every)
+        served, batch = 0, self.options.batch
+        if ready or _is_due(cron):
+            served += await self._duties.run("crons", lambda: ojs_schedules.tick(self._db, batch=batch), 0)
+        if _is_due(due.job):
+            served += await self._duties.run("schedules", lambda: sql_schedules.tick(self._db, batch=batch), 0)
+        if due.ready or _is_due(due.run):
+            served += await self._duties.run("triggers", lambda: workflow_schedules.tick(self._db, batch=batch), 0)
+        return NOW if served else self.options.again
+
+    async def run(self, stop: asyncio.Event) -> None:
+        with self._db.subscribe(self._woken):
+            await run_periodically(self.tick, every=self.options.every, stop=stop, wake=self._wake)
+
+    def _woken(self, topic: str) -> None:
+        if topic == "run" and self._waits:
+            self._wake.set()
+
+
+class Sweeper:
+    """Applies events that did not come through a worker's report: job completions written by plain SQL, and notices
+    of other runs. Also starts runs that wait for their workflow's concurrency limit, and retries what is in quarantine.
+    """
+
+    def __init__(self, db: Database, options: LoopOptions | None = None) -> None:
+        self.options = options or LoopOptions(every=timedelta(milliseconds=500), batch=500)
+        self._db = db
+        self._duties = Duties(db, "sweeper")
+        self._held = sweep.HeldRuns(db, batch=self.options.batch)
+        self._wake = asyncio.Event()
+
+    async def tick(self) -> int:
+        """Run one sweep; return how many runs were started, settled or retried."""
+        batch = self.options.batch
+        started = await self._duties.run("begin", self._held.start, 0)
+        settled = await self._duties.run("settle", lambda: sweep.sweep_runs(self._db, batch=batch), 0)
+        retried = await self._duties.run("retry", lambda: quarantine.retry_due(self._db, retries(self._db)), 0)
+        return started + settled + retried
+
+    async def run(self, stop: asyncio.Event) -> None:
+        async def round_() -> timedelta | None:
+            return NOW if await self.tick() else None
+
+        with self._db.subscribe(self._woken):
+            await run_periodically(round_, every=self.options.every, stop=stop, wake=self._wake)
+
+    def _woken(self, topic: str) -> None:
+        if topic in ("settle", ""):
+            self._wake.set()
+
+
+def retries(db: Database) -> dict[Kind, Retry]:
+    """Return the retry function of each kind of quarantined object."""
+
+    async def schedule(id_: UUID) -> bool:
+        await sql_schedules.fire(db, [id_])
+        return True
+
+    return {
+        Kind.RUN: _by_id(partial(sweep.retry, db)),
+        Kind.WORKFLOW: _by_id(partial(sweep.start_held_of, db)),
+        Kind.TRIGGER: _by_id(partial(workflow_schedules.serve, db)),
+        Kind.CRON: _by_id(partial(ojs_schedules.serve, db)),
+        Kind.SCHEDULE: _by_id(schedule),
+    }
+
+
+def _by_id(process: Callable[[UUID], Awaitable[bool]]) -> Retry:
+    async def retry(key: str) -> bool:
+        return await process(UUID(key))
+
+    return retry
+
+
+def _is_due(wait: timedelta | None) -> bool:
+    return wait is not None and wait <= NOW
