@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.conformance.extension_client import extended
 from windlass import Windlass
-from windlass.core.jobs.schema import Mode, precedence
+from windlass.core.jobs.spec import SchemaMode, version_precedence
 from windlass.store.ojs import job_schemas as store
 
 PERSON = {
@@ -20,7 +20,7 @@ LISTED = {"type": "array", "prefixItems": [{"type": "string"}], "minItems": 1}
 def test_versions_sort_as_semver_does() -> None:
     ordered = ["draft", "v0.9", "1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-alpha.beta", "1.0.0-rc.2", "1.0.0-rc.10", "1.0",
                "1.2", "1.10", "2"]  # fmt: skip
-    assert sorted(set(ordered), key=precedence) == ordered
+    assert sorted(set(ordered), key=version_precedence) == ordered
 
 
 async def test_versions_are_registered_once_read_and_deleted(app: Windlass) -> None:
@@ -95,7 +95,13 @@ async def test_a_schema_stored_by_an_older_version_is_read_without_fetching(app:
     leaky = {"$ref": "#/x", "x": {"allOf": [{"$id": "http://127.0.0.1:9/", "$ref": "#/foo"}]}}
     async with (await app.open()).begin() as conn:
         await store.insert(
-            conn, org="default", type_="old.t", version="1", uri=None, document=json.dumps(leaky), mode=Mode.STRICT
+            conn,
+            org="default",
+            type_="old.t",
+            version="1",
+            uri=None,
+            document=json.dumps(leaky),
+            mode=SchemaMode.STRICT,
         )
     async with extended(app) as client:
         error = (await client.push("old.t", "guess", status=422))["error"]

@@ -9,8 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from windlass.core.jobs.job import Claimed, JobMove, Report, Setback, Success
-from windlass.core.jobs.lease_gaps import Continuity
+from windlass.core.jobs.job import Claimed, Continuity, JobMove, Report, Setback, Success
 from windlass.core.jobs.spec import JobSpec
 from windlass.engine import upkeep
 from windlass.engine.database import Database

@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.jobs.lease_gaps import LATE, Continuity, Gap
+from windlass.core.jobs.job import LATE_ANSWER, Continuity, Gap
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -56,5 +56,5 @@ def test_every_gap_that_matters_is_known_and_no_other(waits: list[float]) -> Non
         moment += wait
         answers.append(moment)
     now = at(answers[-1])
-    late = [Gap(at(a), at(b)) for a, b in pairwise(answers) if at(b) - at(a) > LATE]
+    late = [Gap(at(a), at(b)) for a, b in pairwise(answers) if at(b) - at(a) > LATE_ANSWER]
     assert heard(*answers).gaps == [gap for gap in late if now <= gap.until + 3 * (gap.until - gap.since)]

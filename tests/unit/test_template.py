@@ -2,9 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
-from windlass.core.jobs.job_template import Template
 from windlass.core.jobs.retry import Backoff, Retry
-from windlass.core.jobs.spec import JobSpec, Limit, OnConflict, Unique
+from windlass.core.jobs.spec import JobSpec, JobTemplate, Limit, OnConflict, Unique
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 FULL = JobSpec(
@@ -26,10 +25,10 @@ FULL = JobSpec(
 
 
 def test_everything_survives() -> None:
-    for template in (Template(FULL, timedelta(seconds=30)), Template(JobSpec(type="a.b", payload=[]))):
-        assert Template.from_json(template.to_json()) == template
+    for template in (JobTemplate(FULL, timedelta(seconds=30)), JobTemplate(JobSpec(type="a.b", payload=[]))):
+        assert JobTemplate.from_json(template.to_json()) == template
 
 
 def test_lifetimes_count_from_the_tick() -> None:
-    assert Template(FULL, timedelta(seconds=30)).job(NOW).expires_at == NOW + timedelta(seconds=30)
-    assert Template(FULL).job(NOW) == FULL
+    assert JobTemplate(FULL, timedelta(seconds=30)).job(NOW).expires_at == NOW + timedelta(seconds=30)
+    assert JobTemplate(FULL).job(NOW) == FULL

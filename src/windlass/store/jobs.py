@@ -6,8 +6,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from windlass.core.jobs.job import Claimed, Fence, Setback, Success
-from windlass.core.jobs.lease_gaps import Gap
+from windlass.core.jobs.job import Claimed, Fence, Gap, Setback, Success
 from windlass.core.json_value import encode
 from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import column, columns, mapping, statements

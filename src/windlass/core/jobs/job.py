@@ -1,4 +1,4 @@
-"""A job: its states and transitions, the outcome of an attempt, and what the outcome means for the job.
+"""A job: its states and transitions, the outcome of an attempt and what it means for the job, and expired leases.
 
 Effects return an `Outcome` instead of raising.
 
@@ -26,6 +26,8 @@ STEP_RETRY = Retry()
 SPARE_LOSSES = 5  # leases that a row of SQL_QUEUE may lose beyond max_attempts: its producer counted failures only
 MAX_MESSAGE = 8192  # characters of a progress message
 MAX_DATA = 65_536  # bytes of the data reported with progress
+LATE_ANSWER = timedelta(seconds=1)  # upkeep queries the database every half second; no lease is shorter than a second
+MAX_GAPS = 100
 
 
 class JobState(StrEnum):
@@ -199,3 +201,45 @@ def fraction_of(value: object, *, whole: float = 1.0, field: str = "progress") -
     if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
         raise Invalid(f"{field} is {value!r}: it must be a number between 0 and {whole:g}", field=field)
     return min(1.0, max(0.0, value / whole))
+
+
+class Gap(NamedTuple):
+    """A time in which the database did not answer this process, measured by the database's clock."""
+
+    since: datetime
+    until: datetime
+
+
+class Continuity:
+    """The recent gaps: an expired lease need not mean that its worker died.
+
+    Normally it means that the worker stopped sending heartbeats. After a frozen server, a failover or a network
+    partition it does not: no worker could send one. Upkeep queries the database twice a second; two answers more than
+    LATE_ANSWER apart are a gap. `release_expired` releases a lease that was last extended before the end of a gap only
+    when one lease length has passed since that end, so a gap delays the recovery of a worker that really died by at
+    most the length of its lease.
+
+    Every process records gaps, whether it holds the leader term of upkeep or not. When the leader dies, its successor
+    has its own record of answers: it sees no gap, and recovers the dead process's jobs when their leases expire. A
+    process that has just started uses the last renewal of the term as the answer before its first.
+
+    A gap matters to a lease only if it lasted at least a third of it: workers send heartbeats every third of a lease,
+    so after a shorter gap another third is left. A gap is therefore dropped after three times its length.
+    """
+
+    def __init__(self) -> None:
+        self.answered_at: datetime | None = None
+        self._gaps: list[Gap] = []
+
+    def answered(self, now: datetime, *, before: datetime | None = None) -> None:
+        """Record an answer of the database. `before` is another process's last answer; only the first call uses it."""
+        last = self.answered_at or before
+        if last is not None and now - last > LATE_ANSWER:
+            self._gaps.append(Gap(last, now))
+        self.answered_at = now
+        self._gaps = [gap for gap in self._gaps if now <= gap.until + 3 * (gap.until - gap.since)][-MAX_GAPS:]
+
+    @property
+    def gaps(self) -> list[Gap]:
+        """Return the gaps that may still matter to a lease, oldest first."""
+        return list(self._gaps)

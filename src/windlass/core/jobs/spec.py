@@ -1,7 +1,8 @@
 """The specification of a job by its producer: fields, uniqueness rule, rate limit, and their validation.
 
 Unique jobs: the key is a hash of chosen fields, and the rule says what happens on a conflict with an existing job.
-Postgres enforces rate and concurrency limits: `windlass.rate_admit`.
+Postgres enforces rate and concurrency limits: `windlass.rate_admit`. A schedule enqueues a `JobTemplate` at each tick.
+The arguments of a job type may have a schema; the last section orders its versions and finds the one a job refers to.
 """
 
 import functools
@@ -10,7 +11,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -35,6 +36,16 @@ MAX_CONCURRENCY = 1_000_000
 # Job states, with `pending` split: held, waiting for its time, waiting for its next attempt (`again`), or due.
 LIVE = frozenset({"held", "waiting", "again", "due", "leased"})
 STANDINGS = LIVE | {"succeeded", "failed", "cancelled"}
+
+
+# The fields of a stored `JobTemplate`: values as they are, durations in seconds.
+SPANS = ("delay", "timeout", "visibility")
+PLAIN_FIELDS = ("type", "payload", "queue", "priority", "held", "max_attempts", "tags", "meta", "envelope")
+_VERSIONED = re.compile(r"[^.]+(\.[^.]+)+\.v[0-9]+").fullmatch
+_SEMVER = re.compile(
+    r"v?(\d{1,9})(?:\.(\d{1,9}))?(?:\.(\d{1,9}))?(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?"
+).fullmatch
+_VERSION_NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z._+-]{0,63}").fullmatch
 
 
 class OnConflict(StrEnum):
@@ -104,6 +115,54 @@ class JobSpec:
     internal: bool = False  # a job of the engine, which may use reserved names; never set from client input
 
 
+@dataclass(frozen=True, slots=True)
+class JobTemplate:
+    """A job spec whose times are relative to the tick of its schedule."""
+
+    spec: JobSpec
+    lifetime: timedelta | None = None  # the job expires this long after the tick
+
+    def job(self, tick: datetime) -> JobSpec:
+        return replace(self.spec, expires_at=tick + self.lifetime) if self.lifetime else self.spec
+
+    def to_json(self) -> dict[str, Any]:
+        spec, unique, limit = self.spec, self.spec.unique, self.spec.limit
+        spans = {name: getattr(spec, name) for name in SPANS} | {"lifetime": self.lifetime}
+        document: dict[str, Any] = {name: getattr(spec, name) for name in PLAIN_FIELDS}
+        document |= {name: span.total_seconds() for name, span in spans.items() if span is not None}
+        if spec.retry:
+            document["retry"] = spec.retry.to_json()
+        if unique:
+            period = unique.period.total_seconds() if unique.period else None
+            document["unique"] = [unique.key, unique.on_conflict.value, sorted(unique.standings), period]
+        if limit:
+            document["limit"] = [limit.key, limit.rate, limit.period.total_seconds(), limit.concurrency]
+        return document
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> "JobTemplate":
+        fields = {name: document[name] for name in PLAIN_FIELDS}
+        spec = JobSpec(
+            **fields | {name: _span(document.get(name)) for name in SPANS},
+            retry=Retry.from_json(document["retry"]) if "retry" in document else None,
+            unique=_unique(*document["unique"]) if "unique" in document else None,
+            limit=_limit(*document["limit"]) if "limit" in document else None,
+        )
+        return cls(spec, _span(document.get("lifetime")))
+
+
+def _span(seconds: float | None) -> timedelta | None:
+    return None if seconds is None else timedelta(seconds=seconds)
+
+
+def _unique(key: str, on_conflict: str, standings: list[str], period: float | None) -> Unique:
+    return Unique(key=key, on_conflict=OnConflict(on_conflict), standings=frozenset(standings), period=_span(period))
+
+
+def _limit(key: str, rate: float | None, period: float, concurrency: int | None) -> Limit:
+    return Limit(key=key, rate=rate, period=timedelta(seconds=period), concurrency=concurrency)
+
+
 def check(spec: JobSpec) -> None:
     """Raise `Invalid`, with the field, if a value is malformed or out of range."""
     _check_often(spec.type, "type", "name the work, for example content.thumbnail.v1")
@@ -152,9 +211,6 @@ def reserved(type_: str, queue: str) -> tuple[str, str] | None:
     if queue == OWN_QUEUE:
         return "queue", f"the queue {OWN_QUEUE} is reserved for the engine: choose another one"
     return None
-
-
-_VERSIONED = re.compile(r"[^.]+(\.[^.]+)+\.v[0-9]+").fullmatch
 
 
 def advice(type_: str) -> str | None:
@@ -241,3 +297,46 @@ def _normalized(value: Any) -> Any:
     if isinstance(value, float) and value.is_integer():
         return int(value)  # 1.0 and 1 are the same JSON number
     return [_normalized(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+# Argument schemas
+
+
+class SchemaMode(StrEnum):
+    """What happens to a job whose arguments do not match the schema."""
+
+    STRICT = "strict"  # it is refused
+    WARN = "warn"  # it is accepted with a warning; a job that names its schema is still refused
+    OFF = "off"  # arguments are not checked: the schema is documentation only
+
+
+def check_version(version: object) -> str:
+    if not isinstance(version, str) or not _VERSION_NAME(version):
+        raise Invalid("version must be a short string such as 1.0.0", field="version")
+    return version
+
+
+def schema_mode(value: object) -> SchemaMode:
+    if value is None:
+        return SchemaMode.WARN
+    try:
+        return SchemaMode(str(value))
+    except ValueError:
+        raise Invalid(f"mode is {value!r}: one of {', '.join(SchemaMode)}", field="mode") from None
+
+
+def version_precedence(version: str) -> tuple[bool, tuple[int, ...], bool, tuple[tuple[bool, int, str], ...], str]:
+    """Return a sort key in SemVer order; other version strings come before all SemVer versions."""
+    match = _SEMVER(version)
+    if match is None:
+        return False, (), False, (), version
+    *numbers, pre_release = match.groups()
+    parts = pre_release.split(".") if pre_release else ()
+    early = tuple((not part.isdigit(), int(part) if part.isdigit() else 0, part) for part in parts)
+    return True, tuple(int(part or 0) for part in numbers), pre_release is None, early, version
+
+
+def schema_names(type_: str, version: str, uri: str | None) -> frozenset[str]:
+    """Return the values of a job's `schema` field that refer to this schema."""
+    names = {f"{type_}@{version}", f"{type_}/{version}", f"{type_}:{version}", version}
+    return frozenset(names | {uri} if uri else names)

@@ -6,8 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from windlass.core.compositions import MAX_LEVELS, Composition, Part
-from windlass.core.jobs.job_template import Template
-from windlass.core.jobs.spec import DEFAULT_PRIORITY, check
+from windlass.core.jobs.spec import DEFAULT_PRIORITY, JobTemplate, check
 from windlass.core.json_value import encode
 from windlass.core.runs.event import Begun
 from windlass.core.runs.run import Letter, RunState
@@ -124,7 +123,7 @@ async def begin(
         raise Duplicate(f"there is a workflow {root} already", existing=str(root)) from None
 
 
-def given(db: Database, template: Template) -> dict[str, Any]:
+def given(db: Database, template: JobTemplate) -> dict[str, Any]:
     """Return the columns of a job's row that differ from the defaults, as its part of the run's input."""
     spec, lifetime = template.spec, template.lifetime
     check(spec)

@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from windlass.core.jobs.schema import Mode, check_version, names_of, precedence
-from windlass.core.jobs.spec import JobSpec, check_name
+from windlass.core.jobs.spec import JobSpec, SchemaMode, check_name, check_version, schema_names, version_precedence
 from windlass.core.json_value import encode
 from windlass.effects.schema_validator import SchemaValidator, TooSlow
 from windlass.engine.database import Database
@@ -35,7 +34,7 @@ class Misfit:
 
 
 async def register(
-    db: Database, type_: str, version: str, document: Any, *, uri: str | None = None, mode: Mode = Mode.WARN
+    db: Database, type_: str, version: str, document: Any, *, uri: str | None = None, mode: SchemaMode = SchemaMode.WARN
 ) -> JobSchema:
     check_name(type_, "type", "name the job type")
     check_version(version)
@@ -54,7 +53,7 @@ async def versions(db: Database, type_: str) -> list[JobSchema]:
     encode(type_, field="type")
     async with db.once() as conn:
         found = await store.of_type(conn, org=db.org, type_=type_)
-    return sorted(found, key=lambda one: precedence(one.version), reverse=True)
+    return sorted(found, key=lambda one: version_precedence(one.version), reverse=True)
 
 
 async def get(db: Database, type_: str, version: str | None = None) -> JobSchema:
@@ -88,7 +87,7 @@ class Schemas:
     def __init__(self, found: Sequence[JobSchema] = (), validator: SchemaValidator | None = None) -> None:
         self._validator = validator
         self._of_type: dict[str, list[JobSchema]] = {}
-        for one in sorted(found, key=lambda one: precedence(one.version)):
+        for one in sorted(found, key=lambda one: version_precedence(one.version)):
             self._of_type.setdefault(one.type, []).append(one)
         self._texts: dict[tuple[str, str], str] = {}
 
@@ -104,18 +103,18 @@ class Schemas:
         if known is None:
             return None
         schema, is_named = self._chosen(known, spec.envelope or {})
-        if schema.mode is Mode.OFF:
+        if schema.mode is SchemaMode.OFF:
             return None
         problems = await self._problems(schema, spec.payload)
         if not problems:
             return None
-        return Misfit(f"{schema.type}@{schema.version}", problems, is_named or schema.mode is Mode.STRICT)
+        return Misfit(f"{schema.type}@{schema.version}", problems, is_named or schema.mode is SchemaMode.STRICT)
 
     def _chosen(self, known: Sequence[JobSchema], envelope: Mapping[str, Any]) -> tuple[JobSchema, bool]:
         name = envelope.get("schema")
         version = (envelope.get("fields") or {}).get("version")
         for one in reversed(known):
-            if name is not None and name in names_of(one.type, one.version, one.uri or _own_name(one.document)):
+            if name is not None and name in schema_names(one.type, one.version, one.uri or _own_name(one.document)):
                 return one, True
         for one in reversed(known):
             if version is not None and str(version) == one.version:

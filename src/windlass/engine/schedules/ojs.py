@@ -15,8 +15,7 @@ from windlass.core.cron import schedule
 from windlass.core.cron.schedule import Overlap, Schedule
 from windlass.core.cron.syntax import OJS
 from windlass.core.events.cursor import Snapshot
-from windlass.core.jobs.job_template import Template
-from windlass.core.jobs.spec import JobSpec, check
+from windlass.core.jobs.spec import JobSpec, JobTemplate, check
 from windlass.engine.database import Database, new_ids
 from windlass.engine.jobs import submit
 from windlass.engine.quarantine import Kind, each_alone
@@ -40,7 +39,7 @@ async def put(
     timezone: str,
     overlap: Overlap,
     asked: Mapping[str, Any],
-    template: Template,
+    template: JobTemplate,
 ) -> tuple[CronRow, bool]:
     """Create or replace the schedule of this name; return it, and whether it is new."""
     check(template.spec)

@@ -1,7 +1,7 @@
 """Recovers expired leases, ends overdue jobs, and removes old rows and events.
 
 Lease recovery has its own loop: the other duties (removing many rows may take seconds) and their errors must not delay
-it, and its ticks record when the database answered (see `core.jobs.lease_gaps`).
+it, and its ticks record when the database answered (see `core.jobs.job.Continuity`).
 """
 
 import asyncio
@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from datetime import timedelta
 
-from windlass.core.jobs.lease_gaps import Continuity
+from windlass.core.jobs.job import Continuity
 from windlass.engine import quarantine, upkeep
 from windlass.engine.database import Database
 from windlass.engine.jobs import queues

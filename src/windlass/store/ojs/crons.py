@@ -10,7 +10,7 @@ import asyncpg
 from windlass.core.cron.schedule import CatchUp, Firing, Overlap, Schedule
 from windlass.core.cron.syntax import OJS
 from windlass.core.events.cursor import Snapshot
-from windlass.core.jobs.job_template import Template
+from windlass.core.jobs.spec import JobTemplate
 from windlass.core.json_value import decode, encode
 from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import column, statements
@@ -25,7 +25,7 @@ class CronRow:
     name: str
     schedule: Schedule
     asked: dict[str, Any]
-    template: Template
+    template: JobTemplate
     enabled: bool
     last_run_at: datetime | None
     last_job_id: UUID | None
@@ -123,7 +123,7 @@ def _row(row: asyncpg.Record) -> CronRow:
             dialect=OJS,
         ),
         asked=decode(row["asked"]),
-        template=Template.from_json(decode(row["template"])),
+        template=JobTemplate.from_json(decode(row["template"])),
         enabled=row["enabled"],
         last_run_at=row["last_run_at"],
         last_job_id=row["last_job_id"],

@@ -7,7 +7,7 @@ from typing import Any
 
 import asyncpg
 
-from windlass.core.jobs.schema import Mode
+from windlass.core.jobs.spec import SchemaMode
 from windlass.core.json_value import decode
 from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import statements
@@ -21,12 +21,12 @@ class JobSchema:
     version: str
     uri: str | None
     document: Any
-    mode: Mode
+    mode: SchemaMode
     created_at: datetime
 
 
 async def insert(
-    conn: Connection, *, org: str, type_: str, version: str, uri: str | None, document: str, mode: Mode
+    conn: Connection, *, org: str, type_: str, version: str, uri: str | None, document: str, mode: SchemaMode
 ) -> datetime | None:
     """Insert a schema; return its creation time, or None if the version exists already."""
     at: datetime | None = await conn.fetchval(_SQL["insert"], org, type_, version, uri, document, mode.value)
@@ -48,7 +48,7 @@ async def remove(conn: Connection, *, org: str, type_: str, version: str) -> boo
 def _read(rows: Sequence[asyncpg.Record]) -> list[JobSchema]:
     return [
         JobSchema(
-            row["type"], row["version"], row["uri"], decode(row["document"]), Mode(row["mode"]), row["created_at"]
+            row["type"], row["version"], row["uri"], decode(row["document"]), SchemaMode(row["mode"]), row["created_at"]
         )
         for row in rows
     ]

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from windlass.core.cron.schedule import Overlap
-from windlass.core.jobs.job_template import Template
+from windlass.core.jobs.spec import JobTemplate
 from windlass.engine.schedules import ojs as ojs_schedules
 from windlass.engine.schedules.ojs import CronRow
 from windlass.errors import Invalid
@@ -100,7 +100,7 @@ def _job(body: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in template.items() if name != "id"}
 
 
-def _template(job: Mapping[str, Any]) -> Template:
+def _template(job: Mapping[str, Any]) -> JobTemplate:
     options = job.get("options") or {}
     for name in ("scheduled_at", "delay_until", "expires_at"):
         if isinstance(options, dict) and options.get(name) and not times.is_relative(options[name]):

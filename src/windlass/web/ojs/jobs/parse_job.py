@@ -8,8 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from windlass.core.jobs.job import DEFAULT_QUEUE
-from windlass.core.jobs.job_template import Template
-from windlass.core.jobs.spec import OWN_PREFIX, OWN_QUEUE, JobSpec
+from windlass.core.jobs.spec import OWN_PREFIX, OWN_QUEUE, JobSpec, JobTemplate
 from windlass.errors import Invalid
 from windlass.web.ojs import times
 from windlass.web.ojs.jobs import retry_policy
@@ -73,7 +72,7 @@ def read_job(body: Any, now: datetime) -> JobSpec:
     )
 
 
-def read_later(body: Any) -> Template:
+def read_later(body: Any) -> JobTemplate:
     """Read a job that is enqueued later, by a tick or as a step of a workflow: relative times count from then."""
     now = datetime.now(UTC)  # any time: it is subtracted from relative times again
     spec = read_job(body, now)
@@ -89,7 +88,7 @@ def read_later(body: Any) -> Template:
         expires_at=spec.expires_at if lifetime is None else None,
         envelope=kept or None,
     )
-    return Template(spec, lifetime)
+    return JobTemplate(spec, lifetime)
 
 
 def job_type(value: Any, *, field: str = "type") -> str:

@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from windlass.core.jobs.schema import mode_of
+from windlass.core.jobs.spec import schema_mode
 from windlass.engine.jobs import schemas as job_schemas
 from windlass.engine.jobs.schemas import JobSchema
 from windlass.errors import Invalid, NotFound
@@ -66,7 +66,7 @@ async def _register(request: Request, type_: str, version: str, body: dict[str, 
     document = body.get("schema", body.get("args_schema"))
     if document is None:
         raise Invalid("schema is missing: send a JSON Schema", field="schema")
-    uri, mode = dependencies.string(body, "uri"), mode_of(body.get("mode", body.get("validation_mode")))
+    uri, mode = dependencies.string(body, "uri"), schema_mode(body.get("mode", body.get("validation_mode")))
     made = await job_schemas.register(await dependencies.db(request), type_, version, document, uri=uri, mode=mode)
     (await dependencies.remote_jobs(request)).admission.forget()
     return _answer(request, made, status=201)

@@ -7,8 +7,7 @@ from typing import Any
 
 from windlass.core import ids
 from windlass.core.compositions import Part
-from windlass.core.jobs.job_template import Template
-from windlass.core.jobs.spec import OnConflict, Unique
+from windlass.core.jobs.spec import JobTemplate, OnConflict, Unique
 from windlass.core.json_value import PAYLOAD_LIMIT, encode
 from windlass.errors import Invalid
 from windlass.web.ojs import times
@@ -16,7 +15,7 @@ from windlass.web.ojs.jobs import parse_job
 
 STEP_KEYS = ("depends_on", "if", "map")  # of a step; they are not part of its job
 MAX_ID = 255
-Given = Callable[[Template], dict[str, Any]]
+Given = Callable[[JobTemplate], dict[str, Any]]
 
 
 @dataclass
