@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 from windlass.core.runs.command import Command, Conclude, Note, OpenHook, Start
 from windlass.core.runs.decide import decide
 from windlass.core.runs.event import Begun, CancelAsked, Ended, Event, Judged
-from windlass.core.runs.reason import Reason
-from windlass.core.runs.run import Fan, Letter, Run, RunState
+from windlass.core.runs.run import Fan, Letter, Reason, Run, RunState
 from windlass.core.workflows.graph import Plan
 from windlass.core.workflows.step import Step
 

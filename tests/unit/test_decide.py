@@ -8,8 +8,8 @@ import pytest
 from tests.unit.reference import node
 from tests.unit.run_harness import NOW, WHY, Play, concluded, notes
 from windlass.core.runs.command import Command, Conclude, Enqueue, Expand, Judge, ListenUntil, Note, StartChild, WakeAt
+from windlass.core.runs.edges import NONE_MET
 from windlass.core.runs.event import Ended
-from windlass.core.runs.reason import NONE_MET
 from windlass.core.runs.run import Letter, RunState
 from windlass.core.workflows.step import (
     Action,

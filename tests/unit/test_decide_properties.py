@@ -32,8 +32,7 @@ from windlass.core.runs.command import (
 )
 from windlass.core.runs.decide import decide
 from windlass.core.runs.event import Begun, CancelAsked, Ended, Event, Expanded, Expired, Judged, RerunAsked, RetryAsked
-from windlass.core.runs.reason import Reason
-from windlass.core.runs.run import Letter, Run, RunState
+from windlass.core.runs.run import Letter, Reason, Run, RunState
 from windlass.core.workflows.graph import Plan
 from windlass.core.workflows.step import (
     Action,

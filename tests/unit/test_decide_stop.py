@@ -8,8 +8,7 @@ from tests.unit.reference import node
 from tests.unit.run_harness import ENOUGH, WHY, Play, concluded, notes
 from windlass.core.runs.command import CancelJobs, Conclude, Enqueue, Note
 from windlass.core.runs.event import Begun, Ended, Event, Expanded, Expired, Judged, RerunAsked, RetryAsked
-from windlass.core.runs.reason import EXPIRED
-from windlass.core.runs.run import Letter, RunState
+from windlass.core.runs.run import EXPIRED, Letter, RunState
 from windlass.core.workflows.step import Foreach, Parallel
 
 

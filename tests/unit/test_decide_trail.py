@@ -8,8 +8,7 @@ from tests.unit.reference import node
 from tests.unit.run_harness import ENOUGH, WHY, Play
 from windlass.core.runs.command import CancelTimer, ForgetHook, ListenUntil, Note
 from windlass.core.runs.event import Begun, Ended, Expanded, Expired, RerunAsked, RetryAsked
-from windlass.core.runs.reason import NEVER_BEGAN, Reason
-from windlass.core.runs.run import Letter, RunState
+from windlass.core.runs.run import NEVER_BEGAN, Letter, Reason, RunState
 from windlass.core.workflows.step import Action, ChildAction, Foreach, HookAction, Parallel, SleepAction
 
 HOOK = HookAction()

@@ -10,8 +10,8 @@ from tests.unit.reference import World, results
 from windlass.core.compositions import Composition, Part, kept, read, sources
 from windlass.core.definition.parser import checked, parse
 from windlass.core.ids import of_name
+from windlass.core.runs.edges import verdict
 from windlass.core.runs.run import RunMove
-from windlass.core.runs.verdict import verdict
 from windlass.core.workflows.graph import CALLBACKS, Plan
 from windlass.core.workflows.step import Condition
 from windlass.core.workflows.workflow import CompositionKind

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.unit.reference import node
+from windlass.core.runs.edges import verdict
 from windlass.core.runs.run import RunMove
-from windlass.core.runs.verdict import verdict
 from windlass.core.workflows.graph import Plan
 from windlass.core.workflows.step import Join, Step
 

@@ -17,8 +17,7 @@ from windlass.core.duration import Duration
 from windlass.core.runs.command import Command, Enqueue, Note
 from windlass.core.runs.decide import decide
 from windlass.core.runs.event import Begun, Ended, Event
-from windlass.core.runs.reason import Reason
-from windlass.core.runs.run import Letter, Run, RunState
+from windlass.core.runs.run import Letter, Reason, Run, RunState
 from windlass.cron.context import EntryId, JobContext
 from windlass.cron.dependencies import LETTERS, RESULTS, JobResult, Reach
 from windlass.cron.errors import EntryNotFound, Key

@@ -12,10 +12,8 @@ from windlass.core import duration
 from windlass.core.diagrams import doing
 from windlass.core.explain.current import at, current_sentences, first_line
 from windlass.core.explain.snapshot import RunSnapshot, StepSnapshot
-from windlass.core.runs.edges import MEETS
-from windlass.core.runs.reason import MOST_NAMES, STATE_WORDS, WISH_WORDS
+from windlass.core.runs.edges import MEETS, MOST_NAMES, STATE_WORDS, WISH_WORDS, handlers, join_names
 from windlass.core.runs.run import BAD, OPEN, Letter, RunState
-from windlass.core.runs.verdict import handlers
 from windlass.core.workflows.step import Condition, Edge, Join
 
 
@@ -82,7 +80,7 @@ def _why_it_ran(account: RunSnapshot, n: int) -> str:
     met = [edge for edge in node.edges if _is_met(account, edge)]
     if len(met) < (1 if node.join is Join.ANY else len(node.edges)):
         return f"It ran because a rerun was requested ({account.asked_again or 'from it'})."
-    why = _names([_ended(account, edge) for edge in met])
+    why = join_names([_ended(account, edge) for edge in met])
     one = " (one of its edges is enough)" if node.join is Join.ANY and len(node.edges) > 1 else ""
     return f"It ran because {why}{one}{_and(judged if node.condition else None)}."
 
@@ -93,14 +91,13 @@ def _why_it_waits(account: RunSnapshot, n: int) -> str:
         return "It waits for the run to start."
     if node.final:
         open_ = [s.step.name for m, s in enumerate(account.steps) if m != n and s.letter in OPEN]
-        return (
-            f"It is the final step and waits for all others to end: {_names(open_)} {_verb(open_, 'has', 'have')} not."
-        )
+        unfinished = f"{join_names(open_)} {_verb(open_, 'has', 'have')} not"
+        return f"It is the final step and waits for all others to end: {unfinished}."
     lacking = [edge for edge in node.edges if not _is_met(account, edge)]
     wants = [f"{e.parent} {WISH_WORDS[e.condition]} (it {_state(account, e.parent)})" for e in lacking]
     glue = " or " if node.join is Join.ANY else " and "
     then = "; then its `if` is evaluated" if node.condition is not None else ""
-    return f"It waits for {_names(wants, glue)}{then}." if wants else "It is about to start."
+    return f"It waits for {join_names(wants, glue)}{then}." if wants else "It is about to start."
 
 
 def _success(account: RunSnapshot, step: StepSnapshot) -> Iterator[str]:
@@ -145,7 +142,7 @@ def _handling(account: RunSnapshot, n: int) -> Iterator[str]:
         return
     by = [account.steps[m].step.name for m in handlers(account.workflow.plan, account.letters, n)]
     alone = "It is allowed to fail." if account.steps[n].step.allow_failure else "No step handled this failure."
-    yield f"This was handled by {_names(by)}." if by else alone
+    yield f"This was handled by {join_names(by)}." if by else alone
 
 
 def _cancelled(account: RunSnapshot, step: StepSnapshot) -> Iterator[str]:
@@ -203,9 +200,9 @@ def _failures(account: RunSnapshot) -> Iterator[str]:
     by = {n: [account.steps[m].step.name for m in handlers(plan, letters, n)] for n in bad}
     unhandled = [account.steps[n].step.name for n in bad if not by[n] and not account.steps[n].step.allow_failure]
     if unhandled:
-        yield f"No step handled the failure of {_names(unhandled)}, so the run failed."
+        yield f"No step handled the failure of {join_names(unhandled)}, so the run failed."
     for n in [n for n in bad if by[n]][:MOST_NAMES]:
-        yield f"The failure of {account.steps[n].step.name} was handled by {_names(by[n])}."
+        yield f"The failure of {account.steps[n].step.name} was handled by {join_names(by[n])}."
 
 
 def _now(account: RunSnapshot) -> Iterator[str]:
@@ -229,7 +226,7 @@ def _counted(account: RunSnapshot) -> str:
     total = len(account.steps)
     if counts[Letter.SUCCEEDED] == total:
         return f"all {total} steps succeeded" if total > 1 else "its step succeeded"
-    return f"of {total} {_verb(total, 'step', 'steps')} {_names(parts)}"
+    return f"of {total} {_verb(total, 'step', 'steps')} {join_names(parts)}"
 
 
 def _order(letter: Letter) -> int:
@@ -259,13 +256,6 @@ def _state(account: RunSnapshot, name: str) -> str:
 
 def _ending(state: RunState) -> str:
     return "timed out" if state is RunState.TIMEOUT else "was cancelled" if state is RunState.CANCELLED else "ended"
-
-
-def _names(names: Sequence[str], glue: str = " and ") -> str:
-    """Return "a, b and c"; of a long list only the first names and how many more there are."""
-    if len(names) > MOST_NAMES + 1:
-        names = [*names[:MOST_NAMES], f"{len(names) - MOST_NAMES} more"]
-    return glue.join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
 
 
 def _verb(many: int | Sequence[str], one: str, more: str) -> str:

@@ -7,8 +7,7 @@ at once.
 from dataclasses import dataclass
 from datetime import datetime
 
-from windlass.core.runs.reason import Reason
-from windlass.core.runs.run import Letter, RunState
+from windlass.core.runs.run import Letter, Reason, RunState
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,25 +19,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
 
-from windlass.core.runs.command import (
-    CancelChildren,
-    CancelJobs,
-    CancelTimer,
-    Command,
-    Conclude,
-    Enqueue,
-    Expand,
-    ForgetHook,
-    Judge,
-    ListenUntil,
-    Note,
-    OpenHook,
-    Reopen,
-    RestartChildren,
-    StartChild,
-    WakeAt,
-)
-from windlass.core.runs.edges import readiness
+from windlass.core.runs import command
+from windlass.core.runs.edges import readiness, verdict
 from windlass.core.runs.event import (
     Begun,
     CancelAsked,
@@ -50,9 +33,21 @@ from windlass.core.runs.event import (
     RerunAsked,
     RetryAsked,
 )
-from windlass.core.runs.reason import EMPTY, EXPIRED, NEVER_BEGAN, Reason
-from windlass.core.runs.run import BAD, OPEN, RUN_EDGES, STEP_EDGES, Fan, Letter, Run, RunMove, RunState, StepMove
-from windlass.core.runs.verdict import verdict
+from windlass.core.runs.run import (
+    BAD,
+    EXPIRED,
+    NEVER_BEGAN,
+    OPEN,
+    RUN_EDGES,
+    STEP_EDGES,
+    Fan,
+    Letter,
+    Reason,
+    Run,
+    RunMove,
+    RunState,
+    StepMove,
+)
 from windlass.core.workflows.step import (
     ChildAction,
     CommandAction,
@@ -77,7 +72,7 @@ NEVER_BEGUN = frozenset({Letter.FAILED, Letter.SKIPPED})  # letters with which a
 STOPPED = frozenset({RunState.CANCELLED, RunState.TIMEOUT})
 
 
-def decide(run: Run, events: Iterable[Event], now: datetime) -> tuple[Run, list[Command]]:
+def decide(run: Run, events: Iterable[Event], now: datetime) -> tuple[Run, list[command.Command]]:
     """Return the run after these events and the commands that the caller must execute."""
     board = _Board(run, now)
     for event in events:
@@ -104,7 +99,7 @@ class _Board:
         self._fans = run.fans
         self._ended: list[int] = []  # steps whose children must be considered
         self._asked: set[int] = set()  # steps with an unanswered question in this decision
-        self.commands: list[Command] = []
+        self.commands: list[command.Command] = []
 
     def run(self) -> Run:
         return Run(self._plan, self._state, self._letters(), self._fans)
@@ -168,7 +163,7 @@ class _Board:
         When a run starts, and again when it is retried: a run that expired while it was pending has none yet.
         """
         if self._state is RunState.RUNNING:
-            self.commands += [OpenHook(step) for step in self._plan.hooks]
+            self.commands += [command.OpenHook(step) for step in self._plan.hooks]
 
     def _end(self, event: Ended) -> None:
         letter = self._letter(event.step)
@@ -184,7 +179,7 @@ class _Board:
     def _end_instances(self, event: Ended, fan: Fan) -> None:
         if event.reason is not None and event.reason.code == NEVER_BEGAN and not fan.failed:
             # Instances that never began have no job that records why: the run records the first reason.
-            self.commands.append(Note(event.step, Letter.ACTIVE, event.reason))
+            self.commands.append(command.Note(event.step, Letter.ACTIVE, event.reason))
         fan = fan.after(event.letter, event.count)
         if self._state is RunState.RUNNING:
             fan = self._refill(event.step, fan, event.count)
@@ -199,14 +194,14 @@ class _Board:
         if self._state is not RunState.RUNNING:
             self._end(Ended(event.step, Letter.CANCELLED, event.reason))
         elif self._letter(event.step) == Letter.ACTIVE:
-            self.commands.append(StartChild(event.step, event.item, 1))
+            self.commands.append(command.StartChild(event.step, event.item, 1))
 
     def _refill(self, step: int, fan: Fan, free: int) -> Fan:
         """Fill free slots: first with parked instances, which are reopened, then with instances not created yet."""
         again = min(free, fan.parked)
         if again:
             child = isinstance(self._plan.steps[step].action, ChildAction)
-            self.commands.append(RestartChildren(step, again) if child else Reopen(step, again))
+            self.commands.append(command.RestartChildren(step, again) if child else command.Reopen(step, again))
             fan = replace(fan, parked=fan.parked - again)
         more = min(free - again, fan.count - fan.created)
         if more:
@@ -236,18 +231,18 @@ class _Board:
                 self._changed[step] = STEP_EDGES[Letter.WAITING, StepMove.CANCEL]
                 self._joined = None
                 if step in self._plan.noted_ends and not self._plan.composition:
-                    self.commands.append(Note(step, Letter.CANCELLED))
+                    self.commands.append(command.Note(step, Letter.CANCELLED))
         self._conclude(move, reason)
 
     def _withdraw(self, step: int) -> None:
         action = self._plan.steps[step].action
         match action:
             case JobAction() | HttpAction() | CommandAction():
-                self.commands.append(CancelJobs(step))
+                self.commands.append(command.CancelJobs(step))
             case SleepAction() | HookAction():
-                self.commands.append(CancelTimer(step))
+                self.commands.append(command.CancelTimer(step))
             case ChildAction():
-                self.commands.append(CancelChildren(step))
+                self.commands.append(command.CancelChildren(step))
             case _:
                 assert_never(action)
 
@@ -299,7 +294,7 @@ class _Board:
             self._fire(step, None)
         elif step not in self._asked:
             self._asked.add(step)
-            self.commands.append(Judge(step))
+            self.commands.append(command.Judge(step))
 
     def _fire(self, step: int, reason: Reason | None) -> None:
         fan_out = self._plan.steps[step].fan_out
@@ -311,16 +306,16 @@ class _Board:
             self._resume(step, self._fans[step])
         else:
             if reason is not None:  # not active yet: the number of instances may still be unknown
-                self.commands.append(Note(step, Letter.ACTIVE, reason))
+                self.commands.append(command.Note(step, Letter.ACTIVE, reason))
             if isinstance(fan_out, Parallel) and isinstance(fan_out.count, int):
                 self._spread(step, fan_out.count)
             else:
                 self._asked.add(step)
-                self.commands.append(Expand(step))
+                self.commands.append(command.Expand(step))
 
     def _spread(self, step: int, count: int) -> None:
         if count == 0:
-            self._move(step, Letter.SUCCEEDED, EMPTY)
+            self._move(step, Letter.SUCCEEDED, Reason("empty", "there was nothing to fan out over"))
             return
         window = min(count, self._plan.steps[step].concurrency or count)
         self._set_fan(step, Fan(count=count, created=window))
@@ -331,20 +326,20 @@ class _Board:
         action = self._plan.steps[step].action
         match action:
             case JobAction() | HttpAction() | CommandAction():
-                self.commands.append(Enqueue(step, first, count))
+                self.commands.append(command.Enqueue(step, first, count))
             case ChildAction():
-                self.commands.append(StartChild(step, first, count))
+                self.commands.append(command.StartChild(step, first, count))
             case SleepAction(duration):
-                self.commands.append(WakeAt(step, self._now + duration))
+                self.commands.append(command.WakeAt(step, self._now + duration))
             case HookAction(timeout):
-                self.commands.append(ListenUntil(step, None if timeout is None else self._now + timeout))
+                self.commands.append(command.ListenUntil(step, None if timeout is None else self._now + timeout))
             case _:
                 assert_never(action)
 
     def _reopen(self, step: int, *, afresh: bool) -> None:
         """Set the step back to waiting. With `afresh`, because a step before it runs again, drop its instances."""
         if self._letter(step) == Letter.SUCCEEDED and isinstance(self._plan.steps[step].action, HookAction):
-            self.commands.append(ForgetHook(step))  # it was used; one that came early is kept until it is used
+            self.commands.append(command.ForgetHook(step))  # it was used; one that came early is kept until it is used
         self._move(step, Letter.WAITING, None)
         if afresh:
             self._fans = {n: fan for n, fan in self._fans.items() if n != step}
@@ -369,7 +364,7 @@ class _Board:
             return  # the trail says that the run was retried
         if letter is Letter.CANCELLED and self._plan.composition and self._state in STOPPED:
             return  # the end of the composition says it for all its parts
-        self.commands.append(Note(step, letter, reason))
+        self.commands.append(command.Note(step, letter, reason))
 
     # The run
 
@@ -382,7 +377,7 @@ class _Board:
 
     def _conclude(self, move: RunMove, reason: Reason | None) -> None:
         self._state = RUN_EDGES[self._state, move]
-        self.commands.append(Conclude(self._state, reason))
+        self.commands.append(command.Conclude(self._state, reason))
 
     def _letter(self, step: int) -> str:
         return self._changed.get(step) or self._old.letters[step]

@@ -1,9 +1,8 @@
-"""The edges of a waiting step: whether it can start, must be skipped, or waits for its parents."""
+"""What the ends of steps mean: whether a waiting step can start or must be skipped, and how the run ends."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from windlass.core.runs.reason import NONE_MET, Reason, unmet
-from windlass.core.runs.run import BAD, OPEN, Letter
+from windlass.core.runs.run import BAD, OPEN, Letter, Reason, RunMove
 from windlass.core.workflows.graph import Plan
 from windlass.core.workflows.step import Condition
 
@@ -13,6 +12,18 @@ MEETS: Mapping[Condition, frozenset[Letter]] = {
     Condition.SKIPPED: frozenset({Letter.SKIPPED}),
     Condition.COMPLETE: frozenset(Letter) - OPEN,
 }
+MOST_NAMES = 5
+STATE_WORDS = {
+    ".": "waits",
+    "a": "is active",
+    "s": "succeeded",
+    "f": "failed",
+    "t": "timed out",
+    "k": "was skipped",
+    "c": "was cancelled",
+}
+WISH_WORDS = {"success": "to succeed", "failure": "to fail", "skipped": "to be skipped", "complete": "to end"}
+NONE_MET = Reason("unmet", "none of its edges was met")
 
 
 def readiness(plan: Plan, step: int, letter_of: Callable[[int], str]) -> bool | Reason:
@@ -38,7 +49,8 @@ def _every(plan: Plan, step: int, letter_of: Callable[[int], str]) -> bool | Rea
     if missed is None:
         return True
     parent, condition = missed
-    return unmet(plan.steps[parent].name, condition, letter_of(parent))
+    wish, state = WISH_WORDS[condition], STATE_WORDS[letter_of(parent)]
+    return Reason("unmet", f"needs {plan.steps[parent].name} {wish}, but it {state}")
 
 
 def _any(plan: Plan, step: int, letter_of: Callable[[int], str]) -> bool | Reason:
@@ -54,3 +66,52 @@ def _any(plan: Plan, step: int, letter_of: Callable[[int], str]) -> bool | Reaso
     if pending:
         return False
     return met or NONE_MET
+
+
+def verdict(plan: Plan, letters: str) -> tuple[RunMove, Reason | None]:
+    """Return how a run ends whose steps have all ended, and why if it failed.
+
+    It completes if every failure is handled or belongs to a step with `allow_failure`.
+    """
+    failures = [n for n, letter in enumerate(letters) if letter in BAD and not plan.steps[n].allow_failure]
+    names = [plan.steps[n].name for n in failures if not any(True for _ in handlers(plan, letters, n))]
+    if not names:
+        return RunMove.COMPLETE, None
+    subject = f"{'step' if len(names) == 1 else 'steps'} {join_names(names)}"
+    return RunMove.FAIL, Reason("unhandled", f"{subject} failed and no step handled it")
+
+
+def handlers(plan: Plan, letters: str, failure: int) -> Iterator[int]:
+    """Yield the steps that handled this failure.
+
+    A dependent, direct or reached only through skipped steps, handles it if it ran because of a `failure` edge or an
+    `if`. A `complete` edge alone handles no failure.
+    """
+    seen, waiting = {failure}, [failure]
+    while waiting:
+        parent = waiting.pop()
+        for child in plan.children[parent]:
+            if child in seen:
+                continue
+            seen.add(child)
+            if letters[child] == Letter.SKIPPED:
+                waiting.append(child)
+            elif letters[child] != Letter.CANCELLED and _because(plan, child, failure):
+                yield child
+
+
+def _because(plan: Plan, child: int, failure: int) -> bool:
+    """Return whether `child`, which ran, ran because of this failure.
+
+    Only a direct `failure` edge counts: one to a skipped step in between was not met.
+    """
+    if plan.steps[child].condition is not None:
+        return True
+    return (failure, Condition.FAILURE) in plan.parents[child]
+
+
+def join_names(names: Sequence[str], glue: str = " and ") -> str:
+    """Return "a, b and c"; of a long list only the first names and how many more there are."""
+    if len(names) > MOST_NAMES + 1:
+        names = [*names[:MOST_NAMES], f"{len(names) - MOST_NAMES} more"]
+    return glue.join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)

@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
-from windlass.core.runs.reason import NO_CALLBACK, Reason
-from windlass.core.runs.run import Letter
+from windlass.core.runs.run import Letter, Reason
 from windlass.core.workflows.graph import Plan
 from windlass.core.workflows.step import HookAction
 
@@ -123,5 +122,5 @@ def ended_child(step: int, item: int, letter: Letter, reason: str | None, *, ear
 def fired_timer(plan: Plan, step: int) -> Event:
     """Return the event of a timer: a sleep succeeds, a wait for a callback has timed out."""
     if isinstance(plan.steps[step].action, HookAction):
-        return Ended(step, Letter.TIMED_OUT, NO_CALLBACK)
+        return Ended(step, Letter.TIMED_OUT, Reason("timeout", "no callback arrived in time"))
     return Ended(step, Letter.SUCCEEDED)

@@ -12,9 +12,10 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from windlass.core.runs.reason import Reason
 from windlass.core.workflows.graph import Plan
 from windlass.errors import WindlassError
+
+NEVER_BEGAN = "template_error"  # the code of a step or instance whose input could not be filled in, and its status
 
 
 class Letter(StrEnum):
@@ -106,6 +107,17 @@ RUN_EDGES: Mapping[tuple[RunState, RunMove], RunState] = {
     (RunState.FAILED, RunMove.RERUN): RunState.RUNNING,
     (RunState.TIMEOUT, RunMove.RERUN): RunState.RUNNING,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a step ran, waits, was skipped or failed. Stored and shown to users unchanged."""
+
+    code: str  # for programs
+    text: str  # for people
+
+
+EXPIRED = Reason("expired", "the run exceeded its max_duration")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,7 @@ from uuid import UUID
 from windlass.core.json_value import encode
 from windlass.core.runs.command import StartChild
 from windlass.core.runs.event import Ended, Event
-from windlass.core.runs.reason import Reason
-from windlass.core.runs.run import Letter
+from windlass.core.runs.run import Letter, Reason
 from windlass.core.workflows.step import ChildAction, Foreach, Step
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.database import Database

@@ -10,8 +10,7 @@ from windlass.core.explain.snapshot import Round, round_of, rounds
 from windlass.core.jobs.spec import check_range
 from windlass.core.json_value import encode
 from windlass.core.runs.event import CancelAsked, Event, RerunAsked, RetryAsked
-from windlass.core.runs.reason import Reason
-from windlass.core.runs.run import RUN_EDGES, WORDS, Letter, RunMove, RunState
+from windlass.core.runs.run import RUN_EDGES, WORDS, Letter, Reason, RunMove, RunState
 from windlass.core.workflows.step import Step
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.database import PAGE_LIMIT, Database

@@ -17,8 +17,7 @@ from windlass.core.expressions.scope import MISSING, Facts
 from windlass.core.json_value import encode
 from windlass.core.runs.command import Enqueue, StartChild
 from windlass.core.runs.event import Ended, Event, Expanded, Judged
-from windlass.core.runs.reason import NEVER_BEGAN, Reason
-from windlass.core.runs.run import BAD, Letter, Run
+from windlass.core.runs.run import BAD, NEVER_BEGAN, Letter, Reason, Run
 from windlass.core.templates.nodes import value_at
 from windlass.core.workflows.step import CommandAction, Foreach, JobAction, Parallel
 from windlass.engine.database import Database

@@ -9,8 +9,7 @@ from windlass.core.events import webhook
 from windlass.core.expressions.paths import Path
 from windlass.core.expressions.scope import MISSING, Facts, JsonText, TaskFacts
 from windlass.core.json_value import decode
-from windlass.core.runs.reason import NEVER_BEGAN
-from windlass.core.runs.run import Letter, Run
+from windlass.core.runs.run import NEVER_BEGAN, Letter, Run
 from windlass.core.workflows.step import ChildAction, HookAction, HttpAction, SleepAction, Step
 from windlass.engine.database import Database
 from windlass.engine.runs import outputs

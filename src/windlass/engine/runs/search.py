@@ -9,8 +9,7 @@ from windlass.core import ids
 from windlass.core.jobs.spec import check_range
 from windlass.core.json_value import encode
 from windlass.core.runs.event import CancelAsked, RetryAsked
-from windlass.core.runs.reason import Reason
-from windlass.core.runs.run import LIVE, RUN_EDGES, RunMove, RunState
+from windlass.core.runs.run import LIVE, RUN_EDGES, Reason, RunMove, RunState
 from windlass.engine.database import MOST_COUNTED, PAGE_LIMIT, Database
 from windlass.engine.definitions import find_live
 from windlass.engine.runs import control

@@ -40,8 +40,7 @@ from windlass.core.runs.command import (
 )
 from windlass.core.runs.decide import decide
 from windlass.core.runs.event import Ended, Event
-from windlass.core.runs.reason import Reason
-from windlass.core.runs.run import Letter, Run, RunState, fans_from_json, fans_to_json
+from windlass.core.runs.run import Letter, Reason, Run, RunState, fans_from_json, fans_to_json
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.database import Database
 from windlass.engine.faults import point

@@ -18,8 +18,7 @@ from windlass.core.runs.event import (
     ended_letter,
     fired_timer,
 )
-from windlass.core.runs.reason import Reason
-from windlass.core.runs.run import LIVE, Letter, RunState
+from windlass.core.runs.run import LIVE, Letter, Reason, RunState
 from windlass.engine import quarantine
 from windlass.engine.database import Database
 from windlass.engine.quarantine import Kind, each_alone, split_batch

@@ -20,8 +20,7 @@ from windlass.core.explain.snapshot import SCHEDULED_FOR
 from windlass.core.jobs.spec import check_range
 from windlass.core.json_value import encode
 from windlass.core.runs.event import CancelAsked
-from windlass.core.runs.reason import Reason
-from windlass.core.runs.run import LIVE
+from windlass.core.runs.run import LIVE, Reason
 from windlass.core.workflows.workflow import Trigger, WebhookTrigger
 from windlass.engine.database import PAGE_LIMIT, Database
 from windlass.engine.definitions import find_live

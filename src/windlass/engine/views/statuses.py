@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 
 from windlass.core.jobs.job import JobState
-from windlass.core.runs.reason import NEVER_BEGAN
-from windlass.core.runs.run import WORDS, Letter
+from windlass.core.runs.run import NEVER_BEGAN, WORDS, Letter
 from windlass.core.workflows.step import (
     Action,
     ChildAction,

@@ -15,8 +15,7 @@ from uuid import UUID
 from windlass.core.jobs.job import JobMove, Report, Setback, Success
 from windlass.core.json_value import plain
 from windlass.core.runs.event import ended_jobs, ended_letter
-from windlass.core.runs.reason import Reason
-from windlass.core.runs.run import Letter
+from windlass.core.runs.run import Letter, Reason
 from windlass.engine import quarantine
 from windlass.engine.database import Database
 from windlass.engine.faults import point
