@@ -12,9 +12,11 @@ with atheris.instrument_imports(include=["windlass.core"]):
     from windlass.core.expressions.expression import evaluate, parse
     from windlass.core.expressions.scope import Facts, JsonText, TaskFacts
     from windlass.core.templates import template
+    from windlass.core.templates.command import compile_command
+    from windlass.core.templates.url import compile_url
     from windlass.errors import Invalid
 
-COMPILERS = (template.compile, template.compile_url, template.compile_header, template.compile_command)
+COMPILERS = (template.compile, compile_url, template.compile_header, compile_command)
 
 
 def one(data: bytes) -> None:

@@ -8,7 +8,7 @@ import pytest
 from windlass.core.expressions.paths import source_path
 from windlass.core.expressions.scope import Facts, JsonText, TaskFacts
 from windlass.core.templates import template as template_template
-from windlass.core.templates.nodes import value_at
+from windlass.core.templates.template import value_at
 from windlass.errors import Invalid, InvalidExpression, TemplateError
 
 FACTS = Facts(

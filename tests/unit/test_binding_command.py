@@ -10,8 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from windlass.core.expressions.scope import Facts
-from windlass.core.templates.command import check_places
-from windlass.core.templates.template import compile_command
+from windlass.core.templates.command import check_places, compile_command
 from windlass.errors import Invalid, TemplateError
 
 SHELLS = [path for path in ("/bin/sh", "/usr/bin/bash", "/usr/bin/dash") if Path(path).exists()]

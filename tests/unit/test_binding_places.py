@@ -9,7 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from windlass.core.expressions.scope import Facts
-from windlass.core.templates.template import compile_header, compile_url
+from windlass.core.templates.template import compile_header
+from windlass.core.templates.url import compile_url
 from windlass.errors import TemplateError
 
 

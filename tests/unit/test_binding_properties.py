@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from windlass.core.expressions.scope import Facts, JsonText
 from windlass.core.json_value import cleaned
 from windlass.core.templates import template
+from windlass.core.templates.command import compile_command
+from windlass.core.templates.url import compile_url
 from windlass.errors import Invalid, TemplateError
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | st.sampled_from(
@@ -66,7 +68,7 @@ def test_a_constant_is_the_value_it_was_made_of(value: Any) -> None:
 
 @given(st.text(max_size=60) | snippets.map("".join))
 def test_any_text_is_read_or_refused(text: str) -> None:
-    for compile_ in (template.compile, template.compile_url, template.compile_header, template.compile_command):
+    for compile_ in (template.compile, compile_url, template.compile_header, compile_command):
         try:
             compile_(text).resolve(Facts(trigger_body=["x"], run_id="r"))
         except TemplateError as error:

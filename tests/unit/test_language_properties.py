@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 from windlass.core.expressions.expression import evaluate, parse
 from windlass.core.expressions.scope import Facts, JsonText, TaskFacts
 from windlass.core.templates import template
+from windlass.core.templates.command import compile_command
+from windlass.core.templates.url import compile_url
 from windlass.errors import Invalid, InvalidExpression, TemplateError
 
-COMPILERS = (template.compile, template.compile_url, template.compile_header, template.compile_command)
+COMPILERS = (template.compile, compile_url, template.compile_header, compile_command)
 LONGEST = 5000  # of a sentence about an expression
 
 NAMES = "tasks trigger input wait item index run a body output status headers url id true false null"

@@ -14,7 +14,7 @@ from windlass.core.events.webhook import Scheme, secret_mistake
 from windlass.core.jobs.spec import reserved
 from windlass.core.sensitive import HIDDEN
 from windlass.core.templates.command import check_places
-from windlass.core.templates.nodes import pieces
+from windlass.core.templates.template import pieces
 from windlass.core.templates.url import UNBOUNDED, Url
 from windlass.core.workflows.step import (
     ChildAction,

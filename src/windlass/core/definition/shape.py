@@ -10,8 +10,9 @@ from windlass.core.expressions import expression
 from windlass.core.expressions.expression import Expression
 from windlass.core.expressions.paths import Path
 from windlass.core.templates import template
-from windlass.core.templates.nodes import OPEN
-from windlass.core.templates.template import Binding
+from windlass.core.templates.command import compile_command
+from windlass.core.templates.template import OPEN, Binding
+from windlass.core.templates.url import compile_url
 from windlass.core.workflows.graph import Lineage, cycles
 from windlass.core.workflows.step import (
     ChildAction,
@@ -205,13 +206,13 @@ def _texts(step: Step) -> Iterator[Text]:
         yield Text(f"{at}.if", step.condition, expression.parse)
     match step.action:
         case HttpAction() as action:
-            yield Text(f"{at}.url", action.url, template.compile_url)
+            yield Text(f"{at}.url", action.url, compile_url)
             for name, value in action.headers.items():
                 yield Text(inside(f"{at}.headers", name), value, template.compile_header)
             yield from _templates(f"{at}.query", action.query)
             yield from _templates(f"{at}.body", action.body)
         case CommandAction() as action:
-            yield Text(f"{at}.run", action.run, template.compile_command)
+            yield Text(f"{at}.run", action.run, compile_command)
             yield from _templates(f"{at}.input", action.input)
         case JobAction() | ChildAction() as action:
             yield from _templates(f"{at}.input", action.input)

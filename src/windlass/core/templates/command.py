@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from windlass.core.expressions.paths import Path
 from windlass.core.expressions.scope import Facts
-from windlass.core.templates.nodes import Pieces, paths_of, pieces, refusal, text_at
+from windlass.core.templates.template import Binding, Constant, Pieces, is_plain, paths_of, pieces, refusal, text_at
 from windlass.errors import Invalid
 
 VARIABLE = "WINDLASS_VALUE_"
@@ -222,10 +222,10 @@ class Command:
     variables: tuple[tuple[str, Path], ...]
 
     @classmethod
-    def of(cls, found: Pieces) -> "Command":
-        script, named = Script(), _names(found)
+    def of(cls, parts: Pieces) -> "Command":
+        script, named = Script(), _names(parts)
         text = ""
-        for piece in found:
+        for piece in parts:
             if isinstance(piece, Path):
                 reference = f"${{{named[piece]}?}}"
                 text += reference if script.context in UNQUOTED else f'"{reference}"'
@@ -245,6 +245,12 @@ class Command:
         return (path for _, path in self.variables)
 
 
+def compile_command(text: str) -> Binding:
+    """Compile a command. It resolves to `{"run": script}`, plus `values` by environment variable if there are any."""
+    parts = pieces(text)
+    return Binding(Constant({"run": "".join(map(str, parts))}) if is_plain(parts) else Command.of(parts))
+
+
 def check_places(text: str) -> None:
     """Raise `Invalid` for a template where the shell would not expand its value, or would evaluate it."""
     script = Script()
@@ -261,15 +267,15 @@ def check_places(text: str) -> None:
 def _evaluated(script: Script) -> str | None:
     if script.context in (Context.COMMENT, Context.HEREDOC):
         return None
-    name = next((name for found, name in _EVALUATES if found(script.command)), None)
+    name = next((name for matches, name in _EVALUATES if matches(script.command)), None)
     if name is None:
         return None
     return f"{name} would run its value as code: read the value from $WINDLASS_INPUT_FILE or $WINDLASS_INPUT instead"
 
 
-def _names(found: Pieces) -> dict[Path, str]:
+def _names(parts: Pieces) -> dict[Path, str]:
     """Return the variable name of each path, in the order of first use."""
-    return {path: f"{VARIABLE}{n}" for n, path in enumerate(dict.fromkeys(paths_of(found)), 1)}
+    return {path: f"{VARIABLE}{n}" for n, path in enumerate(dict.fromkeys(paths_of(parts)), 1)}
 
 
 def _value(facts: Facts, path: Path) -> str:

@@ -6,44 +6,49 @@ objects as compact JSON. Inserted values are not searched for templates, and key
 the quoted text, to write literal braces. The manual: docs/reference/templates.md.
 """
 
-from collections.abc import Callable, Mapping
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 from windlass.core import json_value
-from windlass.core.expressions.paths import Path
-from windlass.core.expressions.scope import Facts
-from windlass.core.templates.command import Command
-from windlass.core.templates.nodes import (
-    OPEN,
-    Constant,
-    Header,
-    Items,
-    Members,
-    Mixed,
-    Pieces,
-    Single,
-    Template,
-    pieces,
-)
-from windlass.core.templates.url import Url
-from windlass.errors import Invalid, TemplateError
+from windlass.core.expressions.paths import QUOTED, Path, read_path, unquoted
+from windlass.core.expressions.scope import Facts, Nothing, find
+from windlass.errors import Invalid, InvalidExpression, TemplateError
 
-MAX_WEIGHT = json_value.RESULT_LIMIT
+OPEN, CLOSE = "{{", "}}"
+MAX_TEXT = MAX_WEIGHT = json_value.RESULT_LIMIT
 FEW = 8  # up to this many references the size of the result is not checked
 NODE_WEIGHT = 8
 NO_FACTS = Facts()
+
+Pieces = Sequence[str | Path]
+
+_space = re.compile(r"\s*")
+_quoted = re.compile(QUOTED, re.DOTALL)
+_control = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]").search
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+
+class Template(Protocol):
+    """A node of a compiled value. `value` raises `TemplateError` if a path has no value."""
+
+    def value(self, facts: Facts) -> Any: ...
+
+    def paths(self) -> Iterator[Path]: ...
 
 
 class Binding:
     """A compiled value with templates. The result of `resolve` may be shared: do not change it."""
 
     def __init__(self, template: Template) -> None:
-        found = list(template.paths())
-        self.references = tuple(dict.fromkeys(found))
-        self.is_constant = not found
+        paths = list(template.paths())
+        self.references = tuple(dict.fromkeys(paths))
+        self.is_constant = not paths
         self._template = template
-        self._heavy = len(found) > FEW
+        self._heavy = len(paths) > FEW
 
     @cached_property
     def steps(self) -> frozenset[str]:
@@ -67,25 +72,15 @@ def compile(value: Any) -> Binding:  # noqa: A001 - called as `template.compile`
     return Binding(_template(value))
 
 
-def compile_url(text: str) -> Binding:
-    """Compile a URL. It resolves to a string; values in the path or query are percent-encoded."""
-    return _special(text, Url.of)
-
-
 def compile_header(text: str) -> Binding:
     """Compile a header. It resolves to a single-line string."""
-    return _special(text, Header)
+    return compile_text(text, lambda parts: Mixed(parts, one_line))
 
 
-def compile_command(text: str) -> Binding:
-    """Compile a command. It resolves to `{"run": script}`, plus `values` by environment variable if there are any."""
-    found = pieces(text)
-    return Binding(Constant({"run": "".join(map(str, found))}) if _is_plain(found) else Command.of(found))
-
-
-def _special(text: str, template: Callable[[Pieces], Template]) -> Binding:
-    found = pieces(text)
-    return Binding(Constant("".join(map(str, found))) if _is_plain(found) else template(found))
+def compile_text(text: str, template: Callable[[Pieces], Template]) -> Binding:
+    """Compile a string in a place with rules of its own; `template` makes the node from literal text and paths."""
+    parts = pieces(text)
+    return Binding(Constant("".join(map(str, parts))) if is_plain(parts) else template(parts))
 
 
 def _template(value: Any) -> Template:
@@ -102,17 +97,18 @@ def _text(value: str) -> Template:
     match pieces(value):
         case [Path() as path]:
             return Single(path)
-        case found if _is_plain(found):
-            return Constant("".join(map(str, found)))
-        case found:
-            return Mixed(tuple(found))
+        case parts if is_plain(parts):
+            return Constant("".join(map(str, parts)))
+        case parts:
+            return Mixed(parts)
 
 
-def _is_plain(found: Pieces) -> bool:
-    return all(isinstance(piece, str) for piece in found)
+def is_plain(parts: Pieces) -> bool:
+    """Return whether there is only literal text."""
+    return all(isinstance(piece, str) for piece in parts)
 
 
-def _resolved_if_constant(template: Members | Items) -> Template:
+def _resolved_if_constant(template: Template) -> Template:
     """Resolve a value without templates now. The result is a copy: the caller may change the original later."""
     return template if any(True for _ in template.paths()) else Constant(template.value(NO_FACTS))
 
@@ -129,3 +125,159 @@ def _too_heavy(value: Any) -> bool:
         if isinstance(item, dict | list):
             waiting += item.values() if isinstance(item, dict) else item
     return False
+
+
+# Reading
+
+
+def pieces(text: str) -> list[str | Path]:
+    """Return the literal pieces and the paths in order; empty pieces are left out."""
+    parts: list[str | Path] = []
+    start = 0
+    while (at := text.find(OPEN, start)) >= 0:
+        piece, end = _read_template(text, at)
+        parts += text[start:at], piece
+        start = end
+    parts.append(text[start:])
+    return [piece for piece in parts if piece]
+
+
+def paths_of(parts: Pieces) -> Iterator[Path]:
+    return (piece for piece in parts if isinstance(piece, Path))
+
+
+def _read_template(text: str, at: int) -> tuple[str | Path, int]:
+    """Return the template that opens at `at`, and the position after it."""
+    start = _after_space(text, at + len(OPEN))
+    if start >= len(text):
+        raise InvalidExpression("the template is not closed: }} is missing", source=text, column=at + 1)
+    if text.startswith(CLOSE, start):
+        raise InvalidExpression("the template is empty: write a path between {{ and }}", source=text, column=at + 1)
+    piece, end = _read_inner(text, start)
+    end = _after_space(text, end)
+    if text.startswith(CLOSE, end):
+        return piece, end + len(CLOSE)
+    if text.find(CLOSE, end) < 0:
+        raise InvalidExpression("the template is not closed: }} is missing", source=text, column=at + 1)
+    raise InvalidExpression("a template must contain one path and nothing else", source=text, column=end + 1)
+
+
+def _read_inner(text: str, start: int) -> tuple[str | Path, int]:
+    if quoted := _quoted.match(text, start):
+        return unquoted(quoted.group(), text, start), quoted.end()
+    return read_path(text, start)
+
+
+def _after_space(text: str, at: int) -> int:
+    match = _space.match(text, at)
+    return match.end() if match else at
+
+
+# Values
+
+
+def value_at(facts: Facts, path: Path) -> Any:
+    """Return the value of a path; raise `TemplateError` if there is none."""
+    value = find(facts, path)
+    if value.__class__ is not Nothing:
+        return value
+    if value is Nothing.TRUNCATED:
+        what = f"'{path.inside}' because the response from '{path.name}'"
+        raise TemplateError(f"Cannot read {what} exceeded the 256KB limit and was truncated", path=path.text)
+    raise TemplateError(f"Failed to resolve {{{{{path.text}}}}}", path=path.text)
+
+
+def text_at(facts: Facts, path: Path) -> str:
+    """Return the value of a path as a string: strings unchanged, everything else as compact JSON."""
+    value = value_at(facts, path)
+    if isinstance(value, str):
+        return value
+    try:
+        return _encode(value)
+    except (TypeError, ValueError, RecursionError):
+        raise refusal(path, "it is not JSON") from None
+
+
+def refusal(path: Path, why: str) -> TemplateError:
+    """Return an error without the value, which may be a secret."""
+    return TemplateError(f"{{{{{path.text}}}}} cannot be used here: {why}", path=path.text)
+
+
+def one_line(facts: Facts, path: Path) -> str:
+    """Return a value for a header: a line break would begin another header, or the body."""
+    text = text_at(facts, path)
+    if _control(text):
+        raise refusal(path, "its value has a line break, a NUL or another control character")
+    return text
+
+
+# Nodes
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    constant: Any
+
+    def value(self, facts: Facts) -> Any:
+        return self.constant
+
+    def paths(self) -> Iterator[Path]:
+        return iter(())
+
+
+@dataclass(frozen=True, slots=True)
+class Single:
+    """A string that is a single template: the value keeps its type."""
+
+    path: Path
+
+    def value(self, facts: Facts) -> Any:
+        return value_at(facts, self.path)
+
+    def paths(self) -> Iterator[Path]:
+        yield self.path
+
+
+@dataclass(frozen=True, slots=True)
+class Mixed:
+    """Literal text with templates in it; `written` turns the value of a path into text."""
+
+    pieces: Pieces
+    written: Callable[[Facts, Path], str] = text_at
+
+    def value(self, facts: Facts) -> str:
+        parts, length = [], 0
+        for piece in self.pieces:
+            text = piece if isinstance(piece, str) else self.written(facts, piece)
+            length += len(text)
+            if length > MAX_TEXT and isinstance(piece, Path):
+                raise refusal(piece, f"the text would be longer than {MAX_TEXT} characters")
+            parts.append(text)
+        return "".join(parts)
+
+    def paths(self) -> Iterator[Path]:
+        return paths_of(self.pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    items: tuple[Template, ...]
+
+    def value(self, facts: Facts) -> list[Any]:
+        return [item.value(facts) for item in self.items]
+
+    def paths(self) -> Iterator[Path]:
+        for item in self.items:
+            yield from item.paths()
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    members: tuple[tuple[str, Template], ...]
+
+    def value(self, facts: Facts) -> dict[str, Any]:
+        return {key: member.value(facts) for key, member in self.members}
+
+    def paths(self) -> Iterator[Path]:
+        for _, member in self.members:
+            yield from member.paths()

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from windlass.core.expressions.paths import Path
 from windlass.core.expressions.scope import Facts
-from windlass.core.templates.nodes import Pieces, paths_of, refusal, text_at, value_at
+from windlass.core.templates.template import Binding, Pieces, compile_text, paths_of, refusal, text_at, value_at
 
 MAX_VALUE = 8192
 STAND_IN = "\ue000"  # placeholder for a template: a private-use character, not expected in a URL
@@ -78,6 +78,11 @@ class Url:
 
     def _first(self, place: Place) -> Path:
         return next(piece for piece, where in self.tail if isinstance(piece, Path) and where is place)
+
+
+def compile_url(text: str) -> Binding:
+    """Compile a URL. It resolves to a string; values in the path or query are percent-encoded."""
+    return compile_text(text, Url.of)
 
 
 def _behind(base: Path | None, text: str) -> str:

@@ -8,7 +8,9 @@ from windlass.core.expressions.paths import Path
 from windlass.core.expressions.scope import Facts
 from windlass.core.jobs.spec import OWN_QUEUE
 from windlass.core.templates import template
+from windlass.core.templates.command import compile_command
 from windlass.core.templates.template import Binding
+from windlass.core.templates.url import compile_url
 from windlass.core.workflows.step import (
     Action,
     ChildAction,
@@ -49,7 +51,7 @@ def compile_payload(action: Action) -> Payload:
         case HttpAction():
             return _http(action)
         case CommandAction():
-            command, given = template.compile_command(action.run), template.compile(action.input)
+            command, given = compile_command(action.run), template.compile(action.input)
             fixed = {"runs_on": action.runs_on}
             return _many(
                 [command, given],
@@ -62,7 +64,7 @@ def compile_payload(action: Action) -> Payload:
 
 
 def _http(action: HttpAction) -> Payload:
-    url = template.compile_url(action.url)
+    url = compile_url(action.url)
     headers = {name: template.compile_header(value) for name, value in action.headers.items()}
     query, body = template.compile(dict(action.query)), template.compile(action.body)
 

@@ -18,7 +18,7 @@ from windlass.core.json_value import encode
 from windlass.core.runs.command import Enqueue, StartChild
 from windlass.core.runs.event import Ended, Event, Expanded, Judged
 from windlass.core.runs.run import BAD, NEVER_BEGAN, Letter, Reason, Run
-from windlass.core.templates.nodes import value_at
+from windlass.core.templates.template import value_at
 from windlass.core.workflows.step import CommandAction, Foreach, JobAction, Parallel
 from windlass.engine.database import Database
 from windlass.engine.runs import scope
