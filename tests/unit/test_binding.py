@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from windlass.core.expressions.paths import source_path
-from windlass.core.expressions.scope import Facts, JsonText, TaskFacts
+from windlass.core.expressions.scope import Facts, JsonText, TaskFacts, source_path
 from windlass.core.templates import template as template_template
 from windlass.core.templates.template import value_at
 from windlass.errors import Invalid, InvalidExpression, TemplateError

@@ -7,7 +7,7 @@ import pytest
 from windlass.core.definition.diff import difference
 from windlass.core.definition.parser import parse
 from windlass.core.definition.publish import has_hidden, hidden, revealed, secrets
-from windlass.core.sensitive import HIDDEN
+from windlass.core.json_value import HIDDEN
 from windlass.errors import InvalidWorkflow
 
 

@@ -1,8 +1,11 @@
-"""JSON values that Postgres can store (payloads, results, meta): encoding, decoding, limits and their errors."""
+"""JSON values that Postgres can store (payloads, results, meta): encoding, decoding, limits, errors, and masking.
+
+Headers with secret values are recognized by name: they are masked in output and not stored from inbound requests.
+"""
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from windlass.errors import Invalid
@@ -10,6 +13,7 @@ from windlass.errors import Invalid
 MAX_DEPTH = 64
 PAYLOAD_LIMIT = 1_048_576
 RESULT_LIMIT = 16 * 1_048_576
+HIDDEN = "***"  # replaces a secret value in output
 
 LONG_NUMBER = 309  # digits: a number this long does not fit into a float
 WITHOUT_EXPONENT = 1e16  # from here on Python writes floats with an exponent, and jsonb writes them as integers
@@ -17,6 +21,7 @@ WITHOUT_EXPONENT = 1e16  # from here on Python writes floats with an exponent, a
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), check_circular=True).encode
 _LONG_NUMBER = re.compile(rf"\d{{{LONG_NUMBER}}}")
 _UNSTORABLE = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")  # escapes of NUL and of surrogates, including valid pairs
+_secret = re.compile(r"authorization|cookie|token|secret|key|signature|password", re.IGNORECASE).search
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
@@ -78,7 +83,7 @@ def decode_objects(text: str | None) -> list[dict[str, Any]]:
 def parse(text: str, *, field: str) -> Any:
     """Return the value of JSON from user input; raise `Invalid` if it is malformed."""
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        return json.loads(text, parse_constant=refuse_constant)
     except (ValueError, RecursionError) as error:
         raise Invalid(f"{field} is not JSON: {error}", field=field) from None
 
@@ -111,6 +116,25 @@ def cleaned(value: Any) -> Any:
 def needs_cleaning(text: str) -> bool:
     """Return whether this JSON text may contain strings that Postgres cannot store."""
     return "\\u" in text and _UNSTORABLE.search(text) is not None
+
+
+def refuse_constant(name: str) -> None:
+    """Refuse NaN and Infinity, which Python's parser accepts."""
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def is_secret(name: str) -> bool:
+    """Return whether a header with this name has a secret value."""
+    return _secret(name) is not None
+
+
+def masked(document: Any) -> Any:
+    """Return a request or response for display, with the secret values of its `headers` masked."""
+    headers = document.get("headers") if isinstance(document, Mapping) else None
+    if not isinstance(headers, Mapping) or not any(map(is_secret, headers)):
+        return document
+    visible = {name: HIDDEN if is_secret(name) else value for name, value in headers.items()}
+    return {**document, "headers": visible}
 
 
 def _integer(digits: str) -> int | str:
@@ -146,10 +170,6 @@ def _check_characters(text: str, field: str) -> None:
 
 def _containers(items: Iterable[object]) -> list[Any]:
     return [item for item in items if isinstance(item, dict | list | tuple)]
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a JSON number")
 
 
 def _stored_number(text: str) -> int | float:

@@ -9,8 +9,7 @@ from functools import cached_property
 
 from windlass.core.expressions import expression
 from windlass.core.expressions.expression import Expression
-from windlass.core.expressions.paths import Path, source_path
-from windlass.core.expressions.scope import Facts
+from windlass.core.expressions.scope import Facts, Path, source_path
 from windlass.core.json_value import encode
 from windlass.core.workflows.graph import Plan
 from windlass.core.workflows.step import CommandAction, Foreach, HttpAction, JobAction, Parallel, Step

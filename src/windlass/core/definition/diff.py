@@ -11,7 +11,7 @@ from typing import Any
 
 from windlass.core.definition.parser import parse
 from windlass.core.definition.publish import TRIGGER, hidden, secrets
-from windlass.core.sensitive import HIDDEN
+from windlass.core.json_value import HIDDEN
 from windlass.errors import InvalidWorkflow
 
 Document = dict[str, Any]

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any, TypeGuard, TypeVar
 
 from windlass.core import duration
-from windlass.core.expressions.paths import cut
+from windlass.core.expressions.scope import cut
 from windlass.core.jobs.spec import check_name
 from windlass.errors import Invalid
 

@@ -12,7 +12,7 @@ from windlass.core import duration
 from windlass.core.definition.shape import paths_of
 from windlass.core.events.webhook import Scheme, secret_mistake
 from windlass.core.jobs.spec import reserved
-from windlass.core.sensitive import HIDDEN
+from windlass.core.json_value import HIDDEN
 from windlass.core.templates.command import check_places
 from windlass.core.templates.template import pieces
 from windlass.core.templates.url import UNBOUNDED, Url

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, assert_never
 from windlass.core.definition.fields import Mistakes, inside, shown
 from windlass.core.expressions import expression
 from windlass.core.expressions.expression import Expression
-from windlass.core.expressions.paths import Path
+from windlass.core.expressions.scope import Path
 from windlass.core.templates import template
 from windlass.core.templates.command import compile_command
 from windlass.core.templates.template import OPEN, Binding

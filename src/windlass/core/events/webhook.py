@@ -20,7 +20,7 @@ from typing import Any, assert_never
 from uuid import UUID
 
 from windlass.core import json_value
-from windlass.core.sensitive import is_secret
+from windlass.core.json_value import is_secret
 from windlass.errors import Invalid
 
 BODY_LIMIT = 1_048_576

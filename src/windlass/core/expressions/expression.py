@@ -29,10 +29,8 @@ from windlass.core.expressions.nodes import (
     truth,
 )
 from windlass.core.expressions.parser import tree
-from windlass.core.expressions.paths import Path, cut
-from windlass.core.expressions.scope import Facts, Nothing
-from windlass.core.json_value import plain
-from windlass.core.sensitive import is_secret
+from windlass.core.expressions.scope import Facts, Nothing, Path, cut
+from windlass.core.json_value import is_secret, plain
 
 ABOUT_ANCESTORS = frozenset({"success", "failure"})
 LONGEST_VALUE = 60

@@ -10,8 +10,7 @@ from math import isfinite
 from operator import ge, gt, le, lt
 from typing import Any
 
-from windlass.core.expressions.paths import Path
-from windlass.core.expressions.scope import Facts, Nothing, find
+from windlass.core.expressions.scope import Facts, Nothing, Path, find
 
 MAX_COST = 100_000  # comparisons of single values
 CHARACTERS = 256  # that cost as much to compare as one value

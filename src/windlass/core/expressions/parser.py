@@ -15,7 +15,7 @@ from math import isfinite
 from typing import Any
 
 from windlass.core.expressions.nodes import FUNCTIONS, Call, Compare, Every, Literal, Node, Not, Reference, Some
-from windlass.core.expressions.paths import LONGEST_WORD, QUOTED, nearest, read_path, unquoted
+from windlass.core.expressions.scope import LONGEST_WORD, QUOTED, nearest, read_path, unquoted
 from windlass.errors import InvalidExpression
 
 MAX_LENGTH = 4096

@@ -20,8 +20,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, NamedTuple
 
-from windlass.core.expressions.paths import Path
-from windlass.core.expressions.scope import Facts
+from windlass.core.expressions.scope import Facts, Path
 from windlass.core.templates.template import Binding, Constant, Pieces, is_plain, paths_of, pieces, refusal, text_at
 from windlass.errors import Invalid
 

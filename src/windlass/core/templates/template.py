@@ -14,8 +14,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from windlass.core import json_value
-from windlass.core.expressions.paths import QUOTED, Path, read_path, unquoted
-from windlass.core.expressions.scope import Facts, Nothing, find
+from windlass.core.expressions.scope import QUOTED, Facts, Nothing, Path, find, read_path, unquoted
 from windlass.errors import Invalid, InvalidExpression, TemplateError
 
 OPEN, CLOSE = "{{", "}}"

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from urllib.parse import quote
 
-from windlass.core.expressions.paths import Path
-from windlass.core.expressions.scope import Facts
+from windlass.core.expressions.scope import Facts, Path
 from windlass.core.templates.template import Binding, Pieces, compile_text, paths_of, refusal, text_at, value_at
 
 MAX_VALUE = 8192

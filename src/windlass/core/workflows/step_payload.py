@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, assert_never
 
-from windlass.core.expressions.paths import Path
-from windlass.core.expressions.scope import Facts
+from windlass.core.expressions.scope import Facts, Path
 from windlass.core.jobs.spec import OWN_QUEUE
 from windlass.core.templates import template
 from windlass.core.templates.command import compile_command

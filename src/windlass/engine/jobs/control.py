@@ -12,8 +12,7 @@ from uuid import UUID
 from windlass.core.jobs.job import JobState
 from windlass.core.jobs.retry import Retry
 from windlass.core.jobs.spec import JobSpec, advice, check, check_pattern, check_range
-from windlass.core.json_value import PAYLOAD_LIMIT, encode
-from windlass.core.sensitive import masked
+from windlass.core.json_value import PAYLOAD_LIMIT, encode, masked
 from windlass.core.workflows.step_payload import HTTP_TYPE
 from windlass.engine.database import PAGE_LIMIT, Database, new_ids
 from windlass.errors import Conflict, Duplicate, Invalid, NotFound

@@ -12,8 +12,7 @@ from uuid import UUID
 
 from windlass.core.definition.step import MAX_INSTANCES
 from windlass.core.expressions import expression
-from windlass.core.expressions.paths import Path
-from windlass.core.expressions.scope import MISSING, Facts
+from windlass.core.expressions.scope import MISSING, Facts, Path
 from windlass.core.json_value import encode
 from windlass.core.runs.command import Enqueue, StartChild
 from windlass.core.runs.event import Ended, Event, Expanded, Judged

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from windlass.core.events import webhook
-from windlass.core.expressions.paths import Path
-from windlass.core.expressions.scope import MISSING, Facts, JsonText, TaskFacts
+from windlass.core.expressions.scope import MISSING, Facts, JsonText, Path, TaskFacts
 from windlass.core.json_value import decode
 from windlass.core.runs.run import NEVER_BEGAN, Letter, Run
 from windlass.core.workflows.step import ChildAction, HookAction, HttpAction, SleepAction, Step

@@ -7,8 +7,8 @@ from windlass.core.explain import timeline
 from windlass.core.explain.current import activity_of, summary
 from windlass.core.explain.explanation import Explanation as RunExplanation
 from windlass.core.explain.snapshot import ChildSnapshot, Origin, RunSnapshot, StepSnapshot
+from windlass.core.json_value import masked
 from windlass.core.runs.run import NEVER_BEGAN, OPEN, Fan, Letter, RunState
-from windlass.core.sensitive import masked
 from windlass.core.workflows.step import HookAction, SleepAction, Step
 from windlass.engine.runs.control import Instance as InstanceRow
 from windlass.engine.runs.control import RunEvent as EventRow
