@@ -9,8 +9,8 @@ from uuid import UUID
 from tests.engine.harness import LEASE, QUEUES, Player, begin
 from windlass.core.definition.parser import parse
 from windlass.core.jobs.job import Claimed, Failed, Outcome, Succeeded
+from windlass.core.jobs.spec import OWN_QUEUE
 from windlass.core.json_value import encode
-from windlass.core.workflows.step_payload import OWN_QUEUE
 from windlass.engine import hooks
 from windlass.engine.database import Database
 from windlass.engine.hooks import Received

@@ -14,8 +14,7 @@ from tests.effects.server import Received, Server, Talk, reply, serving
 from tests.runtime.shop import app_for
 from windlass import Conflict, Context, Invalid, NotFound, Windlass
 from windlass.core.events import webhook
-from windlass.core.events.ojs_event import OjsEvent
-from windlass.core.events.subscription import EventFilter, Target, headers
+from windlass.core.events.ojs import EventFilter, OjsEvent, Target, headers
 from windlass.core.jobs.retry import Backoff, Retry
 from windlass.engine.events import subscriptions
 from windlass.testing import run_until_idle

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from windlass.core.definition.diff import difference
 from windlass.core.definition.parser import parse
-from windlass.core.definition.publish import has_hidden, hidden, revealed, secrets
+from windlass.core.definition.publish import difference, has_hidden, hidden, revealed, secrets
 from windlass.core.json_value import HIDDEN
 from windlass.errors import InvalidWorkflow
 

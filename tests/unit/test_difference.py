@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 
 from tests.unit.test_workflow import workflows
-from windlass.core.definition.diff import difference
 from windlass.core.definition.parser import parse
+from windlass.core.definition.publish import difference
 from windlass.core.workflows.workflow import Workflow
 
 

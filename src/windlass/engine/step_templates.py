@@ -10,10 +10,11 @@ from functools import cached_property
 from windlass.core.expressions import expression
 from windlass.core.expressions.expression import Expression
 from windlass.core.expressions.scope import Facts, Path, source_path
+from windlass.core.jobs.spec import OWN_QUEUE
 from windlass.core.json_value import encode
 from windlass.core.workflows.graph import Plan
 from windlass.core.workflows.step import CommandAction, Foreach, HttpAction, JobAction, Parallel, Step
-from windlass.core.workflows.step_payload import COMMAND_TYPE, HTTP_TYPE, OWN_QUEUE, Payload, compile_payload
+from windlass.core.workflows.step_payload import COMMAND_TYPE, HTTP_TYPE, Payload, compile_payload
 from windlass.store.steps import Shape
 
 PRIORITY = 100

@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 from windlass.core.definition.fields import Fields, inside, is_number, shown, workflow_name_mistake
 from windlass.core.jobs.spec import DEFAULT_PRIORITY, MAX_PRIORITY
 from windlass.core.templates.url import STAND_IN
-from windlass.core.workflows.http_rules import CONNECTION_HEADERS, METHODS, check_address
 from windlass.core.workflows.step import (
     Action,
     ChildAction,
@@ -20,6 +19,7 @@ from windlass.core.workflows.step import (
     JobAction,
     SleepAction,
 )
+from windlass.core.workflows.step_payload import CONNECTION_HEADERS, METHODS, check_address
 from windlass.errors import Invalid
 
 HOOK_KEYS = ("timeout", "secret")

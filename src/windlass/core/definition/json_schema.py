@@ -13,8 +13,8 @@ from windlass.core.definition.step import MAX_ATTEMPTS, MAX_INSTANCES
 from windlass.core.events.webhook import Scheme
 from windlass.core.jobs.retry import Backoff
 from windlass.core.jobs.spec import MAX_PRIORITY
-from windlass.core.workflows.http_rules import METHODS
 from windlass.core.workflows.step import Condition, Join
+from windlass.core.workflows.step_payload import METHODS
 
 Schema = dict[str, Any]
 

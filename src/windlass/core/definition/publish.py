@@ -1,14 +1,19 @@
-"""What publishing adds to parsing: rules that versions stored earlier need not meet, and secrets behind a placeholder.
+"""What publishing adds to parsing: rules that versions stored earlier need not meet, secrets behind a placeholder, and
+the difference to the live version.
 
 A document that is published with the placeholder keeps the stored secret.
 """
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from difflib import unified_diff
 from typing import Any, assert_never
 
 from windlass.core import duration
+from windlass.core.definition.parser import parse
 from windlass.core.definition.shape import paths_of
 from windlass.core.events.webhook import Scheme, secret_mistake
 from windlass.core.jobs.spec import reserved
@@ -30,7 +35,11 @@ from windlass.errors import Invalid, InvalidWorkflow
 
 TRIGGER = ""  # the key of the trigger's secret: no step has an empty name
 SHORT_WAIT = timedelta(minutes=1)
+CONTEXT = 3  # lines around a difference
+ANOTHER = f"{HIDDEN} (another)"
+MAX_LINES = 2000  # of one step; beyond this, computing a line diff takes too long
 
+Document = dict[str, Any]
 Mistake = tuple[str, str]  # path, message
 
 
@@ -89,6 +98,9 @@ def _of_secret(path: str, secret: str | None, scheme: Scheme = Scheme.STANDARD) 
         yield path, why
 
 
+# Secrets
+
+
 def hidden(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return the document with a placeholder for each secret."""
     masked = {**document, "tasks": [_hidden_step(task) for task in document.get("tasks", ())]}
@@ -99,9 +111,9 @@ def hidden(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def secrets(document: Mapping[str, Any]) -> dict[str, str]:
     """Return the secrets by step name; the trigger's has the key `TRIGGER`."""
-    found = {task["name"]: secret for task in document.get("tasks", ()) if (secret := _step_secret(task)) is not None}
-    secret = _trigger_secret(document)
-    return found if secret is None else found | {TRIGGER: secret}
+    owners = {task["name"]: _step_secret(task) for task in document.get("tasks", ())}
+    owners[TRIGGER] = _trigger_secret(document)
+    return {name: secret for name, secret in owners.items() if secret is not None}
 
 
 def has_hidden(workflow: Workflow) -> bool:
@@ -151,3 +163,71 @@ def _hidden_step(task: Mapping[str, Any]) -> Mapping[str, Any]:
     if _step_secret(task) is None:
         return task
     return {**task, "wait_for_webhook": {**task["wait_for_webhook"], "secret": HIDDEN}}
+
+
+# Differences
+
+
+def difference(old: Document, new: Document) -> list[str]:
+    """Return hunks: `@@ where @@`, then lines that begin with a blank, - or +; empty if nothing differs.
+
+    Steps are matched by name, so the cost grows with the number of steps, whatever changed in them.
+    """
+    old, new = _canonical(old), _canonical(new)
+    old_secrets, new_secrets = secrets(old), secrets(new)
+    old, new = hidden(old), hidden(new)
+    before, after = _steps(old), _steps(new)
+    for name in old_secrets.keys() & new_secrets.keys():
+        if old_secrets[name] == new_secrets[name]:
+            continue
+        if name == TRIGGER:  # show that it changed, not the value
+            new["trigger"] = {"webhook": {**new["trigger"]["webhook"], "secret": ANOTHER}}
+        else:
+            after[name] = {**after[name], "wait_for_webhook": {**after[name]["wait_for_webhook"], "secret": ANOTHER}}
+    hunks = [*_hunks("workflow", _lines(_head(old)), _lines(_head(new)))]
+    for name in {**before, **after}:
+        hunks += _hunks(f"tasks.{name}", _lines(before.get(name)), _lines(after.get(name)))
+    return [*hunks, *_moved(list(before), list(after))]
+
+
+def _moved(before: list[str], after: list[str]) -> Iterator[str]:
+    """Yield a hunk if the order changed: steps are numbered by it in a run's state, so it is part of the definition."""
+    stayed = [[name for name in names if name in others] for names, others in ((before, {*after}), (after, {*before}))]
+    if stayed[0] != stayed[1]:
+        yield "@@ order of tasks @@"
+        yield f"-{', '.join(before)}"
+        yield f"+{', '.join(after)}"
+
+
+def _hunks(where: str, old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
+    if old == new:
+        return
+    if max(len(old), len(new)) > MAX_LINES:
+        yield f"@@ {where} @@"
+        yield from (f"-{line}" for line in old)
+        yield from (f"+{line}" for line in new)
+        return
+    for line in list(unified_diff(old, new, n=CONTEXT, lineterm=""))[2:]:
+        yield f"@@ {where} @@" if line.startswith("@@") else line
+
+
+def _canonical(document: Document) -> Document:
+    with suppress(InvalidWorkflow):  # published under older rules: compare it unchanged
+        return parse(document).to_document()
+    return document
+
+
+def _head(document: Document) -> Document:
+    return {key: value for key, value in document.items() if key != "tasks"}
+
+
+def _steps(document: Document) -> dict[str, Document]:
+    return {step["name"]: step for step in document.get("tasks", ())}
+
+
+def _lines(fields: Document | None) -> list[str]:
+    """Return the fields as JSON lines; keys of nested values are sorted, because jsonb does not keep their order."""
+    if fields is None:
+        return []
+    ordered = {key: json.loads(json.dumps(value, sort_keys=True)) for key, value in fields.items()}
+    return json.dumps(ordered, indent=2, ensure_ascii=False).splitlines()

@@ -14,9 +14,10 @@ from typing import Any
 from uuid import UUID
 
 from windlass.core.jobs.job import Failed, Outcome, Succeeded
+from windlass.core.jobs.spec import OWN_QUEUE
 from windlass.core.json_value import RESULT_LIMIT, encode
 from windlass.core.workflows.step import CommandAction
-from windlass.core.workflows.step_payload import COMMAND_TYPE, OWN_QUEUE
+from windlass.core.workflows.step_payload import COMMAND_TYPE
 from windlass.effects.command.output import Keep, Lines, failure, output
 from windlass.effects.command.process import Process, inherited
 from windlass.effects.context import Context

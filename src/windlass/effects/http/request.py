@@ -15,7 +15,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from windlass.core.json_value import RESULT_LIMIT, encode
-from windlass.core.workflows.http_rules import METHODS, check_address, check_header
+from windlass.core.workflows.step_payload import METHODS, check_address, check_header
 from windlass.errors import Invalid
 
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+").fullmatch

@@ -16,9 +16,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from windlass.core.jobs.job import Failed, Outcome
+from windlass.core.jobs.spec import OWN_QUEUE
 from windlass.core.json_value import plain
 from windlass.core.workflows.step import HttpAction
-from windlass.core.workflows.step_payload import HTTP_TYPE, OWN_QUEUE
+from windlass.core.workflows.step_payload import HTTP_TYPE
 from windlass.effects.context import Context
 from windlass.effects.handlers import Handler, foreign
 from windlass.effects.http.connector import AddressGuard, AddressRefused, DnsLookup, LookUp, Network, connector

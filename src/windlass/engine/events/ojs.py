@@ -7,8 +7,8 @@ from typing import Any
 from uuid import UUID
 
 from windlass.core.events.cursor import Cursor, Snapshot
-from windlass.core.events.ojs_event import OjsEvent, error_document, instant, names_of_job_line
-from windlass.core.workflows.step_payload import OWN_QUEUE
+from windlass.core.events.ojs import OjsEvent, error_document, instant, job_event_types
+from windlass.core.jobs.spec import OWN_QUEUE
 from windlass.engine import quarantine
 from windlass.engine.database import Database
 from windlass.engine.events import ojs_workflows
@@ -90,7 +90,7 @@ class _Projection:
         line = told.line
         if line.of_job:
             data = self._data(line)
-            for n, name in enumerate(names_of_job_line(line.word, line.data.get("reason"))):
+            for n, name in enumerate(job_event_types(line.word, line.data.get("reason"))):
                 id_ = f"{line.xid}-{line.id}" + (f"-{n + 1}" if n else "")
                 yield OjsEvent(id_, name, data["job_id"], line.at, line.org, data)
         elif found := self._of_run(told):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from windlass.core.compositions import callbacks_of
-from windlass.core.events.ojs_event import error_document
+from windlass.core.events.ojs import error_document
 from windlass.core.workflows.step import ChildAction, JobAction
 from windlass.core.workflows.workflow import CompositionKind
 from windlass.engine.database import Database

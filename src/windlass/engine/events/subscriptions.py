@@ -12,22 +12,21 @@ from typing import Any
 from uuid import UUID
 
 from windlass.core.events.cursor import Cursor
-from windlass.core.events.ojs_event import OjsEvent
-from windlass.core.events.subscription import (
+from windlass.core.events.ojs import (
+    DELIVERY_TYPE,
     MAX_ATTEMPTS,
     OVERLAP,
     RETRY,
     TIMEOUT,
-    TYPE,
     EventFilter,
+    OjsEvent,
     Target,
     check_events,
     secret_of,
 )
 from windlass.core.events.webhook import MIN_SECRET
-from windlass.core.jobs.spec import JobSpec, check_name
+from windlass.core.jobs.spec import OWN_QUEUE, JobSpec, check_name
 from windlass.core.json_value import encode
-from windlass.core.workflows.step_payload import OWN_QUEUE
 from windlass.effects.http import request
 from windlass.engine import quarantine
 from windlass.engine.database import Database, new_ids
@@ -228,7 +227,7 @@ def _hears(one: Wanted, happening: OjsEvent) -> bool:
 
 def _delivery(one: Wanted, happening: OjsEvent) -> JobSpec:
     return JobSpec(
-        type=TYPE,
+        type=DELIVERY_TYPE,
         payload={"subscription": str(one.id), "event": happening.document()},
         queue=OWN_QUEUE,
         max_attempts=MAX_ATTEMPTS,

@@ -6,9 +6,8 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from windlass.core.definition.diff import difference
 from windlass.core.definition.parser import checked, parse
-from windlass.core.definition.publish import check, has_hidden, hidden, revealed, secrets
+from windlass.core.definition.publish import check, difference, has_hidden, hidden, revealed, secrets
 from windlass.core.jobs.spec import check_range
 from windlass.core.json_value import as_stored, encode
 from windlass.core.workflows.step import ChildAction

@@ -8,11 +8,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
-from windlass.core.events.ojs_event import OjsEvent
-from windlass.core.events.subscription import MAX_ATTEMPTS, TEST, TIMEOUT, TYPE, Target, headers
+from windlass.core.events.ojs import DELIVERY_TYPE, MAX_ATTEMPTS, TEST, TIMEOUT, OjsEvent, Target, headers
 from windlass.core.jobs.job import Cancelled, Failed, Outcome, Succeeded
+from windlass.core.jobs.spec import OWN_QUEUE
 from windlass.core.json_value import RESULT_LIMIT, decode, encode
-from windlass.core.workflows.step_payload import OWN_QUEUE
 from windlass.effects.context import Context
 from windlass.effects.handlers import Handler
 from windlass.effects.http.step import Http, HttpRequest
@@ -77,7 +76,7 @@ def delivery_handler(http: Http, open_: Callable[[], Awaitable[Database]]) -> Ha
             await subscriptions.given_up(db, id_, reason="the receiver answered 410 Gone" if gone else None)
         return outcome
 
-    return Handler.of(TYPE, deliver, queue=OWN_QUEUE, keeps_time=True, wants_upstream=False)
+    return Handler.of(DELIVERY_TYPE, deliver, queue=OWN_QUEUE, keeps_time=True, wants_upstream=False)
 
 
 async def ping(http: Http, db: Database, id_: UUID) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from windlass.core.jobs.job import JobState
-from windlass.core.workflows.step_payload import OWN_QUEUE
+from windlass.core.jobs.spec import OWN_QUEUE
 from windlass.engine import stats
 from windlass.engine.database import Database
 from windlass.engine.jobs import control as jobs

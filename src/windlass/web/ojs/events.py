@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from windlass.core.events.cursor import Snapshot
-from windlass.core.events.ojs_event import TYPES, OjsEvent
+from windlass.core.events.ojs import TYPES, OjsEvent
 from windlass.engine.compositions import control as compositions
 from windlass.engine.database import Database
 from windlass.engine.events import ojs as ojs_events

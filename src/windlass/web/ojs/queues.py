@@ -8,7 +8,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from windlass.core.jobs.job import DEFAULT_QUEUE
-from windlass.core.workflows.step_payload import OWN_QUEUE
+from windlass.core.jobs.spec import OWN_QUEUE
 from windlass.engine.database import Database
 from windlass.engine.jobs import queues
 from windlass.engine.jobs.queues import Queue

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from windlass.core.events.ojs_event import instant
+from windlass.core.events.ojs import instant
 from windlass.errors import Conflict, Duplicate, Invalid, InvalidWorkflow, NotFound, Refused, Unavailable, WindlassError
 from windlass.web import problems
 from windlass.web.middleware.access_log import request_id

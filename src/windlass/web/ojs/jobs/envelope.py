@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from windlass.core.events.ojs_event import error_document
+from windlass.core.events.ojs import error_document
 from windlass.core.jobs.job import JobState
 from windlass.engine.workers.remote import Job, ToldJob
 from windlass.web.ojs.jobs import retry_policy
