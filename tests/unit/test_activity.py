@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.reference import node
 from tests.unit.snapshots import NOW, SECOND, job
-from windlass.core.explain.current import Activity, StepActivity, activity_of
+from windlass.core.explain.activity import Activity, StepActivity, activity_of
 from windlass.core.explain.snapshot import Served, StepSnapshot
 from windlass.core.runs.run import Fan, Letter, RunState
 from windlass.core.workflows.step import ChildAction, HookAction, Parallel, SleepAction

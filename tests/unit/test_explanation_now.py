@@ -8,7 +8,7 @@ import pytest
 from tests.unit.reference import node
 from tests.unit.snapshots import ID, NOW, SECOND, account, job
 from windlass.core import duration
-from windlass.core.explain.current import current_sentences, first_line, summary
+from windlass.core.explain.activity import current_sentences, first_line, summary
 from windlass.core.explain.snapshot import ChildSnapshot, Served
 from windlass.core.runs.run import Fan, RunState
 from windlass.core.workflows.step import Action, HookAction, JobAction

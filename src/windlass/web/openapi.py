@@ -15,9 +15,8 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import TypeAdapter
 
 from windlass.core.definition.json_schema import SCHEMA
-from windlass.core.explain.current import Activity
+from windlass.core.explain.activity import Activity, SpanKind
 from windlass.core.explain.snapshot import OriginKind
-from windlass.core.explain.timeline import SpanKind
 from windlass.core.jobs.job import JobState
 from windlass.core.runs.run import RunState
 from windlass.core.workflows.step import Condition, Join

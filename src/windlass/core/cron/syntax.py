@@ -11,9 +11,8 @@ from enum import Enum, auto
 from fractions import Fraction
 from zoneinfo import ZoneInfo
 
-from windlass.core.cron import field as fields
-from windlass.core.cron.calendar import EVERY_YEAR, Calendar, Days
-from windlass.core.cron.field import Reader
+from windlass.core.cron import calendar
+from windlass.core.cron.calendar import EVERY_YEAR, Calendar, Days, Reader
 from windlass.errors import InvalidCron
 
 LONGEST = 1024
@@ -220,18 +219,18 @@ def _read_fields(texts: list[str], dialect: Dialect, key: str | None) -> Calenda
     second, minute, hour, day, month, weekday, year = texts
     reader = Reader(dialect.extended, dialect.hashed, fnv1a(key) if key else None)
     return Calendar(
-        seconds=reader.mask(fields.SECOND, second),
-        minutes=reader.mask(fields.MINUTE, minute),
-        hours=reader.mask(fields.HOUR, hour),
-        months=reader.mask(fields.MONTH, month),
-        years=EVERY_YEAR if year in ("*", "?") else reader.mask(fields.YEAR, year),
+        seconds=reader.mask(calendar.SECOND, second),
+        minutes=reader.mask(calendar.MINUTE, minute),
+        hours=reader.mask(calendar.HOUR, hour),
+        months=reader.mask(calendar.MONTH, month),
+        years=EVERY_YEAR if year in ("*", "?") else reader.mask(calendar.YEAR, year),
         days=_read_days(reader, day, weekday, dialect.days).table(),
     )
 
 
 def _read_days(reader: Reader, day: str, weekday: str, rule: DayRule) -> Days:
-    dom, dom_specials = reader.days(fields.DAY, day)
-    dow, dow_specials = reader.days(fields.WEEKDAY, weekday)
+    dom, dom_specials = reader.days(calendar.DAY, day)
+    dow, dow_specials = reader.days(calendar.WEEKDAY, weekday)
     restricted = day[0] not in "*?" and weekday[0] not in "*?"
     either = rule is DayRule.OR and restricted
     return Days(dom=dom, dow=dow, dom_specials=dom_specials, dow_specials=dow_specials, either=either)

@@ -10,7 +10,7 @@ from typing import assert_never
 
 from windlass.core import duration
 from windlass.core.diagrams import doing
-from windlass.core.explain.current import at, current_sentences, first_line
+from windlass.core.explain.activity import at, current_sentences, first_line
 from windlass.core.explain.snapshot import RunSnapshot, StepSnapshot
 from windlass.core.runs.edges import MEETS, MOST_NAMES, STATE_WORDS, WISH_WORDS, handlers, join_names
 from windlass.core.runs.run import BAD, OPEN, Letter, RunState

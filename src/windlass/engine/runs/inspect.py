@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import UUID
 
+from windlass.core.explain.activity import Span, during, is_several, timeline
 from windlass.core.explain.explanation import Explanation, explain
 from windlass.core.explain.snapshot import (
     AGAIN,
@@ -18,7 +19,6 @@ from windlass.core.explain.snapshot import (
     StepSnapshot,
     round_of,
 )
-from windlass.core.explain.timeline import Span, during, is_several, timeline
 from windlass.core.jobs.job import JobState
 from windlass.core.jobs.spec import check_range
 from windlass.core.runs.run import OPEN, WORDS, Fan, Letter, RunState

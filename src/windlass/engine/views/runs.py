@@ -3,8 +3,8 @@
 from datetime import datetime, timedelta
 from typing import Any
 
-from windlass.core.explain import timeline
-from windlass.core.explain.current import activity_of, summary
+from windlass.core.explain import activity as explain_activity
+from windlass.core.explain.activity import activity_of, summary
 from windlass.core.explain.explanation import Explanation as RunExplanation
 from windlass.core.explain.snapshot import ChildSnapshot, Origin, RunSnapshot, StepSnapshot
 from windlass.core.json_value import masked
@@ -185,7 +185,7 @@ def log_line(name: str, row: RunLine) -> TaskLogLine:
     return TaskLogLine(task=name, index=row.item, attempt=row.attempt, at=row.at, level=row.level, message=row.message)
 
 
-def span(account: RunSnapshot, row: timeline.Span) -> Span:
+def span(account: RunSnapshot, row: explain_activity.Span) -> Span:
     return Span(
         task=account.steps[row.step].step.name,
         kind=row.kind,
