@@ -1,6 +1,8 @@
 # One door for developers. Everything sets itself up from nothing but Python 3.11+ and make.
 PYTHON ?= python3
 BIN := .venv/bin
+# The tests start hundreds of processes. Without compiled modules each of them would compile all of Windlass again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 
