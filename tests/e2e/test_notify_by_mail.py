@@ -10,8 +10,7 @@ from examples.notify_by_mail import app
 from tests.e2e.smtp import mail_server
 from windlass import Context
 from windlass.core.jobs.job import Failed, Outcome, Succeeded
-from windlass.effects.handlers import perform
-from windlass.effects.threads import Threads
+from windlass.effects.handlers import Threads, perform
 
 ID = UUID("01980000-0000-7000-8000-000000000001")
 MAIL = {"to": "ada@example.org", "subject": "Grüße", "text": "It works.\n.\nReally.\n"}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.effects.command_harness import Heard, perform, said, succeeded
-from windlass.effects.command.output import MAX_LINE, Lines, readable
+from windlass.effects.command.process import MAX_LINE, Lines, readable
 from windlass.effects.context import MAX_LINES
 
 

@@ -19,7 +19,8 @@ import psycopg
 import pytest
 
 import windlass
-from windlass.embedded import binaries, lock_file
+from windlass.embedded import binaries
+from windlass.embedded.cluster import is_unlocked, wait_until
 from windlass.embedded.server import Embedded, EmbeddedOptions, find_binaries, status, stop
 from windlass.errors import Invalid, Unavailable
 
@@ -104,7 +105,7 @@ def execute(url: str, query: str) -> list[tuple[object, ...]]:
 
 
 def eventually(condition: Callable[[], bool]) -> None:
-    assert lock_file.wait_until(condition, 20)
+    assert wait_until(condition, 20)
 
 
 def running(home: Path) -> bool:
@@ -228,7 +229,7 @@ def test_a_start_waits_for_orphaned_backends_of_a_killed_postmaster(home: Path) 
         os.kill(postmaster(home), signal.SIGKILL)
         eventually(lambda: status(EmbeddedOptions(home=home)).pid is None)
         starting = threads.submit(Embedded.start, EmbeddedOptions(home=home))
-        eventually(lambda: not lock_file.free(home / "postgres.start"))
+        eventually(lambda: not is_unlocked(home / "postgres.start"))
         assert not starting.done()
         os.kill(orphan, signal.SIGCONT)
         with starting.result(timeout=30) as replaced:

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from windlass.core.jobs.job import Failed, Outcome, Succeeded
 from windlass.core.json_value import decode
 from windlass.effects.context import Context, current
-from windlass.effects.handlers import Handler, Handlers, like, perform
-from windlass.effects.threads import Threads
+from windlass.effects.handlers import Handler, Handlers, Threads, like, perform
 from windlass.errors import Invalid, NonRetryable, RetryAfter
 
 

@@ -32,7 +32,7 @@ SQL = re.compile(
     )""",
     re.IGNORECASE | re.DOTALL | re.VERBOSE,
 )
-SERVERS = {"windlass.embedded.cluster", "windlass.testing.postgres"}  # create, measure and drop whole databases
+SERVERS = {"windlass.embedded.cluster", "windlass.testing.kit"}  # create, measure and drop whole databases
 DATABASE_CALLS = {"execute", "executemany", "fetch", "fetchrow", "fetchval"}
 
 

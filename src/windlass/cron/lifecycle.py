@@ -21,8 +21,6 @@ from windlass.cron.scheduler import Scheduler
 from windlass.effects.signals import Signals
 
 T = TypeVar("T")
-
-
 logger = logging.getLogger("windlass.cron")
 TIDY = 1.0  # seconds to wait for async observers after the last job, and then for the thread to close its loop
 

@@ -10,7 +10,7 @@ from windlass.cron.clock import Clock
 from windlass.cron.context import EntryId, JobContext, enter
 from windlass.cron.entry import LiveEntry
 from windlass.cron.job import Call, Ending, outcome
-from windlass.effects.threads import Threads
+from windlass.effects.handlers import Threads
 
 Done = Callable[[JobContext, Ending, timedelta], None]
 

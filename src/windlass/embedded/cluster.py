@@ -1,4 +1,5 @@
-"""Creates, starts, probes and stops the server of one data directory. The caller holds the start lock.
+"""Creates, starts, probes and stops the server of one data directory, and the file locks that show which processes are
+alive. The caller holds the start lock.
 
 Invariants
   * A data directory appears complete or not at all: initdb writes to a draft folder, which is then renamed.
@@ -13,20 +14,27 @@ import os
 import shlex
 import shutil
 import stat
+import sys
 import tempfile
-from collections.abc import Mapping
+import threading
+import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
-from windlass.embedded import lock_file
 from windlass.embedded.binaries import Binaries, ServerUser
 from windlass.errors import Unavailable
+
+if sys.platform != "win32":
+    import fcntl
 
 NAME = "windlass"  # of the superuser and of the database
 SOCKETS = Path("/tmp")  # noqa: S108 - short, and the same for all processes whatever TMPDIR says; ownership is verified
 SOCKET_NAME = ".s.PGSQL.5432"
 START_SECONDS, STOP_SECONDS = 60, 60
+POLL_SECONDS = 0.02
 DEFAULTS = {
     "max_connections": "100",
     "timezone": "UTC",
@@ -40,6 +48,83 @@ FIXED = DURABLE | {"listen_addresses": "", "port": "5432", "unix_socket_permissi
 CREATE_IF_MISSING = r"""
 select format('create database %I', :'name') where not exists (select from pg_database where datname = :'name') \gexec
 """
+
+
+class FileLock:
+    """An advisory lock (flock) that tracks live processes: the kernel releases it when its process ends, in any way.
+
+    Each object is one holder, so two objects in one process are two holders. Programs that this process starts do not
+    inherit the lock (O_CLOEXEC) unless its `fd` is passed explicitly; forked children close it. The file is created if
+    missing and never removed: a new file would be a second, independent lock. Unix only.
+    """
+
+    _open: ClassVar[set["FileLock"]] = set()
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        FileLock._open.add(self)
+        _hand_over(self.fd, path.parent)
+
+    @property
+    def closed(self) -> bool:
+        return self.fd < 0
+
+    def share(self) -> None:
+        fcntl.flock(self.fd, fcntl.LOCK_SH)
+
+    def seize(self) -> bool:
+        """Try to get the exclusive lock without waiting; return False if there are other holders. A failed attempt
+        also gives up a shared lock held before."""
+        try:
+            fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Close this descriptor. A program that inherited the `fd` keeps the lock until it ends."""
+        if not self.closed:
+            fd, self.fd = self.fd, -1
+            FileLock._open.discard(self)
+            os.close(fd)
+
+    @classmethod
+    def forget_inherited(cls) -> None:
+        """Close the copies in a forked child, which would otherwise keep its parent's locks after the parent ended."""
+        for lock in list(cls._open):
+            lock.close()
+
+
+def is_unlocked(path: Path) -> bool:
+    """Return whether the lock has no holder at this moment."""
+    lock = FileLock(path)
+    try:
+        return lock.seize()
+    finally:
+        lock.close()
+
+
+def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
+    """Poll until the condition holds; return False after `seconds`."""
+    deadline = time.monotonic() + seconds
+    pause = threading.Event()
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        pause.wait(POLL_SECONDS)
+    return True
+
+
+def _hand_over(fd: int, folder: Path) -> None:
+    """Give a lock file that root created in a user's folder to that user, who could not open it otherwise."""
+    file, owner = os.fstat(fd), folder.stat()
+    if os.geteuid() == file.st_uid == 0 != owner.st_uid and file.st_nlink == 1 and file.st_size == 0:
+        os.fchown(fd, owner.st_uid, owner.st_gid)
+
+
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=FileLock.forget_inherited)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +171,7 @@ class Cluster:
 
     def ensure_running(self, binaries: Binaries, settings: Mapping[str, str]) -> None:
         """Use the running server, or start one after all processes of an earlier one are gone."""
-        settled = lock_file.wait_until(lambda: self.ready(binaries) or self._gone(), START_SECONDS)
+        settled = wait_until(lambda: self.ready(binaries) or self._gone(), START_SECONDS)
         if not settled:
             raise Unavailable(
                 f"a server of {self.data} has processes that neither answer in {self.socket} nor end: it may be "
@@ -105,14 +190,14 @@ class Cluster:
             return False
         command = (binaries.program("pg_ctl"), "stop", "-D", self.data, "-m", "fast", "-w", "-t", str(STOP_SECONDS))
         stopped = self.user.run(*command, timeout=STOP_SECONDS + 30)
-        if not lock_file.wait_until(self._gone, 10):
+        if not wait_until(self._gone, 10):
             raise Unavailable(f"the server of {self.data} did not stop: {stopped.stdout}{self._tail(0)}")
         self._leave_socket()
         return True
 
     def _gone(self) -> bool:
         # A server started manually does not hold the lock, so its pid is checked as well.
-        return self.pid() is None and lock_file.free(self.alive)
+        return self.pid() is None and is_unlocked(self.alive)
 
     def _make(self, binaries: Binaries) -> None:
         draft = Path(tempfile.mkdtemp(prefix="initdb-", dir=self.place))
@@ -128,14 +213,14 @@ class Cluster:
         self._prepare_socket()
         self._remove_stale()
         logged = self.log.stat().st_size if self.log.exists() else 0
-        alive = lock_file.FileLock(self.alive)
+        alive = FileLock(self.alive)
         try:
             alive.seize()
             start = (binaries.program("pg_ctl"), "start", "-W", "-D", self.data, "-l", self.log)
             started = self.user.run(*start, "-o", self._options(settings), pass_fds=(alive.fd,))
         finally:
             alive.close()
-        lock_file.wait_until(lambda: self.ready(binaries) or lock_file.free(self.alive), START_SECONDS)
+        wait_until(lambda: self.ready(binaries) or is_unlocked(self.alive), START_SECONDS)
         if not self.ready(binaries):
             self._leave_socket()
             raise Unavailable(

@@ -21,9 +21,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from windlass.embedded import lock_file
 from windlass.embedded.binaries import Binaries, ServerUser, data_version, find_binaries
-from windlass.embedded.cluster import FIXED, FLEETING, START_SECONDS, STOP_SECONDS, Cluster
+from windlass.embedded.cluster import (
+    FIXED,
+    FLEETING,
+    START_SECONDS,
+    STOP_SECONDS,
+    Cluster,
+    FileLock,
+    is_unlocked,
+    wait_until,
+)
 from windlass.errors import Invalid, Unavailable
 
 __all__ = ["Embedded", "EmbeddedOptions", "Status", "find_binaries", "status", "stop"]
@@ -66,7 +74,7 @@ class Embedded:
         home: Path,
         cluster: Cluster,
         binaries: Binaries,
-        share: lock_file.FileLock,
+        share: FileLock,
         settings: Mapping[str, str],
     ) -> None:
         self.url = cluster.url
@@ -85,7 +93,7 @@ class Embedded:
                 binaries = find_binaries(options.pg_bin, cluster.data).readable_by(cluster.user)
                 settings = dict(options.settings) | ({} if options.durable else FLEETING)
                 cluster.ensure_running(binaries, settings)
-                share = lock_file.FileLock(home / "postgres.share")
+                share = FileLock(home / "postgres.share")
                 share.share()
             return cls(home, cluster, binaries, share, settings)
 
@@ -175,9 +183,9 @@ def _unavailable_on_os_error(home: Path) -> Iterator[None]:
 
 @contextmanager
 def _starting(home: Path) -> Iterator[None]:
-    lock = lock_file.FileLock(home / "postgres.start")
+    lock = FileLock(home / "postgres.start")
     try:
-        if not lock_file.wait_until(lock.seize, START_SECONDS + STOP_SECONDS):
+        if not wait_until(lock.seize, START_SECONDS + STOP_SECONDS):
             raise Unavailable(f"another process has been starting or stopping the server in {home} for minutes")
         yield
     finally:
@@ -219,9 +227,9 @@ def _make_place(link: Path, user: ServerUser) -> None:
 def _held(home: Path) -> bool | None:
     if not (home / "postgres.share").exists():
         return False
-    starting = lock_file.FileLock(home / "postgres.start")
+    starting = FileLock(home / "postgres.start")
     try:
         # Under the start lock: this check holds the lock for a moment, and a closing process would see another holder.
-        return not lock_file.free(home / "postgres.share") if starting.seize() else None
+        return not is_unlocked(home / "postgres.share") if starting.seize() else None
     finally:
         starting.close()

@@ -1,6 +1,5 @@
 """The test kit: an embedded Postgres, a fresh database per test, and a clock that tests can move."""
 
-from windlass.testing.kit import Clock, run_until_idle
-from windlass.testing.postgres import Databases, embedded_server
+from windlass.testing.kit import Clock, Databases, embedded_server, run_until_idle
 
 __all__ = ["Clock", "Databases", "embedded_server", "run_until_idle"]

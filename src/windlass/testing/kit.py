@@ -1,13 +1,178 @@
-"""A clock that tests can move, and a worker that runs until no due job is left."""
+"""The test kit: an embedded Postgres, a migrated database for each test, a clock that tests can move, and a worker that
+runs until no due job is left."""
 
 import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from urllib.parse import urlsplit, urlunsplit
+from uuid import uuid4
+
+import asyncpg
 
 from windlass.app import Windlass
+from windlass.embedded.server import Embedded, EmbeddedOptions
+from windlass.engine.database import prepare
 from windlass.engine.jobs import control as jobs
 from windlass.runtime.loops.loop import until
 from windlass.runtime.worker.worker import WorkerOptions
+from windlass.store.postgres.pool import DatabaseOptions
+
+# A change to any of these rows gives them a new xmin: the sums differ if a test has changed the schema, the grants or
+# the settings of its database.
+CATALOG = """
+select array[
+  (select (count(*), sum(xmin::text::bigint))::text from pg_class where oid >= 16384),
+  (select (count(*), sum(xmin::text::bigint))::text from pg_attribute where attrelid >= 16384),
+  (select (count(*), sum(xmin::text::bigint))::text from pg_constraint where oid >= 16384),
+  (select (count(*), sum(xmin::text::bigint))::text from pg_proc where oid >= 16384),
+  (select (count(*), sum(xmin::text::bigint))::text from pg_trigger),
+  (select (count(*), sum(xmin::text::bigint))::text from pg_namespace),
+  (select string_agg(setconfig::text, ' ' order by setrole) from pg_db_role_setting
+    where setdatabase = (select oid from pg_database where datname = current_database())),
+  (select (count(*), sum(xmin::text::bigint))::text from windlass.migration),
+  (select (count(*), sum(xmin::text::bigint))::text from windlass.secret)
+]::text
+"""
+# Deletes instead of truncating, which would change the catalog and create files. Replica mode skips the triggers.
+EMPTY = """
+do $$
+declare
+  relation regclass;
+begin
+  perform pg_terminate_backend(pid, 5000) from pg_stat_activity
+   where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid();
+  set local session_replication_role = replica;
+  for relation in
+    select oid from pg_class
+     where relkind = 'r' and relnamespace in ('windlass'::regnamespace, 'workflow'::regnamespace)
+       and oid not in ('windlass.migration'::regclass, 'windlass.secret'::regclass)  -- rows that migrations insert
+       and pg_relation_size(oid) > 0
+  loop
+    execute format('delete from %s', relation);
+  end loop;
+  perform setval(seqrelid, seqstart, false) from pg_sequence where pg_sequence_last_value(seqrelid) is not null;
+end $$
+"""
+SIZE = "select sum(pg_relation_size(oid)) from pg_class where relkind = 'r' and oid >= 16384"
+LARGEST_RECYCLED = 4 * 1024 * 1024  # bytes; dead rows of a larger one would slow down the tests after it
+
+
+@contextmanager
+def embedded_server() -> Iterator[str]:
+    """Start a server in a temporary folder and yield its URL; stop and remove it at the end.
+
+    It runs without fsync, which would take most of the time: its data is temporary.
+    """
+    with TemporaryDirectory(prefix="windlass-test-", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o755)  # if run as root, the server runs as another user, who must have access
+        options = EmbeddedOptions(home=Path(folder), settings={"max_connections": "200"}, durable=False)
+        with Embedded.start(options) as server:
+            yield server.url
+
+
+class Databases:
+    """Creates databases for tests, copied from a migrated template, which is fast.
+
+    `server_url` is the URL of any database on a server where databases may be created.
+    """
+
+    def __init__(self, server_url: str) -> None:
+        self._server_url = server_url
+        self._template: str | None = None
+        self._strategy = "wal_log"
+        self._catalog: str | None = None  # of a fresh database
+        self._making = asyncio.Lock()
+        self._emptied: list[str] = []  # names of databases that were used and emptied
+
+    @asynccontextmanager
+    async def fresh(self) -> AsyncIterator[str]:
+        """Create an empty, migrated database and yield its URL; drop it at the end."""
+        name = await self._create()
+        try:
+            yield self._url_of(name)
+        finally:
+            await self._drop(name)
+
+    @asynccontextmanager
+    async def recycled(self) -> AsyncIterator[str]:
+        """Yield the URL of an empty, migrated database that may have been used before, which is several times as fast.
+
+        At the end its rows are deleted and its sequences reset for the next one. A database whose schema, grants or
+        settings were changed, or that has grown large, is dropped instead.
+        """
+        name = self._emptied.pop() if self._emptied else await self._create()
+        try:
+            yield self._url_of(name)
+        finally:
+            if await self._empty(name):
+                self._emptied.append(name)
+            else:
+                await self._drop(name)
+
+    async def close(self) -> None:
+        for name in self._emptied:
+            await self._drop(name)
+        self._emptied.clear()
+        if self._template is not None:
+            await self._drop(self._template)
+            self._template = None
+
+    async def _create(self) -> str:
+        template = await self._ready_template()
+        name = f"windlass_test_{uuid4().hex[:12]}"
+        await self._administer(f'create database "{name}" template "{template}" strategy {self._strategy}')
+        await self._administer(f"alter database \"{name}\" set timezone = 'UTC'")  # settings are not copied
+        if self._catalog is None:
+            conn = await asyncpg.connect(self._url_of(name))
+            self._catalog = await conn.fetchval(CATALOG)
+            await conn.close()
+        return name
+
+    async def _drop(self, name: str) -> None:
+        await self._administer(f'drop database if exists "{name}" with (force)')
+
+    async def _empty(self, name: str) -> bool:
+        """Delete all rows; return False if the database differs from a fresh one in anything else."""
+        try:
+            conn = await asyncpg.connect(self._url_of(name))
+        except (OSError, asyncpg.PostgresError):  # dropped, renamed or closed to connections by its user
+            return False
+        try:
+            if await conn.fetchval(SIZE) > LARGEST_RECYCLED:
+                return False
+            await conn.execute(EMPTY)
+            catalog: str = await conn.fetchval(CATALOG)
+            return catalog == self._catalog
+        except asyncpg.PostgresError:
+            return False
+        finally:
+            await conn.close()
+
+    async def _ready_template(self) -> str:
+        async with self._making:
+            if self._template is None:
+                name = f"windlass_template_{uuid4().hex[:12]}"
+                await self._administer(f'create database "{name}"')
+                await prepare(DatabaseOptions(url=self._url_of(name)))
+                # Copying files takes two checkpoints, which are cheap without fsync.
+                if await self._administer("show fsync") == "off":
+                    self._strategy = "file_copy"
+                self._template = name
+            return self._template
+
+    async def _administer(self, statement: str) -> object:
+        conn = await asyncpg.connect(self._server_url)
+        try:
+            return await conn.fetchval(statement)
+        finally:
+            await conn.close()
+
+    def _url_of(self, name: str) -> str:
+        return urlunsplit(urlsplit(self._server_url)._replace(path=f"/{name}"))
 
 
 class Clock:

@@ -1,22 +1,26 @@
-"""Runs a shell command as a process group, reads its output, and ends it with everything it started.
+"""Runs a shell command as a process group, reads its output line by line in bounded memory, and ends it with everything
+it started.
 
 Signals go to the whole group. A process that leaves the group (`setsid`) is out of reach and may keep the pipes open.
 So end-of-file is not awaited: after the command has ended, the rest of its output is read without blocking.
 """
 
 import asyncio
+import codecs
 import os
 import signal
 import subprocess
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from windlass.effects.command.output import Lines
+from windlass.core.json_value import plain
+from windlass.effects.context import MAX_LINES
 
 SHELL = "/bin/sh"
+MAX_LINE = 8192  # bytes of a line that are stored
 CHUNK = 65_536
 MAX_REST = 1_048_576  # maximum size of a pipe: anything beyond was written after the command ended
 KILLED_WITHIN = 2.0  # seconds; only a process stuck in the kernel takes longer
@@ -29,11 +33,74 @@ INHERITED: Mapping[str, str] = {
     "TZ": "UTC",
 }
 
+Keep = Callable[[str, str], None]  # level, line
+
 
 def inherited(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the part of the worker's environment that commands may see: no secrets, no database URLs."""
     home = {"HOME": environ["HOME"]} if environ.get("HOME") else {}
     return home | {name: environ.get(name) or usual for name, usual in INHERITED.items()}
+
+
+class Lines:
+    """One stream. At most `room` bytes of a line are kept; `last` is the last line that is not blank."""
+
+    def __init__(self, level: str, keep: Keep, *, room: int = MAX_LINE) -> None:
+        self.last = b""
+        self.last_is_cut = False
+        self._level = level
+        self._keep = keep
+        self._room = room
+        self._line = bytearray()
+        self._size = 0  # of the line, including bytes beyond `room`
+        self._kept = 0
+
+    def feed(self, data: bytes) -> None:
+        if self._kept > MAX_LINES:
+            data = self._only_the_end(data)
+        *ended, begun = data.split(b"\n")
+        for part in ended:
+            self._add(part)
+            self._end()
+        self._add(begun)
+
+    def finish(self) -> None:
+        """End the stream; emit the last line if it has no newline."""
+        if self._size:
+            self._end()
+
+    def _add(self, part: bytes) -> None:
+        self._line += part[: self._room - len(self._line)]
+        self._size += len(part)
+
+    def _end(self) -> None:
+        line, is_cut = bytes(self._line).rstrip(b"\r"), self._size > self._room
+        self._forget()
+        if line.strip():
+            self.last, self.last_is_cut = line, is_cut
+        if self._kept <= MAX_LINES:  # one more than is stored, so that `Context.keep` can note that there were more
+            self._kept += 1
+            self._keep(self._level, readable(line))
+
+    def _only_the_end(self, data: bytes) -> bytes:
+        """Return the part of `data` from its last non-blank line on. Lines beyond MAX_LINES are not emitted, so they
+        are skipped without being split: there may be millions."""
+        content = data.rstrip()
+        data = content + b"\n" if b"\n" in data[len(content) :] else data
+        start = data.rfind(b"\n", 0, len(content))
+        if start >= 0:
+            self._forget()
+        return data[start + 1 :]
+
+    def _forget(self) -> None:
+        self._line.clear()
+        self._size = 0
+
+
+def readable(line: bytes) -> str:
+    """Return a line as text that can be stored, without a partial character where it was cut."""
+    text, _ = codecs.utf_8_decode(line[:MAX_LINE], "replace", len(line) < MAX_LINE)
+    return plain(text)[:MAX_LINE]
 
 
 class Process:

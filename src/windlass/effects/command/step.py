@@ -5,6 +5,7 @@ Whether commands are allowed, and retries, are decided elsewhere.
 """
 
 import asyncio
+import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -15,20 +16,18 @@ from uuid import UUID
 
 from windlass.core.jobs.job import Failed, Outcome, Succeeded
 from windlass.core.jobs.spec import OWN_QUEUE
-from windlass.core.json_value import RESULT_LIMIT, encode
+from windlass.core.json_value import RESULT_LIMIT, encode, parse
 from windlass.core.workflows.step import CommandAction
 from windlass.core.workflows.step_payload import COMMAND_TYPE
-from windlass.effects.command.output import Keep, Lines, failure, output
-from windlass.effects.command.process import Process, inherited
+from windlass.effects.command.process import Keep, Lines, Process, inherited, readable
 from windlass.effects.context import Context
 from windlass.effects.handlers import Handler, failed, foreign, timed_out
 from windlass.errors import Invalid
 
 __all__ = ["CommandOptions", "CommandRequest", "Commands", "Keep", "inherited"]
 
+OUTPUT = "$WINDLASS_OUTPUT"
 MAX_OUTPUT_LINE = 1_048_576
-
-
 MAX_VARIABLE = 100 * 1024  # bytes of input in a variable; Linux allows 128 KiB, including the name
 MAX_COMMAND = 128 * 1024 - 1  # bytes; the longest argument that Linux allows
 
@@ -139,6 +138,61 @@ def environment(request: CommandRequest, folder: Folder, base: Mapping[str, str]
     if len(data) <= MAX_VARIABLE:
         variables["WINDLASS_INPUT"] = text
     return {"HOME": str(folder.work)} | dict(base) | dict(request.values) | variables
+
+
+def output(path: Path, last_line: bytes) -> str:
+    """Return the output as JSON text: the output file, else the last line if it is JSON, else null."""
+    data = _output_of_file(path)
+    if data is None or not data.strip():
+        return _output_of_line(last_line)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise Invalid(f"{OUTPUT} is not JSON: it is not UTF-8 text (byte {error.start})", field="output") from None
+    return encode(parse(text, field=OUTPUT), field=OUTPUT, limit=RESULT_LIMIT)
+
+
+def failure(code: int, last_line: bytes) -> Failed:
+    """Return the failure for an exit code of `subprocess`: a negative one is a signal."""
+    detail = f": {readable(last_line)}" if last_line else ""
+    if code < 0:
+        name = _signal_name(-code) or f"signal {-code}"
+        return Failed({"type": "Killed", "message": f"killed by {name}{detail}", "signal": name})
+    inner = _signal_name(code - 128)  # a shell returns 128 + signal if its command was killed
+    status = f"exited with {code} (128 + {inner})" if inner else f"exited with {code}"
+    return Failed({"type": "ExitCode", "message": f"{status}{detail}", "exit_code": code})
+
+
+def _output_of_file(path: Path) -> bytes | None:
+    try:
+        if not path.is_file():  # reading a pipe or a device might never end
+            if path.exists():
+                raise Invalid(f"{OUTPUT} is not a file", field="output")
+            return None
+        with path.open("rb") as file:
+            data = file.read(RESULT_LIMIT + 1)
+    except OSError as error:
+        raise Invalid(f"{OUTPUT} cannot be read: {error.strerror}", field="output") from None
+    if len(data) > RESULT_LIMIT:
+        raise Invalid(
+            f"{OUTPUT} is larger than {RESULT_LIMIT} bytes: store the data elsewhere and pass a reference",
+            field="output",
+        )
+    return data
+
+
+def _output_of_line(line: bytes) -> str:
+    try:
+        return encode(parse(line.decode(), field="stdout"), field="stdout")
+    except (Invalid, UnicodeDecodeError):
+        return "null"  # the last line is not JSON, just log output
+
+
+def _signal_name(number: int) -> str | None:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return None
 
 
 def command_handler(commands: Commands) -> Handler:

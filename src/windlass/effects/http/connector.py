@@ -44,8 +44,6 @@ PUBLIC_IPV6 = (IPv6Network("2000::/3"), IPv6Network("::ffff:0:0/96"), NAT64)
 THREADS = 16
 PER_DOMAIN = 4  # concurrent lookups of names with the same last two labels
 GetAddrInfo = Callable[..., list[tuple[Any, Any, Any, Any, tuple[Any, ...]]]]
-
-
 LookUp = Callable[[str, int], Awaitable[Sequence[str]]]
 DNS_KEPT = timedelta(seconds=10)
 

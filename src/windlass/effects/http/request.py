@@ -20,8 +20,6 @@ from windlass.errors import Invalid
 
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+").fullmatch
 _LINE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]*").fullmatch
-
-
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]").search
 FOLLOWED = frozenset({301, 302, 303, 307, 308})
 # Any other header may contain a secret.

@@ -22,8 +22,6 @@ MAX_PADDING = 64 * 1024
 # Web charsets only: other Python codecs are slow (idna) or not charsets.
 _CHARSET = re.compile(r"utf-?(8|16|32)|ascii|iso8859|cp\d|koi8|mac-|shift_jis|euc_|gb|big5").match
 _CODEC_NAME = re.compile(r"[A-Za-z0-9._:-]{1,40}").fullmatch
-
-
 RETRYABLE = frozenset({408, 425, 429})
 MAX_RETRY_AFTER = timedelta(days=1)
 MAX_MESSAGE = 1000

@@ -34,7 +34,6 @@ if TYPE_CHECKING:  # slow to import; most processes perform no HTTP steps
 
 __all__ = ["Http", "HttpOptions", "HttpRequest", "LookUp", "Network"]
 
-
 DEFAULT_TIMEOUT = timedelta(seconds=30)
 MAX_TIMEOUT = timedelta(hours=24)  # per attempt, whatever the step's timeout: no connection is held forever
 

@@ -14,7 +14,7 @@ from uuid import UUID
 from windlass.core.jobs.job import Claimed
 from windlass.core.json_value import encode
 from windlass.effects.context import Context, Upstream
-from windlass.effects.threads import Threads
+from windlass.effects.handlers import Threads
 from windlass.engine.compositions import parent_results
 from windlass.engine.compositions.parent_results import Standing
 from windlass.engine.database import Database
