@@ -35,8 +35,8 @@ from windlass.cron.errors import (
 from windlass.cron.executions import Triggered, WorkflowExecution
 from windlass.cron.job import Call, Failure, Job, JobFailed, JobTimedOut, Skip, Wrapper
 from windlass.cron.observers import JobCompleted, JobStarted, Observer, Scheduled
-from windlass.cron.options import SECOND_OPTIONAL, WITH_SECONDS, parse
 from windlass.cron.recovery import BreakerState, CircuitBreaker, circuit_breaker, retry_with_backoff
+from windlass.cron.schedules import SECOND_OPTIONAL, WITH_SECONDS, parse
 from windlass.cron.wrappers import (
     delay_if_running,
     jitter,

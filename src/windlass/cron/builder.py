@@ -112,14 +112,14 @@ class Workflow:
     ) -> WorkflowStep:
         if not callable(job):
             raise InvalidJob(job, "is not callable")
-        made = WorkflowStep(name, spec, job, options, is_final=final)
+        step = WorkflowStep(name, spec, job, options, is_final=final)
         if isinstance(after, Mapping):
             for parent, condition in after.items():
-                made.after(parent, condition)
+                step.after(parent, condition)
         else:
-            made.after(after)
-        self.steps.append(made)
-        return made
+            step.after(after)
+        self.steps.append(step)
+        return step
 
     def check(self) -> None:
         """Raise an exception for the first mistake in the graph. Does not depend on a scheduler."""

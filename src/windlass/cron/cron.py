@@ -23,9 +23,9 @@ from windlass.cron.executions import Triggered, WorkflowExecution
 from windlass.cron.job import Job, Wrapper
 from windlass.cron.lifecycle import Lifecycle, ThreadGate
 from windlass.cron.observers import Notices, Observer
-from windlass.cron.options import CronOptions, read_wrappers
-from windlass.cron.registry import Registry
+from windlass.cron.registry import Registry, read_wrappers
 from windlass.cron.scheduler import Scheduler
+from windlass.cron.schedules import CronOptions
 from windlass.errors import Invalid
 
 T = TypeVar("T")
@@ -244,7 +244,7 @@ class Cron:
         try:
             return work()
         finally:
-            self._notices.tell()
+            self._notices.deliver()
 
     def _ring(self) -> None:
         self._do(self._state.ring)

@@ -115,19 +115,19 @@ class LiveEntry:
     def label(self) -> str:
         return self.name if self.name is not None else f"#{self.id}"
 
-    def replace_definition(self, made: "LiveEntry", changes: ChangeOptions, *, rewrap: bool) -> None:
-        """Take the definition of `made`, which has the old options plus `changes`; keep the runtime state."""
-        self.schedule, self.options = made.schedule, made.options
-        self.run_once, self.missed, self.grace = made.run_once, made.missed, made.grace
+    def replace_definition(self, other: "LiveEntry", changes: ChangeOptions, *, rewrap: bool) -> None:
+        """Take the definition of `other`, which has the old options plus `changes`; keep the runtime state."""
+        self.schedule, self.options = other.schedule, other.options
+        self.run_once, self.missed, self.grace = other.run_once, other.missed, other.grace
         if rewrap:  # only if needed: new wrappers would lose the starts they count
-            self.job, self.call, self.wrappers = made.job, made.call, made.wrappers
-            self.args, self.kwargs, self.max_instances = made.args, made.kwargs, made.max_instances
+            self.job, self.call, self.wrappers = other.job, other.call, other.wrappers
+            self.args, self.kwargs, self.max_instances = other.args, other.kwargs, other.max_instances
         if "paused" in changes:
-            self.paused = made.paused
+            self.paused = other.paused
         if "prev" in changes:
-            self.prev = made.prev
+            self.prev = other.prev
         if "run_immediately" in changes:
-            self.run_immediately = made.run_immediately
+            self.run_immediately = other.run_immediately
 
     def snapshot(self) -> Entry:
         return Entry(

@@ -74,9 +74,9 @@ class Triggered(str):
     _ended: Future[WorkflowExecution]
 
     def __new__(cls, execution_id: str, ended: Future[WorkflowExecution]) -> "Triggered":
-        made = super().__new__(cls, execution_id)
-        made._ended = ended
-        return made
+        triggered = super().__new__(cls, execution_id)
+        triggered._ended = ended
+        return triggered
 
     def __await__(self) -> Generator[Any, None, WorkflowExecution]:
         # shielded: cancelling one waiter must not cancel the future for the others
@@ -193,10 +193,10 @@ class Executions:
         retention: int,
         now: Callable[[], datetime],
         start: Starter,
-        tell: Callable[[Execution], object],
+        completed: Callable[[Execution], object],
     ) -> None:
         self._retention = retention  # 0: keep all
-        self._now, self._start, self._tell = now, start, tell
+        self._now, self._start, self._on_complete = now, start, completed
         self._active: dict[str, Execution] = {}
         self._completed: dict[str, Execution] = {}
 
@@ -257,7 +257,7 @@ class Executions:
     def _close(self, execution: Execution) -> None:
         if not execution.complete or self._active.pop(execution.id, None) is None:
             return
-        self._tell(execution)
+        self._on_complete(execution)
         self._completed[execution.id] = execution
         if self._retention and len(self._completed) > self._retention:
             del self._completed[next(iter(self._completed))]

@@ -1,20 +1,25 @@
-"""Checks a user's job at registration, calls it (sync in a thread, async on the loop) and returns its result.
+"""Jobs: checks a user's job at registration, applies its wrappers, and runs it (sync in a thread, async on the loop) in
+its own task and context.
 
 A job fails by raising, or by returning a `Failure` or an exception. Wrappers see every failure as an `Exception`;
 `Skip` is the only exception that is not a failure.
 """
 
+import asyncio
+import contextvars
 import inspect
 import logging
-from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar
 
-from windlass.cron.context import here
+from windlass.cron.clock import Clock
+from windlass.cron.context import EntryId, JobContext, enter, here
 from windlass.cron.dependencies import JobResult
 from windlass.cron.errors import InvalidJob
+from windlass.effects.handlers import Threads
 from windlass.errors import Invalid
 
 logger = logging.getLogger("windlass.cron")
@@ -75,6 +80,7 @@ class Ending:
 
 
 SUCCESS = Ending(JobResult.SUCCESS)
+Done = Callable[[JobContext, Ending, timedelta], None]
 
 
 def wrapped(
@@ -102,11 +108,106 @@ async def outcome(call: Call) -> Ending:
     return SUCCESS if output is None else Ending(JobResult.SUCCESS, output=output)
 
 
-def tell(callback: Callable[..., object] | None, *news: Any) -> None:
+class Runner:
+    """Runs jobs, each in its own task and context, and counts them so that callers can wait for their end."""
+
+    def __init__(self, clock: Clock, threads: int) -> None:
+        self.clock = clock
+        self._threads_allowed = threads
+        self._threads: Threads | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._base = contextvars.Context()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._running: dict[EntryId, set[JobContext]] = {}
+        self._count = self._parked = 0
+        self._waiters: list[asyncio.Future[None]] = []
+
+    def attach(self) -> None:
+        """Run jobs on the current loop, with the context variables of the code that started the scheduler."""
+        self._loop = asyncio.get_running_loop()
+        self._base = contextvars.copy_context()
+
+    def detach(self) -> None:
+        self._loop = None
+        if self._threads is not None:
+            self._threads.close()
+            self._threads = None
+
+    def launch(self, context: JobContext, call: Call, done: Done) -> None:
+        assert self._loop is not None, "jobs start only while a loop is attached"
+        self._running.setdefault(context.entry_id, set()).add(context)
+        self._count += 1
+        task = self._loop.create_task(self._run(context, call, done), context=self._base.copy())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def is_running(self, entry: EntryId) -> bool:
+        return entry in self._running
+
+    @property
+    def running(self) -> list[str]:
+        """The names of the entries whose jobs are running."""
+        return sorted({context.name for contexts in self._running.values() for context in contexts})
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._running)
+
+    def cancel(self, entry: EntryId) -> None:
+        """Mark an entry's running jobs as cancelled."""
+        for context in list(self._running.get(entry, ())):
+            context.cancel()
+
+    def cancel_all(self) -> None:
+        for entry in list(self._running):
+            self.cancel(entry)
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Wait until `holds()` is true. It is checked whenever a job ends or starts or stops waiting."""
+        while not holds():
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            await waiter
+
+    def settled(self) -> bool:
+        """Return whether every running job is waiting for the clock or for another job."""
+        return self._count == self._parked
+
+    def park(self, jobs: int) -> None:
+        self._parked += jobs
+        self._changed()
+
+    async def in_thread(self, call: Callable[[], Any]) -> Any:
+        if self._threads is None:
+            self._threads = Threads(self._threads_allowed)
+        return await self._threads.run(call)
+
+    async def _run(self, context: JobContext, call: Call, done: Done) -> None:
+        enter(context)
+        began = self.clock.now()
+        ending = await outcome(call)
+        self._count -= 1
+        contexts = self._running[context.entry_id]
+        contexts.discard(context)
+        if not contexts:
+            del self._running[context.entry_id]
+        try:
+            done(context, ending, self.clock.now() - began)
+        finally:
+            self._changed()  # wake the waiters even if `done` raised
+
+    def _changed(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+
+def notify(callback: Callable[..., object] | None, *values: Any) -> None:
     """Call a wrapper's callback. An exception from it is logged and does not fail the job."""
     try:
         if callback is not None:
-            callback(*news)
+            callback(*values)
     except BaseException:
         logger.exception("a callback of job %s raised", here().name)
 
@@ -121,7 +222,7 @@ def _called(job: Job, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call:
 async def _awaited(job: Job) -> Any:
     try:
         return _checked(await job())
-    except (Exception, CancelledError):
+    except (Exception, asyncio.CancelledError):
         raise
     except BaseException as error:  # SystemExit would end the event loop; wrappers catch only Exception
         raise JobFailed(f"the job raised {error!r}") from error

@@ -138,8 +138,8 @@ class Lifecycle:
             self.begin()
             assert self._server is not None
             hurry = asyncio.create_task(signals.at_once.wait())
-            asked = [asyncio.create_task(event.wait()) for event in (signals.stop, self._stop)]
-            await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+            stops = [asyncio.create_task(event.wait()) for event in (signals.stop, self._stop)]
+            await asyncio.wait(stops, return_when=asyncio.FIRST_COMPLETED)
             self.ask_to_stop()
             await asyncio.wait([self._server, hurry], timeout=limit, return_when=asyncio.FIRST_COMPLETED)
             if self._server.done():

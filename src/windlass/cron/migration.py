@@ -112,10 +112,10 @@ def subgraphs(entries: Iterable[Entry], edges: Edges) -> list[Subgraph]:
         with_it: list[EntryId | str] = [edge.parent for edge in edges[entry.id]]
         for other in with_it if entry.workflow is None else [*with_it, entry.workflow]:
             leader[head(entry.id)] = head(other)
-    found: dict[EntryId | str, list[Entry]] = {}
+    groups: dict[EntryId | str, list[Entry]] = {}
     for entry in entries:
-        found.setdefault(head(entry.id), []).append(entry)
-    return [Subgraph(tuple(some), edges) for some in found.values()]
+        groups.setdefault(head(entry.id), []).append(entry)
+    return [Subgraph(tuple(group), edges) for group in groups.values()]
 
 
 def reasons(parts: Sequence[Subgraph]) -> Iterator[Reason]:

@@ -67,7 +67,7 @@ class Notices:
         self._observers = observers
         self.needed = bool(observers)  # without observers no events are created
         self._waiting: deque[tuple[str, Callable[[], object]]] = deque()
-        self._telling = False
+        self._delivering = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -96,17 +96,18 @@ class Notices:
         """Queue the event; each observer gets its own snapshot."""
         self._add("on_workflow_complete", snapshot)
 
-    def tell(self) -> None:
-        if self._telling or not self._waiting:
+    def deliver(self) -> None:
+        """Call the observers of the queued events, in order. A call from inside an observer does nothing."""
+        if self._delivering or not self._waiting:
             return
-        self._telling = True
+        self._delivering = True
         try:
             while self._waiting:
                 name, make = self._waiting.popleft()
                 for observer in self._observers:
                     self._call(observer, name, make)
         finally:
-            self._telling = False
+            self._delivering = False
 
     def _add(self, name: str, make: Callable[[], object]) -> None:
         if self.needed:

@@ -19,7 +19,7 @@ from typing import Any
 from windlass.core import duration
 from windlass.core.duration import Duration
 from windlass.cron.context import here, pause
-from windlass.cron.job import Call, LocalWrapper, Skip, Wrapper, tell
+from windlass.cron.job import Call, LocalWrapper, Skip, Wrapper, notify
 from windlass.errors import Invalid
 
 logger = logging.getLogger("windlass.cron")
@@ -87,7 +87,7 @@ def _pause_seconds(value: Duration, field: str) -> float:
 
 async def _wait(retry: int, delay: timedelta, error: Exception, on_retry: OnRetry | None) -> bool:
     logger.info("job %s failed, retry %d in %s: %s", here().name, retry, delay, error)
-    tell(on_retry, retry, delay, error)
+    notify(on_retry, retry, delay, error)
     return await pause(delay.total_seconds())
 
 
@@ -173,4 +173,4 @@ class CircuitBreaker:
             return
         old, self.state = self.state, state
         logger.info("circuit breaker: %s -> %s after %d failures", old, state, self.failures)
-        tell(self._on_change, old, state)
+        notify(self._on_change, old, state)

@@ -1,19 +1,22 @@
-"""Adds, changes and removes entries, edges and workflows. The order of the checks is part of the API."""
+"""Creates, adds, changes and removes entries, edges and workflows. The order of the checks is part of the API."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import cast
+from datetime import datetime, timedelta
+from typing import Any, cast
 
+from windlass.core import duration
+from windlass.core.cron.syntax import At
 from windlass.core.workflows.step import Condition
 from windlass.cron.builder import Workflow, WorkflowStep
 from windlass.cron.context import EntryId
 from windlass.cron.dependencies import Dependency, read_condition
-from windlass.cron.entry import ChangeOptions, Entry, EntryOptions, LiveEntry, When, by_next
+from windlass.cron.entry import After, ChangeOptions, Entry, EntryOptions, LiveEntry, Missed, When, by_next
 from windlass.cron.errors import DependencyInUse, EntryNotFound, EntryPaused, InvalidName, Key, NotRunning
 from windlass.cron.executions import Triggered
-from windlass.cron.job import Job
-from windlass.cron.options import make_entry, read_after, refuse_past
+from windlass.cron.job import Job, Wrapper, wrapped
 from windlass.cron.scheduler import Scheduler
+from windlass.cron.wrappers import max_instances
 from windlass.errors import Invalid
 
 UNKNOWN = EntryId(0)
@@ -25,7 +28,7 @@ class Registry:
         self._scheduler, self._entries = scheduler, scheduler.entries
 
     def add(self, spec: When, job: Job, options: EntryOptions) -> EntryId:
-        entry = self._made(spec, job, options)
+        entry = self._new(spec, job, options)
         refuse_past(entry, self._scheduler.clock.now())
         edges = self._parents(options)
         self._entries.check_name(entry.name)
@@ -68,8 +71,8 @@ class Registry:
         return self._scheduler.trigger(entry)
 
     def add_dependency(self, child: Key, parent: Key, condition: Condition | str) -> None:
-        asked = read_condition(condition)
-        self._scheduler.dependencies.add(self._entries.get(child).id, self._entries.get(parent).id, asked)
+        edge_condition = read_condition(condition)
+        self._scheduler.dependencies.add(self._entries.get(child).id, self._entries.get(parent).id, edge_condition)
 
     def remove_dependency(self, child: Key, parent: Key) -> None:
         """Remove the edges between two entries. Raise for unknown names; ignore unknown ids: those entries are gone."""
@@ -85,22 +88,22 @@ class Registry:
         """Register a workflow. All checks come before the first change, so there is nothing to roll back."""
         workflow.check()
         now = self._scheduler.clock.now()
-        made = {step.name: self._step(workflow, step) for step in workflow}
-        for name, entry in made.items():
+        entries = {step.name: self._step(workflow, step) for step in workflow}
+        for name, entry in entries.items():
             self._entries.check_name(name)
             refuse_past(entry, now)
-        self._entries.check_room(len(made))
+        self._entries.check_room(len(entries))
         edges = [
-            (made[step.name].id, made[parent].id, condition)
+            (entries[step.name].id, entries[parent].id, condition)
             for step in workflow
             for parent, condition in workflow.edges(step)
         ]
-        for entry in made.values():
+        for entry in entries.values():
             self._entries.add(entry)
         for edge in edges:
             self._scheduler.dependencies.add(*edge)
-        self._scheduler.take_up(made.values())
-        return [entry.id for entry in made.values()]
+        self._scheduler.take_up(entries.values())
+        return [entry.id for entry in entries.values()]
 
     def entry(self, key: Key) -> Entry | None:
         entry = self._entries.find(key)
@@ -127,13 +130,13 @@ class Registry:
 
     def _change(self, entry: LiveEntry, spec: When | None, job: Job | None, changes: ChangeOptions) -> None:
         options = EntryOptions(**{**entry.options, **changes, "name": entry.name})
-        made = self._made(entry.schedule if spec is None else spec, entry.job if job is None else job, options)
+        changed = self._new(entry.schedule if spec is None else spec, entry.job if job is None else job, options)
         if spec is not None:
-            refuse_past(made, self._scheduler.clock.now())
+            refuse_past(changed, self._scheduler.clock.now())
         if "after" in changes:
             self._replace_parents(entry, changes)
-        self._entries.retag(entry, made.tags)
-        entry.replace_definition(made, changes, rewrap=job is not None or not REWRAPS.isdisjoint(changes))
+        self._entries.retag(entry, changed.tags)
+        entry.replace_definition(changed, changes, rewrap=job is not None or not REWRAPS.isdisjoint(changes))
         if job is not None:
             self._scheduler.runner.cancel(entry.id)
         if spec is not None or "run_immediately" in changes:
@@ -173,9 +176,115 @@ class Registry:
         ]
 
     def _step(self, workflow: Workflow, step: WorkflowStep) -> LiveEntry:
-        entry = self._made(step.spec, step.job, cast(EntryOptions, {**step.options, "name": step.name}), workflow.name)
+        entry = self._new(step.spec, step.job, cast(EntryOptions, {**step.options, "name": step.name}), workflow.name)
         workflow.check_schedule(step, entry.schedule)
         return entry
 
-    def _made(self, spec: When, job: Job, options: EntryOptions, workflow: str | None = None) -> LiveEntry:
-        return make_entry(self._entries.new_id(), spec, job, options, self._scheduler.options, workflow)
+    def _new(self, spec: When, job: Job, options: EntryOptions, workflow: str | None = None) -> LiveEntry:
+        """Return a new entry, not yet registered. Checks everything that does not depend on other entries."""
+        id_, settings = self._entries.new_id(), self._scheduler.options
+        _refuse_unknown(options)
+        name, instances = options.get("name"), options.get("max_instances")
+        wrappers = (*settings.wrappers, *read_wrappers(options.get("wrappers", ())))
+        if instances is not None:
+            wrappers = (max_instances(instances), *wrappers)
+        args, kwargs = _args(options.get("args", ())), _kwargs(options.get("kwargs", {}))
+        schedule = settings.schedule(spec, name)
+        return LiveEntry(
+            id=id_,
+            name=name,
+            schedule=schedule,
+            job=job,
+            call=wrapped(job, wrappers, args, kwargs),
+            wrappers=wrappers,
+            workflow=workflow,
+            tags=_tags(options.get("tags", ())),
+            run_once=options.get("run_once", False) or isinstance(schedule.rule, At),
+            run_immediately=options.get("run_immediately", False),
+            missed=_missed(options.get("missed", Missed.LATE)),
+            grace=_grace(options.get("grace")),
+            paused=options.get("paused", False),
+            args=args,
+            kwargs=kwargs,
+            max_instances=instances,
+            options=options,
+            prev=_aware(options.get("prev")),
+        )
+
+
+def refuse_past(entry: LiveEntry, now: datetime) -> None:
+    """Raise `Invalid` for a single time in the past, unless the `missed` policy still runs it."""
+    rule = entry.schedule.rule
+    if isinstance(rule, At) and rule.moment <= now and entry.missed not in (Missed.ONCE, Missed.ALL):
+        raise Invalid(
+            f"spec is {rule.moment}, which has passed; give a time after {now}, or missed='once' to run it at once",
+            field="spec",
+        )
+
+
+def read_after(after: After) -> list[tuple[Key, Condition]]:
+    """Return the parents given by `after=` with their conditions."""
+    if isinstance(after, Mapping):
+        return [(_key(parent), read_condition(condition)) for parent, condition in after.items()]
+    parents = [after] if isinstance(after, str | int) or not isinstance(after, Iterable) else after
+    return [(_key(parent), Condition.SUCCESS) for parent in parents]
+
+
+def read_wrappers(wrappers: Wrapper | Iterable[Wrapper]) -> tuple[Wrapper, ...]:
+    """Return one wrapper or several as a tuple."""
+    if callable(wrappers):
+        return (wrappers,)
+    if not isinstance(wrappers, Iterable):
+        raise Invalid(f"wrappers is {wrappers!r}; it must be a list of wrappers", field="wrappers")
+    return tuple(wrappers)
+
+
+def _key(parent: object) -> Key:
+    if isinstance(parent, bool) or not isinstance(parent, str | int):
+        raise Invalid(f"after names {parent!r}; a parent is an entry's name or id", field="after")
+    return parent
+
+
+def _refuse_unknown(options: EntryOptions) -> None:
+    if unknown := set(options) - EntryOptions.__optional_keys__:
+        raise Invalid(f"an entry has no option {', '.join(sorted(unknown))}", field=min(unknown))
+
+
+def _args(args: Iterable[Any]) -> tuple[Any, ...]:
+    if isinstance(args, str | bytes | Mapping) or not isinstance(args, Iterable):
+        raise Invalid(f"args is {args!r}; it must be a list or tuple of arguments", field="args")
+    return tuple(args)
+
+
+def _kwargs(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    if not isinstance(kwargs, Mapping) or not all(isinstance(name, str) for name in kwargs):
+        raise Invalid(f"kwargs is {kwargs!r}; it must be a mapping of argument names to values", field="kwargs")
+    return dict(kwargs)
+
+
+def _tags(tags: Iterable[str]) -> frozenset[str]:
+    if isinstance(tags, str) or not isinstance(tags, Iterable):
+        raise Invalid(f"tags is {tags!r}; it must be a list of strings, such as [{tags!r}]", field="tags")
+    return frozenset(tags)
+
+
+def _missed(policy: str) -> Missed:
+    try:
+        return Missed(policy)
+    except ValueError:
+        raise Invalid(f"missed is {policy!r}; allowed are {', '.join(Missed)}", field="missed") from None
+
+
+def _grace(grace: duration.Duration | None) -> timedelta | None:
+    if grace is None:
+        return None
+    span = duration.read(grace, field="grace")
+    if span < timedelta():
+        raise Invalid(f"grace is {grace!r}; it must not be negative", field="grace")
+    return span
+
+
+def _aware(prev: datetime | None) -> datetime | None:
+    if prev is not None and prev.utcoffset() is None:
+        raise Invalid(f"prev is {prev}, without a time zone; it must be an aware datetime", field="prev")
+    return prev

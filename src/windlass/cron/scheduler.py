@@ -19,13 +19,11 @@ from windlass.core.cron.syntax import At
 from windlass.cron.clock import Clock, Timer
 from windlass.cron.context import EntryId, JobContext
 from windlass.cron.dependencies import Dependencies, JobResult
-from windlass.cron.due import MOST, Due, late_ticks, missed_ticks
 from windlass.cron.entry import Entries, LiveEntry
 from windlass.cron.executions import REMOVED, Execution, Executions, Triggered, WorkflowExecution, alone
-from windlass.cron.job import Ending
+from windlass.cron.job import Done, Ending, Runner
 from windlass.cron.observers import JobCompleted, JobStarted, Notices, Scheduled
-from windlass.cron.options import CronOptions
-from windlass.cron.runner import Done, Runner
+from windlass.cron.schedules import MOST, CronOptions, Due, late_ticks, missed_ticks
 
 logger = logging.getLogger("windlass.cron")
 SETBACK = timedelta(seconds=1)  # if the wall clock goes back by more than this, all next times are recomputed
@@ -231,7 +229,8 @@ class Scheduler:
         entry.prev = scheduled
         if self.notices.needed:
             self.notices.job_start(JobStarted(entry.id, entry.label, scheduled, execution_id))
-        self.runner.launch(entry, scheduled, execution_id, upstream, ended)
+        context = JobContext(entry.id, entry.label, scheduled, execution_id, self.runner, upstream)
+        self.runner.launch(context, entry.call, ended)
         if entry.run_once:
             self._detach([entry])
 
@@ -240,13 +239,13 @@ class Scheduler:
     ) -> None:
         self._report(context, ending, duration)
         self.executions.end(execution, step, ending)
-        self.notices.tell()
+        self.notices.deliver()
 
     def _ended_alone(self, watch: Watch | None, context: JobContext, ending: Ending, duration: timedelta) -> None:
         self._report(context, ending, duration)
         if watch is not None:
             watch.set_result(alone(context, ending, self.clock.now()))
-        self.notices.tell()
+        self.notices.deliver()
 
     def _report(self, context: JobContext, ending: Ending, duration: timedelta) -> None:
         if ending.result is JobResult.FAILURE and not ending.logged:

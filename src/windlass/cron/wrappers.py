@@ -17,23 +17,8 @@ from typing import Any
 from windlass.core import duration
 from windlass.core.duration import Duration
 from windlass.cron.context import JobContext, Nap, enter, here, pause
-from windlass.cron.job import Call, JobTimedOut, LocalWrapper, Skip, Wrapper, tell
-from windlass.cron.recovery import CircuitBreaker, circuit_breaker, retry_with_backoff
+from windlass.cron.job import Call, JobTimedOut, LocalWrapper, Skip, Wrapper, notify
 from windlass.errors import Invalid
-
-__all__ = [
-    "CircuitBreaker",
-    "circuit_breaker",
-    "delay_if_running",
-    "jitter",
-    "max_concurrent",
-    "max_concurrent_skip",
-    "max_instances",
-    "recover",
-    "retry_with_backoff",
-    "skip_if_running",
-    "timeout",
-]
 
 logger = logging.getLogger("windlass.cron")
 _abandoned: "set[asyncio.Task[Any]]" = set()
@@ -194,7 +179,7 @@ def timeout(
                     return task.result()
                 context.cancel()
                 task.cancel()
-                tell(on_timeout, context)
+                notify(on_timeout, context)
                 await _ended(task, patience)
             finally:
                 task.cancel()
@@ -247,7 +232,7 @@ async def _ended(task: "asyncio.Task[Any]", within: timedelta) -> bool:
     """
     loop = asyncio.get_running_loop()
     late = loop.create_future()
-    ring = partial(loop.call_soon_threadsafe, _tell, late)
+    ring = partial(loop.call_soon_threadsafe, _resolve, late)
     timer = here().host.clock.call_later(within.total_seconds(), ring)
     try:
         await asyncio.wait({task, late}, return_when=asyncio.FIRST_COMPLETED)
@@ -256,7 +241,7 @@ async def _ended(task: "asyncio.Task[Any]", within: timedelta) -> bool:
     return task.done()
 
 
-def _tell(late: "asyncio.Future[None]") -> None:
+def _resolve(late: "asyncio.Future[None]") -> None:
     if not late.done():
         late.set_result(None)
 

@@ -53,13 +53,13 @@ def read(path: str | Path) -> list[Any]:
     """Return the documents of a file: one in JSON, any number in YAML, without empty ones."""
     text = _text(Path(path))
     try:
-        found = [_json(text)] if Path(path).suffix.lower() == ".json" else load_yaml(text)
+        documents = [_json(text)] if Path(path).suffix.lower() == ".json" else load_yaml(text)
     except Unreadable as error:
         place = f":{error.line}:{error.column}" if error.line else ""
         raise Invalid(f"{path}{place}: {error}", field="file") from None
-    if not found:
+    if not documents:
         raise Invalid(f"{path}: the file is empty", field="file")
-    return found
+    return documents
 
 
 def _text(path: Path) -> str:
@@ -101,12 +101,12 @@ class _Twice(Exception):
 
 
 def _object(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for key, value in pairs:
-        if key in found:
+        if key in result:
             raise _Twice(key)
-        found[key] = value
-    return found
+        result[key] = value
+    return result
 
 
 def _refuse_constant(name: str) -> None:
@@ -115,16 +115,16 @@ def _refuse_constant(name: str) -> None:
 
 def load_yaml(text: str) -> list[Any]:
     """Return the documents of a text, without empty ones."""
-    found = []
+    documents = []
     builder = _Builder()
     for event in _events(text):
         if isinstance(event, yaml.DocumentEndEvent):
             if builder.root is not None:
-                found.append(builder.root)
+                documents.append(builder.root)
             builder = _Builder(builder.weight)
         else:
             builder.take(event)
-    return found
+    return documents
 
 
 @dataclass

@@ -88,9 +88,9 @@ class Handler:
         if len(args) > len(self.positional) and not self.takes_more:
             takes = f"{len(self.positional)} ({', '.join(self.positional)})" if self.positional else "no arguments"
             raise Invalid(f"there are {len(args)} arguments: {self.type} takes {takes}", field="args")
-        given = set(self.positional[: len(args)])
+        passed = set(self.positional[: len(args)])
         for name, required in self.parameters.items():
-            if required and name not in given:
+            if required and name not in passed:
                 problem = f"there are {len(args)} arguments: {self.type} also requires {name!r}"
                 raise Invalid(problem if name in self.positional else f"{problem}, by name: send an object", field=name)
 
@@ -199,11 +199,11 @@ async def perform(handler: Handler, context: Context, payload: Any, threads: Thr
     except Invalid as error:
         return failed(error, retryable=False, trace=False)
     try:
-        given = (context,) if handler.wants_context else ()
+        first = (context,) if handler.wants_context else ()
         if handler.is_async:
-            value = await handler.call(*given, *args, **named)
+            value = await handler.call(*first, *args, **named)
         else:
-            value = await threads.run(lambda: handler.call(*given, *args, **named))
+            value = await threads.run(lambda: handler.call(*first, *args, **named))
             if inspect.isawaitable(value):  # a plain wrapper around an async function
                 value = await value
     except NonRetryable as error:

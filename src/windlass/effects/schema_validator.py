@@ -42,8 +42,8 @@ class SchemaValidator:
 
     async def mistake(self, schema: str) -> Problem | None:
         """Return the error in a schema and its path; None if the schema is usable."""
-        found = await self._ask(schema)
-        return None if found is None else (found[0], found[1])
+        problem = await self._ask(schema)
+        return None if problem is None else (problem[0], problem[1])
 
     async def problems(self, schema: str, value: Any) -> list[Problem]:
         """Return the violations of a schema by a value, each with its path in the value."""

@@ -64,8 +64,8 @@ class ServerUser:
     def _unprivileged(cls) -> "ServerUser":
         for name in UNPRIVILEGED:
             with suppress(KeyError):
-                found = pwd.getpwnam(name)
-                return cls(uid=found.pw_uid, gid=found.pw_gid, lent=True)
+                account = pwd.getpwnam(name)
+                return cls(uid=account.pw_uid, gid=account.pw_gid, lent=True)
         raise Unavailable(
             "Postgres does not run as root, and this system has no user `windlass`, `postgres` or `nobody` to run it: "
             "start Windlass as an ordinary user, or set WINDLASS_DATABASE_URL"
@@ -195,10 +195,10 @@ def _look(folder: Path) -> Binaries | None:
         return None
     command = [str(folder / "postgres"), "--version"]
     try:
-        shown = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=60, check=False)  # noqa: S603 - a program we looked up
+        printed = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=60, check=False)  # noqa: S603 - a program we looked up
     except (OSError, subprocess.TimeoutExpired):
         return None
-    version = re.search(r"\(PostgreSQL\) (\d\S*)", shown.stdout)
+    version = re.search(r"\(PostgreSQL\) (\d\S*)", printed.stdout)
     binaries = Binaries(folder=folder, version=version[1]) if version else None
     return binaries if binaries and binaries.major >= OLDEST_MAJOR else None
 

@@ -203,9 +203,9 @@ class Cluster:
         draft = Path(tempfile.mkdtemp(prefix="initdb-", dir=self.place))
         self.user.take(draft)
         how = ("-A", "trust", "--locale=C", "-E", "UTF8", "-U", NAME)
-        made = self.user.run(binaries.program("initdb"), "-D", draft, *how, timeout=START_SECONDS)
-        if made.returncode != 0:
-            raise Unavailable(f"initdb could not create a database in {self.place}:\n{made.stdout}")
+        initdb = self.user.run(binaries.program("initdb"), "-D", draft, *how, timeout=START_SECONDS)
+        if initdb.returncode != 0:
+            raise Unavailable(f"initdb could not create a database in {self.place}:\n{initdb.stdout}")
         draft.rename(self.data)
         _sync(self.place)
 

@@ -154,8 +154,8 @@ class DnsLookup:
                 loop.call_soon_threadsafe(self._release, domain, turn)
 
         future.add_done_callback(done)
-        found = await asyncio.wrap_future(future)
-        return [str(address[0]) for _, _, _, _, address in found]
+        results = await asyncio.wrap_future(future)
+        return [str(address[0]) for _, _, _, _, address in results]
 
     def close(self) -> None:
         if self._pool is not None:

@@ -76,13 +76,13 @@ class _Gzip:
         return self._unpacker is not None and self._unpacker.eof
 
     def __call__(self, data: bytes, room: int) -> bytes:
-        made = bytearray()
-        while data and len(made) < room and (not self.is_done or self._goes_on(data)):
+        output = bytearray()
+        while data and len(output) < room and (not self.is_done or self._goes_on(data)):
             if self._unpacker is None or self._unpacker.eof:
                 self._unpacker = zlib.decompressobj(self._window(data))
-            made += self._unpacker.decompress(data, room - len(made))
+            output += self._unpacker.decompress(data, room - len(output))
             data = self._unpacker.unused_data
-        return bytes(made)
+        return bytes(output)
 
     def _goes_on(self, data: bytes) -> bool:
         return data[0] == 0x1F
