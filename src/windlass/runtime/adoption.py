@@ -30,14 +30,12 @@ class WorkerHost:
 
     def __init__(self, threads: int) -> None:
         self.clock = SystemClock()
-        self._allowed = threads
-        self._threads: Threads | None = None
+        self._threads = Threads(threads)
 
     def park(self, jobs: int) -> None:
         """Do nothing: on a worker nothing waits for parked jobs."""
 
     async def in_thread(self, call: Callable[[], Any]) -> Any:
-        self._threads = self._threads or Threads(self._allowed)
         return await self._threads.run(call)
 
 
