@@ -18,8 +18,8 @@ from windlass.engine.workers import remote, remote_reports
 from windlass.engine.workers.remote import Job, Wish
 from windlass.engine.workers.remote_reports import Told
 from windlass.errors import Conflict, Duplicate
-from windlass.web.ojs.jobs import parse_job
-from windlass.web.ojs.workflows.parse_workflow import Reader
+from windlass.web.ojs import parse_job
+from windlass.web.ojs.parse_workflow import Reader
 
 UNIQUE = {"type": "mail.send", "args": [1], "options": {"unique": {"keys": ["type", "args"]}}}
 BOOM = Failed({"type": "x", "message": "boom"}, retryable=False)

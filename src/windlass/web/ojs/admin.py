@@ -24,9 +24,8 @@ from windlass.engine.jobs import dead_letters, queues
 from windlass.engine.maintenance import reset as reset_database
 from windlass.engine.workers import remote
 from windlass.errors import Invalid
-from windlass.web.ojs import dependencies, times
-from windlass.web.ojs.jobs import envelope
-from windlass.web.ojs.jobs import jobs as job_routes
+from windlass.web.ojs import dependencies, envelope, times
+from windlass.web.ojs import jobs as job_routes
 from windlass.web.ojs.responses import answer
 
 MOST_READ = 1000  # jobs that a list or a bulk operation reads

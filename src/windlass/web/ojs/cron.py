@@ -13,8 +13,7 @@ from windlass.core.jobs.spec import JobTemplate
 from windlass.engine.schedules import ojs as ojs_schedules
 from windlass.engine.schedules.ojs import CronRow
 from windlass.errors import Invalid
-from windlass.web.ojs import dependencies, times
-from windlass.web.ojs.jobs import parse_job
+from windlass.web.ojs import dependencies, parse_job, times
 from windlass.web.ojs.responses import answer, created, instant, pagination
 
 MAX_NAME = 255

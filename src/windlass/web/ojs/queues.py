@@ -1,4 +1,4 @@
-"""Queues: counts, pausing, and limits on how many jobs may wait."""
+"""Queues: counts, pausing, limits on how many jobs may wait; and the current state of rate limits."""
 
 from datetime import datetime
 from typing import Any
@@ -11,11 +11,11 @@ from windlass.core.jobs.job import DEFAULT_QUEUE
 from windlass.core.jobs.spec import OWN_QUEUE
 from windlass.engine.database import Database
 from windlass.engine.jobs import queues
-from windlass.engine.jobs.queues import Queue
+from windlass.engine.jobs.queues import Queue, Rate
 from windlass.engine.workers import remote
 from windlass.errors import Invalid
-from windlass.web.ojs import dependencies
-from windlass.web.ojs.jobs import envelope, parse_job
+from windlass.web.ojs import dependencies, envelope, parse_job, times
+from windlass.web.ojs.parse_job import QUEUE_RATE, RATE_KEY
 from windlass.web.ojs.responses import UNSUPPORTED, Refusal, answer, instant, pagination
 
 MOST = 1000
@@ -159,6 +159,33 @@ def _summary(queue: Queue) -> dict[str, Any]:
     return summary | ({"oldest_available_seconds": round(row.oldest.total_seconds(), 3)} if row.oldest else {})
 
 
+# Rate limits
+
+
+async def get_rate_limit(request: Request) -> Response:
+    key = request.path_params["key"]
+    stored = key if key.startswith(QUEUE_RATE) else RATE_KEY + key
+    return answer(request, _rate_limit(await queues.rate_limit(await dependencies.db(request), stored)))
+
+
+async def list_rate_limits(request: Request) -> Response:
+    limit, offset = dependencies.page(request)
+    rates = await queues.rate_limits(await dependencies.db(request), limit=limit, offset=offset)
+    page = {"limit": limit, "offset": offset, "has_more": len(rates) == limit}
+    return answer(request, {"items": [_rate_limit(rate) for rate in rates], "pagination": page})
+
+
+def _rate_limit(rate: Rate) -> dict[str, Any]:
+    state: dict[str, Any] = {"key": rate.key.removeprefix(RATE_KEY), "active": rate.active}
+    if rate.concurrency is not None:
+        available = max(0, rate.concurrency - rate.active)
+        state["concurrency"] = {"limit": rate.concurrency, "active": rate.active, "available": available}
+    if rate.per_period is not None and rate.left is not None:
+        remaining = max(0, int(rate.left))
+        state["rate"] = {"limit": rate.per_period, "period": times.duration(rate.period), "remaining": remaining}
+    return state
+
+
 ROUTES = [
     Route("/queues", list_, methods=["GET"]),
     Route("/queues/{name}", get, methods=["GET"]),
@@ -171,4 +198,6 @@ ROUTES = [
     Route("/admin/queues/{name}/resume", resume, methods=["POST"]),
     Route("/admin/queues/{name}/config", put_config, methods=["PUT"]),
     Route("/admin/queues/{name}/config", get_config, methods=["GET"]),
+    Route("/rate-limits", list_rate_limits, methods=["GET"]),
+    Route("/rate-limits/{key:path}", get_rate_limit, methods=["GET"]),
 ]

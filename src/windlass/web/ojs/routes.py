@@ -1,6 +1,8 @@
-"""Builds the application for /ojs/: the routes of all nouns, each a module with `ROUTES`, and its error handlers."""
+"""Builds the application for /ojs/: the manifest, the health, the routes of all nouns, and its error handlers."""
 
+import asyncio
 import functools
+import time
 from collections.abc import Sequence
 
 from starlette.applications import Starlette
@@ -10,35 +12,47 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from windlass import __version__
 from windlass.app import Windlass
-from windlass.errors import WindlassError
-from windlass.web.ojs import admin, admission, cron, events, manifest, queues, responses, workers
-from windlass.web.ojs.jobs import jobs, limits, progress
-from windlass.web.ojs.jobs import schemas as job_schemas
-from windlass.web.ojs.responses import PREFIX, VERSION
-from windlass.web.ojs.workflows import workflows
-
-# Starlette matches routes in order: those that are called most come first.
-NOUNS: Sequence[Sequence[BaseRoute]] = (
-    workers.ROUTES,
-    jobs.ROUTES,
-    manifest.ROUTES,
-    workflows.ROUTES,
-    queues.ROUTES,
-    cron.ROUTES,
-    events.ROUTES,
-    progress.ROUTES,
-    job_schemas.ROUTES,
-    admission.ROUTES,
-    limits.ROUTES,
-    admin.ROUTES,
+from windlass.core.compositions import MAX_LEVELS, MAX_PARTS
+from windlass.core.json_value import PAYLOAD_LIMIT, RESULT_LIMIT
+from windlass.engine.workers import remote
+from windlass.errors import Unavailable, WindlassError
+from windlass.web.ojs import (
+    admin,
+    admission,
+    cron,
+    dependencies,
+    events,
+    jobs,
+    progress,
+    queues,
+    responses,
+    schemas,
+    workers,
+    workflows,
 )
+from windlass.web.ojs.responses import PREFIX, VERSION, answer
+
+PATIENCE = 3.0  # seconds in which the database must answer
+CAPABILITIES = (
+    "batch_enqueue", "cron_jobs", "dead_letter", "delayed_jobs", "job_ttl", "priority_queues", "rate_limiting",
+    "schema_validation", "unique_jobs", "workflows", "pause_resume",
+)  # fmt: skip
+EXTENSIONS = (
+    "durable-execution", "progress", "webhooks", "observability", "graceful-shutdown", "backpressure",
+    "schema-registry", "rate-limiting", "admin-api", "dead-letter",
+)  # fmt: skip
+# Tenants are labels to filter by, without limits of their own; versions are stored, without routing by version.
+PARTLY = ("multi-tenancy", "job-versioning")
+ENDPOINTS = ("jobs", "workers", "queues", "dead-letter", "cron", "workflows", "events", "health")
+_started = time.monotonic()
 
 
 def build(app: Windlass) -> ASGIApp:
     routes = [route for noun in NOUNS for route in noun]
     ojs = Starlette(
-        routes=[Mount(PREFIX, routes=routes), Route("/ojs/manifest", manifest.manifest, methods=["GET"])],
+        routes=[Mount(PREFIX, routes=routes), Route("/ojs/manifest", manifest, methods=["GET"])],
         exception_handlers={
             responses.Refusal: responses.on_refusal,
             WindlassError: responses.on_windlass_error,
@@ -82,3 +96,61 @@ def _read(raw: bytes) -> str:
 
 def _version(scope: Scope) -> str:
     return next((_read(value) for name, value in scope["headers"] if name == b"ojs-version"), VERSION)
+
+
+async def manifest(request: Request) -> Response:
+    return answer(
+        request,
+        {
+            "specversion": VERSION,
+            "ojs_version": VERSION,
+            "implementation": {"name": "windlass", "version": __version__, "language": "python", "homepage": "/docs"},
+            "conformance_level": 4,
+            "protocols": ["http"],
+            "backend": "postgres",
+            "capabilities": dict.fromkeys(CAPABILITIES, True),
+            "extensions": [f"urn:ojs:ext:{name}" for name in EXTENSIONS],
+            "partial_extensions": [f"urn:ojs:ext:{name}" for name in PARTLY],
+            "unique_jobs": {"strength": "strong"},
+            "endpoints": {"manifest": "/ojs/manifest", **{name: f"{PREFIX}/{name}" for name in ENDPOINTS}},
+            "limits": {
+                "max_payload_bytes": PAYLOAD_LIMIT,
+                "max_meta_bytes": 65_536,
+                "max_result_bytes": RESULT_LIMIT,
+                "max_batch_size": jobs.MOST,
+                "max_fetch_count": workers.MOST,
+                "max_workflow_depth": MAX_LEVELS,
+                "max_workflow_jobs": MAX_PARTS,
+            },
+        },
+    )
+
+
+async def health(request: Request) -> Response:
+    started = time.perf_counter()
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await remote.moment(await dependencies.db(request))
+        status = "ok"
+    except (TimeoutError, Unavailable):
+        status = "degraded"
+    backend = {"type": "postgres", "status": status, "latency_ms": round((time.perf_counter() - started) * 1000, 1)}
+    uptime = round(time.monotonic() - _started)
+    body = {"status": status, "version": VERSION, "uptime_seconds": uptime, "backend": backend}
+    return answer(request, body, status=200 if status == "ok" else 503)
+
+
+# Starlette matches routes in order: those that are called most come first.
+NOUNS: Sequence[Sequence[BaseRoute]] = (
+    workers.ROUTES,
+    jobs.ROUTES,
+    [Route("/health", health, methods=["GET"])],
+    workflows.ROUTES,
+    queues.ROUTES,
+    cron.ROUTES,
+    events.ROUTES,
+    progress.ROUTES,
+    schemas.ROUTES,
+    admission.ROUTES,
+    admin.ROUTES,
+)

@@ -20,10 +20,8 @@ from windlass.engine.workers.registry import WorkerRow
 from windlass.engine.workers.remote import Job, Wish
 from windlass.engine.workers.remote_reports import Told
 from windlass.errors import Invalid
-from windlass.web.ojs import admission, dependencies, times
-from windlass.web.ojs.jobs import envelope, parse_job, progress
+from windlass.web.ojs import admission, dependencies, envelope, parse_job, progress, times
 from windlass.web.ojs.responses import answer, instant
-from windlass.web.ojs.workflows import render_workflow
 
 MOST = 1000  # jobs per fetch
 MOST_QUEUES = 100
@@ -65,7 +63,7 @@ async def fetch(request: Request) -> Response:
 def _handed_out(job: Job, standings: Standings, saved: Mapping[UUID, Checkpoint]) -> dict[str, Any]:
     if job.run_id is not None and job.step is not None and (job.run_id, job.step) in standings.errors:
         raise standings.errors[job.run_id, job.step]
-    shown = render_workflow.within(job, envelope.shown(job, job.updated_at), standings.found)
+    shown = envelope.within(job, envelope.shown(job, job.updated_at), standings.found)
     return {**shown, "checkpoint": progress.checkpoint(saved[job.id])} if job.id in saved else shown
 
 

@@ -16,10 +16,8 @@ from windlass.engine.jobs import control as jobs
 from windlass.engine.runs import sweep
 from windlass.engine.workers import remote
 from windlass.errors import Conflict, Invalid
-from windlass.web.ojs import admission, dependencies
-from windlass.web.ojs.jobs import envelope, parse_job
+from windlass.web.ojs import admission, dependencies, envelope, parse_job
 from windlass.web.ojs.responses import PREFIX, answer, created, instant, pagination
-from windlass.web.ojs.workflows import render_workflow
 
 MOST = 10_000  # jobs in a batch
 
@@ -69,7 +67,7 @@ async def get(request: Request) -> Response:
     current = await remote.told(db, dependencies.job_id(request))
     admission.check_tenant(request, current.job)
     standings = await parent_results.of_jobs(db, [current.job])
-    return answer(request, {"job": render_workflow.within(current.job, envelope.current(current), standings.found)})
+    return answer(request, {"job": envelope.within(current.job, envelope.current(current), standings.found)})
 
 
 async def cancel(request: Request) -> Response:

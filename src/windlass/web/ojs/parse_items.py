@@ -10,8 +10,7 @@ from windlass.core.compositions import Part
 from windlass.core.jobs.spec import JobTemplate, OnConflict, Unique
 from windlass.core.json_value import PAYLOAD_LIMIT, encode
 from windlass.errors import Invalid
-from windlass.web.ojs import times
-from windlass.web.ojs.jobs import parse_job
+from windlass.web.ojs import parse_job, times
 
 STEP_KEYS = ("depends_on", "if", "map")  # of a step; they are not part of its job
 MAX_ID = 255

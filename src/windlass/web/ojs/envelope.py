@@ -8,8 +8,9 @@ from typing import Any
 
 from windlass.core.events.ojs import error_document
 from windlass.core.jobs.job import JobState
+from windlass.engine.compositions.parent_results import Standing, StepRef
 from windlass.engine.workers.remote import Job, ToldJob
-from windlass.web.ojs.jobs import retry_policy
+from windlass.web.ojs import retry_policy
 from windlass.web.ojs.responses import VERSION, instant
 
 MILLISECOND = timedelta(milliseconds=1)
@@ -57,6 +58,23 @@ def shown(job: Job, now: datetime) -> dict[str, Any]:
     except Exception:
         _log.warning("job %s: its envelope, retry policy or errors cannot be rendered", job.id, exc_info=True)
         return _shown(replace(job, envelope=None, retry=None, errors=[]), now)
+
+
+def within(job: Job, shown: dict[str, Any], standings: Mapping[StepRef, Standing]) -> dict[str, Any]:
+    """Add the results of the parents to a job of a workflow, as a list and as context."""
+    standing = standings.get((job.run_id, job.step)) if job.run_id is not None and job.step is not None else None
+    if standing is None:
+        return shown
+    context = {
+        "workflow_id": standing.workflow_id,
+        "workflow_type": standing.kind.value,
+        "step_index": standing.step,
+        "attempt": shown["attempt"],
+        "parent_results": standing.results,
+    }
+    if standing.callback is not None:
+        context["callback"] = standing.callback
+    return {**shown, "workflow_id": standing.workflow_id, "parent_results": standing.listed, "context": context}
 
 
 def error(entry: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from windlass.core.workflows.graph import CALLBACKS
 from windlass.core.workflows.workflow import CompositionKind
 from windlass.engine.compositions import control as compositions
 from windlass.errors import InvalidWorkflow
-from windlass.web.ojs.workflows.parse_items import STEP_KEYS, Items
+from windlass.web.ojs.parse_items import STEP_KEYS, Items
 
 CONTAINERS: Mapping[str, str] = {"chain": "steps", "group": "jobs", "batch": "jobs", "dag": "steps"}
 # Fields that the server sets. A client may send them back; they are ignored.

@@ -1,19 +1,32 @@
-"""Renders a workflow for the Open Job Spec: the union of the fields that the dialects of its clients expect."""
+"""Workflows (chain, group, batch): create, retry, list, get and cancel; and how they are rendered."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
+from uuid import UUID
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from windlass.core.compositions import callbacks_of
 from windlass.core.runs.run import Letter
 from windlass.core.workflows.step import ChildAction, JobAction
 from windlass.core.workflows.workflow import CompositionKind
+from windlass.engine.compositions import control as compositions
+from windlass.engine.compositions import retries as composition_retries
+from windlass.engine.compositions import views as composition_views
 from windlass.engine.compositions.control import Node
-from windlass.engine.compositions.parent_results import Standing, StepRef
 from windlass.engine.compositions.views import Listed, PartJob, View
-from windlass.engine.workers.remote import Job
-from windlass.web.ojs.jobs import envelope
-from windlass.web.ojs.responses import instant
+from windlass.engine.database import Database
+from windlass.errors import Conflict, Duplicate, InvalidWorkflow, NotFound
+from windlass.web.ojs import admission, dependencies, envelope
+from windlass.web.ojs.parse_items import id_mistake
+from windlass.web.ojs.parse_workflow import Reader
+from windlass.web.ojs.responses import CONFLICT, DUPLICATE, NOT_FOUND, Refusal, answer, created, instant, pagination
 
+WORKFLOW_CONFLICT = replace(CONFLICT, hint="Read the workflow's state: it does not allow this.")
+WORKFLOW_DUPLICATE = replace(DUPLICATE, hint="Use the workflow that exists, or other ids and unique keys.")
 STATES: Mapping[str | None, str] = {
     None: "pending",  # nested, and not started
     "pending": "pending",
@@ -33,12 +46,98 @@ STEP_STATES: Mapping[str, str] = {
 }
 
 
-def id_of(node: Node | Listed) -> str:
+async def create(request: Request) -> Response:
+    """Create a workflow, or retry an ended one; it starts immediately."""
+    body = await dependencies.body(request, limit=compositions.INPUT_LIMIT)
+    db = await dependencies.db(request)
+    headers: Mapping[str, str] = {}
+    try:
+        if "retry_of" in body:
+            root = await _retry(db, body)
+        else:
+            composition = Reader(lambda template: compositions.given(db, template)).read(body)
+            headers = await admission.make_room(request, [part.queue for part in composition.opening()])
+            root = await compositions.create(db, composition)
+    except Duplicate as error:
+        raise _duplicate(error) from None
+    except Conflict as error:
+        raise Refusal(WORKFLOW_CONFLICT, str(error)) from None
+    view = await composition_views.view(db, str(root))
+    id_ = _id_of(view.node)
+    headers = {**created("workflows", id_), **headers}
+    return answer(request, {"workflow": _shown(view)}, status=201, headers=headers)
+
+
+async def list_(request: Request) -> Response:
+    """List the outermost workflows, newest first, optionally by name."""
+    dependencies.check_parameters(request, "name", "limit", "offset")
+    limit, offset = dependencies.page(request)
+    name = request.query_params.get("name")
+    db = await dependencies.db(request)
+    rows, total = await composition_views.list_(db, name=name, limit=limit, offset=offset)
+    shown = [_listed(row) for row in rows]
+    return answer(request, {"workflows": shown, "pagination": pagination(len(shown), total, limit, offset)})
+
+
+async def get(request: Request) -> Response:
+    db, id_ = await dependencies.db(request), request.path_params["id"]
+    try:
+        view = await composition_views.view(db, id_)
+    except NotFound:
+        raise _unknown(id_) from None
+    return answer(request, {"workflow": _shown(view)})
+
+
+async def cancel(request: Request) -> Response:
+    """Cancel the waiting jobs; running ones may finish."""
+    db, id_ = await dependencies.db(request), request.path_params["id"]
+    try:
+        await compositions.cancel(db, id_)
+    except NotFound:
+        raise _unknown(id_) from None
+    except Conflict as error:
+        state = STATES[(await composition_views.view(db, id_)).node.state]
+        ended = f"Workflow {id_} is already in terminal state '{state}'"
+        raise Refusal(WORKFLOW_CONFLICT, ended if state in TERMINAL else str(error)) from None
+    return answer(request, {"workflow": _cancelled(await composition_views.view(db, id_))})
+
+
+async def _retry(db: Database, body: dict[str, Any]) -> UUID:
+    """Retry an ended workflow. The request may have no other fields than `retry_of` and the new `id`."""
+    wrong = [(f"$.{name}", "not allowed with retry_of") for name in body if name not in ("retry_of", "id")]
+    for name in ("retry_of", "id"):
+        value = body.get(name)
+        if (name in body) and not (isinstance(value, str) and 0 < len(value) <= compositions.MAX_ID):
+            wrong.append((f"$.{name}", f"{name} must be a string"))
+    if body.get("id") is not None and (mistake := id_mistake(body["id"])):
+        wrong.append(("$.id", mistake))
+    if wrong:
+        raise InvalidWorkflow(wrong)
+    try:
+        return await composition_retries.retry(db, body["retry_of"], as_=body.get("id"))
+    except NotFound:
+        raise _unknown(body["retry_of"]) from None
+
+
+def _duplicate(error: Duplicate) -> Refusal:
+    if isinstance(error.existing, UUID):  # of a job with the same id or unique key
+        return Refusal(DUPLICATE, str(error), details={"existing_job_id": str(error.existing)})
+    return Refusal(WORKFLOW_DUPLICATE, str(error))
+
+
+def _unknown(id_: str) -> Refusal:
+    return Refusal(NOT_FOUND, f"Workflow {id_[: compositions.MAX_ID]} not found")
+
+
+# Rendering: the union of the fields that the dialects of clients expect
+
+
+def _id_of(node: Node | Listed) -> str:
     """Return the client's id of the workflow, or its run id."""
     return node.alias or str(node.run_id)
 
 
-def shown(view: View) -> dict[str, Any]:
+def _shown(view: View) -> dict[str, Any]:
     node, kind = view.node, CompositionKind(view.node.kind)
     callbacks = callbacks_of(view.workflow)
     count = len(view.workflow.steps) - len(callbacks)
@@ -46,7 +145,7 @@ def shown(view: View) -> dict[str, Any]:
     done = sum(part["state"] == "completed" for part in parts)
     state = STATES[node.state]
     times = _times(node, state)
-    fields: dict[str, Any] = {"id": id_of(node), "type": kind.value, "name": node.name, "state": state} | times
+    fields: dict[str, Any] = {"id": _id_of(node), "type": kind.value, "name": node.name, "state": state} | times
     if kind in (CompositionKind.CHAIN, CompositionKind.DAG):
         fields |= {"steps_total": count, "steps_completed": done}
     else:
@@ -55,7 +154,7 @@ def shown(view: View) -> dict[str, Any]:
     if callbacks:
         fields["callbacks"] = {name: _callback(view, n) for name, n in callbacks.items()}
     if view.around is not None:
-        fields["parent_workflow_id"] = id_of(view.around)
+        fields["parent_workflow_id"] = _id_of(view.around)
     if node.retry_of is not None:
         fields["retry_of"] = node.retry_of
     counts = view.counts
@@ -63,25 +162,25 @@ def shown(view: View) -> dict[str, Any]:
     return fields | {"metadata": times | numbers | _errors(view, kind)}
 
 
-def listed(row: Listed) -> dict[str, Any]:
+def _listed(row: Listed) -> dict[str, Any]:
     """Return a workflow for a list: without its steps and jobs."""
     state = STATES[row.state]
     times = _times(row, state)
-    fields: dict[str, Any] = {"id": id_of(row), "type": row.kind, "name": row.name, "state": state} | times
+    fields: dict[str, Any] = {"id": _id_of(row), "type": row.kind, "name": row.name, "state": state} | times
     if row.retry_of is not None:
         fields["retry_of"] = row.retry_of
     return fields | {"metadata": times | {"job_count": row.jobs}}
 
 
-def cancelled(view: View) -> dict[str, Any]:
+def _cancelled(view: View) -> dict[str, Any]:
     """Return a cancelled workflow with the numbers of its cancelled and completed steps."""
-    fields = shown(view)
+    fields = _shown(view)
     states = [part["state"] for part in fields["steps"]]
     counts = {"steps_cancelled": states.count("cancelled"), "steps_already_completed": states.count("completed")}
     return fields | counts
 
 
-def step_state(view: View, n: int) -> str:
+def _step_state(view: View, n: int) -> str:
     letter = view.letters[n]
     if letter == Letter.ACTIVE:
         if (inner := view.inside.get(n)) is not None:
@@ -95,26 +194,9 @@ def step_state(view: View, n: int) -> str:
     return STEP_STATES[letter]
 
 
-def within(job: Job, shown: dict[str, Any], standings: Mapping[StepRef, Standing]) -> dict[str, Any]:
-    """Add the results of the parents to a job of a workflow, as a list and as context."""
-    standing = standings.get((job.run_id, job.step)) if job.run_id is not None and job.step is not None else None
-    if standing is None:
-        return shown
-    context = {
-        "workflow_id": standing.workflow_id,
-        "workflow_type": standing.kind.value,
-        "step_index": standing.step,
-        "attempt": shown["attempt"],
-        "parent_results": standing.results,
-    }
-    if standing.callback is not None:
-        context["callback"] = standing.callback
-    return {**shown, "workflow_id": standing.workflow_id, "parent_results": standing.listed, "context": context}
-
-
 def _part(view: View, n: int) -> dict[str, Any]:
     step = view.workflow.steps[n]
-    fields: dict[str, Any] = {"index": n, "id": _label(view, n), "type": "", "state": step_state(view, n)}
+    fields: dict[str, Any] = {"index": n, "id": _label(view, n), "type": "", "state": _step_state(view, n)}
     if isinstance(step.action, JobAction):
         fields |= {"type": step.action.type, "job_id": None, "depends_on": _needs(view, n)}
         return fields | _of_job(view.jobs.get(n), fields["state"])
@@ -126,7 +208,7 @@ def _inside(view: View, state: str) -> dict[str, Any]:
     """Return what a step shows of its nested workflow: all its steps, and the first error if it failed."""
     node, callbacks = view.node, callbacks_of(view.workflow)
     steps = [_part(view, n) for n in range(len(view.workflow.steps) - len(callbacks))]
-    fields: dict[str, Any] = {"type": node.kind, "workflow_id": id_of(node), "name": node.name, "steps": steps}
+    fields: dict[str, Any] = {"type": node.kind, "workflow_id": _id_of(node), "name": node.name, "steps": steps}
     if callbacks:
         fields["callbacks"] = {name: _callback(view, n) for name, n in callbacks.items()}
     if node.started_at is not None:
@@ -141,7 +223,7 @@ def _inside(view: View, state: str) -> dict[str, Any]:
 def _callback(view: View, n: int) -> dict[str, Any]:
     action = view.workflow.steps[n].action
     assert isinstance(action, JobAction)
-    state = step_state(view, n)
+    state = _step_state(view, n)
     fields = {"type": action.type, "state": state, "fired": n in view.jobs, "job_id": None}
     return fields | _of_job(view.jobs.get(n), state)
 
@@ -193,7 +275,7 @@ def _errors(view: View, kind: CompositionKind) -> dict[str, Any]:
     if view.bad:
         fields["failed_job_ids"] = [job.shown for job in view.bad]
         fields["errors"] = [_error(job) for job in view.bad]
-    failed = [n for n in range(len(view.letters)) if step_state(view, n) == "failed"]
+    failed = [n for n in range(len(view.letters)) if _step_state(view, n) == "failed"]
     if kind in (CompositionKind.CHAIN, CompositionKind.DAG) and failed:
         fields["failed_step_index"] = failed[0]
     callbacks = {n: word for word, n in callbacks_of(view.workflow).items()}
@@ -210,3 +292,11 @@ def _error(job: PartJob) -> dict[str, Any]:
     code = "cancelled" if job.status == "cancelled" else "handler_error"
     message = "the job was cancelled" if job.status == "cancelled" else job.last_error or "the job failed"
     return {"job_id": job.shown, "code": code, "type": code, "message": message, "attempt": job.attempts}
+
+
+ROUTES = [
+    Route("/workflows", create, methods=["POST"]),
+    Route("/workflows", list_, methods=["GET"]),
+    Route("/workflows/{id}", get, methods=["GET"]),
+    Route("/workflows/{id}", cancel, methods=["DELETE"]),
+]

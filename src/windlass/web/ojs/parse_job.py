@@ -8,15 +8,24 @@ from typing import Any
 from uuid import UUID
 
 from windlass.core.jobs.job import DEFAULT_QUEUE
-from windlass.core.jobs.spec import OWN_PREFIX, OWN_QUEUE, JobSpec, JobTemplate
+from windlass.core.jobs.spec import (
+    LIVE,
+    OWN_PREFIX,
+    OWN_QUEUE,
+    JobSpec,
+    JobTemplate,
+    Limit,
+    OnConflict,
+    Unique,
+    only_keys,
+    unique_key,
+)
 from windlass.errors import Invalid
-from windlass.web.ojs import times
-from windlass.web.ojs.jobs import retry_policy
-from windlass.web.ojs.jobs.envelope import LOWEST_PRIORITY
-from windlass.web.ojs.jobs.limits import rate_limit, unique
+from windlass.web.ojs import envelope, retry_policy, times
 from windlass.web.ojs.responses import instant
 
-MAX_TYPE, MAX_QUEUE, MAX_TAGS = 255, 128, 100
+MAX_TYPE, MAX_QUEUE, MAX_TAGS, MAX_RATE_KEY = 255, 128, 100, 255
+RATE_KEY, QUEUE_RATE = "key/", "queue/"  # prefixes of stored keys of rate limits: explicit ones, and those of queues
 _type = re.compile(r"[a-z][a-z0-9_-]*(?:\.[a-z][a-z0-9_-]*)*").fullmatch
 _queue = re.compile(r"[a-z0-9][a-z0-9\-.]*").fullmatch
 _uuid7 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}").fullmatch
@@ -32,6 +41,19 @@ KNOWN = SYSTEM | {"id", "type", "args", "meta", "schema", "options", "queue", "p
 SYNONYMS = (("scheduled_at", "delay_until"), ("retry", "retry_policy"))
 # Options that some clients send at the top level.
 TOP_LEVEL_OPTIONS = ("queue", "priority", "scheduled_at", "expires_at", "timeout_ms", "tags", "retry", "unique")
+UNIQUE_OPTIONS = ("keys", "key", "args_keys", "meta_keys", "period", "states", "on_conflict")
+UNIQUE_KEYS = frozenset({"type", "queue", "args", "meta"})
+ON_CONFLICT: Mapping[str, OnConflict] = {**{one.value: one for one in OnConflict}, "use_existing": OnConflict.IGNORE}
+STANDINGS: Mapping[str, str] = {  # the spec's states -> those of core.jobs.spec
+    envelope.AVAILABLE: "due",
+    envelope.SCHEDULED: "waiting",
+    envelope.RETRYABLE: "again",
+    envelope.PENDING: "held",
+    envelope.ACTIVE: "leased",
+    envelope.COMPLETED: "succeeded",
+    envelope.DISCARDED: "failed",
+    envelope.CANCELLED: "cancelled",
+}
 
 
 def needs_clock(body: Mapping[str, Any]) -> bool:
@@ -56,7 +78,7 @@ def read_job(body: Any, now: datetime) -> JobSpec:
         type=type_,
         payload=args,
         queue=queue,
-        priority=LOWEST_PRIORITY - _priority(options.get("priority", 0)),
+        priority=envelope.LOWEST_PRIORITY - _priority(options.get("priority", 0)),
         run_at=run_at,
         held=_switch(options, "pending"),
         max_attempts=attempts,
@@ -66,8 +88,8 @@ def read_job(body: Any, now: datetime) -> JobSpec:
         expires_at=expires_at,
         tags=_tags(options.get("tags")),
         meta=meta,
-        unique=unique(options.get("unique"), type_=type_, queue=queue, args=args, meta=meta),
-        limit=rate_limit(options.get("rate_limit"), queue),
+        unique=_unique(options.get("unique"), type_=type_, queue=queue, args=args, meta=meta),
+        limit=_rate_limit(options.get("rate_limit"), queue),
         envelope=kept or None,
     )
 
@@ -200,3 +222,96 @@ def _kept(
         "expires_at": instant(expires_at) if expires_at else None,
     }
     return {name: value for name, value in kept.items() if value}
+
+
+# The options `unique` and `rate_limit`
+
+
+def _unique(option: Any, *, type_: str, queue: str, args: list[Any], meta: Mapping[str, Any] | None) -> Unique | None:
+    if option is None:
+        return None
+    field = "options.unique"
+    if not isinstance(option, dict):
+        raise Invalid(f"{field} must be an object", field=field)
+    if unknown := option.keys() - UNIQUE_OPTIONS:
+        name = min(unknown)
+        raise Invalid(f"{field}.{name} is unknown: there are {', '.join(UNIQUE_OPTIONS)}", field=f"{field}.{name}")
+    keys = option.get("keys", option.get("key")) or ["type"]
+    if not isinstance(keys, list) or not all(isinstance(key, str) and key in UNIQUE_KEYS for key in keys):
+        raise Invalid(f"{field}.keys must be a list of {', '.join(sorted(UNIQUE_KEYS))}", field=f"{field}.keys")
+    parts: dict[str, Any] = {"type": type_}
+    if "queue" in keys:
+        parts["queue"] = queue
+    if "args" in keys or option.get("args_keys"):
+        names = _names(option, "args_keys")
+        parts["args"] = only_keys(args, names) if names else args
+    if "meta" in keys or option.get("meta_keys"):
+        names = _names(option, "meta_keys")
+        if not names:
+            raise Invalid(f"{field}.meta_keys must list the keys of meta to compare", field=f"{field}.meta_keys")
+        parts["meta"] = only_keys(dict(meta or {}), names)
+    conflict = option.get("on_conflict", "reject")
+    if not isinstance(conflict, str) or conflict not in ON_CONFLICT:
+        raise Invalid(f"{field}.on_conflict must be one of {', '.join(ON_CONFLICT)}", field=f"{field}.on_conflict")
+    period = option.get("period")
+    return Unique(
+        key=unique_key(parts),
+        on_conflict=ON_CONFLICT[conflict],
+        standings=_standings(option.get("states")),
+        period=times.span(period, field=f"{field}.period") if period is not None else None,
+    )
+
+
+def _names(option: Mapping[str, Any], name: str) -> list[str]:
+    value = option.get(name) or []
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise Invalid(f"options.unique.{name} must be a list of strings", field=f"options.unique.{name}")
+    return value
+
+
+def _standings(states: Any) -> frozenset[str]:
+    if states is None:
+        return LIVE
+    if not isinstance(states, list) or not all(isinstance(state, str) and state in STANDINGS for state in states):
+        message = f"options.unique.states must be a list of {', '.join(STANDINGS)}"
+        raise Invalid(message, field="options.unique.states")
+    return frozenset(STANDINGS[state] for state in states)
+
+
+def _rate_limit(option: Any, queue: str) -> Limit | None:
+    if option is None:
+        return None
+    field = "options.rate_limit"
+    if not isinstance(option, dict):
+        raise Invalid(f"{field} must be an object", field=field)
+    if option.get("on_limit", "wait") not in ("wait", "queue", "delay", "reschedule"):
+        raise Invalid(f"{field}.on_limit must be wait", field=f"{field}.on_limit")
+    concurrency = option.get("concurrency")
+    if concurrency is not None and (
+        isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1
+    ):
+        raise Invalid(f"{field}.concurrency must be an integer, at least 1", field=f"{field}.concurrency")
+    rate, period = option.get("rate"), option.get("period")
+    if isinstance(rate, dict):  # {"limit": 10, "period": "PT1M"}
+        period = period or rate.get("period")
+        rate = rate.get("limit") or 0
+    per_second, rate = _rate(option.get("max_per_second"), "max_per_second"), _rate(rate, "rate")
+    if per_second is None and rate is None and concurrency is None:
+        raise Invalid(f"{field} has no limit: set max_per_second, rate or concurrency", field=field)
+    key = option.get("key")
+    if key is not None and (not isinstance(key, str) or not 0 < len(key) <= MAX_RATE_KEY):
+        raise Invalid(f"{field}.key must be a string of 1 to {MAX_RATE_KEY} characters", field=f"{field}.key")
+    return Limit(
+        key=f"{RATE_KEY}{key}" if key is not None else f"{QUEUE_RATE}{queue}",
+        rate=per_second if per_second is not None else rate,
+        period=times.span(period, field=f"{field}.period") if period and per_second is None else timedelta(seconds=1),
+        concurrency=concurrency,
+    )
+
+
+def _rate(value: Any, name: str) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1e6:
+        raise Invalid(f"options.rate_limit.{name} must be a positive number", field=f"options.rate_limit.{name}")
+    return float(value)

@@ -1,1 +1,0 @@
-"""Jobs of the Open Job Spec over HTTP: push, fetch, report, and what belongs to a job."""

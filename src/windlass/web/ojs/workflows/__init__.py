@@ -1,1 +1,0 @@
-"""Workflows of the Open Job Spec over HTTP: chain, group and batch."""
