@@ -12,9 +12,9 @@ from typing import Any
 from windlass import Windlass
 from windlass.settings import Settings
 from windlass.web import server
-from windlass.web.api.routes import PREFIX
+from windlass.web.server import API_PREFIX
 
-ALIASES = f"{PREFIX}/workflows/{{ref}}/runs/{{run_id}}"  # second paths of runs
+ALIASES = f"{API_PREFIX}/workflows/{{ref}}/runs/{{run_id}}"  # second paths of runs
 METHODS = ("get", "post", "put", "patch", "delete")
 HEAD = """# HTTP operations
 
@@ -44,7 +44,7 @@ def page(found: Document) -> str:
     used: dict[str, None] = {}
     for path, operations in found["paths"].items():
         for method in METHODS:
-            if method in operations and path.startswith(PREFIX) and not path.startswith(ALIASES):
+            if method in operations and path.startswith(API_PREFIX) and not path.startswith(ALIASES):
                 tag = (operations[method].get("tags") or ["other"])[0]
                 groups.setdefault(tag, []).append("\n".join(_operation(path, method, operations[method], used)))
     parts = [HEAD, *(f"## {tag.capitalize()}\n\n" + "\n".join(shown) for tag, shown in groups.items())]
@@ -52,7 +52,7 @@ def page(found: Document) -> str:
 
 
 def _operation(path: str, method: str, operation: Document, used: dict[str, None]) -> Iterator[str]:
-    yield f"### `{method.upper()} {path.removeprefix(PREFIX)}`\n"
+    yield f"### `{method.upper()} {path.removeprefix(API_PREFIX)}`\n"
     yield _sentences(operation.get("summary", ""), operation.get("description", "")) + "\n"
     rows = [_parameter(one) for one in operation.get("parameters", ()) if one["in"] != "path"]
     for media, content in operation.get("requestBody", {}).get("content", {}).items():

@@ -5,11 +5,8 @@ from datetime import UTC, datetime
 
 import pytest_asyncio
 
-from tests import shared_routes
 from tests.conformance.ojs_client import Talk, talking
 from windlass.testing import Clock, Databases
-
-shared_routes.share()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -13,7 +13,7 @@ from tools import openapi
 from tests.web.serving import problem
 from windlass import Windlass
 from windlass.web import problems, server
-from windlass.web.dashboard.routes import routes
+from windlass.web.dashboard import routes
 from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
 

@@ -24,16 +24,12 @@ table{border-collapse:collapse;width:100%}
 td,th{border-bottom:1px solid var(--line);padding:.2rem .5rem;text-align:left;vertical-align:top}
 .m{display:inline-block;min-width:4.2rem;font-weight:700;text-transform:uppercase;font-size:12px}
 """
+router = APIRouter(include_in_schema=False)
 
 
-def routes() -> APIRouter:
-    router = APIRouter(include_in_schema=False)
-
-    @router.get("/docs")
-    async def docs(request: Request) -> Response:
-        return HTMLResponse(page(request.app.openapi()), headers={"content-security-policy": POLICY})
-
-    return router
+@router.get("/docs")
+async def docs(request: Request) -> Response:
+    return HTMLResponse(page(request.app.openapi()), headers={"content-security-policy": POLICY})
 
 
 def page(document: Mapping[str, Any]) -> str:

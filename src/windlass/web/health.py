@@ -17,46 +17,44 @@ from windlass.web import problems
 
 PATIENCE = 3.0  # seconds in which the database must answer
 TEXT: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
+router = APIRouter(tags=["probes"])
 
 
-def routes(app: Windlass, stopping: asyncio.Event) -> APIRouter:
-    router = APIRouter(tags=["probes"])
+@router.get("/health", summary="Is the process alive?")
+async def health() -> Response:
+    """Answers 200 while the process is alive, whatever the state of the database."""
+    return JSONResponse({"status": "ok"})
 
-    @router.get("/health", summary="Is the process alive?")
-    async def health() -> Response:
-        """Answers 200 while the process is alive, whatever the state of the database."""
-        return JSONResponse({"status": "ok"})
 
-    @router.get("/ready", summary="Can it work?")
-    async def ready() -> Response:
-        """Answers 200 if the schema is current and the database accepts writes."""
-        if stopping.is_set():
-            return problems.of(Unavailable("this process is stopping"))
-        try:
-            async with asyncio.timeout(PATIENCE):
-                db = await app.open()
-                await maintenance.check_writable(db)
-                missing = await maintenance.pending(db)
-        except TimeoutError:
-            return problems.of(Unavailable(f"the database did not answer within {PATIENCE:g} s"))
-        if missing:
-            return problems.of(Unavailable(f"the schema is not current, run windlass db migrate: {', '.join(missing)}"))
-        return JSONResponse({"status": "ok"})
+@router.get("/ready", summary="Can it work?")
+async def ready(request: Request) -> Response:
+    """Answers 200 if the schema is current and the database accepts writes."""
+    if request.app.state.stopping.is_set():
+        return problems.of(Unavailable("this process is stopping"))
+    try:
+        async with asyncio.timeout(PATIENCE):
+            db = await request.app.state.windlass.open()
+            await maintenance.check_writable(db)
+            missing = await maintenance.pending(db)
+    except TimeoutError:
+        return problems.of(Unavailable(f"the database did not answer within {PATIENCE:g} s"))
+    if missing:
+        return problems.of(Unavailable(f"the schema is not current, run windlass db migrate: {', '.join(missing)}"))
+    return JSONResponse({"status": "ok"})
 
-    @router.get("/metrics", summary="Numbers for Prometheus", responses=TEXT, response_class=Response)
-    async def numbers(request: Request) -> Response:
-        depths, quarantined = await _gauges(app)
-        metrics.quarantined.clear()
-        for kind, count in quarantined.items():
-            metrics.quarantined.labels(kind).set(count)
-        metrics.queue_depth.clear()
-        for type_, depth in depths.items():
-            metrics.queue_depth.labels(type_, "pending").set(depth)
-        # Without a version in Accept the type must be plain, which OJS demands.
-        media = CONTENT_TYPE_LATEST if "version=" in request.headers.get("accept", "") else "text/plain"
-        return Response(generate_latest(metrics.REGISTRY), headers={"content-type": media})
 
-    return router
+@router.get("/metrics", summary="Numbers for Prometheus", responses=TEXT, response_class=Response)
+async def numbers(request: Request) -> Response:
+    depths, quarantined = await _gauges(request.app.state.windlass)
+    metrics.quarantined.clear()
+    for kind, count in quarantined.items():
+        metrics.quarantined.labels(kind).set(count)
+    metrics.queue_depth.clear()
+    for type_, depth in depths.items():
+        metrics.queue_depth.labels(type_, "pending").set(depth)
+    # Without a version in Accept the type must be plain, which OJS demands.
+    media = CONTENT_TYPE_LATEST if "version=" in request.headers.get("accept", "") else "text/plain"
+    return Response(generate_latest(metrics.REGISTRY), headers={"content-type": media})
 
 
 async def _gauges(app: Windlass) -> tuple[dict[str, int], dict[str, int]]:

@@ -9,7 +9,6 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
-from windlass.app import Windlass
 from windlass.core.events.webhook import BODY_LIMIT
 from windlass.engine import hooks
 from windlass.engine.schedules import workflow as workflow_schedules
@@ -24,37 +23,34 @@ MEANINGS = {
     413: "The body is too large.",
     422: "The content type is JSON, but the body is not.",
 }
-
-
-def routes(app: Windlass) -> APIRouter:
-    router = APIRouter(tags=["outside"])
-
-    @router.post("/wh/{token}", summary="Call back", openapi_extra=BODY, responses=_responses(401, 404, 410, 413, 422))
-    async def callback(token: str, request: Request) -> Response:
-        """Completes the step that waits for this callback. A second callback changes nothing and returns `again`."""
-        db = await app.open()
-        await hooks.check_token(db, token)
-        body = await json_bodies.read(request, limit=BODY_LIMIT)
-        received = await hooks.receive(db, token, body, dict(request.headers))
-        return JSONResponse({"status": "received", "again": received.again})
-
-    @router.post(
-        "/in/{token}",
-        summary="Start a run by a request",
-        status_code=201,
-        openapi_extra=BODY,
-        responses=_responses(401, 404, 409, 413, 422),
-    )
-    async def incoming(token: str, request: Request) -> Response:
-        """Starts a run of a workflow with a webhook trigger; body and headers become the run's trigger."""
-        db = await app.open()
-        await workflow_schedules.check_token(db, token)
-        body = await json_bodies.read(request, limit=BODY_LIMIT)
-        run = await workflow_schedules.receive(db, token, body, dict(request.headers))
-        return JSONResponse({"data": {"run_id": str(run)}}, status_code=201)
-
-    return router
+router = APIRouter(tags=["outside"])
 
 
 def _responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"description": MEANINGS[status]} for status in statuses}
+
+
+@router.post("/wh/{token}", summary="Call back", openapi_extra=BODY, responses=_responses(401, 404, 410, 413, 422))
+async def callback(token: str, request: Request) -> Response:
+    """Completes the step that waits for this callback. A second callback changes nothing and returns `again`."""
+    db = await request.app.state.windlass.open()
+    await hooks.check_token(db, token)
+    body = await json_bodies.read(request, limit=BODY_LIMIT)
+    received = await hooks.receive(db, token, body, dict(request.headers))
+    return JSONResponse({"status": "received", "again": received.again})
+
+
+@router.post(
+    "/in/{token}",
+    summary="Start a run by a request",
+    status_code=201,
+    openapi_extra=BODY,
+    responses=_responses(401, 404, 409, 413, 422),
+)
+async def incoming(token: str, request: Request) -> Response:
+    """Starts a run of a workflow with a webhook trigger; body and headers become the run's trigger."""
+    db = await request.app.state.windlass.open()
+    await workflow_schedules.check_token(db, token)
+    body = await json_bodies.read(request, limit=BODY_LIMIT)
+    run = await workflow_schedules.receive(db, token, body, dict(request.headers))
+    return JSONResponse({"data": {"run_id": str(run)}}, status_code=201)
