@@ -16,7 +16,7 @@ from windlass.errors import Invalid
 from windlass.schemas.states import TaskStatus
 from windlass.settings import Settings
 from windlass.web import docs, server
-from windlass.web.api.dependencies import place_of, place_text
+from windlass.web.api.logs import place_of, place_text
 from windlass.web.api.runs import ALIASES, run_states
 
 METHODS = {"get", "post", "put", "patch", "delete"}

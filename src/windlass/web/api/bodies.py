@@ -1,6 +1,6 @@
-"""Reads and validates bodies of requests: of bounded size, JSON or YAML. Errors name the field.
+"""Reads and validates bodies of requests, JSON or YAML. Errors name the field.
 
-Definitions are not held to a model here: `core.definition.parser` reads them, and tells every mistake.
+Definitions of workflows are not validated here: `core.definition.parser` reads them and reports every mistake.
 """
 
 import asyncio
@@ -13,79 +13,78 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from windlass.core.json_value import PAYLOAD_LIMIT
 from windlass.effects.documents import Unreadable, load_yaml
 from windlass.errors import Invalid
-from windlass.web.json_bodies import parsed, read
+from windlass.web import json_bodies
 
-__all__ = ["NOTHING", "ROOM", "SMALL", "RequestBody", "described", "model", "parsed", "read", "value", "yaml_document"]
-
-ROOM = 65_536  # beside a payload: labels, keys, names
-SMALL = 65_536
+ROOM = 65_536  # bytes beside a payload: labels, keys, names
+SMALL = 65_536  # bytes of a body without a payload
 NOTHING: Any = object()
-
-Body = TypeVar("Body", bound="RequestBody")
 
 
 class RequestBody(BaseModel):
-    """What may stand in a body; anything else is a mistake, and strings are not converted to numbers."""
+    """The fields of a body. Others are refused, and strings are not converted to numbers."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     @classmethod
     def unknown(cls) -> str:
-        """What is said about a field that the body may not have."""
+        """Return the hint for a field that the body may not have."""
         return f"use {', '.join(cls.model_fields)}"
 
 
+Body = TypeVar("Body", bound=RequestBody)
+
+
 async def value(request: Request, *, limit: int = PAYLOAD_LIMIT, default: Any = NOTHING) -> Any:
-    """Any JSON value whose keys are there once; `default` if there is no body."""
-    body = await read(request, limit=limit)
+    """Return the body, any JSON value without duplicate keys; `default` if the body is empty."""
+    body = await json_bodies.read(request, limit=limit)
     if not body.strip():
         if default is NOTHING:
             raise Invalid("the body is empty: send JSON", field="body")
         return default
-    return await parsed(body, unique=True)
+    return await json_bodies.parsed(body, unique=True)
 
 
 async def yaml_document(request: Request, *, limit: int) -> Any:
-    """The one document of a YAML body, read as files are: bounded, nothing but JSON's values, keys once."""
-    body = await read(request, limit=limit)
+    """Return the only document of a YAML body. As in files, it has only values of JSON and no duplicate keys."""
+    body = await json_bodies.read(request, limit=limit)
     try:
-        found = await asyncio.to_thread(load_yaml, body.decode("utf-8-sig"))
+        documents = await asyncio.to_thread(load_yaml, body.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise Invalid(f"the body is not UTF-8 text: byte {error.start} is no part of one", field="body") from None
     except Unreadable as error:
         place = f"line {error.line}, column {error.column}: " if error.line else ""
         raise Invalid(f"the body is not YAML: {place}{error}", field="body") from None
-    if len(found) != 1:
-        raise Invalid(f"the body has {len(found)} YAML documents: send one", field="body")
-    return found[0]
+    if len(documents) != 1:
+        raise Invalid(f"the body has {len(documents)} YAML documents: send one", field="body")
+    return documents[0]
 
 
 async def model(request: Request, kind: type[Body], *, limit: int = SMALL) -> Body:
-    """The body as one of ours; none is as good as an empty object."""
-    given = await value(request, limit=limit, default={})
+    """Return the validated body; an empty body is an empty object."""
+    document = await value(request, limit=limit, default={})
     try:
-        return kind.model_validate(given)
+        return kind.model_validate(document)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False)
-        for one in found:
-            if one["type"] == "extra_forbidden" and len(one["loc"]) == 1:
-                one |= {"type": "unknown_field", "msg": f"it is not known here: {kind.unknown()}"}
-        raise RequestValidationError(found) from None
+        errors = error.errors(include_url=False, include_input=False)
+        for item in errors:
+            if item["type"] == "extra_forbidden" and len(item["loc"]) == 1:
+                item |= {"type": "unknown_field", "msg": f"it is not known here: {kind.unknown()}"}
+        raise RequestValidationError(errors) from None
 
 
 def described(kind: type[RequestBody], example: Any) -> dict[str, Any]:
-    """The body for the OpenAPI document; all of these may be left out."""
+    """Return the description of an optional body for the OpenAPI document."""
     schema = kind.model_json_schema()
-    schema = _whole(schema, schema.pop("$defs", {}))
+    schema = _inlined(schema, schema.pop("$defs", {}))
     return {"requestBody": {"content": {"application/json": {"schema": schema, "example": example}}}}
 
 
-def _whole(part: Any, parts: dict[str, Any]) -> Any:
-    """With its parts in their places: `#/$defs/` is a place in this schema, not in the document it will stand in."""
+def _inlined(part: Any, parts: dict[str, Any]) -> Any:
+    """Return a schema with its `$defs` inlined: references to them would not resolve in the OpenAPI document."""
     if isinstance(part, list):
-        return [_whole(one, parts) for one in part]
+        return [_inlined(item, parts) for item in part]
     if not isinstance(part, dict):
         return part
     if "$ref" in part:
-        return _whole(parts[part["$ref"].rpartition("/")[2]], parts)
-    return {key: _whole(value, parts) for key, value in part.items()}
+        return _inlined(parts[part["$ref"].rpartition("/")[2]], parts)
+    return {key: _inlined(value, parts) for key, value in part.items()}

@@ -15,9 +15,8 @@ from windlass.engine.views import jobs as views
 from windlass.errors import Invalid
 from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup, Job
 from windlass.web.api import bodies
-from windlass.web.api.dependencies import Open
 from windlass.web.api.jobs import shown
-from windlass.web.api.responses import Data, Listing, problems
+from windlass.web.api.shared import Data, Listing, Open, cursor, problems
 
 router = APIRouter(prefix="/dead-letters", tags=["dead letters"])
 
@@ -57,8 +56,7 @@ EXAMPLE = {"type": "content.thumbnail.v1", "error": "LookupError: no such object
 async def list_groups(db: Open, filters: Annotated[Filters, Query()]) -> Listing[DeadLetterGroup]:
     """By type, queue and error; the group that failed last first."""
     page = await dead_letters.groups(db, _wanted(filters), limit=filters.limit)
-    next_ = None if page.next is None else str(page.next)
-    return Listing([views.dead_letter_group(row) for row in page.groups], next_)
+    return Listing([views.dead_letter_group(row) for row in page.groups], cursor(page.next))
 
 
 @router.get("/jobs", summary="List dead letters", responses=problems(422))

@@ -21,11 +21,22 @@ from windlass.engine.views import jobs as views
 from windlass.errors import Invalid, NotFound
 from windlass.schemas.jobs import Job, JobDetail, JobEvent, JobLogLine, SubmittedJobs
 from windlass.web.api import bodies
-from windlass.web.api.dependencies import MAX_BIGINT, MAX_INT, MAX_SHOWN, App, Limit, Open, as_id
 from windlass.web.api.examples import JOB_ID
-from windlass.web.api.responses import Data, Listing, problems
-from windlass.web.api.run import Attempt, Cancellation
-from windlass.web.api.runs import Moment
+from windlass.web.api.runs import Cancellation
+from windlass.web.api.shared import (
+    MAX_BIGINT,
+    MAX_INT,
+    MAX_SHOWN,
+    App,
+    Attempt,
+    Data,
+    Limit,
+    Listing,
+    Moment,
+    Open,
+    as_id,
+    problems,
+)
 from windlass.web.api.starts import Key, Span
 from windlass.web.json_bodies import BATCH_LIMIT
 

@@ -23,9 +23,7 @@ from windlass.engine.events.stream import Batch, Cursor, Told
 from windlass.engine.runs import control as runs
 from windlass.engine.views import statuses
 from windlass.engine.views.runs import instance_counts
-from windlass.web.api.dependencies import App, Open, RunId
-from windlass.web.api.responses import problems
-from windlass.web.api.runs import named
+from windlass.web.api.shared import App, Open, RunId, problems, workflow_name
 from windlass.web.live import MEDIA_TYPE, RETRY, EventStream, event
 
 router = APIRouter(tags=["live"])
@@ -68,7 +66,7 @@ class Filters(BaseModel):
 async def stream(app: App, db: Open, filters: Annotated[Filters, Query()], last: LastEventId = None) -> Response:
     """Events of runs, tasks and jobs; `hello` is the first. The `id` of each event resumes the stream after it, in
     `Last-Event-ID` or `after`: no event is lost or repeated. Without one the stream begins now."""
-    workflow = await named(db, filters.workflow)
+    workflow = await workflow_name(db, filters.workflow) if filters.workflow is not None else None
     org = db.org
 
     def wanted(one: Told) -> bool:

@@ -1,9 +1,12 @@
 """/runs/{run_id}/logs and those of a task: in pages, the end of them, all of them as text, or as they come."""
 
+import base64
+import binascii
+import json
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any
 from uuid import UUID
@@ -15,15 +18,24 @@ from windlass.app import Windlass
 from windlass.core.events.cursor import MAX_TEXT, Cursor
 from windlass.engine.database import Database
 from windlass.engine.runs import inspect, logs
+from windlass.engine.runs.inspect import BEGINNING, Place
 from windlass.engine.runs.logs import MOST_TAIL, Chosen, RunLine
 from windlass.engine.views import runs as views
 from windlass.errors import Invalid
 from windlass.runtime.live import LogLines, follow_logs
 from windlass.schemas.tasks import TaskLogLine
-from windlass.web.api.dependencies import MAX_INT, App, Limit, Open, RunId, place_of, place_text, task_named
 from windlass.web.api.live import ENDED, OK, LastEventId, moment
-from windlass.web.api.responses import Listing, problems
-from windlass.web.api.run import Attempt
+from windlass.web.api.shared import (
+    MAX_INT,
+    App,
+    Attempt,
+    Limit,
+    Listing,
+    Open,
+    RunId,
+    problems,
+    task_named,
+)
 from windlass.web.api.tasks import TaskName
 from windlass.web.live import RETRY, EventStream, event, place
 
@@ -210,3 +222,25 @@ def _data(asked: Chosen, line: RunLine) -> dict[str, Any]:
         "level": line.level,
         "message": line.message,
     }
+
+
+# Positions in log lines: the `next` of a page
+
+
+def place_text(at: Place) -> str:
+    """Return a position as an opaque cursor."""
+    text = json.dumps([at.at.isoformat(), str(at.job_id), at.attempt, at.line], separators=(",", ":"))
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def place_of(text: str | None) -> Place:
+    if text is None:
+        return BEGINNING
+    try:
+        at, job, attempt, line = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        parsed = Place(datetime.fromisoformat(at), UUID(job), int(attempt), int(line))
+        if parsed.at.utcoffset() is None or not (0 <= parsed.attempt <= MAX_INT and 0 <= parsed.line <= MAX_INT):
+            raise ValueError("out of range")
+    except (ValueError, TypeError, AttributeError, binascii.Error, RecursionError):
+        raise Invalid("after is no place in these lines: give what `next` said", field="after") from None
+    return parsed

@@ -14,8 +14,7 @@ from windlass.engine.views.stats import overview
 from windlass.engine.workers import registry as workers
 from windlass.schemas.queues import Quarantined, Queue, Worker, WorkerDetail
 from windlass.schemas.stats import Stats
-from windlass.web.api.dependencies import Limit, Open
-from windlass.web.api.responses import Data, Listing, problems
+from windlass.web.api.shared import Data, Limit, Listing, Open, problems
 
 queues_router = APIRouter(prefix="/queues", tags=["queues"])
 workers_router = APIRouter(prefix="/workers", tags=["workers"])

@@ -1,27 +1,49 @@
-"""/runs: the list, of all workflows or of one. /runs/cancel and /runs/retry: the runs of a filter, in batches."""
+"""/runs: the list, of all workflows or of one, and actions on many runs in batches. /runs/{run_id}: one run, its
+events, graph and timeline, and the actions on it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Request
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from windlass.core.definition.parser import MAX_LABELS
+from windlass.core.json_value import PAYLOAD_LIMIT
 from windlass.core.runs.run import RunMove, RunState
 from windlass.engine.database import PAGE_LIMIT, Database
-from windlass.engine.runs import search
+from windlass.engine.runs import control as runs
+from windlass.engine.runs import inspect, search
+from windlass.engine.runs.control import TrailPlace
 from windlass.engine.runs.search import BATCH_LIMIT, RunQuery
 from windlass.engine.views import runs as views
+from windlass.engine.views.workflows import graph as graph_of
 from windlass.engine.workflows import control as workflows
 from windlass.errors import Invalid
-from windlass.schemas.runs import Batch, Run
+from windlass.schemas.runs import Batch, Explanation, Run, RunDetail, RunEvent
+from windlass.schemas.tasks import Span
+from windlass.schemas.workflows import Graph
 from windlass.web.api import bodies
-from windlass.web.api.dependencies import Open, Ref, as_id
-from windlass.web.api.responses import Data, Listing, problems, text_or_none
+from windlass.web.api.shared import (
+    Data,
+    Limit,
+    Listing,
+    Moment,
+    Open,
+    Ref,
+    RunAttempt,
+    RunId,
+    as_id,
+    cursor,
+    plain,
+    problems,
+    task_named,
+    workflow_name,
+)
 
 router = APIRouter(tags=["runs"])
+run_router = APIRouter(tags=["runs"])  # /{run_id}, below each of the two addresses of runs
 
 ALIASES: Mapping[str, RunState] = {
     **{state.value: state for state in RunState},
@@ -31,7 +53,6 @@ ALIASES: Mapping[str, RunState] = {
     "timed_out": RunState.TIMEOUT,
 }
 Id = Annotated[UUID, Field(strict=False)]  # strings in a body
-Moment = Annotated[AwareDatetime, Field(strict=False)]
 
 
 class Filter(BaseModel):
@@ -118,10 +139,107 @@ async def retry_many(db: Open, request: Request) -> Data[Batch]:
     return Data(views.batch(await search.retry(db, wanted, limit=filters.limit)))
 
 
-async def named(db: Database, ref: str | None) -> str | None:
-    """Return the name of a workflow, given its name or its id."""
-    id_ = as_id(ref) if ref is not None else None
-    return ref if id_ is None else await workflows.name_of(db, id_)
+# One run
+
+
+class Cancellation(bodies.RequestBody):
+    reason: str | None = None
+
+
+class Rerun(bodies.RequestBody):
+    """Do `from` again and everything after it; with another input for the run, if there is one."""
+
+    from_: str = Field(alias="from")
+    input: Any = None
+
+
+@run_router.get("/{run_id}", summary="Get a run", responses=problems(404))
+async def get(db: Open, run_id: RunId) -> Data[RunDetail]:
+    """With what became of each task."""
+    return Data(views.detail(await inspect.account(db, run_id, answers=True)))
+
+
+@run_router.get("/{run_id}/events", summary="List the events of a run", responses=problems(404, 422))
+async def events(
+    db: Open,
+    run_id: RunId,
+    attempt: RunAttempt = None,
+    after: Annotated[str, Query(max_length=50, description="Go on after this: what `next` was.")] = "0.0",
+    limit: Limit = 100,
+) -> Listing[RunEvent]:
+    """The trail, oldest first: what the run and its tasks became, and why. Of a fanned-out task it has the start and
+    the end; its instances have trails of their own."""
+    place = TrailPlace.parse(after)
+    found = await runs.events(db, run_id, attempt=attempt, after=place, limit=limit)
+    next_ = str(place.after([row for _, row in found])) if len(found) == limit else None
+    return Listing([views.event(step, row) for step, row in found], next_)
+
+
+@run_router.get("/{run_id}/explain", summary="Explain a run", responses=problems(404))
+async def explain(db: Open, run_id: RunId) -> Data[Explanation]:
+    """Why each task ran, waits, was skipped or failed, in sentences."""
+    return Data(views.explanation(*await inspect.explained(db, run_id)))
+
+
+@run_router.get("/{run_id}/output", summary="Get what a run gave", responses=problems(404, 409))
+async def output(db: Open, run_id: RunId) -> Data[Any]:
+    """The output of its last task, or of its last tasks by name; null for what gave nothing."""
+    return Data(plain(await runs.output(db, run_id)))
+
+
+@run_router.get("/{run_id}/graph", summary="Get the graph of a run", responses=problems(404))
+async def graph(db: Open, run_id: RunId) -> Data[Graph]:
+    """Tasks and edges of the version that it runs, whether or not the workflow has changed since."""
+    return Data(graph_of(await runs.definition(db, run_id)))
+
+
+@run_router.get("/{run_id}/timeline", summary="Get the timeline of a run", responses=problems(404, 422))
+async def timeline(db: Open, run_id: RunId, attempt: RunAttempt = None) -> Listing[Span]:
+    """In the order of the definition: queued, running, backoff, sleeping, waiting; a fanned-out task as one span."""
+    account, spans = await inspect.run_timeline(db, run_id, attempt=attempt)
+    return Listing([views.span(account, row) for row in spans])
+
+
+@run_router.post(
+    "/{run_id}/cancel",
+    summary="Cancel a run",
+    openapi_extra=bodies.described(Cancellation, {"reason": "wrong bucket"}),
+    responses=problems(404, 409, 413, 422),
+)
+async def cancel(db: Open, run_id: RunId, request: Request) -> Data[Run]:
+    """What waits ends at once; who works for it is asked to stop. 409 if it has ended."""
+    asked = await bodies.model(request, Cancellation)
+    await runs.cancel(db, run_id, reason=asked.reason)
+    return await _run(db, run_id)
+
+
+@run_router.post("/{run_id}/retry", summary="Retry a run", responses=problems(404, 409))
+async def retry(db: Open, run_id: RunId) -> Data[Run]:
+    """Do again what failed and what hung on it; what succeeded is kept. 409 unless it failed or timed out."""
+    await runs.retry(db, run_id)
+    return await _run(db, run_id)
+
+
+@run_router.post(
+    "/{run_id}/rerun",
+    summary="Rerun a run from a task",
+    openapi_extra=bodies.described(Rerun, {"from": "charge", "input": {"order_id": 124}}),
+    responses=problems(404, 409, 413, 422),
+)
+async def rerun(db: Open, run_id: RunId, request: Request) -> Data[Run]:
+    """Do a task and everything after it again, with another input if one is given. 409 unless the run has ended."""
+    asked = await bodies.model(request, Rerun, limit=PAYLOAD_LIMIT + bodies.ROOM)
+    given = "input" in asked.model_fields_set
+    with task_named(asked.from_, field="from"):
+        await runs.rerun(db, run_id, asked.from_, input_=asked.input, with_input=given)
+    return await _run(db, run_id)
+
+
+async def _run(db: Open, run_id: RunId) -> Data[Run]:
+    return Data(views.line(await runs.get(db, run_id)))
+
+
+# Filters
 
 
 def run_states(words: Iterable[str]) -> list[str]:
@@ -141,7 +259,7 @@ async def _list(db: Database, filters: ListFilter, ref: str | None) -> Listing[R
         await workflows.check_id(db, id_)
         wanted = replace(wanted, workflow_id=id_)
     page = await search.find(db, wanted, limit=filters.limit)
-    return Listing([views.line(row) for row in page.runs], text_or_none(page.next))
+    return Listing([views.line(row) for row in page.runs], cursor(page.next))
 
 
 async def _batch_filter(db: Database, filters: BatchFilter) -> RunQuery:
@@ -149,7 +267,8 @@ async def _batch_filter(db: Database, filters: BatchFilter) -> RunQuery:
     is_narrow = any((filters.workflow, filters.status, filters.labels, *times, filters.text, filters.retrying))
     if not is_narrow and not filters.all:
         raise Invalid('say which runs, or {"all": true}', field="body")
-    return _wanted(filters, await named(db, filters.workflow), filters.labels)
+    workflow = await workflow_name(db, filters.workflow) if filters.workflow is not None else None
+    return _wanted(filters, workflow, filters.labels)
 
 
 def _wanted(filters: Filter, workflow: str | None, labels: dict[str, str]) -> RunQuery:

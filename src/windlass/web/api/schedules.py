@@ -16,9 +16,7 @@ from windlass.errors import Invalid
 from windlass.schemas.runs import NewRun
 from windlass.schemas.schedules import Backfill, Schedule, ScheduleDetail
 from windlass.web.api import bodies
-from windlass.web.api.dependencies import Limit, Name, Open
-from windlass.web.api.responses import Data, Listing, problems
-from windlass.web.api.runs import Moment
+from windlass.web.api.shared import Data, Limit, Listing, Moment, Name, Open, problems
 
 router = APIRouter(prefix="/schedules", tags=["schedules"])
 

@@ -21,9 +21,7 @@ from windlass.engine.views import runs as views
 from windlass.errors import Conflict, Invalid
 from windlass.schemas.runs import NewRun, WaitedRun
 from windlass.web.api import bodies
-from windlass.web.api.dependencies import App, Name
-from windlass.web.api.responses import Data, problems
-from windlass.web.api.tasks import plain
+from windlass.web.api.shared import App, Data, Name, plain, problems
 
 router = APIRouter(prefix="/workflows", tags=["runs"])
 

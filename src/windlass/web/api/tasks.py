@@ -1,6 +1,5 @@
 """/runs/{run_id}/tasks: the tasks of a run, their instances, outputs and callback addresses."""
 
-import json
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
@@ -8,13 +7,10 @@ from fastapi import APIRouter, Path, Query
 from windlass.engine import hooks
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import inspect
-from windlass.engine.runs.outputs import TooMany
 from windlass.engine.views import runs as views
-from windlass.errors import Conflict
 from windlass.schemas.tasks import Instance, NamedTask
 from windlass.schemas.workflows import Address
-from windlass.web.api.dependencies import MAX_INT, Limit, Open, RunId, task_named
-from windlass.web.api.responses import Data, Listing, problems
+from windlass.web.api.shared import MAX_INT, Data, Limit, Listing, Open, RunId, plain, problems, task_named
 
 router = APIRouter(prefix="/{run_id}/tasks", tags=["tasks"])
 
@@ -63,14 +59,3 @@ async def callback(db: Open, run_id: RunId, task: TaskName) -> Data[Address]:
     """A request to this address ends the wait."""
     with task_named(task):
         return Data(Address(url=await hooks.address(db, run_id, task)))
-
-
-def plain(value: Any) -> Any:
-    """Return an output as plain JSON; `Conflict` if a list in it is too long to be returned as one."""
-    return json.loads(json.dumps(value, default=_refuse))
-
-
-def _refuse(value: object) -> Any:
-    if isinstance(value, TooMany):
-        raise Conflict(value.text)
-    raise TypeError(f"{type(value).__name__} is not JSON")

@@ -1,11 +1,15 @@
-"""/workflows: publish, list, compare, enable and disable, delete."""
+"""/workflows: publish, list, compare, enable and disable, delete. /deployments: publish several, all or none."""
 
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
+from pydantic import Field
 
 from windlass.app import Windlass
 from windlass.core.definition.parser import parse
+from windlass.core.definition.publish import advice
+from windlass.core.workflows import workflow as core
+from windlass.engine import deploy as deployments
 from windlass.engine import stats
 from windlass.engine.database import Database
 from windlass.engine.schedules import workflow as workflow_schedules
@@ -15,9 +19,11 @@ from windlass.engine.workflows.control import Published
 from windlass.errors import Invalid, InvalidWorkflow, NotFound
 from windlass.schemas.workflows import (
     Address,
+    Deployment,
     Difference,
     Graph,
     ListedWorkflow,
+    Preview,
     PublishedWorkflow,
     Version,
     VersionDetail,
@@ -25,14 +31,15 @@ from windlass.schemas.workflows import (
     WorkflowDetail,
 )
 from windlass.web.api import bodies
-from windlass.web.api.dependencies import MAX_INT, App, Limit, Name, Open
-from windlass.web.api.responses import Data, Listing, problems
+from windlass.web.api.shared import MAX_INT, App, Data, Limit, Listing, Name, Open, cursor, problems
 from windlass.web.middleware.guard import YAML, media_type
 
 router = APIRouter(prefix="/workflows", tags=["workflows"])
+deployments_router = APIRouter(tags=["workflows"])
 
 DOCUMENT_LIMIT = 2 * 1_048_576  # with its blanks; what it says may have a million bytes
 SHOWN_VERSIONS = 10
+MAX_DEPLOYED = 100  # workflows in a deployment
 EXAMPLE: dict[str, Any] = {
     "name": "order-processing",
     "trigger": "api",
@@ -82,7 +89,7 @@ async def list_(
 )
 async def publish(app: App, request: Request, response: Response) -> Data[PublishedWorkflow]:
     """Upsert by name: 201 for a new name, else 200; what equals the live version makes no new one."""
-    made, shown = await _publish(app, await document_of(request))
+    made, shown = await _publish(app, await _document(request))
     response.status_code = 201 if made.created else 200
     return shown
 
@@ -100,7 +107,7 @@ async def get(db: Open, name: Name) -> Data[WorkflowDetail]:
 @router.put("/{ref}", summary="Replace a workflow", openapi_extra=BODY, responses=problems(404, 413, 422))
 async def replace(app: App, db: Open, name: Name, request: Request) -> Data[PublishedWorkflow]:
     """A new version of one that exists. Runs under way go on with theirs."""
-    document = await document_of(request)
+    document = await _document(request)
     if isinstance(document, dict) and document.setdefault("name", name) != name:
         raise Invalid(f"name is {document['name']!r}: it must be {name!r}, or be left out", field="name")
     await workflows.get(db, name)
@@ -130,8 +137,7 @@ async def disable(db: Open, name: Name) -> Data[Workflow]:
 async def versions(db: Open, name: Name, before: Number = None, limit: Limit = 50) -> Listing[Version]:
     """Newest first."""
     page = await workflows.versions(db, name, before=before, limit=limit)
-    next_ = None if page.next is None else str(page.next)
-    return Listing([views.version(row) for row in page.versions], next_)
+    return Listing([views.version(row) for row in page.versions], cursor(page.next))
 
 
 @router.get("/{ref}/versions/{number}", summary="Get a version of a workflow", responses=problems(404, 422))
@@ -165,7 +171,60 @@ async def rotate(db: Open, name: Name) -> Data[Address]:
     return Data(Address(url=await workflow_schedules.address(db, await workflow_schedules.rotate(db, name))))
 
 
-async def document_of(request: Request) -> Any:
+class Definitions(bodies.RequestBody):
+    """Definitions, as for one workflow. `dry_run` tells what would change, and changes nothing."""
+
+    workflows: list[dict[str, Any]] = Field(min_length=1, max_length=MAX_DEPLOYED)
+    dry_run: bool = False
+
+
+@deployments_router.post(
+    "/deployments",
+    summary="Publish several workflows",
+    openapi_extra=bodies.described(Definitions, {"workflows": [EXAMPLE], "dry_run": True}),
+    responses=problems(413, 422),
+)
+async def deploy(db: Open, request: Request) -> Data[Deployment]:
+    """All or none: a mistake in one leaves all as they were, and the mistakes of all are reported."""
+    body = await bodies.model(request, Definitions, limit=DOCUMENT_LIMIT)
+    return Data(await deployments.deploy(db, _parsed(body.workflows), dry_run=body.dry_run))
+
+
+@deployments_router.post(
+    "/workflows/preview", summary="See what publishing would change", openapi_extra=BODY, responses=problems(413, 422)
+)
+async def preview(db: Open, request: Request) -> Data[Preview]:
+    """The same checks as publishing, and the graph that it would have."""
+    workflow = parse(await _document(request))
+    changes = await workflows.preview(db, workflow)
+    missing = await workflows.missing_children(db, [workflow])
+    warnings = [f"task {step} runs workflow {child}, which is not deployed" for _, step, child in missing]
+    return Data(
+        Preview(
+            name=changes.name,
+            change=changes.change,
+            version=changes.number,
+            lines=changes.diff,
+            warnings=warnings + advice(workflow),
+            graph=views.graph(workflow),
+        )
+    )
+
+
+def _parsed(documents: list[dict[str, Any]]) -> list[core.Workflow]:
+    """Parse all of them; the mistakes of any have the number of its definition."""
+    parsed, mistakes = [], []
+    for n, document in enumerate(documents):
+        try:
+            parsed.append(parse(document))
+        except InvalidWorkflow as error:
+            mistakes += [(f"workflows.{n}.{path}".rstrip("."), message) for path, message in error.errors]
+    if mistakes:
+        raise InvalidWorkflow(mistakes)
+    return parsed
+
+
+async def _document(request: Request) -> Any:
     """Return the definition in a body, JSON or YAML."""
     if media_type(request.headers) in YAML:
         document = await bodies.yaml_document(request, limit=DOCUMENT_LIMIT)

@@ -1,33 +1,39 @@
-"""Parameters that handlers share: the app, the open database, what paths name, and the pages of lists.
+"""What the routes of /api/v1 share: parameters, and the envelopes of answers.
 
 A list is `{"data": [...], "next": cursor}`. `next` goes into the list's own parameter: `before` where the newest come
 first, `after` where the order goes up; null means the end.
 """
 
-import base64
-import binascii
 import contextlib
 import json
 from collections.abc import Iterator
-from datetime import datetime
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Any, Generic, TypeVar
 from uuid import UUID
 
 from fastapi import Depends, Path, Query, Request
+from pydantic import AwareDatetime, Field
 
 from windlass.app import Windlass
 from windlass.engine.compositions import control as compositions
 from windlass.engine.database import PAGE_LIMIT, Database
 from windlass.engine.runs import control as runs
-from windlass.engine.runs.inspect import BEGINNING, Place
+from windlass.engine.runs.outputs import TooMany
 from windlass.engine.workflows import control as workflows
-from windlass.errors import Invalid, NotFound
+from windlass.errors import Conflict, Invalid, NotFound
 
 MAX_SHOWN = 100
 MAX_INT = 2**31 - 1
 MAX_BIGINT = 2**63 - 1
+MEANINGS = {
+    404: "There is no such thing.",
+    409: "It exists, but not in a state that allows this.",
+    413: "The body is too large.",
+    422: "The request is invalid; `errors` names every field.",
+}
 
 Limit = Annotated[int, Query(ge=1, le=PAGE_LIMIT, description="How many at most.")]
+Moment = Annotated[AwareDatetime, Field(strict=False)]  # a string, in bodies too
 
 
 async def _app(request: Request) -> Windlass:
@@ -54,17 +60,17 @@ RunText = Annotated[
 ]
 
 
-async def _name(db: Open, ref: Ref) -> str:
-    """Names never look like ids, so there is no doubt which one was meant."""
+async def workflow_name(db: Open, ref: Ref) -> str:
+    """Return the name of a workflow that is given by name or id: names never look like ids."""
     id_ = as_id(ref)
     return ref if id_ is None else await workflows.name_of(db, id_)
 
 
-Name = Annotated[str, Depends(_name)]
+Name = Annotated[str, Depends(workflow_name)]
 
 
 async def _run_id(db: Open, run_id: RunText) -> UUID:
-    """An id of ours, or what a client of the Open Job Spec calls its workflow."""
+    """Return the id of a run that is given by it, or by the id that a client of the Open Job Spec chose."""
     id_ = as_id(run_id)
     try:
         return await compositions.run_of(db, run_id) if id_ is None else id_
@@ -73,13 +79,14 @@ async def _run_id(db: Open, run_id: RunText) -> UUID:
 
 
 RunId = Annotated[UUID, Depends(_run_id)]
+Attempt = Annotated[int | None, Query(ge=1, le=MAX_INT, description="Only of this attempt.")]
 RunAttempt = Annotated[
     int | None, Query(ge=1, le=MAX_INT, description="Of a run that was retried or rerun: only this attempt of it.")
 ]
 
 
 async def belongs(db: Open, ref: Ref, run_id: RunId) -> None:
-    """The run is one of this workflow, which may be deleted by now. A name means the workflow that has it now."""
+    """Refuse a run of another workflow. A name means the workflow that has it now; an id may be a deleted one's."""
     row = await runs.get(db, run_id)
     if row.workflow_id != (as_id(ref) or await workflows.id_of(db, ref) or (ref == row.workflow and row.workflow_id)):
         raise NotFound("run", run_id, hint=f"workflow {ref[:MAX_SHOWN]!a} has none of this id")
@@ -99,34 +106,47 @@ def task_named(task: str, *, field: str | None = None) -> Iterator[None]:
 
 
 def as_id(text: str) -> UUID | None:
-    """Only the usual spelling: 8-4-4-4-12."""
+    """Return the UUID of a text in the usual form, 8-4-4-4-12; None for any other."""
     try:
         return UUID(text) if len(text) == 36 else None
     except ValueError:
         return None
 
 
-# Positions in log lines
+# Answers
+
+T = TypeVar("T")
 
 
-def place_text(place: Place) -> str:
-    """Where a reader of log lines has got to, in a word that means nothing to others."""
-    text = json.dumps([place.at.isoformat(), str(place.job_id), place.attempt, place.line], separators=(",", ":"))
-    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+@dataclass(frozen=True, slots=True)
+class Data(Generic[T]):
+    data: T
 
 
-def place_of(text: str | None) -> Place:
-    if text is None:
-        return BEGINNING
-    try:
-        at, job, attempt, line = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-        found = Place(datetime.fromisoformat(at), UUID(job), int(attempt), int(line))
-    except (ValueError, TypeError, AttributeError, binascii.Error, RecursionError):
-        raise _strange() from None
-    if found.at.utcoffset() is None or not (0 <= found.attempt <= MAX_INT and 0 <= found.line <= MAX_INT):
-        raise _strange()
-    return found
+@dataclass(frozen=True, slots=True)
+class Listing(Generic[T]):
+    """A page. `next` goes into `before` or `after`, whichever the list has; null: the end."""
+
+    data: list[T]
+    next: str | None = None
 
 
-def _strange() -> Invalid:
-    return Invalid("after is no place in these lines: give what `next` said", field="after")
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the entries of these statuses for the OpenAPI document; `web.openapi` adds the schema."""
+    return {status: {"description": MEANINGS[status]} for status in statuses}
+
+
+def cursor(value: object) -> str | None:
+    """Return the `next` of a list as text."""
+    return None if value is None else str(value)
+
+
+def plain(value: Any) -> Any:
+    """Return an output as plain JSON; `Conflict` if a list in it is too long to be returned as one."""
+    return json.loads(json.dumps(value, default=_refuse))
+
+
+def _refuse(value: object) -> Any:
+    if isinstance(value, TooMany):
+        raise Conflict(value.text)
+    raise TypeError(f"{type(value).__name__} is not JSON")
