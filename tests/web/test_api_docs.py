@@ -18,7 +18,7 @@ from tests.web.serving import API
 from tests.web.test_api_openapi import DOCUMENT
 from windlass import Windlass
 from windlass.core.runs.run import RunState
-from windlass.schemas.states import TaskStatus, WorkerStatus
+from windlass.schemas.common import TaskStatus, WorkerStatus
 from windlass.web import server
 from windlass.web.api.jobs import ALIASES as JOB_ALIASES
 from windlass.web.api.runs import ALIASES as RUN_ALIASES

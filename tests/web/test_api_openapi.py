@@ -13,7 +13,7 @@ from windlass.core.runs.run import RUN_EDGES, Letter, RunState
 from windlass.core.workflows.step import Action, SleepAction
 from windlass.engine.views import statuses
 from windlass.errors import Invalid
-from windlass.schemas.states import TaskStatus
+from windlass.schemas.common import TaskStatus
 from windlass.settings import Settings
 from windlass.web import docs, server
 from windlass.web.api.logs import place_of, place_text

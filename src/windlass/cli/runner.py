@@ -15,7 +15,7 @@ from windlass.errors import WindlassError
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
-    from windlass.schemas.pages import Page
+    from windlass.schemas.common import Page
 
 T = TypeVar("T")
 INTERRUPTED = 130  # exit code after Ctrl-C

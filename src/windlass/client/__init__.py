@@ -2,6 +2,7 @@
 
 from windlass.client.client import AsyncClient, Client
 from windlass.client.transport import Streamed
+from windlass.schemas.common import Page
 from windlass.schemas.jobs import (
     DeadLetterBatch,
     DeadLetterGroup,
@@ -12,11 +13,20 @@ from windlass.schemas.jobs import (
     SubmittedJob,
     SubmittedJobs,
 )
-from windlass.schemas.pages import Page
-from windlass.schemas.queues import Depth, Quarantined, Queue, Worker, WorkerDetail
+from windlass.schemas.monitoring import (
+    Depth,
+    Quarantined,
+    Queue,
+    StateCounts,
+    Stats,
+    StatsHour,
+    StatsTick,
+    StatsWorkers,
+    Worker,
+    WorkerDetail,
+)
 from windlass.schemas.runs import Batch, Explanation, NewRun, Run, RunDetail, RunEvent, StartedRun
 from windlass.schemas.schedules import Backfill, Schedule, ScheduleDetail, TickRun
-from windlass.schemas.stats import StateCounts, Stats, StatsHour, StatsTick, StatsWorkers
 from windlass.schemas.tasks import Counts, Instance, NamedTask, Span, Task, TaskExplanation, TaskLogLine
 from windlass.schemas.workflows import (
     Address,

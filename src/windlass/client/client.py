@@ -14,8 +14,8 @@ from windlass.client.runs import Runs, Tasks
 from windlass.client.transport import AsyncTransport, Options, SyncTransport
 from windlass.client.workflows import Schedules, Workflows
 from windlass.errors import Invalid
+from windlass.schemas.monitoring import Stats
 from windlass.schemas.runs import StartedRun
-from windlass.schemas.stats import Stats
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 

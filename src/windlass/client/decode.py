@@ -24,7 +24,7 @@ from windlass.errors import (
     Unavailable,
     WindlassError,
 )
-from windlass.schemas.problems import Problem
+from windlass.schemas.common import Problem
 
 T = TypeVar("T")
 MAX_SHOWN = 200

@@ -10,7 +10,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from windlass.client.request import Call, Flow
 from windlass.client.transport import AsyncStream, AsyncTransport, Streamed, SyncStream, SyncTransport
-from windlass.schemas.pages import Page
+from windlass.schemas.common import Page
 
 P = ParamSpec("P")
 T = TypeVar("T")

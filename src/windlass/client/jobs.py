@@ -6,9 +6,9 @@ from typing import Any
 
 from windlass.client.descriptors import Group, W, downwards, operation, upwards
 from windlass.client.request import NOTHING, Call, given, one, page
+from windlass.schemas.common import Page
 from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup, Job, JobDetail, JobEvent, JobLogLine, SubmittedJobs
-from windlass.schemas.pages import Page
-from windlass.schemas.queues import Quarantined, Queue, Worker, WorkerDetail
+from windlass.schemas.monitoring import Quarantined, Queue, Worker, WorkerDetail
 
 QUEUE = "/queues/{name}"
 JOB = "/jobs/{job_id}"

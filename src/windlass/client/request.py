@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from windlass.client.decode import decode, error_of
 from windlass.errors import Invalid, ServerUnreachable
-from windlass.schemas.pages import Page
+from windlass.schemas.common import Page
 
 T = TypeVar("T")
 NOTHING: Any = object()  # no value was given; None is one

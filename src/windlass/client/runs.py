@@ -7,7 +7,7 @@ from typing import Any
 
 from windlass.client.descriptors import Group, W, conversation, downwards, operation, streaming, upwards
 from windlass.client.request import NOTHING, Call, Flow, Pause, given, one, page, performed
-from windlass.schemas.pages import Page
+from windlass.schemas.common import Page
 from windlass.schemas.runs import Batch, Explanation, Run, RunDetail, RunEvent
 from windlass.schemas.tasks import Instance, NamedTask, Span, TaskLogLine
 from windlass.schemas.workflows import Address, Graph

@@ -7,7 +7,7 @@ from typing import Any
 from windlass.client.descriptors import Group, W, downwards, operation, upwards
 from windlass.client.request import Call, given, one, page
 from windlass.errors import InvalidWorkflow
-from windlass.schemas.pages import Page
+from windlass.schemas.common import Page
 from windlass.schemas.runs import NewRun
 from windlass.schemas.schedules import Backfill, Schedule, ScheduleDetail
 from windlass.schemas.workflows import (

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from windlass.schemas.states import JobState
+from windlass.schemas.common import JobState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

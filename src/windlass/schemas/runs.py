@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from windlass.schemas.states import OriginKind, RunState
+from windlass.schemas.common import OriginKind, RunState
 from windlass.schemas.tasks import Task, TaskExplanation
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from windlass.schemas.states import Starts
+from windlass.schemas.common import Starts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

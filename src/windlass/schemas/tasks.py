@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from windlass.schemas.states import Activity, RunState, SpanKind, TaskStatus
+from windlass.schemas.common import Activity, RunState, SpanKind, TaskStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

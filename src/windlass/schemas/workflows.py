@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from windlass.schemas.states import Change, Condition, Join, RunState
+from windlass.schemas.common import Change, Condition, Join, RunState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,10 +1,10 @@
 """The OpenAPI document: what FastAPI generates, the docstrings of the schemas, and what all routes have in common."""
 
 import ast
-import dataclasses
 import inspect
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from enum import StrEnum
 from itertools import pairwise
 from types import ModuleType
@@ -22,7 +22,7 @@ from windlass.core.runs.run import RunState
 from windlass.core.workflows.step import Condition, Join
 from windlass.engine.quarantine import Kind
 from windlass.engine.workflows.control import Change
-from windlass.schemas import jobs, problems, queues, runs, schedules, stats, tasks, workflows
+from windlass.schemas import common, jobs, monitoring, runs, schedules, tasks, workflows
 from windlass.web.api.examples import EXAMPLES
 from windlass.web.middleware.guard import OUTSIDE
 
@@ -45,8 +45,8 @@ SECURITY: dict[str, Any] = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "A key of WINDLASS_API_KEY."},
     "key": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The same, in its own header."},
 }
-MODULES = (jobs, problems, queues, runs, schedules, stats, tasks, workflows)
-ENUMERATIONS: Mapping[str, type[StrEnum]] = {  # by their names in windlass.schemas.states
+MODULES = (common, jobs, monitoring, runs, schedules, tasks, workflows)
+ENUMERATIONS: Mapping[str, type[StrEnum]] = {  # by their names in windlass.schemas.common
     kind.__name__: kind for kind in (JobState, RunState, Activity, OriginKind, SpanKind, Join, Condition, Change, Kind)
 }
 
@@ -77,7 +77,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
 def _schemas(generated: dict[str, Any]) -> dict[str, Any]:
     """Complete the generated schemas: FastAPI reads the types of dataclasses, but neither what their fields mean nor
     which enumerations they have."""
-    problem = TypeAdapter(problems.Problem).json_schema(ref_template=REF)
+    problem = TypeAdapter(common.Problem).json_schema(ref_template=REF)
     schemas = generated | problem.pop("$defs") | {"Problem": problem} | _definition()
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
@@ -85,7 +85,7 @@ def _schemas(generated: dict[str, Any]) -> dict[str, Any]:
     descriptions = {key: text for module in MODULES for key, text in _docstrings(module)}
     for module in MODULES:
         for name, kind in vars(module).items():
-            if name in schemas and kind.__module__ == module.__name__:
+            if name in schemas and is_dataclass(kind) and kind.__module__ == module.__name__:
                 _describe(schemas[name]["properties"], kind, descriptions)
     for name, example in EXAMPLES.items():
         schemas[name]["examples"] = [example]
@@ -94,7 +94,7 @@ def _schemas(generated: dict[str, Any]) -> dict[str, Any]:
 
 def _describe(properties: dict[str, Any], kind: Any, descriptions: Mapping[tuple[str, str], str]) -> None:
     hints = get_type_hints(kind, include_extras=True)
-    for field in dataclasses.fields(kind):
+    for field in fields(kind):
         schema = properties[field.metadata.get("alias", field.name)]
         for part in (schema, *schema.get("anyOf", ())):
             if part.get("type") == "string" and (name := _enumeration(hints[field.name])):
@@ -107,7 +107,7 @@ def _describe(properties: dict[str, Any], kind: Any, descriptions: Mapping[tuple
 
 
 def _enumeration(hint: Any) -> str | None:
-    """Return the name in the annotation of `windlass.schemas.states`."""
+    """Return the name in the annotation of `windlass.schemas.common`."""
     if get_origin(hint) is Annotated:
         return str(hint.__metadata__[0])
     return next(filter(None, map(_enumeration, get_args(hint))), None)

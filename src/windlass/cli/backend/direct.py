@@ -31,9 +31,9 @@ from windlass.engine.workers import registry as workers
 from windlass.engine.workflows import control as workflows
 from windlass.errors import NotFound
 from windlass.runtime.handle import Run as RunHandle
+from windlass.schemas.common import Page
 from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup, Job, JobDetail, JobEvent, JobLogLine
-from windlass.schemas.pages import Page
-from windlass.schemas.queues import Quarantined, Queue, Worker
+from windlass.schemas.monitoring import Quarantined, Queue, Worker
 from windlass.schemas.runs import Explanation, Run, RunDetail, RunEvent
 from windlass.schemas.schedules import Backfill, Schedule
 from windlass.schemas.tasks import TaskLogLine

@@ -12,9 +12,9 @@ from windlass.core.runs.run import WORDS, Letter, RunState
 
 if TYPE_CHECKING:
     from windlass.core.workflows.workflow import Workflow as Definition
+    from windlass.schemas.common import Page
     from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup, Job, JobDetail, JobEvent, JobLogLine
-    from windlass.schemas.pages import Page
-    from windlass.schemas.queues import Quarantined, Queue, Worker
+    from windlass.schemas.monitoring import Quarantined, Queue, Worker
     from windlass.schemas.runs import Explanation, Run, RunDetail, RunEvent
     from windlass.schemas.schedules import Backfill, Schedule
     from windlass.schemas.tasks import TaskLogLine

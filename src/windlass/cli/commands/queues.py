@@ -15,7 +15,7 @@ from windlass.errors import Invalid
 
 if TYPE_CHECKING:
     from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup
-    from windlass.schemas.queues import Quarantined, Queue, Worker
+    from windlass.schemas.monitoring import Quarantined, Queue, Worker
 
 QUEUE_COLUMNS = ("name", "due", "scheduled", "leased", "oldest", "ended/s", "state")
 DEAD_LETTER_COLUMNS = ("count", "type", "queue", "error", "last", "example")

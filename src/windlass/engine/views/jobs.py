@@ -26,7 +26,7 @@ from windlass.schemas.jobs import (
     SubmittedJob,
     SubmittedJobs,
 )
-from windlass.schemas.queues import Depth, Quarantined, Queue, Worker, WorkerDetail
+from windlass.schemas.monitoring import Depth, Quarantined, Queue, Worker, WorkerDetail
 
 # Jobs
 

@@ -16,6 +16,7 @@ from windlass.engine.runs.control import RunRow
 from windlass.engine.runs.inspect import RunLine
 from windlass.engine.runs.search import RunBatch
 from windlass.engine.views import statuses
+from windlass.schemas.common import TaskStatus
 from windlass.schemas.runs import (
     Attempt,
     Batch,
@@ -27,7 +28,6 @@ from windlass.schemas.runs import (
     Trigger,
     WaitedRun,
 )
-from windlass.schemas.states import TaskStatus
 from windlass.schemas.tasks import Child, Counts, Instance, NamedTask, Span, Task, TaskExplanation, TaskLogLine
 
 # Runs

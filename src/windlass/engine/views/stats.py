@@ -7,7 +7,7 @@ from windlass.core.runs.run import RunState
 from windlass.engine.database import MOST_COUNTED
 from windlass.engine.stats import Hour, Overview, Tick, WorkerRow
 from windlass.engine.views import jobs, runs
-from windlass.schemas.stats import StateCounts, Stats, StatsHour, StatsTick, StatsWorkers
+from windlass.schemas.monitoring import StateCounts, Stats, StatsHour, StatsTick, StatsWorkers
 
 LIVE_RUNS = (RunState.PENDING, RunState.RUNNING)
 ENDED_RUNS = (RunState.COMPLETED, RunState.FAILED, RunState.CANCELLED, RunState.TIMEOUT)

@@ -13,7 +13,7 @@ from windlass.core.workflows.step import (
     JobAction,
     SleepAction,
 )
-from windlass.schemas.states import TaskStatus, WorkerStatus
+from windlass.schemas.common import TaskStatus, WorkerStatus
 
 LETTERS: Mapping[Letter, TaskStatus] = {
     Letter.WAITING: TaskStatus.PENDING,

@@ -12,8 +12,7 @@ from windlass.engine.quarantine import Kind
 from windlass.engine.views import jobs as views
 from windlass.engine.views.stats import overview
 from windlass.engine.workers import registry as workers
-from windlass.schemas.queues import Quarantined, Queue, Worker, WorkerDetail
-from windlass.schemas.stats import Stats
+from windlass.schemas.monitoring import Quarantined, Queue, Stats, Worker, WorkerDetail
 from windlass.web.api.shared import Data, Limit, Listing, Open, problems
 
 queues_router = APIRouter(prefix="/queues", tags=["queues"])

@@ -1,0 +1,76 @@
+"""What the types of all nouns share: sets of values, pages of lists, and problem documents."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Generic, Literal, TypeVar
+
+T = TypeVar("T")
+PAGE_LIMIT = 1000  # items of a list in one answer
+
+# Sets that are defined in `core` and `engine`, above this layer, are strings here. The string in the annotation names
+# the enumeration for the OpenAPI document.
+JobState = Annotated[str, "JobState"]  # pending, leased, succeeded, failed, cancelled
+RunState = Annotated[str, "RunState"]  # pending, running, completed, failed, cancelled, timeout
+Activity = Annotated[str, "Activity"]  # queued, no_worker, backing_off, running, sleeping, ...
+OriginKind = Annotated[str, "OriginKind"]  # api, cron, webhook, parent, ojs
+SpanKind = Annotated[str, "SpanKind"]  # queued, running, backoff, sleeping, waiting
+Join = Annotated[str, "Join"]  # all, any
+Condition = Annotated[str, "Condition"]  # success, failure, skipped, complete
+Change = Annotated[str, "Change"]  # new, changed, unchanged
+QuarantineKind = Annotated[str, "Kind"]  # run, workflow, trigger, cron, schedule, job, event, duty
+Starts = Literal["run", "job"]
+
+
+class TaskStatus(StrEnum):
+    PENDING = "pending"
+    RUNNING = "running"
+    SLEEPING = "sleeping"
+    WAITING = "waiting"
+    SUCCESS = "success"
+    FAILED = "failed"
+    TIMEOUT = "timeout"
+    SKIPPED = "skipped"
+    TEMPLATE_ERROR = "template_error"
+    CANCELLED = "cancelled"
+
+
+class WorkerStatus(StrEnum):
+    RUNNING = "running"
+    DRAINING = "draining"
+    STOPPED = "stopped"
+    SILENT = "silent"
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """A part of a list; on the wire it is `{"data": [...], "next": cursor}`. `next` leads to the following part; None
+    means the end."""
+
+    items: list[T]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldProblem:
+    field: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """RFC 9457. `detail` is for people; programs read the other fields."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str
+    what: str | None = None
+    """The kind of thing that does not exist: job, run, workflow, ..."""
+    key: str | None = None
+    """Its id or name, as requested."""
+    hint: str | None = None
+    """How to fix it, where that is known."""
+    field: str | None = None
+    """The first field that is wrong."""
+    errors: list[FieldProblem] | None = None
+    """Every field that is wrong."""
