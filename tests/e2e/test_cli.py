@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from tests.e2e.cli_process import Cli
-from windlass.cli.app_loader import check_prefixes, load
+from windlass.cli.process import check_prefixes, load_app
 from windlass.errors import Invalid
 
 SHOP = """
@@ -220,8 +220,8 @@ def test_an_app_that_cannot_be_loaded_is_explained(
     for name in ("shop", "broken"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     with pytest.raises(Invalid, match=told):
-        load(target)
-    app = load("shop")
+        load_app(target)
+    app = load_app("shop")
     check_prefixes(app, ["greet.%"])
     with pytest.raises(Invalid, match=r"no handler matches --prefix 'greet\.': it is a LIKE pattern"):
         check_prefixes(app, ["greet."])

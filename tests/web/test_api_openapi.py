@@ -16,8 +16,8 @@ from windlass.errors import Invalid
 from windlass.schemas.common import TaskStatus
 from windlass.settings import Settings
 from windlass.web import docs, server
-from windlass.web.api.logs import place_of, place_text
 from windlass.web.api.runs import ALIASES, run_states
+from windlass.web.api.tasks import place_of, place_text
 
 METHODS = {"get", "post", "put", "patch", "delete"}
 SEEDS = """

@@ -1,18 +1,23 @@
-"""What commands that run until Ctrl-C share: the event loop, HTTP, and how the process ends.
+"""What commands that run until Ctrl-C share: the event loop, HTTP, how the process ends, and the app of MODULE:APP.
 
 The web layer is imported where HTTP is served: a worker or scheduler without a port starts sooner.
 """
 
 import asyncio
 import contextlib
+import importlib
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator, Coroutine
+import traceback
+from collections.abc import AsyncIterator, Coroutine, Iterable
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from windlass.app import Windlass
+from windlass.effects.handlers import like
+from windlass.errors import Invalid
 from windlass.runtime.worker.worker import Worker
 
 try:
@@ -24,6 +29,7 @@ if TYPE_CHECKING:
     from windlass.web.server import Listener
 
 T = TypeVar("T")
+EXAMPLE = "for example windlass worker shop.jobs:app for `app = Windlass()` in shop/jobs.py"
 JOBS_LEFT = 5  # exit code of a worker that could not report or return all its jobs
 _log = logging.getLogger("windlass.cli")
 
@@ -62,3 +68,74 @@ def leave(worker: Worker | None, code: int) -> None:
         sys.stdout.flush()
         os._exit(code)
     sys.exit(code)
+
+
+# The app that MODULE:APP names
+
+
+def load_app(target: str) -> Windlass:
+    """Import the module with the current folder on the path, as `python -m` does, and return its app."""
+    module_name, colon, name = target.partition(":")
+    if not module_name or (colon and not name):
+        raise Invalid(f"{target!r} is not MODULE:APP: {EXAMPLE}")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    module = _import(module_name)
+    return _checked(module, name or "app")
+
+
+def check_prefixes(app: Windlass, prefixes: Iterable[str]) -> None:
+    """Raise if a prefix matches no handler: the worker would wait for ever."""
+    types = app.handlers.types()
+    for prefix in prefixes:
+        if not any("%" in type_ or like(prefix).fullmatch(type_) for type_ in types):
+            raise Invalid(
+                f"no handler matches --prefix {prefix!r}: it is a LIKE pattern such as 'billing.%', and the handlers "
+                f"are {', '.join(types)}",
+                field="prefix",
+            )
+
+
+def _import(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            raise Invalid(
+                f"there is no module {name!r}: run this in the folder that contains it, or add that to PYTHONPATH"
+            ) from None
+        raise _broken(name, error) from error
+    except Exception as error:
+        raise _broken(name, error) from error
+
+
+def _broken(name: str, error: Exception) -> Invalid:
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{error.filename}, line {error.lineno}" if isinstance(error, SyntaxError) else ""
+    where = where or f"{frame.filename}, line {frame.lineno}"
+    message = error.msg if isinstance(error, SyntaxError) else error
+    return Invalid(f"importing {name!r} failed: {type(error).__name__}: {message} ({where})")
+
+
+def _checked(module: ModuleType, name: str) -> Windlass:
+    value: object = module
+    for part in name.split("."):
+        if not hasattr(value, part):
+            raise Invalid(f"module {module.__name__!r} has no {name!r}: {_candidates(module)}")
+        value = getattr(value, part)
+    if not isinstance(value, Windlass):
+        kind = type(value).__name__
+        raise Invalid(f"{module.__name__}:{name} is a {kind}, not a Windlass object: {_candidates(module)}")
+    if not value.built and all(type_.startswith("windlass.") for type_ in value.handlers.types()):  # the built-in ones
+        raise Invalid(
+            f"{module.__name__}:{name} has no handlers: decorate functions with @{name}.job('content.thumbnail.v1'), "
+            "or import the modules that contain them"
+        )
+    return value
+
+
+def _candidates(module: ModuleType) -> str:
+    names = [name for name, value in vars(module).items() if isinstance(value, Windlass)]
+    if not names:
+        return f"it should have `app = Windlass()`; {EXAMPLE}"
+    return f"did you mean {' or '.join(f'{module.__name__}:{name}' for name in names)}?"

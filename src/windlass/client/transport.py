@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 
 import httpx
 
-from windlass.client.decode import error_of
-from windlass.client.request import AGAIN, NOTHING, Answer, Call, Flow, Pause, performed, unreachable
+from windlass.client.request import AGAIN, NOTHING, Answer, Call, Flow, Pause, error_of, performed, unreachable
 from windlass.errors import Unavailable, WindlassError
 
 T = TypeVar("T")

@@ -18,7 +18,7 @@ from windlass import __version__
 from windlass.app import Windlass
 from windlass.errors import Invalid, Unavailable
 from windlass.web import dashboard, docs, health, hooks, openapi, problems
-from windlass.web.api import dead_letters, jobs, live, logs, monitoring, runs, schedules, starts, tasks, workflows
+from windlass.web.api import dead_letters, jobs, live, monitoring, runs, schedules, starts, tasks, workflows
 from windlass.web.api.shared import belongs
 from windlass.web.middleware.access_log import AccessLog, RequestIds
 from windlass.web.middleware.connections import Connection, Connections, ListeningSocket
@@ -65,7 +65,7 @@ def _routes() -> list[BaseRoute]:
     api = APIRouter(prefix=API_PREFIX)
     for router in (starts.router, workflows.router, workflows.deployments_router, runs.router, live.router):
         api.include_router(router)
-    for router in (runs.run_router, tasks.router, logs.router, live.run_router):  # each run has two addresses
+    for router in (runs.run_router, tasks.router, tasks.logs_router, live.run_router):  # each run has two addresses
         api.include_router(router, prefix="/runs")
         api.include_router(router, prefix="/workflows/{ref}/runs", dependencies=[Depends(belongs)])
     for router in (jobs.router, schedules.router, monitoring.queues_router, monitoring.workers_router):

@@ -9,8 +9,8 @@ from uuid import UUID
 from windlass.cli import arguments
 from windlass.cli.backend.interface import RunBackend
 from windlass.client import AsyncClient
-from windlass.client.decode import decode
 from windlass.client.descriptors import AsyncListed
+from windlass.client.request import decode
 from windlass.core.runs.run import RunState
 from windlass.core.workflows.workflow import Workflow as Definition
 from windlass.errors import Conflict, Invalid, NotFound

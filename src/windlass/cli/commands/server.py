@@ -10,11 +10,10 @@ import click
 from windlass import __version__, settings
 from windlass.app import Windlass
 from windlass.cli import local_key, logs
-from windlass.cli.app_loader import load
 from windlass.cli.arguments import json_option, log_format_option
 from windlass.cli.commands.worker import allow_commands_option, announce, lease_option
 from windlass.cli.output import say, show_json
-from windlass.cli.process import leave, listen, run, serving
+from windlass.cli.process import leave, listen, load_app, run, serving
 from windlass.core import duration
 from windlass.effects.signals import Signals
 from windlass.engine.maintenance import check_commands, without_password
@@ -56,7 +55,7 @@ def up(
     """
     chosen = settings.read()
     logs.configure(chosen, log_format=log_format)
-    app = Windlass(settings=chosen) if target is None else load(target)
+    app = Windlass(settings=chosen) if target is None else load_app(target)
     if allow_commands:
         check_commands(app.place())  # before anything is started
     listener = listen(host, port, keys=app.settings.api_keys, test_mode=app.settings.test_mode)

@@ -13,9 +13,8 @@ import click
 from windlass import settings
 from windlass.app import Windlass
 from windlass.cli import logs
-from windlass.cli.app_loader import check_prefixes, load
 from windlass.cli.arguments import log_format_option
-from windlass.cli.process import leave, listen, run, serving
+from windlass.cli.process import check_prefixes, leave, listen, load_app, run, serving
 from windlass.core import duration
 from windlass.core.workflows.step_payload import COMMAND_TYPE
 from windlass.effects.handlers import like
@@ -90,7 +89,7 @@ def worker(
     """
     chosen = settings.read()
     logs.configure(chosen, log_format=log_format)  # first, so that the module can add its own logging handlers
-    app = Windlass(settings=chosen) if target is None else load(target)
+    app = Windlass(settings=chosen) if target is None else load_app(target)
     options = WorkerOptions(
         lease=duration.parse(lease, field="lease"),
         grace=duration.parse(grace, field="grace"),

@@ -1,20 +1,85 @@
-"""/runs/{run_id}/tasks: the tasks of a run, their instances, outputs and callback addresses."""
+"""/runs/{run_id}/tasks: the tasks of a run, their instances, outputs and callback addresses; the logs of runs
+and tasks: in pages, the last lines, all of them as text, or as a stream."""
 
+import base64
+import binascii
+import json
+import re
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Annotated, Any
+from uuid import UUID
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Depends, Header, Path, Query
+from starlette.responses import Response, StreamingResponse
 
+from windlass.app import Windlass
+from windlass.core.events.cursor import MAX_TEXT, Cursor
 from windlass.engine import hooks
+from windlass.engine.database import Database
 from windlass.engine.runs import control as runs
-from windlass.engine.runs import inspect
+from windlass.engine.runs import inspect, logs
+from windlass.engine.runs.inspect import BEGINNING, Place
+from windlass.engine.runs.logs import MOST_TAIL, Chosen, RunLine
 from windlass.engine.views import runs as views
-from windlass.schemas.tasks import Instance, NamedTask
+from windlass.errors import Invalid
+from windlass.runtime.live import LogLines, follow_logs
+from windlass.schemas.tasks import Instance, NamedTask, TaskLogLine
 from windlass.schemas.workflows import Address
-from windlass.web.api.shared import MAX_INT, Data, Limit, Listing, Open, RunId, plain, problems, task_named
+from windlass.web.api.live import ENDED, OK, LastEventId, moment
+from windlass.web.api.shared import (
+    MAX_INT,
+    App,
+    Attempt,
+    Data,
+    Limit,
+    Listing,
+    Open,
+    RunId,
+    plain,
+    problems,
+    task_named,
+)
+from windlass.web.live import RETRY, EventStream, event, place
 
 router = APIRouter(prefix="/{run_id}/tasks", tags=["tasks"])
+logs_router = APIRouter(tags=["logs"])
+
+TEXT = "text/plain"
+LINES: dict[int | str, dict[str, Any]] = {
+    200: {"description": "A page of lines, or all of them as text.", "content": {TEXT: {"schema": {"type": "string"}}}}
+}
+
+
+class Format(StrEnum):
+    JSON = "json"
+    TEXT = "text"
+
 
 TaskName = Annotated[str, Path(description="The name of a task.", examples=["charge"])]
+Index = Annotated[int | None, Query(ge=0, le=MAX_INT, description="Only of this instance, from 0.")]
+
+
+@dataclass(frozen=True)
+class Wish:
+    """How lines are wanted."""
+
+    after: Annotated[str | None, Query(max_length=500, description="Go on after this place.")] = None
+    limit: Limit = 100
+    tail: Annotated[int | None, Query(ge=1, le=MOST_TAIL, description="Only this many of the last lines.")] = None
+    format: Annotated[
+        Format | None, Query(description="`text`: all lines, to be kept as a file; so does `Accept: text/plain`.")
+    ] = None
+    accept: Annotated[str, Header(include_in_schema=False)] = ""
+
+    @property
+    def as_text(self) -> bool:
+        return self.format is Format.TEXT or (self.format is None and self.accept.strip().startswith(TEXT))
+
+
+Wished = Annotated[Wish, Depends()]
 
 
 @router.get("", summary="List the tasks of a run", responses=problems(404))
@@ -59,3 +124,177 @@ async def callback(db: Open, run_id: RunId, task: TaskName) -> Data[Address]:
     """A request to this address ends the wait."""
     with task_named(task):
         return Data(Address(url=await hooks.address(db, run_id, task)))
+
+
+# Logs
+
+
+@logs_router.get(
+    "/{run_id}/logs",
+    summary="Read the logs of a run",
+    responses=LINES | problems(404, 422),
+    response_model=Listing[TaskLogLine],
+)
+async def of_run(db: Open, run_id: RunId, wish: Wished, attempt: Attempt = None) -> Listing[TaskLogLine] | Response:
+    """What the handlers of its tasks logged, in the order of time; as text task by task."""
+    return await _answer(db, run_id, wish, attempt=attempt)
+
+
+@logs_router.get(
+    "/{run_id}/tasks/{task}/logs",
+    summary="Read the logs of a task",
+    responses=LINES | problems(404, 422),
+    response_model=Listing[TaskLogLine],
+)
+async def of_task(
+    db: Open, run_id: RunId, task: TaskName, wish: Wished, index: Index = None, attempt: Attempt = None
+) -> Listing[TaskLogLine] | Response:
+    """What its handler logged, in the order of time; of all instances and attempts unless one is named."""
+    with task_named(task):
+        return await _answer(db, run_id, wish, step=task, index=index, attempt=attempt)
+
+
+Back = Annotated[
+    int, Query(ge=0, le=MOST_TAIL, description="Begin with this many of the last lines, unless `after` is given.")
+]
+After = Annotated[str | None, Query(max_length=MAX_TEXT, description="Like Last-Event-ID, which wins.")]
+
+
+@logs_router.get(
+    "/{run_id}/logs/stream",
+    summary="Follow the logs of a run",
+    responses=OK | ENDED | problems(404, 422),
+    response_class=Response,
+)
+async def follow_run(
+    app: App, run_id: RunId, attempt: Attempt = None, tail: Back = 1000, after: After = None, last: LastEventId = None
+) -> Response:
+    """The last lines, then what is logged, until the run has ended."""
+    return await _follow(app, await logs.chosen(await app.open(), run_id, attempt=attempt), tail, last or after)
+
+
+@logs_router.get(
+    "/{run_id}/tasks/{task}/logs/stream",
+    summary="Follow the logs of a task",
+    responses=OK | ENDED | problems(404, 422),
+    response_class=Response,
+)
+async def follow_task(
+    app: App,
+    run_id: RunId,
+    task: TaskName,
+    index: Index = None,
+    attempt: Attempt = None,
+    tail: Back = 1000,
+    after: After = None,
+    last: LastEventId = None,
+) -> Response:
+    """The last lines, then what is logged, until the task has ended."""
+    with task_named(task):
+        asked = await logs.chosen(await app.open(), run_id, step=task, index=index, attempt=attempt)
+    return await _follow(app, asked, tail, last or after)
+
+
+async def _answer(db: Database, run: UUID, wish: Wish, **which: Any) -> Listing[TaskLogLine] | Response:
+    if wish.as_text or wish.tail is not None:
+        if wish.after is not None:
+            raise Invalid("after is for pages: leave it out with tail and format=text", field="after")
+        asked = await logs.chosen(db, run, **which)
+        if wish.as_text:
+            return _download(db, asked, wish.tail)
+        assert wish.tail is not None
+        found = [(asked.name(line), line) for line in await logs.tail(db, asked, wish.tail)]
+        return Listing([views.log_line(name, row) for name, row in found])
+    found = await inspect.lines(db, run, **which, after=place_of(wish.after), limit=wish.limit)
+    next_ = place_text(found[-1][1].place) if len(found) == wish.limit else None
+    return Listing([views.log_line(name, row) for name, row in found], next_)
+
+
+def _download(db: Database, asked: Chosen, tail: int | None) -> Response:
+    parts = [asked.workflow, str(asked.which.run)]
+    if asked.which.step is not None:
+        parts.append(asked.names[asked.which.step])
+    parts += [str(part) for part in asked.which[2:] if part is not None]
+    name = re.sub(r"[^A-Za-z0-9._-]", "_", "-".join(parts))[:200] + ".log"
+    headers = {"content-disposition": f'attachment; filename="{name}"', "x-content-type-options": "nosniff"}
+    return StreamingResponse(_texts(db, asked, tail), media_type=f"{TEXT}; charset=utf-8", headers=headers)
+
+
+async def _texts(db: Database, asked: Chosen, tail: int | None) -> AsyncIterator[bytes]:
+    if tail is not None:
+        yield "".join(_text(asked, line) for line in await logs.tail(db, asked, tail)).encode()
+        return
+    async for lines in logs.whole(db, asked):
+        yield "".join(_text(asked, line) for line in lines).encode()
+
+
+def _text(asked: Chosen, line: RunLine) -> str:
+    which = f"{asked.name(line)}[{line.item}]" if line.fanned_out else asked.name(line)
+    again = f" attempt {line.attempt}" if line.attempt > 1 else ""
+    moment = line.at.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ", timespec="milliseconds")
+    return f"{moment}Z {line.level:<7} {which}{again}: {line.message}\n"
+
+
+async def _follow(app: Windlass, asked: Chosen, tail: int, after: str | None) -> Response:
+    at = Cursor.parse(after) if after else None
+    batches = follow_logs(await app.live(), await app.open(), asked, at, tail=tail)
+    first = await anext(batches)
+    if at is not None and at.before is None and first.over and not first.lines:
+        await batches.aclose()
+        return Response(status_code=204)
+    return EventStream(_events(asked, batches, first))
+
+
+async def _events(
+    asked: Chosen, batches: AsyncGenerator[LogLines, None], batch: LogLines
+) -> AsyncGenerator[bytes | str, None]:
+    yield f"retry: {RETRY}\n\n".encode()
+    try:
+        while True:
+            parts = (event("line", _data(asked, line), id_=str(at) if at else None) for line, at in batch.lines)
+            text = b"".join(parts)
+            if text and batch.lines[-1][1] is None:
+                text += place(str(batch.next))
+            yield text or str(batch.next)
+            if batch.over:
+                yield event("end", {"run_id": str(asked.which.run)}, id_=str(batch.next))
+                return
+            try:
+                batch = await anext(batches)
+            except StopAsyncIteration:
+                return
+    finally:
+        await batches.aclose()
+
+
+def _data(asked: Chosen, line: RunLine) -> dict[str, Any]:
+    return {
+        "task": asked.name(line),
+        "index": line.item,
+        "attempt": line.attempt,
+        "at": moment(line.at),
+        "level": line.level,
+        "message": line.message,
+    }
+
+
+# Positions in log lines: the `next` of a page
+
+
+def place_text(at: Place) -> str:
+    """Return a position as an opaque cursor."""
+    text = json.dumps([at.at.isoformat(), str(at.job_id), at.attempt, at.line], separators=(",", ":"))
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def place_of(text: str | None) -> Place:
+    if text is None:
+        return BEGINNING
+    try:
+        at, job, attempt, line = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        parsed = Place(datetime.fromisoformat(at), UUID(job), int(attempt), int(line))
+        if parsed.at.utcoffset() is None or not (0 <= parsed.attempt <= MAX_INT and 0 <= parsed.line <= MAX_INT):
+            raise ValueError("out of range")
+    except (ValueError, TypeError, AttributeError, binascii.Error, RecursionError):
+        raise Invalid("after is no place in these lines: give what `next` said", field="after") from None
+    return parsed

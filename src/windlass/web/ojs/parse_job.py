@@ -69,7 +69,7 @@ def read_job(body: Any, now: datetime) -> JobSpec:
         raise Invalid("a job must be an object", field="job")
     options = _options(body)
     type_, queue = job_type(body.get("type")), queue_name(options.get("queue", DEFAULT_QUEUE))
-    args, meta = _args(body), _meta(body.get("meta"))
+    args, meta = check_args(body.get("args")), _meta(body.get("meta"))
     retry, attempts = retry_policy.read(options.get("retry", options.get("retry_policy")))
     run_at, expires_at = _instants(options, now)
     kept = _kept(body, options, run_at, expires_at)
@@ -154,8 +154,7 @@ def _id(body: Mapping[str, Any]) -> UUID | None:
     return UUID(value)
 
 
-def _args(body: Mapping[str, Any]) -> list[Any]:
-    value = body.get("args")
+def check_args(value: Any) -> list[Any]:
     if not isinstance(value, list):
         raise Invalid("args must be a JSON array", field="args")
     return value

@@ -1,18 +1,21 @@
 """Reads requests for workflows, in several dialects, into compositions. All mistakes are reported with their paths."""
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Any
 
+from windlass.core import ids
 from windlass.core.compositions import MAX_LEVELS, MAX_PARTS, Composition, Part
 from windlass.core.definition.fields import step_name_mistake
 from windlass.core.definition.parser import checked
+from windlass.core.jobs.spec import JobTemplate, OnConflict, Unique
 from windlass.core.json_value import PAYLOAD_LIMIT, encode
 from windlass.core.workflows.graph import CALLBACKS
 from windlass.core.workflows.workflow import CompositionKind
 from windlass.engine.compositions import control as compositions
-from windlass.errors import InvalidWorkflow
-from windlass.web.ojs.parse_items import STEP_KEYS, Items
+from windlass.errors import Invalid, InvalidWorkflow
+from windlass.web.ojs import parse_job, times
 
 CONTAINERS: Mapping[str, str] = {"chain": "steps", "group": "jobs", "batch": "jobs", "dag": "steps"}
 # Fields that the server sets. A client may send them back; they are ignored.
@@ -21,10 +24,16 @@ KEYS = SYSTEM | {"type", "id", "name", "steps", "jobs", "callbacks"}
 TOP_KEYS = KEYS | {"timeout_ms"}
 LISTED_KEYS = SYSTEM | {"id", "name", "steps", "options", "timeout_ms"}
 CALLBACK_LABELS = {word.replace("_", "-"): word for word in CALLBACKS} | {word: word for word in CALLBACKS}
+STEP_KEYS = ("depends_on", "if", "map")  # of a step; they are not part of its job
+MAX_ID = 255
 
 
-class Reader(Items):
-    """Reads one request."""
+@dataclass
+class Reader:
+    """Reads one request. `stored` returns a job template in the form in which a workflow stores it."""
+
+    stored: Callable[[JobTemplate], dict[str, Any]]
+    mistakes: list[tuple[str, str]] = field(default_factory=list)
 
     def read(self, body: Mapping[str, Any]) -> Composition:
         if "type" in body:
@@ -34,11 +43,10 @@ class Reader(Items):
             self._check_keys(body, LISTED_KEYS, "$")
             composition = self._listed(body)
         composition = replace(composition, timeout=self._timeout(body))
-        if self.mistakes:
-            raise InvalidWorkflow(self.mistakes)
-        if composition.levels > MAX_LEVELS:
-            raise InvalidWorkflow([("$", f"nested {composition.levels} levels deep, the limit is {MAX_LEVELS}")])
-        self._check(composition, "$")
+        if not self.mistakes and composition.levels > MAX_LEVELS:
+            self._wrong("$", f"nested {composition.levels} levels deep, the limit is {MAX_LEVELS}")
+        if not self.mistakes:
+            self._check(composition, "$")
         if self.mistakes:
             raise InvalidWorkflow(self.mistakes)
         return composition
@@ -93,7 +101,7 @@ class Reader(Items):
                 self._wrong(f"{path}.{word}", f"`{word}` needs a step before this one, and a {kind} has no order")
         if _is_workflow(item):
             self._none_of(item, ["map"], path, "only a job can be mapped over a list")
-            self._check_keys(item, KEYS | {"depends_on", "if", "map"}, path)
+            self._check_keys(item, KEYS.union(STEP_KEYS), path)
             inner = self._typed(item, path)
             needs, condition = self._needs(item, path), self._condition(item, path)
             return replace(inner, label=inner.id, needs=needs, condition=condition)
@@ -223,6 +231,123 @@ class Reader(Items):
                 task, _, rest = place.rpartition(".")
                 word = {"needs": "depends_on", "foreach": "map"}.get(rest, rest)
                 self._wrong(f"{path}[{places[task]}].{word}" if task in places else path, message)
+
+    # Jobs and fields
+
+    def _job(self, item: Mapping[str, Any], path: str, *, alias: str | None = None) -> Part:
+        before = len(self.mistakes)
+        for name, check in (("type", parse_job.job_type), ("args", parse_job.check_args)):
+            try:
+                check(item.get(name))
+            except Invalid as error:
+                self._wrong(f"{path}.{name}", str(error))
+        if len(self.mistakes) > before:
+            return Part(type="?")
+        body = {name: value for name, value in item.items() if name not in STEP_KEYS and value is not None}
+        try:
+            template = parse_job.read_later(body)
+            spec = template.spec
+            if alias is not None:
+                spec = replace(spec, id=ids.of_name(alias), envelope={**(spec.envelope or {}), "alias": alias})
+            given = self.stored(replace(template, spec=spec))
+        except Invalid as error:
+            self._wrong(f"{path}.{error.field}" if error.field else path, str(error))
+            return Part(type="?")
+        try:
+            encode(given, field="a job with its options", limit=PAYLOAD_LIMIT)
+        except Invalid as error:
+            self._wrong(path, str(error))
+        return Part(
+            type=spec.type,
+            queue=spec.queue,
+            given=given,
+            needs=self._needs(item, path),
+            condition=self._condition(item, path),
+            items=self._map(item, path),
+            limit=spec.limit,
+            unique=self._unique(spec.unique, path),
+        )
+
+    def _unique(self, unique: Unique | None, path: str) -> Unique | None:
+        if unique is not None and unique.on_conflict is OnConflict.REPLACE_EXCEPT_SCHEDULE:
+            message = "replace_except_schedule is not possible in a workflow: use reject or replace"
+            self._wrong(f"{path}.options.unique.on_conflict", message)
+        return unique
+
+    def _needs(self, item: Mapping[str, Any], path: str) -> tuple[str, ...]:
+        needs = item.get("depends_on") or []
+        if isinstance(needs, list) and all(isinstance(need, str) for need in needs):
+            return tuple(dict.fromkeys(needs))
+        self._wrong(f"{path}.depends_on", "depends_on must be a list of step ids")
+        return ()
+
+    def _condition(self, item: Mapping[str, Any], path: str) -> str | None:
+        condition = item.get("if")
+        if condition is None or (isinstance(condition, str) and condition.strip()):
+            return condition
+        self._wrong(f"{path}.if", "if must be an expression, for example tasks.step-0.body.ok")
+        return None
+
+    def _map(self, item: Mapping[str, Any], path: str) -> str | None:
+        value = item.get("map")
+        if value in (None, False):
+            return None
+        if value is True:
+            return ""
+        if isinstance(value, str) and value:
+            return value
+        self._wrong(f"{path}.map", "map must be true, or the path of a list in the result of the step before")
+        return None
+
+    def _name(self, body: Mapping[str, Any], path: str) -> str:
+        name = body.get("name")
+        if name is None or (isinstance(name, str) and len(name) <= MAX_ID):
+            return name or ""
+        self._wrong(f"{path}.name", f"name must be a string of at most {MAX_ID} characters")
+        return ""
+
+    def _id(self, body: Mapping[str, Any], path: str) -> str | None:
+        id_ = body.get("id")
+        if id_ is None:
+            return None
+        if mistake := id_mistake(id_):
+            self._wrong(f"{path}.id", mistake)
+            return None
+        return str(id_)
+
+    def _label(self, body: Mapping[str, Any], path: str) -> str | None:
+        """Return the name by which other steps of a graph depend on this one; it is never part of a URL."""
+        label = body.get("id")
+        if label is None or (isinstance(label, str) and 0 < len(label) <= MAX_ID and label.isprintable()):
+            return label
+        self._wrong(f"{path}.id", f"id must be a printable string of at most {MAX_ID} characters")
+        return None
+
+    def _none_of(self, item: Mapping[str, Any], names: Iterable[str], path: str, why: str) -> None:
+        """Refuse keys that would otherwise be ignored."""
+        for name in names:
+            if item.get(name) not in (None, [], {}, False):
+                self._wrong(f"{path}.{name}", why)
+
+    def _timeout(self, body: Mapping[str, Any]) -> timedelta | None:
+        try:
+            value = body.get("timeout_ms")
+            return None if value is None else times.milliseconds(value, field="timeout_ms")
+        except Invalid as error:
+            self._wrong("$.timeout_ms", str(error))
+            return None
+
+    def _wrong(self, path: str, message: str) -> None:
+        self.mistakes.append((path, message))
+
+
+def id_mistake(id_: object) -> str | None:
+    """Return why this cannot be the id of a workflow or job, which must be one segment of a URL; None if it can."""
+    if not isinstance(id_, str) or not 0 < len(id_) <= MAX_ID or not id_.isprintable():
+        return f"id must be a printable string of at most {MAX_ID} characters"
+    if "/" in id_ or id_ in (".", ".."):
+        return f"id is {id_!r}: it is part of a URL, so it must not contain '/' or be '.' or '..'"
+    return None
 
 
 def _unknown(name: str) -> str:

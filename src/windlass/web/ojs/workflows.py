@@ -21,8 +21,7 @@ from windlass.engine.compositions.views import Listed, PartJob, View
 from windlass.engine.database import Database
 from windlass.errors import Conflict, Duplicate, InvalidWorkflow, NotFound
 from windlass.web.ojs import admission, dependencies, envelope
-from windlass.web.ojs.parse_items import id_mistake
-from windlass.web.ojs.parse_workflow import Reader
+from windlass.web.ojs.parse_workflow import Reader, id_mistake
 from windlass.web.ojs.responses import CONFLICT, DUPLICATE, NOT_FOUND, Refusal, answer, created, instant, pagination
 
 WORKFLOW_CONFLICT = replace(CONFLICT, hint="Read the workflow's state: it does not allow this.")
