@@ -9,12 +9,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from windlass.cli import arguments
-from windlass.cli.commands import COMMANDS, load, queues, schedules
-from windlass.engine.database import PAGE_LIMIT
-from windlass.engine.jobs.dead_letters import BATCH_LIMIT
+from windlass.cli.commands import COMMANDS, load, queues
 from windlass.engine.quarantine import Kind
-from windlass.engine.runs.start import MAX_BATCH
 
 WEB = {"aiohttp", "fastapi", "pydantic", "starlette", "uvicorn"}
 CLIENT = {"httpx", "windlass.client"}
@@ -89,8 +85,5 @@ def test_the_table_of_commands_repeats_their_help(name: str) -> None:
     assert (load(name).help or "").splitlines()[0] == COMMANDS[name][1]
 
 
-def test_limits_and_kinds_are_those_of_the_engine() -> None:
-    assert arguments.PAGE_LIMIT == PAGE_LIMIT
-    assert queues.BATCH == BATCH_LIMIT
-    assert schedules.BACKFILL_LIMIT == MAX_BATCH
+def test_the_kinds_of_quarantined_items_are_those_of_the_engine() -> None:
     assert set(queues.KINDS) == set(Kind)

@@ -11,10 +11,10 @@ import click
 
 from windlass.core import duration, json_value
 from windlass.errors import Invalid
+from windlass.schemas.common import PAGE_LIMIT
 
 READ_LIMIT = 16 * json_value.PAYLOAD_LIMIT  # bytes: leaves room for white space, and ends an endless input
 FC = TypeVar("FC", bound=Callable[..., Any] | click.Command)
-PAGE_LIMIT = 1000  # the largest page that the engine and the HTTP API serve
 EXAMPLE_ID = "01890a5d-ac96-774b-bcce-b302099a8057"
 
 json_option = click.option("--json", is_flag=True, help="Print JSON.")

@@ -31,7 +31,6 @@ from windlass.store.postgres.pool import (
 from windlass.store.workflows import Live
 
 DEFAULT_ORG = "default"
-PAGE_LIMIT = 1000  # rows on a page of any list
 TREE_LIMIT = 10_000  # live runs below a root run
 MOST_COUNTED = 10_000  # rows that a listing counts: beyond it the exact number does not matter
 

@@ -6,7 +6,8 @@ from uuid import UUID
 
 from windlass.core.json_value import encode
 from windlass.core.runs.run import RunState
-from windlass.engine.database import MOST_COUNTED, PAGE_LIMIT, Database
+from windlass.engine.database import MOST_COUNTED, Database
+from windlass.schemas.common import PAGE_LIMIT
 from windlass.store import queues, runs, stats, workers
 from windlass.store.queues import QueueRow
 from windlass.store.rows import WorkerRow

@@ -6,6 +6,8 @@ from typing import Annotated, Generic, Literal, TypeVar
 
 T = TypeVar("T")
 PAGE_LIMIT = 1000  # items of a list in one answer
+BATCH_LIMIT = 1000  # runs or dead letters that one request acts on
+CREATE_LIMIT = 10_000  # jobs or runs that one call creates
 
 # Sets that are defined in `core` and `engine`, above this layer, are strings here. The string in the annotation names
 # the enumeration for the OpenAPI document.

@@ -12,6 +12,7 @@ from windlass.cli.output import cell, note, say, show_json, show_table
 from windlass.cli.runner import backend, each, show_page
 from windlass.core import duration
 from windlass.errors import Invalid
+from windlass.schemas.common import BATCH_LIMIT
 
 if TYPE_CHECKING:
     from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup
@@ -21,7 +22,6 @@ QUEUE_COLUMNS = ("name", "due", "scheduled", "leased", "oldest", "ended/s", "sta
 DEAD_LETTER_COLUMNS = ("count", "type", "queue", "error", "last", "example")
 QUARANTINE_COLUMNS = ("kind", "key", "failures", "last failed", "next try", "reason")
 WORKER_COLUMNS = ("id", "alive", "state", "active", "queues", "types", "last seen")
-BATCH = 1000  # dead letters in one transaction
 KINDS = ("run", "workflow", "trigger", "cron", "schedule", "job", "event", "duty")  # of quarantined items
 
 names_argument = click.argument("names", nargs=-1, required=True, metavar="NAME...")
@@ -179,7 +179,7 @@ def _apply(
         runs: list[str] = []
         before: int | None = None
         while True:
-            batch = await act(app, **filters, dry_run=dry_run, limit=BATCH, before=before)
+            batch = await act(app, **filters, dry_run=dry_run, limit=BATCH_LIMIT, before=before)
             jobs += batch.jobs
             runs += batch.runs
             if batch.next is None:

@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING
 import click
 
 from windlass.cli import arguments
-from windlass.cli.arguments import PAGE_LIMIT, after_option, json_option, limit_option
+from windlass.cli.arguments import after_option, json_option, limit_option
 from windlass.cli.output import note, say, show_json, show_table
 from windlass.cli.runner import backend, each
+from windlass.schemas.common import CREATE_LIMIT, PAGE_LIMIT
 
 if TYPE_CHECKING:
     from windlass.schemas.schedules import Schedule
 
 COLUMNS = ("name", "starts", "cron", "timezone", "next", "last", "state")
-BACKFILL_LIMIT = 10_000  # runs that the engine starts in one call
 
 names_argument = click.argument("names", nargs=-1, required=True, metavar="NAME...")
 
@@ -89,7 +89,7 @@ def preview(name: str, count: int, json: bool) -> None:
 @click.argument("name")
 @click.option("--from", "start", required=True, metavar="TIME", help="First time: 2030-01-31T00:00Z.")
 @click.option("--to", "end", metavar="TIME", help="End, not included.  [default: now]")
-@limit_option(1000, "Ticks", BACKFILL_LIMIT)
+@limit_option(1000, "Ticks", CREATE_LIMIT)
 @json_option
 def backfill(name: str, start: str, end: str | None, limit: int, json: bool) -> None:
     """Start the runs of past ticks.

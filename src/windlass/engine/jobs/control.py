@@ -14,8 +14,9 @@ from windlass.core.jobs.retry import Retry
 from windlass.core.jobs.spec import JobSpec, advice, check, check_pattern, check_range
 from windlass.core.json_value import PAYLOAD_LIMIT, encode, masked
 from windlass.core.workflows.step_payload import HTTP_TYPE
-from windlass.engine.database import PAGE_LIMIT, Database, new_ids
+from windlass.engine.database import Database, new_ids
 from windlass.errors import Conflict, Duplicate, Invalid, NotFound
+from windlass.schemas.common import CREATE_LIMIT, PAGE_LIMIT
 from windlass.store import events as event_store
 from windlass.store import jobs as store
 from windlass.store.events import LinePlace
@@ -24,7 +25,6 @@ from windlass.store.postgres.pool import TAKEN, UNSTORABLE, Connection, translat
 from windlass.store.rows import FAR, Event, Job, LogLine
 
 __all__ = ["Event", "Job", "LinePlace", "LogLine", "Page", "Recorded"]
-MAX_BATCH = 10_000
 MAX_REASON = 8192
 BEGINNING: LinePlace = (-1, 0, 0)
 _log = logging.getLogger("windlass.jobs")
@@ -56,8 +56,8 @@ async def record(
     db: Database, specs: Sequence[JobSpec], *, connection: Connection | None = None, listed: bool = False
 ) -> Recorded:
     """Record jobs and return which of them are new. `listed`: errors name the job's index in the list."""
-    if len(specs) > MAX_BATCH:
-        raise Invalid(f"{len(specs)} jobs in one call, the limit is {MAX_BATCH}: submit in batches", field="jobs")
+    if len(specs) > CREATE_LIMIT:
+        raise Invalid(f"{len(specs)} jobs in one call, the limit is {CREATE_LIMIT}: submit in batches", field="jobs")
     rows = new_rows(db, specs, listed=listed)
     if not rows:
         return Recorded([], set())

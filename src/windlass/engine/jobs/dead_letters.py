@@ -9,16 +9,16 @@ from uuid import UUID
 
 from windlass.core.jobs.spec import check_pattern, check_range
 from windlass.core.json_value import encode
-from windlass.engine.database import MOST_COUNTED, PAGE_LIMIT, Database
+from windlass.engine.database import MOST_COUNTED, Database
 from windlass.engine.runs import control as runs
 from windlass.errors import Conflict, Invalid, NotFound
+from windlass.schemas.common import BATCH_LIMIT, PAGE_LIMIT
 from windlass.store import jobs
 from windlass.store.ojs import dead_letters as store
 from windlass.store.ojs.dead_letters import Dead, Group, Kinds
 from windlass.store.rows import Job
 
 __all__ = ["Group", "GroupPage", "Steered", "Wanted", "drop", "groups", "list_", "matching", "retry"]
-BATCH_LIMIT = 1000
 
 
 @dataclass(frozen=True, slots=True)

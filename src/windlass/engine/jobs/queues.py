@@ -9,8 +9,9 @@ from typing import Any
 
 from windlass.core.jobs.spec import check_name, check_range
 from windlass.core.json_value import encode
-from windlass.engine.database import MOST_COUNTED, PAGE_LIMIT, Database
+from windlass.engine.database import MOST_COUNTED, Database
 from windlass.errors import Invalid, NotFound
+from windlass.schemas.common import PAGE_LIMIT
 from windlass.store import queues as store
 from windlass.store.ojs import rates as rate_store
 from windlass.store.ojs.rates import Rate

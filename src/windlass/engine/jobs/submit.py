@@ -17,6 +17,7 @@ from windlass.effects.handlers import Handlers
 from windlass.engine.database import Database
 from windlass.engine.jobs import control as jobs
 from windlass.errors import Duplicate, Invalid
+from windlass.schemas.common import CREATE_LIMIT
 from windlass.store import claims
 from windlass.store import jobs as store
 from windlass.store.claims import Kept
@@ -85,8 +86,8 @@ def as_timedelta(value: timedelta | float | None, field: str = "timeout") -> tim
 
 async def push(db: Database, specs: Sequence[JobSpec]) -> list[Pushed]:
     """Record jobs, all or none."""
-    if len(specs) > jobs.MAX_BATCH:
-        raise Invalid(f"{len(specs)} jobs in one call, the limit is {jobs.MAX_BATCH}: push in batches", field="jobs")
+    if len(specs) > CREATE_LIMIT:
+        raise Invalid(f"{len(specs)} jobs in one call, the limit is {CREATE_LIMIT}: push in batches", field="jobs")
     rows = jobs.new_rows(db, specs)
     if not rows:
         return []

@@ -13,11 +13,12 @@ from windlass.core.runs.event import CancelAsked, Event, RerunAsked, RetryAsked
 from windlass.core.runs.run import RUN_EDGES, WORDS, Letter, Reason, RunMove, RunState
 from windlass.core.workflows.step import Step
 from windlass.core.workflows.workflow import Workflow
-from windlass.engine.database import PAGE_LIMIT, Database
+from windlass.engine.database import Database
 from windlass.engine.runs import outputs
 from windlass.engine.runs.outputs import TooMany
 from windlass.engine.runs.settle import settle
 from windlass.errors import Conflict, Invalid, NotFound
+from windlass.schemas.common import PAGE_LIMIT
 from windlass.store import runs as store
 from windlass.store import steps
 from windlass.store.postgres.pool import Connection

@@ -10,16 +10,16 @@ from windlass.core.jobs.spec import check_range
 from windlass.core.json_value import encode
 from windlass.core.runs.event import CancelAsked, RetryAsked
 from windlass.core.runs.run import LIVE, RUN_EDGES, Reason, RunMove, RunState
-from windlass.engine.database import MOST_COUNTED, PAGE_LIMIT, Database
+from windlass.engine.database import MOST_COUNTED, Database
 from windlass.engine.definitions import find_live
 from windlass.engine.runs import control
 from windlass.engine.runs.settle import Wakeups, settle
 from windlass.errors import Invalid
+from windlass.schemas.common import BATCH_LIMIT, PAGE_LIMIT
 from windlass.store import runs as store
 from windlass.store.postgres.pool import Connection
 from windlass.store.runs import OLDEST, RunFilter, RunRow
 
-BATCH_LIMIT = 1000
 APART = timedelta(hours=1)  # tolerated difference between the clocks that make ids and the clock that sets created_at
 FIRST, LAST = datetime(1970, 1, 2, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
 MAX_TEXT = 1024

@@ -20,12 +20,12 @@ from windlass.engine.definitions import find_live
 from windlass.engine.runs.settle import settle
 from windlass.engine.runs.writes import KeyTaken, NewRuns, Wakeups
 from windlass.errors import Conflict, Invalid
+from windlass.schemas.common import CREATE_LIMIT
 from windlass.store import runs
 from windlass.store.postgres.pool import Connection, savepoint, translated
 from windlass.store.runs import LockedRun, NewRun
 from windlass.store.workflows import Live
 
-MAX_BATCH = 10_000
 TRIES = 3  # a key may be taken between the lookup and the insert
 
 
@@ -49,8 +49,8 @@ async def start(
 
     With `connection` the runs become part of the caller's transaction.
     """
-    if len(specs) > MAX_BATCH:
-        raise Invalid(f"{len(specs)} runs in one call, the limit is {MAX_BATCH}: start in batches", field="runs")
+    if len(specs) > CREATE_LIMIT:
+        raise Invalid(f"{len(specs)} runs in one call, the limit is {CREATE_LIMIT}: start in batches", field="runs")
     for spec in specs:
         check(spec)
         if schedule.is_key(spec.idempotency_key):

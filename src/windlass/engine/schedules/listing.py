@@ -5,8 +5,9 @@ from uuid import UUID
 
 from windlass.core.jobs.spec import check_range
 from windlass.core.json_value import encode
-from windlass.engine.database import PAGE_LIMIT, Database
+from windlass.engine.database import Database
 from windlass.errors import Invalid
+from windlass.schemas.common import PAGE_LIMIT
 from windlass.store import schedules, triggers
 from windlass.store.schedules import FIRST, JobScheduleRow
 from windlass.store.triggers import ScheduleRow

@@ -22,14 +22,15 @@ from windlass.core.json_value import encode
 from windlass.core.runs.event import CancelAsked
 from windlass.core.runs.run import LIVE, Reason
 from windlass.core.workflows.workflow import Trigger, WebhookTrigger
-from windlass.engine.database import PAGE_LIMIT, Database
+from windlass.engine.database import Database
 from windlass.engine.definitions import find_live
 from windlass.engine.quarantine import Kind, each_alone
 from windlass.engine.runs import start as run_start
 from windlass.engine.runs.settle import Wakeups, settle
-from windlass.engine.runs.start import MAX_BATCH, RunSpec
+from windlass.engine.runs.start import RunSpec
 from windlass.engine.schedules.publish import new_token, pause_loudly
 from windlass.errors import Conflict, Invalid, NotFound, Refused
+from windlass.schemas.common import CREATE_LIMIT, PAGE_LIMIT
 from windlass.store import runs
 from windlass.store import triggers as store
 from windlass.store.postgres.pool import Connection, savepoint
@@ -237,7 +238,7 @@ def _check_range(start: datetime, end: datetime, now: datetime, limit: int) -> N
         raise Invalid(
             f"{schedule.moment(end)} lies in the future, where ticks start their runs by themselves", field="end"
         )
-    check_range(limit, "limit", most=MAX_BATCH)
+    check_range(limit, "limit", most=CREATE_LIMIT)
 
 
 async def _hold(conn: Connection, db: Database, name: str) -> HeldSchedule:

@@ -12,10 +12,11 @@ from windlass.core.jobs.spec import check_range
 from windlass.core.json_value import as_stored, encode
 from windlass.core.workflows.step import ChildAction
 from windlass.core.workflows.workflow import Workflow
-from windlass.engine.database import PAGE_LIMIT, Database, new_ids
+from windlass.engine.database import Database, new_ids
 from windlass.engine.definitions import check_workflow_name, find_live, unknown_workflow
 from windlass.engine.schedules.publish import keep_triggers, lacking, switch
 from windlass.errors import Invalid, InvalidWorkflow, NotFound
+from windlass.schemas.common import PAGE_LIMIT
 from windlass.store import workflows as store
 from windlass.store.workflows import Live, VersionRow, WorkflowLine, WorkflowRow
 

@@ -8,11 +8,11 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from windlass.engine.database import PAGE_LIMIT
 from windlass.engine.jobs import dead_letters
-from windlass.engine.jobs.dead_letters import BATCH_LIMIT, Wanted
+from windlass.engine.jobs.dead_letters import Wanted
 from windlass.engine.views import jobs as views
 from windlass.errors import Invalid
+from windlass.schemas.common import BATCH_LIMIT, PAGE_LIMIT
 from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup, Job
 from windlass.web.api import bodies
 from windlass.web.api.jobs import shown

@@ -13,12 +13,13 @@ from windlass.core.jobs.job import JobState
 from windlass.core.jobs.retry import Backoff, Retry
 from windlass.core.jobs.spec import DEFAULT_PRIORITY, JobSpec
 from windlass.core.json_value import PAYLOAD_LIMIT
-from windlass.engine.database import PAGE_LIMIT, Database
+from windlass.engine.database import Database
 from windlass.engine.jobs import checkpoints
 from windlass.engine.jobs import control as jobs
-from windlass.engine.jobs.control import MAX_BATCH, LinePlace
+from windlass.engine.jobs.control import LinePlace
 from windlass.engine.views import jobs as views
 from windlass.errors import Invalid, NotFound
+from windlass.schemas.common import CREATE_LIMIT, PAGE_LIMIT
 from windlass.schemas.jobs import Job, JobDetail, JobEvent, JobLogLine, SubmittedJobs
 from windlass.web.api import bodies
 from windlass.web.api.examples import JOB_ID
@@ -81,7 +82,7 @@ class NewJob(bodies.RequestBody):
 
 
 class NewJobs(bodies.RequestBody):
-    jobs: list[NewJob] = Field(min_length=1, max_length=MAX_BATCH)
+    jobs: list[NewJob] = Field(min_length=1, max_length=CREATE_LIMIT)
 
 
 class Filters(BaseModel):

@@ -5,14 +5,14 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from pydantic import Field
 
-from windlass.engine.database import PAGE_LIMIT, Database
+from windlass.engine.database import Database
 from windlass.engine.runs import control as runs
-from windlass.engine.runs.start import MAX_BATCH
 from windlass.engine.schedules import listing as schedule_listing
 from windlass.engine.schedules import workflow as workflow_schedules
 from windlass.engine.views import workflows as views
 from windlass.engine.views.runs import started
 from windlass.errors import Invalid
+from windlass.schemas.common import CREATE_LIMIT, PAGE_LIMIT
 from windlass.schemas.runs import NewRun
 from windlass.schemas.schedules import Backfill, Schedule, ScheduleDetail
 from windlass.web.api import bodies
@@ -32,7 +32,7 @@ class Range(bodies.RequestBody):
 
     from_: Moment = Field(alias="from")
     to: Moment | None = None
-    limit: int = Field(default=1000, ge=1, le=MAX_BATCH, description="So many ticks at most.")
+    limit: int = Field(default=1000, ge=1, le=CREATE_LIMIT, description="So many ticks at most.")
     dry_run: bool = Field(default=False, description="Only count them.")
 
 

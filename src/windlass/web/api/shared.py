@@ -16,11 +16,12 @@ from pydantic import AwareDatetime, Field
 
 from windlass.app import Windlass
 from windlass.engine.compositions import control as compositions
-from windlass.engine.database import PAGE_LIMIT, Database
+from windlass.engine.database import Database
 from windlass.engine.runs import control as runs
 from windlass.engine.runs.outputs import TooMany
 from windlass.engine.workflows import control as workflows
 from windlass.errors import Conflict, Invalid, NotFound
+from windlass.schemas.common import PAGE_LIMIT
 
 MAX_SHOWN = 100
 MAX_INT = 2**31 - 1

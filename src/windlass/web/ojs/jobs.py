@@ -16,10 +16,9 @@ from windlass.engine.jobs import control as jobs
 from windlass.engine.runs import sweep
 from windlass.engine.workers import remote
 from windlass.errors import Conflict, Invalid
+from windlass.schemas.common import CREATE_LIMIT
 from windlass.web.ojs import admission, dependencies, envelope, parse_job
 from windlass.web.ojs.responses import PREFIX, answer, created, instant, pagination
-
-MOST = 10_000  # jobs in a batch
 
 
 async def push(request: Request) -> Response:
@@ -36,8 +35,8 @@ async def push(request: Request) -> Response:
 
 async def push_many(request: Request) -> Response:
     listed = (await dependencies.body(request, limit=dependencies.BULK_LIMIT)).get("jobs")
-    if not isinstance(listed, list) or not 0 < len(listed) <= MOST:
-        raise Invalid(f"jobs must be a list of 1 to {MOST} jobs", field="jobs")
+    if not isinstance(listed, list) or not 0 < len(listed) <= CREATE_LIMIT:
+        raise Invalid(f"jobs must be a list of 1 to {CREATE_LIMIT} jobs", field="jobs")
     admitted = await admission.admit(request, _read_all(listed, await _now(request, listed)))
     pushed = await (await dependencies.remote_jobs(request)).push(admitted.specs)
     shown = [envelope.shown(each.job, each.job.created_at) for each in pushed]

@@ -14,11 +14,11 @@ from windlass.engine.jobs import queues
 from windlass.engine.jobs.queues import Queue, Rate
 from windlass.engine.workers import remote
 from windlass.errors import Invalid
+from windlass.schemas.common import PAGE_LIMIT
 from windlass.web.ojs import dependencies, envelope, parse_job, times
 from windlass.web.ojs.parse_job import QUEUE_RATE, RATE_KEY
 from windlass.web.ojs.responses import UNSUPPORTED, Refusal, answer, instant, pagination
 
-MOST = 1000
 HOURLY = ("completed_last_hour", "failed_last_hour")
 STRATEGY = "reject"
 
@@ -26,7 +26,7 @@ STRATEGY = "reject"
 async def list_(request: Request) -> Response:
     limit, offset = dependencies.page(request)
     db = await dependencies.db(request)
-    rows = {queue.row.name: queue.row for queue in (await queues.list_(db, limit=MOST)).queues}
+    rows = {queue.row.name: queue.row for queue in (await queues.list_(db, limit=PAGE_LIMIT)).queues}
     names = sorted(({DEFAULT_QUEUE} | rows.keys()) - {OWN_QUEUE})
     listed: list[dict[str, Any]] = []
     for name in names[offset : offset + limit]:
@@ -135,7 +135,7 @@ def _max_depth(backpressure: Any) -> int | None:
 
 
 async def list_all(request: Request) -> Response:
-    listed = (await queues.list_(await dependencies.db(request), limit=MOST)).queues
+    listed = (await queues.list_(await dependencies.db(request), limit=PAGE_LIMIT)).queues
     items = [_summary(queue) for queue in listed if queue.row.name != OWN_QUEUE]
     return answer(request, dependencies.numbered_page(request, items))
 

@@ -18,6 +18,7 @@ from windlass.core.compositions import MAX_LEVELS, MAX_PARTS
 from windlass.core.json_value import PAYLOAD_LIMIT, RESULT_LIMIT
 from windlass.engine.workers import remote
 from windlass.errors import Unavailable, WindlassError
+from windlass.schemas.common import CREATE_LIMIT
 from windlass.web.ojs import (
     admin,
     admission,
@@ -117,7 +118,7 @@ async def manifest(request: Request) -> Response:
                 "max_payload_bytes": PAYLOAD_LIMIT,
                 "max_meta_bytes": 65_536,
                 "max_result_bytes": RESULT_LIMIT,
-                "max_batch_size": jobs.MOST,
+                "max_batch_size": CREATE_LIMIT,
                 "max_fetch_count": workers.MOST,
                 "max_workflow_depth": MAX_LEVELS,
                 "max_workflow_jobs": MAX_PARTS,
