@@ -126,7 +126,7 @@ def test_every_letter_job_state_and_action_has_a_word() -> None:
 
 
 def test_run_states_are_taken_in_both_seeds_words() -> None:
-    assert run_states(RunState) == list(RunState)
+    assert run_states(list(RunState)) == list(RunState)
     assert run_states(["success", "completed", "SUCCEEDED"]) == ["completed"]
     assert {state for state, _ in RUN_EDGES} | set(RUN_EDGES.values()) == set(ALIASES.values())
     with pytest.raises(Invalid, match="status is 'done'"):

@@ -7,7 +7,7 @@ import click
 from windlass.cli import arguments
 from windlass.cli.arguments import after_option, json_option, limit_option
 from windlass.cli.output import note, say, show_json, show_table
-from windlass.cli.runner import backend, each
+from windlass.cli.runner import backend, each, show_page
 from windlass.schemas.common import CREATE_LIMIT, PAGE_LIMIT
 
 if TYPE_CHECKING:
@@ -33,12 +33,7 @@ def schedules() -> None:
 def list_(limit: int, after: str, json: bool) -> None:
     """List the schedules of workflows by name, then those that plain SQL created."""
     page = backend(lambda app: app.schedules(after=after, limit=limit))
-    if json:
-        show_json({"schedules": page.items, "next": page.next})
-        return
-    show_table(COLUMNS, map(_row, page.items))
-    if page.next is not None:
-        note(f"more: --after {page.next}")
+    show_page("schedules", page, COLUMNS, _row, "--after", json=json)
 
 
 @schedules.command()

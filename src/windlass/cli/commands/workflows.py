@@ -1,8 +1,8 @@
 """`windlass deploy` and `windlass workflows`: publish workflows, list, inspect and control them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -14,7 +14,7 @@ from windlass.core.definition.parser import parse
 from windlass.core.diagrams import draw_tree, trigger
 
 if TYPE_CHECKING:
-    from windlass.schemas.workflows import Deployed, ListedWorkflow, Version
+    from windlass.schemas.workflows import ListedWorkflow, Version
 
 COLUMNS = ("name", "version", "enabled", "steps", "trigger", "updated")
 VERSION_COLUMNS = ("version", "live", "steps", "published", "fingerprint")
@@ -40,10 +40,7 @@ def deploy(files: tuple[Path, ...], dry_run: bool, json: bool) -> None:
     loaded = load(files)
     if loaded.mistakes:
         _refuse(loaded, json=json)
-    elif dry_run:
-        _preview(loaded, json=json)
-    else:
-        _publish(loaded, json=json)
+    _deploy(loaded, dry_run=dry_run, json=json)
 
 
 @click.group()
@@ -142,53 +139,34 @@ def delete(names: tuple[str, ...], json: bool) -> None:
     each(names, "deleted", lambda app, name: app.delete_workflow(name), key="name", json=json)
 
 
-def _refuse(loaded: WorkflowFiles, *, json: bool) -> None:
+def _refuse(loaded: WorkflowFiles, *, json: bool) -> NoReturn:
     if json:
-        _show_json([], errors=[record(mistake) for mistake in loaded.mistakes])
+        show_json({"workflows": [], "warnings": [], "errors": loaded.mistakes})
     else:
         print_mistakes(loaded.mistakes)
         note("hint: nothing was deployed; windlass schema prints the JSON Schema that lets editors find mistakes")
     raise click.exceptions.Exit(1)
 
 
-def _publish(loaded: WorkflowFiles, *, json: bool) -> None:
-    deployment = backend(lambda app: app.deploy(loaded.workflows))
+def _deploy(loaded: WorkflowFiles, *, dry_run: bool, json: bool) -> None:
+    deployment = backend(lambda app: app.deploy(loaded.workflows, dry_run=dry_run))
     if json:
-        _show_json([record(workflow) for workflow in deployment.workflows], deployment.warnings)
+        show_json({"workflows": deployment.workflows, "warnings": deployment.warnings, "errors": []})
         return
     for workflow in deployment.workflows:
-        say(cell(_summary(workflow)), "dim" if workflow.change == "unchanged" else "")
-        if workflow.webhook_url is not None:
+        style = "bold" if dry_run else "dim" if workflow.change == "unchanged" else ""
+        say(cell(f"{workflow.change} {workflow.name} version {workflow.version}"), style)
+        for line in workflow.lines if dry_run else ():
+            say(cell(line), DIFF_STYLES.get(line[0], ""))
+        if workflow.webhook_url is not None and not dry_run:
             say(cell(f"address of {workflow.name}: {workflow.webhook_url}"))
             note(cell(f"store it: it is not shown again; windlass workflows rotate {workflow.name} replaces it"))
     _warn(deployment.warnings)
 
 
-def _preview(loaded: WorkflowFiles, *, json: bool) -> None:
-    deployment = backend(lambda app: app.deploy(loaded.workflows, dry_run=True))
-    if json:
-        _show_json([record(workflow) for workflow in deployment.workflows], deployment.warnings)
-        return
-    for workflow in deployment.workflows:
-        say(cell(_summary(workflow)), "bold")
-        for line in workflow.lines:
-            say(cell(line), DIFF_STYLES.get(line[0], ""))
-    _warn(deployment.warnings)
-
-
-def _show_json(
-    deployed: list[dict[str, Any]], warnings: Sequence[str] = (), errors: Sequence[dict[str, Any]] = ()
-) -> None:
-    show_json({"workflows": deployed, "warnings": warnings, "errors": errors})
-
-
 def _warn(warnings: Iterable[str]) -> None:
     for warning in warnings:
         note(cell(f"warning: {warning}"))
-
-
-def _summary(workflow: "Deployed") -> str:
-    return f"{workflow.change} {workflow.name} version {workflow.version}"
 
 
 def _row(line: "ListedWorkflow") -> list[object]:

@@ -3,13 +3,15 @@
 One by one they are jobs like others: /jobs/{id}, /jobs/{id}/retry, DELETE /jobs/{id}.
 """
 
+from collections.abc import Awaitable, Callable
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
+from windlass.engine.database import Database
 from windlass.engine.jobs import dead_letters
-from windlass.engine.jobs.dead_letters import Wanted
+from windlass.engine.jobs.dead_letters import Steered, Wanted
 from windlass.engine.views import jobs as views
 from windlass.errors import Invalid
 from windlass.schemas.common import BATCH_LIMIT, PAGE_LIMIT
@@ -76,10 +78,7 @@ async def retry(db: Open, request: Request) -> Data[DeadLetterBatch]:
     """A batch of them, newest first: jobs are started over, and the runs of tasks are retried. Runs that do not allow
     it (they go on, or came to terms with the failure) are left as they are."""
     asked = await bodies.model(request, Which)
-    wanted = _asked(asked)
-    if asked.dry_run:
-        return await _count(db, wanted)
-    return Data(views.dead_letter_batch(await dead_letters.retry(db, wanted, limit=asked.limit)))
+    return await _batch(db, asked, _asked(asked), dead_letters.retry)
 
 
 @router.post(
@@ -91,22 +90,23 @@ async def retry(db: Open, request: Request) -> Data[DeadLetterBatch]:
 async def drop(db: Open, request: Request) -> Data[DeadLetterBatch]:
     """A batch of them, newest first: they are hidden, as by a DELETE. Tasks of runs go with their runs, and stay."""
     asked = await bodies.model(request, Which)
-    wanted = dead_letters.droppable(_asked(asked))
-    if asked.dry_run:
-        return await _count(db, wanted)
-    return Data(views.dead_letter_batch(await dead_letters.drop(db, wanted, limit=asked.limit)))
+    return await _batch(db, asked, dead_letters.droppable(_asked(asked)), dead_letters.drop)
 
 
 def _asked(asked: Which) -> Wanted:
-    named_by = (asked.type, asked.queue, asked.error, asked.of_runs)
-    if all(given is None for given in named_by) and not asked.all:
+    filters = (asked.type, asked.queue, asked.error, asked.of_runs)
+    if all(value is None for value in filters) and not asked.all:
         raise Invalid('say which dead letters, or {"all": true}', field="body")
     return _wanted(asked)
 
 
-def _wanted(given: Filters | Which) -> Wanted:
-    return Wanted(given.type, given.queue, given.error, given.of_runs, given.before)
+def _wanted(filters: Filters | Which) -> Wanted:
+    return Wanted(filters.type, filters.queue, filters.error, filters.of_runs, filters.before)
 
 
-async def _count(db: Open, wanted: Wanted) -> Data[DeadLetterBatch]:
-    return Data(views.counted_dead_letters(await dead_letters.matching(db, wanted)))
+async def _batch(
+    db: Database, asked: Which, wanted: Wanted, act: Callable[..., Awaitable[Steered]]
+) -> Data[DeadLetterBatch]:
+    if asked.dry_run:
+        return Data(views.counted_dead_letters(await dead_letters.matching(db, wanted)))
+    return Data(views.dead_letter_batch(await act(db, wanted, limit=asked.limit)))

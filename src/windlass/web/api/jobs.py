@@ -1,7 +1,7 @@
 """/jobs: submit one or many, list, cancel, retry and delete."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -36,9 +36,11 @@ from windlass.web.api.shared import (
     Moment,
     Open,
     as_id,
+    cursor,
     problems,
+    states_named,
 )
-from windlass.web.api.starts import Key, Span
+from windlass.web.api.starts import Key, Span, the_key
 from windlass.web.json_bodies import BATCH_LIMIT
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
@@ -125,10 +127,9 @@ JobId = Annotated[UUID, Depends(_job_id)]
 async def submit(app: App, request: Request, response: Response, key: Key = None) -> Data[JobDetail]:
     """A known idempotency key answers 200 with the job that has it."""
     asked = await bodies.model(request, NewJob, limit=PAYLOAD_LIMIT + bodies.ROOM)
-    if key is not None and asked.idempotency_key not in (None, key):
-        raise Invalid("idempotency_key differs from the header Idempotency-Key", field="idempotency_key")
+    spec = _spec(app, asked, the_key(key, asked.idempotency_key))
     db = await app.open()
-    recorded = await jobs.record(db, [_spec(app, asked, key)])
+    recorded = await jobs.record(db, [spec])
     response.status_code = 201 if recorded.born else 200
     return await _whole(db, recorded.ids[0])
 
@@ -143,7 +144,7 @@ async def submit(app: App, request: Request, response: Response, key: Key = None
 async def submit_many(app: App, request: Request) -> Data[SubmittedJobs]:
     """All or none, in one transaction. An error names the job and its field: `jobs.3.type`."""
     asked = await bodies.model(request, NewJobs, limit=BATCH_LIMIT)
-    specs = [_spec(app, job) for job in asked.jobs]
+    specs = [_spec(app, job, job.idempotency_key) for job in asked.jobs]
     return Data(views.submitted(await jobs.record(await app.open(), specs, listed=True)))
 
 
@@ -152,7 +153,7 @@ async def list_(db: Open, filters: Annotated[Filters, Query()]) -> Listing[Job]:
     """Newest first, by the time at which they became due."""
     page = await jobs.list_(
         db,
-        statuses=job_states(filters.status) or None,
+        statuses=states_named(filters.status, ALIASES, "or running, for leased") or None,
         queue=filters.queue,
         type_=filters.type,
         tag=filters.tag,
@@ -224,17 +225,7 @@ async def shown(db: Database, found: Sequence[jobs.Job], next_: int | None) -> L
     """A page, with the names of tasks."""
     tasks = await jobs.steps(db, found)
     rows = [views.line(row, org=db.org, tasks=tasks) for row in found]
-    return Listing(rows, None if next_ is None else str(next_))
-
-
-def job_states(words: Iterable[str]) -> list[str]:
-    """Return the states that these words stand for."""
-    states = [(word, ALIASES.get(word.lower())) for word in words]
-    for word, state in states:
-        if state is None:
-            known = ", ".join(JobState)
-            raise Invalid(f"status is {word[:100]!r}: one of {known} (or running, for leased)", field="status")
-    return list(dict.fromkeys(state.value for _, state in states if state is not None))
+    return Listing(rows, cursor(next_))
 
 
 async def _whole(db: Database, id_: UUID) -> Data[JobDetail]:
@@ -243,7 +234,7 @@ async def _whole(db: Database, id_: UUID) -> Data[JobDetail]:
     return Data(views.detail(row, org=db.org, tasks=tasks, progress=progress))
 
 
-def _spec(app: Windlass, asked: NewJob, key: str | None = None) -> JobSpec:
+def _spec(app: Windlass, asked: NewJob, key: str | None) -> JobSpec:
     retry = asked.retry
     return app.spec(
         asked.type,
@@ -255,7 +246,7 @@ def _spec(app: Windlass, asked: NewJob, key: str | None = None) -> JobSpec:
         max_attempts=asked.max_attempts,
         retry=Retry(Backoff(retry.kind), retry.base, retry.factor, retry.cap, retry.jitter) if retry else None,
         timeout=asked.timeout,
-        idempotency_key=key if asked.idempotency_key is None else asked.idempotency_key,
+        idempotency_key=key,
         tags=asked.tags,
         meta=asked.meta,
     )

@@ -1,7 +1,7 @@
 """/runs: the list, of all workflows or of one, and actions on many runs in batches. /runs/{run_id}: one run, its
 events, graph and timeline, and the actions on it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 from uuid import UUID
@@ -39,6 +39,7 @@ from windlass.web.api.shared import (
     cursor,
     plain,
     problems,
+    states_named,
     task_named,
     workflow_name,
 )
@@ -243,14 +244,8 @@ async def _run(db: Open, run_id: RunId) -> Data[Run]:
 # Filters
 
 
-def run_states(words: Iterable[str]) -> list[str]:
-    """Return the states that these words stand for."""
-    states = [(word, ALIASES.get(word.lower())) for word in words]
-    for word, state in states:
-        if state is None:
-            known = ", ".join(RunState)
-            raise Invalid(f"status is {word[:100]!r}: one of {known} (or success, for completed)", field="status")
-    return list(dict.fromkeys(state.value for _, state in states if state is not None))
+def run_states(words: Sequence[str]) -> list[str]:
+    return states_named(words, ALIASES, "or success, for completed")
 
 
 async def _list(db: Database, filters: ListFilter, ref: str | None) -> Listing[Run]:

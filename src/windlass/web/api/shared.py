@@ -6,8 +6,9 @@ first, `after` where the order goes up; null means the end.
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Annotated, Any, Generic, TypeVar
 from uuid import UUID
 
@@ -104,6 +105,15 @@ def task_named(task: str, *, field: str | None = None) -> Iterator[None]:
         if field is None:
             raise NotFound("task", ascii(task[:MAX_SHOWN]), hint=str(error)) from None
         raise Invalid(str(error), field=field) from None
+
+
+def states_named(words: Sequence[str], states: Mapping[str, StrEnum], hint: str) -> list[str]:
+    """Return the states that these words stand for, each once. `states` has them by name, and by other words."""
+    for word in words:
+        if word.lower() not in states:
+            known = ", ".join(dict.fromkeys(states.values()))
+            raise Invalid(f"status is {word[:MAX_SHOWN]!r}: one of {known} ({hint})", field="status")
+    return list(dict.fromkeys(states[word.lower()].value for word in words))
 
 
 def as_id(text: str) -> UUID | None:

@@ -44,8 +44,6 @@ PAYLOAD: dict[str, Any] = {
         "content": {"application/json": {"schema": {}, "example": {"order_id": 123, "email": "alice@example.com"}}},
     }
 }
-
-
 ANSWERS: dict[int | str, dict[str, Any]] = {
     200: {"model": Data[NewRun] | Data[WaitedRun], "description": "The key was known."},
     **problems(404, 409, 413, 422),
@@ -108,16 +106,21 @@ async def start(
 ) -> Data[NewRun] | Data[WaitedRun]:
     """Start a run with an input, labels, a key, a time limit."""
     order = await bodies.model(request, Order, limit=PAYLOAD_LIMIT + bodies.ROOM)
-    if key is not None and order.idempotency_key not in (None, key):
-        raise Invalid("idempotency_key differs from the header Idempotency-Key", field="idempotency_key")
     spec = RunSpec(
         input=order.input if "input" in order.model_fields_set else {},
         labels=order.labels,
-        idempotency_key=key if order.idempotency_key is None else order.idempotency_key,
+        idempotency_key=the_key(key, order.idempotency_key),
         max_duration=order.max_duration,
         api_headers=request.headers,
     )
     return await _start(app, name, spec, wait, response)
+
+
+def the_key(header: str | None, body: str | None) -> str | None:
+    """Return the idempotency key of a request, which may be in its header, in its body, or the same in both."""
+    if header is not None and body not in (None, header):
+        raise Invalid("idempotency_key differs from the header Idempotency-Key", field="idempotency_key")
+    return header if body is None else body
 
 
 async def _start(

@@ -104,33 +104,31 @@ class Refusal(Exception):
         self.kind, self.details, self.headers = kind, details, headers
 
 
-def error(
-    request: Request,
-    kind: Kind,
-    message: str,
-    *,
-    details: Mapping[str, Any] | None = None,
-    headers: Mapping[str, str] | None = None,
-) -> Response:
-    """Return the error body of the spec."""
+def error(request: Request, kind: Kind, message: str, **more: Any) -> Response:
+    """Return an error in the form of the spec; `more` has the `details` and `headers` of a `Refusal`."""
+    return _rendered(request, Refusal(kind, message, **more))
+
+
+def _rendered(request: Request, refusal: Refusal) -> Response:
+    kind = refusal.kind
     body: dict[str, Any] = {
         "code": kind.code,
         "type": kind.type or kind.code,
-        "message": message,
+        "message": str(refusal),
         "retryable": kind.retryable,
         "hint": kind.hint,
         "docs_url": ERROR_DOCS + kind.number.lower(),
         "ojs_code": kind.number,
         "request_id": request_id(request.scope),
     }
-    if details:
-        body["details"] = dict(details)
-    return answer(request, {"error": body}, status=kind.status, headers=headers)
+    if refusal.details:
+        body["details"] = dict(refusal.details)
+    return answer(request, {"error": body}, status=kind.status, headers=refusal.headers)
 
 
 async def on_refusal(request: Request, raised: Exception) -> Response:
     assert isinstance(raised, Refusal)
-    return error(request, raised.kind, str(raised), details=raised.details, headers=raised.headers)
+    return _rendered(request, raised)
 
 
 async def on_windlass_error(request: Request, raised: Exception) -> Response:

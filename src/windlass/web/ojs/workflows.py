@@ -210,10 +210,7 @@ def _inside(view: View, state: str) -> dict[str, Any]:
     fields: dict[str, Any] = {"type": node.kind, "workflow_id": _id_of(node), "name": node.name, "steps": steps}
     if callbacks:
         fields["callbacks"] = {name: _callback(view, n) for name, n in callbacks.items()}
-    if node.started_at is not None:
-        fields["started_at"] = instant(node.started_at)
-    if node.finished_at is not None:
-        fields["completed_at"] = instant(node.finished_at)
+    fields |= _span(node)
     if state == "failed" and (bad := view.bad):
         fields["error"] = _error(bad[0])
     return fields
@@ -256,14 +253,15 @@ def _label(view: View, n: int) -> str:
 
 
 def _times(node: Node | Listed, state: str) -> dict[str, str]:
-    fields = {"created_at": instant(node.created_at)}
-    if node.started_at is not None:
-        fields["started_at"] = instant(node.started_at)
-    if node.finished_at is not None:
-        fields["completed_at"] = instant(node.finished_at)
-        if state == "cancelled":
-            fields["cancelled_at"] = instant(node.finished_at)
+    fields = {"created_at": instant(node.created_at), **_span(node)}
+    if node.finished_at is not None and state == "cancelled":
+        fields["cancelled_at"] = instant(node.finished_at)
     return fields
+
+
+def _span(node: Node | Listed) -> dict[str, str]:
+    times = (("started_at", node.started_at), ("completed_at", node.finished_at))
+    return {name: instant(at) for name, at in times if at is not None}
 
 
 def _errors(view: View, kind: CompositionKind) -> dict[str, Any]:
