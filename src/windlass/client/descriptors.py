@@ -24,6 +24,16 @@ class Group(Generic[W]):
         self.transport = transport
 
 
+def _bound(make: Callable[..., Any], group: Any, perform: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Return the method of a group that performs the call that `make` describes."""
+
+    @wraps(make)
+    def use(*args: Any, **kwargs: Any) -> Any:
+        return perform(make(group, *args, **kwargs))
+
+    return use
+
+
 class operation(Generic[P, T]):  # noqa: N801 - a decorator
     """One request, one answer."""
 
@@ -36,14 +46,7 @@ class operation(Generic[P, T]):  # noqa: N801 - a decorator
     @overload
     def __get__(self, group: Group[AsyncTransport], kind: object = None) -> Callable[P, Awaitable[T]]: ...
     def __get__(self, group: Any, kind: object = None) -> Any:
-        if group is None:
-            return self
-
-        @wraps(self.make)
-        def use(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return group.transport.call(self.make(group, *args, **kwargs))
-
-        return use
+        return self if group is None else _bound(self.make, group, group.transport.call)
 
 
 class conversation(Generic[P, T]):  # noqa: N801 - a decorator
@@ -58,14 +61,7 @@ class conversation(Generic[P, T]):  # noqa: N801 - a decorator
     @overload
     def __get__(self, group: Group[AsyncTransport], kind: object = None) -> Callable[P, Awaitable[T]]: ...
     def __get__(self, group: Any, kind: object = None) -> Any:
-        if group is None:
-            return self
-
-        @wraps(self.make)
-        def use(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return group.transport.carry_out(self.make(group, *args, **kwargs))
-
-        return use
+        return self if group is None else _bound(self.make, group, group.transport.carry_out)
 
 
 class listing(Generic[P, T]):  # noqa: N801 - a decorator
@@ -83,12 +79,7 @@ class listing(Generic[P, T]):  # noqa: N801 - a decorator
         if group is None:
             return self
         listed = Listed if isinstance(group.transport, SyncTransport) else AsyncListed
-
-        @wraps(self.make)
-        def use(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return listed(group.transport, self.make(group, *args, **kwargs), self.cursor)
-
-        return use
+        return _bound(self.make, group, lambda call: listed(group.transport, call, self.cursor))
 
 
 def downwards(make: Callable[Concatenate[Any, P], Call[Page[T]]]) -> listing[P, T]:
@@ -116,12 +107,7 @@ class streaming(Generic[P]):  # noqa: N801 - a decorator
         if group is None:
             return self
         stream = SyncStream if isinstance(group.transport, SyncTransport) else AsyncStream
-
-        @wraps(self.make)
-        def use(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return stream(group.transport, self.make(group, *args, **kwargs)).events()
-
-        return use
+        return _bound(self.make, group, lambda call: stream(group.transport, call).events())
 
 
 class Listed(Generic[T]):
@@ -136,9 +122,9 @@ class Listed(Generic[T]):
     def __iter__(self) -> Iterator[T]:
         call: Call[Page[T]] | None = self._call
         while call is not None:
-            found = self._transport.call(call)
-            yield from found.items
-            call = call.asking(**{self._cursor: found.next}) if found.next is not None else None
+            page = self._transport.call(call)
+            yield from page.items
+            call = call.asking(**{self._cursor: page.next}) if page.next is not None else None
 
 
 class AsyncListed(Generic[T]):
@@ -153,7 +139,7 @@ class AsyncListed(Generic[T]):
     async def __aiter__(self) -> AsyncIterator[T]:
         call: Call[Page[T]] | None = self._call
         while call is not None:
-            found = await self._transport.call(call)
-            for item in found.items:
+            page = await self._transport.call(call)
+            for item in page.items:
                 yield item
-            call = call.asking(**{self._cursor: found.next}) if found.next is not None else None
+            call = call.asking(**{self._cursor: page.next}) if page.next is not None else None
