@@ -24,7 +24,7 @@ from windlass.engine.quarantine import Kind
 from windlass.engine.workflows.control import Change
 from windlass.schemas import common, jobs, monitoring, runs, schedules, tasks, workflows
 from windlass.web.api.examples import EXAMPLES
-from windlass.web.middleware.guard import OUTSIDE
+from windlass.web.middleware.access_log import OUTSIDE
 
 DESCRIPTION = """Workflows and their runs. Answers are `{"data": ...}`, lists `{"data": [...], "next": cursor}`.
 Errors are problem documents (RFC 9457) whose `errors` name every field. Every answer has an `X-Request-Id`."""

@@ -77,8 +77,8 @@ async def list_(db: Open, filters: Annotated[Filters, Query()]) -> Listing[Job]:
 async def retry(db: Open, request: Request) -> Data[DeadLetterBatch]:
     """A batch of them, newest first: jobs are started over, and the runs of tasks are retried. Runs that do not allow
     it (they go on, or came to terms with the failure) are left as they are."""
-    asked = await bodies.model(request, Which)
-    return await _batch(db, asked, _asked(asked), dead_letters.retry)
+    body = await bodies.model(request, Which)
+    return await _batch(db, body, _narrowed(body), dead_letters.retry)
 
 
 @router.post(
@@ -89,15 +89,15 @@ async def retry(db: Open, request: Request) -> Data[DeadLetterBatch]:
 )
 async def drop(db: Open, request: Request) -> Data[DeadLetterBatch]:
     """A batch of them, newest first: they are hidden, as by a DELETE. Tasks of runs go with their runs, and stay."""
-    asked = await bodies.model(request, Which)
-    return await _batch(db, asked, dead_letters.droppable(_asked(asked)), dead_letters.drop)
+    body = await bodies.model(request, Which)
+    return await _batch(db, body, dead_letters.droppable(_narrowed(body)), dead_letters.drop)
 
 
-def _asked(asked: Which) -> Wanted:
-    filters = (asked.type, asked.queue, asked.error, asked.of_runs)
-    if all(value is None for value in filters) and not asked.all:
+def _narrowed(body: Which) -> Wanted:
+    filters = (body.type, body.queue, body.error, body.of_runs)
+    if all(value is None for value in filters) and not body.all:
         raise Invalid('say which dead letters, or {"all": true}', field="body")
-    return _wanted(asked)
+    return _wanted(body)
 
 
 def _wanted(filters: Filters | Which) -> Wanted:
@@ -105,8 +105,8 @@ def _wanted(filters: Filters | Which) -> Wanted:
 
 
 async def _batch(
-    db: Database, asked: Which, wanted: Wanted, act: Callable[..., Awaitable[Steered]]
+    db: Database, body: Which, wanted: Wanted, act: Callable[..., Awaitable[Steered]]
 ) -> Data[DeadLetterBatch]:
-    if asked.dry_run:
+    if body.dry_run:
         return Data(views.counted_dead_letters(await dead_letters.matching(db, wanted)))
-    return Data(views.dead_letter_batch(await act(db, wanted, limit=asked.limit)))
+    return Data(views.dead_letter_batch(await act(db, wanted, limit=body.limit)))

@@ -126,8 +126,8 @@ JobId = Annotated[UUID, Depends(_job_id)]
 )
 async def submit(app: App, request: Request, response: Response, key: Key = None) -> Data[JobDetail]:
     """A known idempotency key answers 200 with the job that has it."""
-    asked = await bodies.model(request, NewJob, limit=PAYLOAD_LIMIT + bodies.ROOM)
-    spec = _spec(app, asked, the_key(key, asked.idempotency_key))
+    body = await bodies.model(request, NewJob, limit=PAYLOAD_LIMIT + bodies.ROOM)
+    spec = _spec(app, body, the_key(key, body.idempotency_key))
     db = await app.open()
     recorded = await jobs.record(db, [spec])
     response.status_code = 201 if recorded.born else 200
@@ -143,8 +143,8 @@ async def submit(app: App, request: Request, response: Response, key: Key = None
 )
 async def submit_many(app: App, request: Request) -> Data[SubmittedJobs]:
     """All or none, in one transaction. An error names the job and its field: `jobs.3.type`."""
-    asked = await bodies.model(request, NewJobs, limit=BATCH_LIMIT)
-    specs = [_spec(app, job, job.idempotency_key) for job in asked.jobs]
+    body = await bodies.model(request, NewJobs, limit=BATCH_LIMIT)
+    specs = [_spec(app, job, job.idempotency_key) for job in body.jobs]
     return Data(views.submitted(await jobs.record(await app.open(), specs, listed=True)))
 
 
@@ -179,8 +179,8 @@ async def get(db: Open, job_id: JobId) -> Data[JobDetail]:
 )
 async def cancel(db: Open, job_id: JobId, request: Request) -> Data[JobDetail]:
     """It ends at once, and the worker that holds it is notified. 409 if it has ended."""
-    asked = await bodies.model(request, Cancellation)
-    await jobs.cancel(db, job_id, reason=asked.reason)
+    body = await bodies.model(request, Cancellation)
+    await jobs.cancel(db, job_id, reason=body.reason)
     return await _whole(db, job_id)
 
 
@@ -206,9 +206,9 @@ async def events(
     limit: Limit = 100,
 ) -> Listing[JobEvent]:
     """The trail, oldest first."""
-    found = await jobs.events(db, job_id, after=after, limit=limit)
-    next_ = str(found[-1].id) if len(found) == limit else None
-    return Listing([views.event(row) for row in found], next_)
+    rows = await jobs.events(db, job_id, after=after, limit=limit)
+    next_ = str(rows[-1].id) if len(rows) == limit else None
+    return Listing([views.event(row) for row in rows], next_)
 
 
 @router.get("/{job_id}/logs", summary="Read the logs of a job", responses=problems(404, 422))
@@ -216,16 +216,15 @@ async def logs(
     db: Open, job_id: JobId, attempt: Attempt = None, after: Place = None, limit: Limit = 100
 ) -> Listing[JobLogLine]:
     """What its handler logged, attempt by attempt."""
-    found = await jobs.logs(db, job_id, attempt=attempt, after=_line_place(after), limit=limit)
-    next_ = f"{found[-1].epoch}.{found[-1].attempt}.{found[-1].line}" if len(found) == limit else None
-    return Listing([views.log_line(row) for row in found], next_)
+    rows = await jobs.logs(db, job_id, attempt=attempt, after=_line_place(after), limit=limit)
+    next_ = f"{rows[-1].epoch}.{rows[-1].attempt}.{rows[-1].line}" if len(rows) == limit else None
+    return Listing([views.log_line(row) for row in rows], next_)
 
 
-async def shown(db: Database, found: Sequence[jobs.Job], next_: int | None) -> Listing[Job]:
-    """A page, with the names of tasks."""
-    tasks = await jobs.steps(db, found)
-    rows = [views.line(row, org=db.org, tasks=tasks) for row in found]
-    return Listing(rows, cursor(next_))
+async def shown(db: Database, rows: Sequence[jobs.Job], next_: int | None) -> Listing[Job]:
+    """Return a page of jobs with the names of their tasks."""
+    tasks = await jobs.steps(db, rows)
+    return Listing([views.line(row, org=db.org, tasks=tasks) for row in rows], cursor(next_))
 
 
 async def _whole(db: Database, id_: UUID) -> Data[JobDetail]:
@@ -234,21 +233,21 @@ async def _whole(db: Database, id_: UUID) -> Data[JobDetail]:
     return Data(views.detail(row, org=db.org, tasks=tasks, progress=progress))
 
 
-def _spec(app: Windlass, asked: NewJob, key: str | None) -> JobSpec:
-    retry = asked.retry
+def _spec(app: Windlass, body: NewJob, key: str | None) -> JobSpec:
+    retry = body.retry
     return app.spec(
-        asked.type,
-        asked.payload,
-        queue=asked.queue,
-        priority=asked.priority,
-        run_at=asked.run_at,
-        delay=asked.delay,
-        max_attempts=asked.max_attempts,
+        body.type,
+        body.payload,
+        queue=body.queue,
+        priority=body.priority,
+        run_at=body.run_at,
+        delay=body.delay,
+        max_attempts=body.max_attempts,
         retry=Retry(Backoff(retry.kind), retry.base, retry.factor, retry.cap, retry.jitter) if retry else None,
-        timeout=asked.timeout,
+        timeout=body.timeout,
         idempotency_key=key,
-        tags=asked.tags,
-        meta=asked.meta,
+        tags=body.tags,
+        meta=body.meta,
     )
 
 

@@ -172,9 +172,9 @@ async def events(
     """The trail, oldest first: what the run and its tasks became, and why. Of a fanned-out task it has the start and
     the end; its instances have trails of their own."""
     place = TrailPlace.parse(after)
-    found = await runs.events(db, run_id, attempt=attempt, after=place, limit=limit)
-    next_ = str(place.after([row for _, row in found])) if len(found) == limit else None
-    return Listing([views.event(step, row) for step, row in found], next_)
+    rows = await runs.events(db, run_id, attempt=attempt, after=place, limit=limit)
+    next_ = str(place.after([row for _, row in rows])) if len(rows) == limit else None
+    return Listing([views.event(step, row) for step, row in rows], next_)
 
 
 @run_router.get("/{run_id}/explain", summary="Explain a run", responses=problems(404))
@@ -210,8 +210,8 @@ async def timeline(db: Open, run_id: RunId, attempt: RunAttempt = None) -> Listi
 )
 async def cancel(db: Open, run_id: RunId, request: Request) -> Data[Run]:
     """What waits ends at once; who works for it is asked to stop. 409 if it has ended."""
-    asked = await bodies.model(request, Cancellation)
-    await runs.cancel(db, run_id, reason=asked.reason)
+    body = await bodies.model(request, Cancellation)
+    await runs.cancel(db, run_id, reason=body.reason)
     return await _run(db, run_id)
 
 
@@ -230,10 +230,10 @@ async def retry(db: Open, run_id: RunId) -> Data[Run]:
 )
 async def rerun(db: Open, run_id: RunId, request: Request) -> Data[Run]:
     """Do a task and everything after it again, with another input if one is given. 409 unless the run has ended."""
-    asked = await bodies.model(request, Rerun, limit=PAYLOAD_LIMIT + bodies.ROOM)
-    given = "input" in asked.model_fields_set
-    with task_named(asked.from_, field="from"):
-        await runs.rerun(db, run_id, asked.from_, input_=asked.input, with_input=given)
+    body = await bodies.model(request, Rerun, limit=PAYLOAD_LIMIT + bodies.ROOM)
+    with task_named(body.from_, field="from"):
+        with_input = "input" in body.model_fields_set
+        await runs.rerun(db, run_id, body.from_, input_=body.input, with_input=with_input)
     return await _run(db, run_id)
 
 

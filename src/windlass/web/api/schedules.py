@@ -95,10 +95,10 @@ async def run(db: Open, name: Name) -> Data[NewRun]:
 )
 async def backfill(db: Open, name: Name, request: Request) -> Data[Backfill]:
     """Safe to repeat: a tick that has its run is left alone."""
-    asked = await bodies.model(request, Range)
-    act = workflow_schedules.unfilled if asked.dry_run else workflow_schedules.backfill
+    body = await bodies.model(request, Range)
+    act = workflow_schedules.unfilled if body.dry_run else workflow_schedules.backfill
     try:
-        done = await act(db, name, asked.from_, asked.to, limit=asked.limit)
+        done = await act(db, name, body.from_, body.to, limit=body.limit)
     except Invalid as error:
         raise Invalid(str(error), field=FIELDS.get(error.field or "", error.field)) from None
     return Data(views.backfill(done))

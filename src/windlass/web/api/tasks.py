@@ -63,8 +63,8 @@ Index = Annotated[int | None, Query(ge=0, le=MAX_INT, description="Only of this 
 
 
 @dataclass(frozen=True)
-class Wish:
-    """How lines are wanted."""
+class LogQuery:
+    """Which lines to return, and in which form."""
 
     after: Annotated[str | None, Query(max_length=500, description="Go on after this place.")] = None
     limit: Limit = 100
@@ -79,7 +79,7 @@ class Wish:
         return self.format is Format.TEXT or (self.format is None and self.accept.strip().startswith(TEXT))
 
 
-Wished = Annotated[Wish, Depends()]
+LogParameters = Annotated[LogQuery, Depends()]
 
 
 @router.get("", summary="List the tasks of a run", responses=problems(404))
@@ -107,9 +107,9 @@ async def instances(
 ) -> Listing[Instance]:
     """In order, with the result of each. Sleeps, waits and tasks that start other runs have none."""
     with task_named(task):
-        found = await runs.instances(db, run_id, task, after=after, limit=limit)
-    next_ = str(found[-1].item) if len(found) == limit else None
-    return Listing([views.instance(row) for row in found], next_)
+        rows = await runs.instances(db, run_id, task, after=after, limit=limit)
+    next_ = str(rows[-1].item) if len(rows) == limit else None
+    return Listing([views.instance(row) for row in rows], next_)
 
 
 @router.get("/{task}/output", summary="Get what a task gave", responses=problems(404, 409))
@@ -135,9 +135,11 @@ async def callback(db: Open, run_id: RunId, task: TaskName) -> Data[Address]:
     responses=LINES | problems(404, 422),
     response_model=Listing[TaskLogLine],
 )
-async def of_run(db: Open, run_id: RunId, wish: Wished, attempt: Attempt = None) -> Listing[TaskLogLine] | Response:
+async def of_run(
+    db: Open, run_id: RunId, query: LogParameters, attempt: Attempt = None
+) -> Listing[TaskLogLine] | Response:
     """What the handlers of its tasks logged, in the order of time; as text task by task."""
-    return await _answer(db, run_id, wish, attempt=attempt)
+    return await _answer(db, run_id, query, attempt=attempt)
 
 
 @logs_router.get(
@@ -147,11 +149,11 @@ async def of_run(db: Open, run_id: RunId, wish: Wished, attempt: Attempt = None)
     response_model=Listing[TaskLogLine],
 )
 async def of_task(
-    db: Open, run_id: RunId, task: TaskName, wish: Wished, index: Index = None, attempt: Attempt = None
+    db: Open, run_id: RunId, task: TaskName, query: LogParameters, index: Index = None, attempt: Attempt = None
 ) -> Listing[TaskLogLine] | Response:
     """What its handler logged, in the order of time; of all instances and attempts unless one is named."""
     with task_named(task):
-        return await _answer(db, run_id, wish, step=task, index=index, attempt=attempt)
+        return await _answer(db, run_id, query, step=task, index=index, attempt=attempt)
 
 
 Back = Annotated[
@@ -191,73 +193,73 @@ async def follow_task(
 ) -> Response:
     """The last lines, then what is logged, until the task has ended."""
     with task_named(task):
-        asked = await logs.chosen(await app.open(), run_id, step=task, index=index, attempt=attempt)
-    return await _follow(app, asked, tail, last or after)
+        selection = await logs.chosen(await app.open(), run_id, step=task, index=index, attempt=attempt)
+    return await _follow(app, selection, tail, last or after)
 
 
-async def _answer(db: Database, run: UUID, wish: Wish, **which: Any) -> Listing[TaskLogLine] | Response:
-    if wish.as_text or wish.tail is not None:
-        if wish.after is not None:
+async def _answer(db: Database, run: UUID, query: LogQuery, **which: Any) -> Listing[TaskLogLine] | Response:
+    if query.as_text or query.tail is not None:
+        if query.after is not None:
             raise Invalid("after is for pages: leave it out with tail and format=text", field="after")
-        asked = await logs.chosen(db, run, **which)
-        if wish.as_text:
-            return _download(db, asked, wish.tail)
-        assert wish.tail is not None
-        found = [(asked.name(line), line) for line in await logs.tail(db, asked, wish.tail)]
-        return Listing([views.log_line(name, row) for name, row in found])
-    found = await inspect.lines(db, run, **which, after=place_of(wish.after), limit=wish.limit)
-    next_ = place_text(found[-1][1].place) if len(found) == wish.limit else None
-    return Listing([views.log_line(name, row) for name, row in found], next_)
+        selection = await logs.chosen(db, run, **which)
+        if query.as_text:
+            return _download(db, selection, query.tail)
+        assert query.tail is not None
+        lines = [(selection.name(line), line) for line in await logs.tail(db, selection, query.tail)]
+        return Listing([views.log_line(name, row) for name, row in lines])
+    lines = await inspect.lines(db, run, **which, after=place_of(query.after), limit=query.limit)
+    next_ = place_text(lines[-1][1].place) if len(lines) == query.limit else None
+    return Listing([views.log_line(name, row) for name, row in lines], next_)
 
 
-def _download(db: Database, asked: Chosen, tail: int | None) -> Response:
-    parts = [asked.workflow, str(asked.which.run)]
-    if asked.which.step is not None:
-        parts.append(asked.names[asked.which.step])
-    parts += [str(part) for part in asked.which[2:] if part is not None]
+def _download(db: Database, selection: Chosen, tail: int | None) -> Response:
+    parts = [selection.workflow, str(selection.which.run)]
+    if selection.which.step is not None:
+        parts.append(selection.names[selection.which.step])
+    parts += [str(part) for part in selection.which[2:] if part is not None]
     name = re.sub(r"[^A-Za-z0-9._-]", "_", "-".join(parts))[:200] + ".log"
     headers = {"content-disposition": f'attachment; filename="{name}"', "x-content-type-options": "nosniff"}
-    return StreamingResponse(_texts(db, asked, tail), media_type=f"{TEXT}; charset=utf-8", headers=headers)
+    return StreamingResponse(_texts(db, selection, tail), media_type=f"{TEXT}; charset=utf-8", headers=headers)
 
 
-async def _texts(db: Database, asked: Chosen, tail: int | None) -> AsyncIterator[bytes]:
+async def _texts(db: Database, selection: Chosen, tail: int | None) -> AsyncIterator[bytes]:
     if tail is not None:
-        yield "".join(_text(asked, line) for line in await logs.tail(db, asked, tail)).encode()
+        yield "".join(_text(selection, line) for line in await logs.tail(db, selection, tail)).encode()
         return
-    async for lines in logs.whole(db, asked):
-        yield "".join(_text(asked, line) for line in lines).encode()
+    async for lines in logs.whole(db, selection):
+        yield "".join(_text(selection, line) for line in lines).encode()
 
 
-def _text(asked: Chosen, line: RunLine) -> str:
-    which = f"{asked.name(line)}[{line.item}]" if line.fanned_out else asked.name(line)
+def _text(selection: Chosen, line: RunLine) -> str:
+    which = f"{selection.name(line)}[{line.item}]" if line.fanned_out else selection.name(line)
     again = f" attempt {line.attempt}" if line.attempt > 1 else ""
     moment = line.at.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ", timespec="milliseconds")
     return f"{moment}Z {line.level:<7} {which}{again}: {line.message}\n"
 
 
-async def _follow(app: Windlass, asked: Chosen, tail: int, after: str | None) -> Response:
+async def _follow(app: Windlass, selection: Chosen, tail: int, after: str | None) -> Response:
     at = Cursor.parse(after) if after else None
-    batches = follow_logs(await app.live(), await app.open(), asked, at, tail=tail)
+    batches = follow_logs(await app.live(), await app.open(), selection, at, tail=tail)
     first = await anext(batches)
     if at is not None and at.before is None and first.over and not first.lines:
         await batches.aclose()
         return Response(status_code=204)
-    return EventStream(_events(asked, batches, first))
+    return EventStream(_events(selection, batches, first))
 
 
 async def _events(
-    asked: Chosen, batches: AsyncGenerator[LogLines, None], batch: LogLines
+    selection: Chosen, batches: AsyncGenerator[LogLines, None], batch: LogLines
 ) -> AsyncGenerator[bytes | str, None]:
     yield f"retry: {RETRY}\n\n".encode()
     try:
         while True:
-            parts = (event("line", _data(asked, line), id_=str(at) if at else None) for line, at in batch.lines)
+            parts = (event("line", _data(selection, line), id_=str(at) if at else None) for line, at in batch.lines)
             text = b"".join(parts)
             if text and batch.lines[-1][1] is None:
                 text += place(str(batch.next))
             yield text or str(batch.next)
             if batch.over:
-                yield event("end", {"run_id": str(asked.which.run)}, id_=str(batch.next))
+                yield event("end", {"run_id": str(selection.which.run)}, id_=str(batch.next))
                 return
             try:
                 batch = await anext(batches)
@@ -267,9 +269,9 @@ async def _events(
         await batches.aclose()
 
 
-def _data(asked: Chosen, line: RunLine) -> dict[str, Any]:
+def _data(selection: Chosen, line: RunLine) -> dict[str, Any]:
     return {
-        "task": asked.name(line),
+        "task": selection.name(line),
         "index": line.item,
         "attempt": line.attempt,
         "at": moment(line.at),

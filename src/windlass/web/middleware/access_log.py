@@ -13,8 +13,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 HEADER = "x-request-id"
-UNSTORED = ("/api/", "/ojs/", "/wh/", "/in/")  # responses hold payloads, callback URLs and secrets: not to be cached
-SECRET = ("/wh/", "/in/")  # followed by a token that grants access
+OUTSIDE = ("/wh/", "/in/")  # prefixes of paths for the outside world, followed by a token that grants access
+UNSTORED = ("/api/", "/ojs/", *OUTSIDE)  # responses hold payloads, callback URLs and secrets: not to be cached
 PROBES = frozenset({"/health", "/ready", "/metrics"})
 MAX_PATH = 200
 _log = logging.getLogger("windlass.access")
@@ -84,7 +84,7 @@ class AccessLog:
 
 def loggable(path: str) -> str:
     """Return a path for the log: short, on one line, without tokens."""
-    for prefix in SECRET:
+    for prefix in OUTSIDE:
         if path.startswith(prefix):
             return f"{prefix}***"
     return ascii(path[:MAX_PATH])[1:-1]

@@ -29,13 +29,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from windlass.errors import Invalid
 from windlass.settings import Rate
 from windlass.web import problems
-from windlass.web.middleware.access_log import address_of
+from windlass.web.middleware.access_log import OUTSIDE, address_of
 from windlass.web.middleware.limits import Buckets
 
 LOCAL_NAME = "localhost"
 Render = Callable[[Scope, int, str], Response]  # renders a status and a message as an error of an API
 WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
-OUTSIDE = ("/wh/", "/in/")  # prefixes of paths for the outside world
 PROXIED = ("forwarded", "via", "x-real-ip", "x-forwarded-")  # prefixes of headers that proxies add
 WRONG_KEYS = Rate(60, 60.0)  # per address; then the answer is 429
 YAML = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})

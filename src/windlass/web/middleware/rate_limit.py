@@ -16,8 +16,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from windlass.settings import Rate
 from windlass.web.live import MEDIA_TYPE as STREAM
-from windlass.web.middleware.access_log import PROBES, address_of
-from windlass.web.middleware.guard import OUTSIDE, Rejection, Render, key_of
+from windlass.web.middleware.access_log import OUTSIDE, PROBES, address_of
+from windlass.web.middleware.guard import Rejection, Render, key_of
 from windlass.web.middleware.limits import Buckets, Slot, SlotOptions, Slots
 
 BEYOND_LOOPBACK = Rate(100, 1.0)  # unless WINDLASS_RATE_LIMIT is set
