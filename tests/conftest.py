@@ -67,6 +67,21 @@ async def db(database: str, clock: Clock) -> AsyncIterator[Database]:
 
 
 @pytest.fixture
+async def other_org(database: str) -> AsyncIterator[Database]:
+    opened = await Database.open(DatabaseOptions(url=database), org="acme")
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def other_db(database: str, clock: Clock) -> AsyncIterator[Database]:
+    """The same database, opened by a second process."""
+    opened = await Database.open(DatabaseOptions(url=database, clock=clock.now))
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
 async def app(database: str) -> AsyncIterator[Windlass]:
     async with Windlass(database, settings=Settings()) as opened:
         yield opened

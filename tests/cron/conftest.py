@@ -4,7 +4,7 @@ from contextlib import suppress
 
 import pytest
 
-from tests.cron.recorder import Diary
+from tests.cron.recorder import Diary, Ends
 from windlass.cron import Cron, FakeClock
 
 
@@ -16,6 +16,11 @@ def clock() -> FakeClock:
 @pytest.fixture
 def diary() -> Diary:
     return Diary()
+
+
+@pytest.fixture
+def ends() -> Ends:
+    return Ends()
 
 
 @pytest.fixture

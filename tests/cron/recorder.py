@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from itertools import pairwise
 
-from windlass.cron import Cron
+from windlass.cron import Cron, JobCompleted
 
 AsyncJob = Callable[[], Awaitable[None]]
 
@@ -35,6 +35,12 @@ class Diary:
             await gate.wait()
 
         return job, gate
+
+
+class Ends(list[JobCompleted]):
+    @property
+    def results(self) -> list[str]:
+        return [str(end.result) for end in self]
 
 
 def chain(cron: Cron, diary: Diary, *names: str) -> None:

@@ -1,4 +1,4 @@
-"""What can be put around a job; all of it on the scheduler's clock."""
+"""Wrappers of jobs, on the scheduler's clock."""
 
 import asyncio
 import logging
@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.cron.recorder import Diary, run
+from tests.cron.recorder import Diary, Ends, run
 from windlass.cron import (
     Call,
     Cron,
     FakeClock,
-    JobCompleted,
     JobContext,
     JobResult,
     JobTimedOut,
@@ -33,17 +32,6 @@ from windlass.cron import (
 from windlass.errors import Invalid
 
 SECOND = timedelta(seconds=1)
-
-
-class Ends(list[JobCompleted]):
-    @property
-    def results(self) -> list[str]:
-        return [str(end.result) for end in self]
-
-
-@pytest.fixture
-def ends() -> Ends:
-    return Ends()
 
 
 @pytest.fixture
@@ -252,96 +240,6 @@ async def test_a_job_within_its_time_leaves_no_timer(cron: Cron, clock: FakeCloc
     await run(cron, "a")
     assert ends.results == ["success"]
     assert clock.timer_count == 0
-
-
-@pytest.mark.parametrize(("retries", "tries"), [(0, 1), (3, 4)])
-async def test_a_failing_job_is_tried_again_so_many_times(
-    cron: Cron, clock: FakeClock, diary: Diary, ends: Ends, retries: int, tries: int
-) -> None:
-    cron.add("@triggered", diary.failing("a"), name="a", wrappers=[retry_with_backoff(retries)])
-    cron.trigger("a")
-    await clock.play(3600, cron)
-    assert diary.lines == ["a"] * tries
-    assert ends.results == ["failure"]
-    assert isinstance(ends[0].error, ValueError)
-
-
-async def test_pauses_grow_up_to_the_longest_give_or_take_a_tenth(cron: Cron, clock: FakeClock, diary: Diary) -> None:
-    pauses: list[float] = []
-    wrapper = retry_with_backoff(
-        5,
-        initial=SECOND,
-        longest=10 * SECOND,
-        multiplier=3,
-        on_retry=lambda retry, pause, error: pauses.append(pause.total_seconds()),
-    )
-    cron.add("@triggered", diary.failing("a"), name="a", wrappers=[wrapper])
-    cron.trigger("a")
-    await clock.play(3600, cron)
-    for pause, expected in zip(pauses, [1, 3, 9, 10, 10], strict=True):
-        assert expected * 0.9 <= pause <= expected * 1.1
-
-
-async def test_minus_one_tries_until_it_succeeds(cron: Cron, clock: FakeClock, ends: Ends) -> None:
-    tries = 0
-
-    async def job() -> None:
-        nonlocal tries
-        tries += 1
-        if tries < 50:
-            raise ValueError
-
-    cron.add("@triggered", job, name="a", wrappers=[retry_with_backoff(-1, longest=SECOND)])
-    cron.trigger("a")
-    await clock.play(100, cron)
-    assert tries == 50
-    assert ends.results == ["success"]
-
-
-async def test_a_retry_that_succeeds_leaves_no_trace_of_recovered_failures(clock: FakeClock, ends: Ends) -> None:
-    tries = 0
-
-    async def job() -> None:
-        nonlocal tries
-        tries += 1
-        if tries == 1:
-            raise ValueError
-
-    async with Cron(clock=clock, observers=[Observer(on_job_complete=ends.append)]) as cron:
-        cron.add("@triggered", job, name="a", wrappers=[retry_with_backoff(1), recover()])
-        cron.add("@triggered", lambda: None, name="b")
-        cron.add_dependency("b", "a")
-        cron.trigger("a")
-        await clock.play(10, cron)
-    assert ends.results == ["success", "success"]
-
-
-async def test_a_stop_ends_the_retries(clock: FakeClock, diary: Diary, ends: Ends) -> None:
-    async with Cron(clock=clock, observers=[Observer(on_job_complete=ends.append)]) as cron:
-        cron.add("@triggered", diary.failing("a"), name="a", wrappers=[retry_with_backoff(-1)])
-        cron.trigger("a")
-        await clock.until_timers(1)
-    assert diary.lines == ["a"]
-    assert ends.results == ["failure"]
-
-
-async def test_each_try_has_its_own_time_limit(cron: Cron, clock: FakeClock, ends: Ends) -> None:
-    cancelled_before: list[bool] = []
-
-    async def job() -> None:
-        context = job_context()
-        assert context is not None
-        cancelled_before.append(context.cancelled)
-        if len(cancelled_before) < 3:
-            await asyncio.Event().wait()
-
-    cron.add("@triggered", job, name="a", wrappers=[retry_with_backoff(5), timeout(SECOND)])
-    cron.trigger("a")
-    while not ends:
-        await turn()
-        clock.advance(1)
-    assert cancelled_before == [False, False, False]
-    assert ends.results == ["success"]
 
 
 async def test_a_job_may_say_that_there_was_nothing_to_do(cron: Cron, ends: Ends) -> None:

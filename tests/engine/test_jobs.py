@@ -1,331 +1,22 @@
-"""Jobs as producers and operators see them."""
+"""Jobs: listing, cancelling, reopening, deleting, and their event trail."""
 
 import asyncio
-import json
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
-import asyncpg
 import pytest
 
-from windlass import Windlass
-from windlass.core.jobs.job import Claimed, JobMove, JobState, Report, Setback, Success
-from windlass.core.jobs.retry import Backoff, Retry
-from windlass.core.jobs.spec import JobSpec
+from tests.engine.job_harness import LEASE, SPEC, finish, submit, take, words
+from windlass.core.jobs.job import JobMove, JobState, Setback, Success
 from windlass.engine.database import Database
 from windlass.engine.jobs import control as jobs
 from windlass.engine.workers import turn
 from windlass.engine.workers.turn import Turn
 from windlass.errors import Conflict, Invalid, NotFound, WindlassError
-from windlass.settings import Settings
-from windlass.store.postgres.pool import DatabaseOptions
 
-Connection = Any
-LEASE = timedelta(seconds=30)
-SPEC = JobSpec(type="content.thumbnail.v1", payload={"content_id": "c_123"})
-
-
-async def submit(db: Database, **fields: Any) -> UUID:
-    return (await jobs.submit(db, [replace(SPEC, **fields)]))[0]
-
-
-async def take(db: Database, count: int = 1, *, reports: list[Report] | None = None) -> list[Claimed]:
-    lanes = [(replace(lane, seq=0), count) for lane in await turn.look(db, ["default", "sql", "other"])]
-    wish = Turn(worker="w1", lease=LEASE, reports=reports or [], lanes=lanes, count=count)
-    return (await turn.turn(db, wish))[0]
-
-
-async def finish(db: Database, id_: UUID, status: str) -> None:
-    """Bring the one job in line to its end."""
-    if status == "cancelled":
-        await jobs.cancel(db, id_)
-        return
-    [job] = await take(db)
-    assert job.id == id_
-    ends: dict[str, Report] = {
-        "succeeded": Success(job, '"done"'),
-        "failed": Setback(job, JobMove.FAIL, {"type": "ValueError", "message": "boom"}, timedelta()),
-    }
-    await turn.turn(db, Turn(worker="w1", lease=LEASE, reports=[ends[status]]))
-
-
-async def words(db: Database, id_: UUID) -> list[str]:
-    return [event.event_type for event in await jobs.events(db, id_)]
-
-
-async def count(conn: Connection) -> tuple[int, int]:
-    """Rows and lines in the whole database."""
-    rows = await conn.fetchval("select count(*) from workflow.workflow_run")
-    return rows, await conn.fetchval("select count(*) from workflow.workflow_event")
-
-
-@pytest.fixture
-async def other_org(database: str) -> AsyncIterator[Database]:
-    opened = await Database.open(DatabaseOptions(url=database), org="acme")
-    yield opened
-    await opened.close()
-
-
-# Submitting
-
-
-async def test_a_submitted_job_is_kept_as_it_was_asked_for(db: Database) -> None:
-    at = datetime(2090, 1, 1, tzinfo=UTC)
-    retry = Retry(Backoff.LINEAR, base=5)
-    id_ = await submit(
-        db,
-        queue="other",
-        priority=-7,
-        run_at=at,
-        max_attempts=9,
-        retry=retry,
-        timeout=timedelta(seconds=90),
-        idempotency_key="k",
-        tags=["red", "größe"],
-        meta={"trace": {"id": 1}},
-    )
-    job = await jobs.get(db, id_)
-    assert (job.type, job.payload, job.status) == ("content.thumbnail.v1", {"content_id": "c_123"}, "pending")
-    assert (job.queue, job.priority, job.run_at, job.max_attempts) == ("other", -7, at, 9)
-    assert (Retry.from_json(job.retry or {}), job.timeout) == (retry, timedelta(seconds=90))
-    assert (job.tags, job.meta, job.idempotency_key) == (["red", "größe"], {"trace": {"id": 1}}, "default/k")
-    assert (job.attempt, job.lost, job.result, job.errors, job.leased_by) == (0, 0, None, [], None)
-    assert id_.version == 7
-    assert await words(db, id_) == ["created"]
-
-
-async def test_a_delay_counts_from_the_databases_now(db: Database) -> None:
-    job = await jobs.get(db, await submit(db, delay=timedelta(hours=2)))
-    assert job.run_at - job.created_at == timedelta(hours=2)
-    assert await take(db) == []
-
-
-async def test_any_json_is_a_payload(db: Database) -> None:
-    for payload in ({}, [], [1, {"a": None}], "text", 5, 1.5, True, None, {"€": "😀", "q": '"\\'}):
-        assert (await jobs.get(db, await submit(db, payload=payload))).payload == payload
-
-
-async def test_many_are_recorded_in_order_and_at_once(db: Database, conn: Connection) -> None:
-    ids = await jobs.submit(db, [replace(SPEC, payload={"n": n}) for n in range(5000)])
-    assert len(set(ids)) == 5000
-    assert await count(conn) == (5000, 5000)
-    taken = await take(db, 100)
-    assert [json.loads(job.payload)["n"] for job in taken] == [*range(100)]
-    assert [job.id for job in taken] == ids[:100]
-
-
-async def test_nothing_to_submit_is_no_mistake_and_too_much_is(db: Database, conn: Connection) -> None:
-    assert await jobs.submit(db, []) == []
-    with pytest.raises(Invalid, match="10001"):
-        await jobs.submit(db, [SPEC] * 10_001)
-    assert await count(conn) == (0, 0)
-
-
-async def test_a_known_key_answers_with_the_job_that_has_it(db: Database, conn: Connection) -> None:
-    first = await submit(db, idempotency_key="k")
-    assert await submit(db, idempotency_key="k", payload={"other": 1}) == first
-    assert await jobs.submit(db, [SPEC, replace(SPEC, idempotency_key="k")]) != [first, first]
-    assert (await jobs.get(db, first)).payload == {"content_id": "c_123"}
-    assert await count(conn) == (2, 2)
-
-
-async def test_a_finished_job_still_holds_its_key(db: Database) -> None:
-    first = await submit(db, idempotency_key="k")
-    await finish(db, first, "succeeded")
-    assert await submit(db, idempotency_key="k") == first
-
-
-async def test_equal_keys_in_one_batch_are_one_job(db: Database, conn: Connection) -> None:
-    keys = ["a", "b", "a", None, "b", None]
-    ids = await jobs.submit(db, [replace(SPEC, idempotency_key=key) for key in keys])
-    assert (ids[0], ids[1]) == (ids[2], ids[4])
-    assert len(set(ids)) == 4
-    assert await count(conn) == (4, 4)
-
-
-async def test_submitters_at_the_same_moment_agree_on_one_job(db: Database, conn: Connection) -> None:
-    batches = [jobs.submit(db, [replace(SPEC, idempotency_key=f"k{n}") for n in range(20)]) for _ in range(8)]
-    first, *others = await asyncio.gather(*batches)
-    assert others == [first] * 7
-    assert await count(conn) == (20, 20)
-
-
-async def test_keys_of_two_orgs_do_not_meet(db: Database, other_org: Database) -> None:
-    ours, theirs = await submit(db, idempotency_key="k"), await submit(other_org, idempotency_key="k")
-    assert ours != theirs
-
-
-def ring() -> list[Any]:
-    made: list[Any] = []
-    made.append(made)
-    return made
-
-
-def deep(levels: int) -> Any:
-    value: Any = 1
-    for _ in range(levels):
-        value = [value]
-    return value
-
-
-BAD: list[tuple[dict[str, Any], str]] = [
-    ({"payload": object()}, "payload"),
-    ({"payload": {1, 2}}, "payload"),
-    ({"payload": {"a": "\x00"}}, "payload"),
-    ({"payload": float("nan")}, "payload"),
-    ({"payload": "\ud800"}, "payload"),
-    ({"payload": deep(65)}, "payload"),
-    ({"payload": deep(100_000)}, "payload"),
-    ({"payload": ring()}, "payload"),
-    ({"payload": "x" * 2_000_000}, "payload"),
-    ({"meta": {"blob": "x" * 70_000}}, "meta"),
-    ({"meta": {"a": "\x00"}}, "meta"),
-    ({"type": ""}, "type"),
-    ({"type": 5}, "type"),
-    ({"type": "a\x00b"}, "type"),
-    ({"queue": ""}, "queue"),
-    ({"priority": 10**9}, "priority"),
-    ({"priority": "high"}, "priority"),
-    ({"max_attempts": 0}, "max_attempts"),
-    ({"idempotency_key": "\x00"}, "idempotency_key"),
-    ({"tags": ["\x00"]}, "tags"),
-    ({"run_at": datetime(2030, 1, 1)}, "run_at"),  # noqa: DTZ001
-    ({"run_at": "tomorrow"}, "run_at"),
-    ({"delay": timedelta(seconds=-1)}, "delay"),
-    ({"timeout": timedelta()}, "timeout"),
-    ({"retry": "soon"}, "retry"),
-]
-
-
-async def test_bad_input_gets_a_clear_error_and_leaves_nothing_behind(db: Database, conn: Connection) -> None:
-    for fields, field in BAD:
-        with pytest.raises(Invalid, match=field) as refusal:
-            await jobs.submit(db, [SPEC, replace(SPEC, **fields), SPEC])
-        assert refusal.value.field == field, fields
-    assert await count(conn) == (0, 0)
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [{"delay": timedelta.max}, {"idempotency_key": "".join(map(chr, range(0x4E00, 0x5200)))}],
-    ids=["a delay beyond the calendar", "a key too long for an index"],
-)
-async def test_what_only_postgres_can_refuse_is_invalid(db: Database, conn: Connection, fields: dict[str, Any]) -> None:
-    with pytest.raises(Invalid):
-        await jobs.submit(db, [SPEC, replace(SPEC, **fields)])
-    assert await count(conn) == (0, 0)
-
-
-async def test_a_job_joins_the_callers_transaction(db: Database, database: str, conn: Connection) -> None:
-    caller = await asyncpg.connect(database)
-    await caller.execute("create table orders (id int)")
-    transaction = caller.transaction()
-    await transaction.start()
-    await caller.execute("insert into orders values (1)")
-    [id_] = await jobs.submit(db, [replace(SPEC, idempotency_key="order-1")], connection=caller)
-    assert await count(conn) == (0, 0)
-    await transaction.rollback()
-    assert await count(conn) == (0, 0)
-    async with caller.transaction():
-        [again] = await jobs.submit(db, [replace(SPEC, idempotency_key="order-1")], connection=caller)
-    assert again != id_
-    assert (await jobs.get(db, again)).status == "pending"
-    await caller.close()
-
-
-async def test_a_refused_job_leaves_the_callers_transaction_usable(
-    db: Database, database: str, conn: Connection
-) -> None:
-    caller = await asyncpg.connect(database)
-    async with caller.transaction():
-        with pytest.raises(Invalid):
-            await jobs.submit(db, [replace(SPEC, priority=10**9)], connection=caller)
-        await jobs.submit(db, [SPEC], connection=caller)
-    await caller.close()
-    assert await count(conn) == (1, 1)
-
-
-async def test_handlers_lend_their_options_to_submit(app: Windlass) -> None:
-    @app.job("content.ocr.v1", max_attempts=7, queue="ocr")
-    async def ocr() -> None: ...
-
-    job = await app.get(await app.submit("content.ocr.v1"))
-    assert (job.max_attempts, job.queue, job.payload) == (7, "ocr", {})
-
-
-async def test_numbers_of_seconds_will_do_and_other_things_will_not(database: str) -> None:
-    async with Windlass(database, settings=Settings(notify=False)) as app:
-        job = await app.get(await app.submit("a.b.v1", delay=60, timeout=1.5))
-        assert (job.run_at - job.created_at, job.timeout) == (timedelta(seconds=60), timedelta(seconds=1.5))
-        for wrong in ({"delay": "soon"}, {"timeout": "long"}, {"delay": 1e300}):
-            with pytest.raises(Invalid, match=next(iter(wrong))):
-                await app.submit("a.b.v1", **wrong)
-
-
-# The SQL function
-
-
-async def test_the_sql_function_submits_from_any_language(db: Database, conn: Connection) -> None:
-    id_ = await conn.fetchval("""select windlass.submit('content.thumbnail.v1', '{"content_id": "c"}')""")
-    job = await jobs.get(db, id_)
-    assert (job.payload, job.queue, job.priority, job.max_attempts) == ({"content_id": "c"}, "sql", 100, 3)
-    assert await words(db, id_) == ["created"]
-    full = await conn.fetchval("""select windlass.submit(
-      type => 'a.b.v1', queue => 'q', priority => 5, max_attempts => 9,
-      delay => '1 hour', timeout => '10 s', retry => '{"kind": "constant"}', tags => '{red}', meta => '{"a": 1}')""")
-    job = await jobs.get(db, full)
-    assert (job.queue, job.priority, job.max_attempts, job.timeout) == ("q", 5, 9, timedelta(seconds=10))
-    assert (job.retry, job.tags, job.meta) == ({"kind": "constant"}, ["red"], {"a": 1})
-    assert timedelta(minutes=59) < job.run_at - job.created_at <= timedelta(hours=1)
-
-
-async def test_the_sql_function_answers_a_duplicate_with_the_job_that_has_the_key(conn: Connection) -> None:
-    submit_ = "select windlass.submit('a.b.v1', idempotency_key => 'k')"
-    assert await conn.fetchval(submit_) == await conn.fetchval(submit_)
-    assert await count(conn) == (1, 1)
-
-
-NONSENSE = {
-    "''": "type",
-    "'  '": "type",
-    "null": "type",
-    "'a.b.v1', null": "payload",
-    "'a.b.v1', to_jsonb(repeat('x', 2000000))": "payload",
-    "'a.b.v1', max_attempts => 0": "max_attempts",
-    "'a.b.v1', max_attempts => null": "max_attempts",
-    "'a.b.v1', run_at => now(), delay => '1 s'": "run_at",
-    "'a.b.v1', queue => ''": "queue",
-    "'a.b.v1', priority => 2000000000": "priority",
-    "'a.b.v1', delay => '-1 hour'": "delay",
-    "'a.b.v1', timeout => '0 s'": "timeout",
-    """'a.b.v1', retry => '{"kind": "soon"}'""": "retry",
-    """'a.b.v1', meta => '[1]'""": "meta",
-}
-
-
-async def test_the_sql_function_refuses_what_makes_no_sense_and_names_it(conn: Connection) -> None:
-    accepted, unclear = [], []
-    for arguments, named in NONSENSE.items():
-        try:
-            await conn.fetchval(f"select windlass.submit({arguments})")
-            accepted.append(arguments)
-        except asyncpg.PostgresError as error:
-            unclear += [] if named in str(error) else [str(error)]
-    assert (accepted, unclear) == ([], [])
-    assert await count(conn) == (0, 0)
-
-
-async def test_the_sql_function_warns_about_a_type_without_a_version(conn: Connection) -> None:
-    said: list[str] = []
-    conn.add_log_listener(lambda _, message: said.append(message.message))
-    assert await conn.fetchval("select windlass.submit('cleanup')")
-    assert "domain.action.vN" in said[0]
-
-
-# Looking
+# Listing
 
 
 async def test_an_unknown_job_is_not_found_whatever_is_asked(db: Database, other_org: Database) -> None:
@@ -417,8 +108,6 @@ async def test_a_filter_that_makes_no_sense_is_refused_by_name(db: Database) -> 
             await jobs.list_(db, **filters)
 
 
-# Cancelling, reopening, deleting
-
 LIVE_OR_NOT = ["pending", "leased", "succeeded", "failed", "cancelled"]
 
 
@@ -430,6 +119,9 @@ async def in_state(db: Database, status: str) -> UUID:
         await finish(db, id_, status)
     assert (await jobs.get(db, id_)).status == status
     return id_
+
+
+# Cancelling, reopening, deleting
 
 
 @pytest.mark.parametrize("status", LIVE_OR_NOT)
@@ -494,7 +186,7 @@ async def test_two_who_cancel_at_once_do_not_both_succeed(db: Database) -> None:
     assert (await words(db, id_)).count("cancelled") == 1
 
 
-# The trail and the errors
+# Event trail and errors
 
 
 async def test_the_trail_tells_the_whole_story_in_order(db: Database) -> None:

@@ -2,54 +2,32 @@
 
 import json
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from typing import Any
-from uuid import UUID
+from datetime import timedelta
 
 import pytest
 
 from tests.engine.fake_services import Stage, answer
 from tests.engine.harness import LEASE, QUEUES, Player, begin, letters, node, reasons
+from tests.engine.quarantine_harness import NOON, Client, aside, deploy, start
 from windlass.core.jobs.job import Success
 from windlass.core.jobs.spec import JobSpec
-from windlass.core.json_value import decode
-from windlass.engine import hooks, quarantine, upkeep
+from windlass.engine import hooks, quarantine
 from windlass.engine.database import Database
 from windlass.engine.doctor import Level, judge_quarantine
 from windlass.engine.jobs import control as jobs
 from windlass.engine.quarantine import Kind
 from windlass.engine.runs import control as runs
-from windlass.engine.runs import start as run_start
-from windlass.engine.runs import sweep
-from windlass.engine.runs.start import RunSpec
-from windlass.engine.schedules import sql as sql_schedules
 from windlass.engine.workers import turn as worker_turn
 from windlass.engine.workers.turn import Turn
-from windlass.engine.workflows import control as workflows
 from windlass.errors import Conflict, NotFound
-from windlass.runtime.loops.background import Scheduler, Sweeper, Timers, retries
-from windlass.runtime.loops.loop import Duties
+from windlass.runtime.loops.background import Sweeper, retries
 from windlass.store.postgres.pool import DatabaseOptions
 from windlass.testing import Clock
 
-Client = Any  # asyncpg.Connection is generic in the stubs only
-NOON = datetime(2030, 3, 1, 12, 0, tzinfo=UTC)
 HALF = r'{"status": "ok", "note": "half an emoji: \ud83d, and a NUL: \u0000"}'
 
 
-async def deploy(db: Database, name: str, tasks: dict[str, Any], **more: Any) -> None:
-    await workflows.publish_many(db, [{"name": name, "tasks": tasks, **more}])
-
-
-async def start(db: Database, name: str, input_: Any = None) -> UUID:
-    return (await run_start.start(db, name, [RunSpec(input=input_ or {})]))[0]
-
-
-async def aside(db: Database) -> list[tuple[str, str]]:
-    return sorted((entry.kind, entry.key) for entry in await quarantine.list_(db))
-
-
-# Text that Postgres cannot hold
+# Text that Postgres cannot store
 
 
 async def test_an_if_over_an_answer_with_half_a_surrogate_pair_is_judged_and_the_answer_kept(db: Database) -> None:
@@ -155,9 +133,6 @@ async def test_five_hundred_ends_of_one_broken_run_do_not_hide_those_of_another(
     assert await aside(db) == [("run", str(broken))]
 
 
-# A version that this process cannot read
-
-
 async def other_process(database: str, clock: Clock) -> Database:
     return await Database.open(DatabaseOptions(url=database, clock=clock.now))
 
@@ -165,6 +140,9 @@ async def other_process(database: str, clock: Clock) -> Database:
 async def unreadable(conn: Client, change: str) -> None:
     await conn.execute("alter table windlass.version disable trigger all")
     await conn.execute(f"update windlass.version set document = {change}")
+
+
+# A version that this process cannot read
 
 
 async def test_a_key_that_a_newer_release_wrote_is_ignored(
@@ -222,144 +200,7 @@ async def test_a_held_run_that_cannot_begin_keeps_no_other_run_from_anything(
     assert ("run", str(held[1])) in await aside(db)
 
 
-# Schedules
-
-
-@pytest.mark.parametrize("when", ["infinity", "-infinity"])
-async def test_a_schedule_at_the_end_of_time_stops_no_other(
-    db: Database, conn: Client, clock: Clock, when: str
-) -> None:
-    clock.set(NOON)
-    insert = """insert into workflow.workflow_schedule (type, schedule, next_run_at)
-                values ($1, '* * * * *', $2::text::timestamptz)"""
-    await conn.execute(insert, "odd.v1", when)
-    await conn.execute(insert, "good.v1", str(NOON))
-    await Scheduler(db).tick()
-    types = {row[0] for row in await conn.fetch("select type from workflow.workflow_run")}
-    assert "good.v1" in types
-
-
-async def test_a_schedule_that_raises_is_set_aside_and_the_others_fire(
-    db: Database, conn: Client, clock: Clock
-) -> None:
-    clock.set(NOON)
-    insert = (
-        "insert into workflow.workflow_schedule (type, schedule, next_run_at) values ($1, '* * * * *', $2) returning id"
-    )
-    ids = [await conn.fetchval(insert, f"job{n}.v1", NOON) for n in range(7)]
-    await conn.execute("alter table workflow.workflow_run add constraint unlucky check (type <> 'job3.v1')")
-    assert await sql_schedules.tick(db) == 6
-    assert await aside(db) == [("schedule", str(ids[3]))]
-    await conn.execute("alter table workflow.workflow_run drop constraint unlucky")
-    clock.set(NOON + timedelta(seconds=2))
-    assert await quarantine.retry_due(db, retries(db)) == 1
-    assert await conn.fetchval("select count(*) from workflow.workflow_run") == 7
-    assert await aside(db) == []
-
-
-# Claims
-
-
-async def test_a_row_that_cannot_be_claimed_goes_out_of_line_and_those_behind_it_are_claimed(
-    db: Database, conn: Client, clock: Clock
-) -> None:
-    clock.set(NOON)
-    ids = [await jobs.submit(db, [JobSpec(type="a.v1")]) for _ in range(9)]
-    await conn.execute(
-        """create function refuse() returns trigger language plpgsql as $$
-           begin raise exception 'strange row'; end $$;"""
-    )
-    await conn.execute(
-        f"""create trigger refuse before update on workflow.workflow_run for each row
-            when (new.status = 'leased' and new.id = '{ids[4][0]}') execute function refuse()"""
-    )
-    player = await Player.hello(db)
-    taken = []
-    for _ in range(8):
-        taken += await player.take(4)
-    assert {job.id for job in taken} == {id_ for n, [id_] in enumerate(ids) if n != 4}
-    assert await aside(db) == [("job", str(ids[4][0]))]
-
-
-# Loops
-
-
-async def test_a_duty_that_fails_does_not_keep_the_next_one_from_its_turn(db: Database) -> None:
-    duties = Duties(db, "test")
-
-    async def bad() -> int:
-        raise ValueError("strange")
-
-    async def good() -> int:
-        return 7
-
-    assert await duties.run("bad", bad, 0) == 0
-    assert await duties.run("good", good, 0) == 7
-    [entry] = await quarantine.list_(db)
-    assert (entry.kind, entry.key, entry.reason) == ("duty", "test.bad", "strange")
-    again = Duties(db, "test")  # after a restart, with the defect mended
-    assert await again.run("bad", good, 0) == 7
-    assert await quarantine.list_(db) == []
-
-
-async def test_the_timer_loop_waits_a_moment_when_another_session_holds_what_is_due(
-    db: Database, conn: Client, clock: Clock
-) -> None:
-    clock.set(NOON)
-    await deploy(db, "nap", {"a": {"sleep": "1s"}})
-    run = await start(db, "nap")
-    clock.set(NOON + timedelta(seconds=2))
-    timers = Timers(db)
-    async with conn.transaction():
-        await conn.execute("select from windlass.run where id = $1 for update", run)
-        assert await timers.tick() == timers.options.again
-    assert await timers.tick() == timedelta()
-    assert await letters(db, run) == "s"
-
-
-async def test_a_locked_workflow_row_does_not_stop_the_settler(db: Database, conn: Client) -> None:
-    await deploy(db, "narrow", {"a": {"job": "a.v1"}}, concurrency=1)
-    await start(db, "narrow")
-    await start(db, "narrow")
-    good = await begin(db, node("a"), node("b", "a"))
-    await conn.execute("update workflow.workflow_run set status = 'succeeded'")
-    async with conn.transaction():
-        await conn.execute("select from windlass.workflow where name = 'narrow' for update")
-        await Sweeper(db).tick()
-        assert await letters(db, good) == "sa"
-
-
-# Rows of plain SQL
-
-
-async def test_a_huge_number_in_a_row_is_read_as_text(db: Database, conn: Client) -> None:
-    await conn.execute(
-        """insert into workflow.workflow_run (type, payload, result, status)
-           values ('odd.v1', '{"n": 1}', ('[1e5000]')::jsonb, 'succeeded'), ('good.v1', '{}', '1', 'succeeded')"""
-    )
-    results = {job.type: job.result for job in (await jobs.list_(db)).jobs}
-    assert results["good.v1"] == 1
-    assert results["odd.v1"] == ["1" + "0" * 5000]
-
-
-async def test_a_fan_out_over_a_huge_number_does_not_stop_innocent_jobs(db: Database, conn: Client) -> None:
-    await deploy(
-        db,
-        "wide",
-        {
-            "src": {"job": "src.v1"},
-            "each": {"needs": ["src"], "foreach": "src", "job": "e.v1", "input": {"x": "{{item}}"}},
-        },
-    )
-    run = await start(db, "wide")
-    await conn.execute("update workflow.workflow_run set status = 'succeeded', result = '[1e5000, 2]' where step = 0")
-    await sweep.sweep_runs(db)
-    assert await letters(db, run) == "sa"
-    payloads = [decode(job.payload)["x"] for job in await Player(db).take()]
-    assert payloads == ["1" + "0" * 5000, 2]
-
-
-# What people see
+# Operators
 
 
 async def test_the_doctor_names_what_is_set_aside_and_how_to_try_it_again(db: Database) -> None:
@@ -400,25 +241,3 @@ async def test_entries_of_jobs_go_when_the_jobs_have_ended(db: Database, conn: C
     await conn.execute("update workflow.workflow_run set status = 'cancelled' where id = $1", ended)
     await quarantine.forget(db)
     assert await aside(db) == [("job", str(live))]
-
-
-# Leases, expiry and due times: one row stops no other
-
-
-async def test_a_row_whose_lease_cannot_be_released_stops_no_other(db: Database, conn: Client, clock: Clock) -> None:
-    ids = [(await jobs.submit(db, [JobSpec(type="a.v1", max_attempts=9)]))[0] for _ in range(6)]
-    await conn.execute(
-        """update workflow.workflow_run set status = 'leased', leased_by = 'gone', claim_no = 1,
-           lease_until = now() + interval '1 hour', updated_at = now()"""
-    )
-    clock.move(timedelta(hours=2))
-    await conn.execute(
-        "create function refuse() returns trigger language plpgsql as $$ begin raise exception 'strange row'; end $$"
-    )
-    await conn.execute(
-        f"""create trigger refuse before update on workflow.workflow_run for each row
-            when (new.status = 'pending' and new.id = '{ids[2]}') execute function refuse()"""
-    )
-    assert (await upkeep.release_expired(db)).released == 5
-    assert await aside(db) == [("job", str(ids[2]))]
-    assert (await upkeep.release_expired(db)).released == 0  # it rests

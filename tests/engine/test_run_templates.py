@@ -1,54 +1,24 @@
-"""Templates of runs: filled in once when a step begins, with their types, or the step fails and says why."""
+"""Templates of runs are evaluated once, when a step begins, and keep the types of their values."""
 
 import json
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
-from uuid import UUID
 
 import pytest
 
-from tests.engine.fake_services import Stage, answer, call, deploy, play, played, run_of, token_of
-from tests.engine.harness import Fails, begin, letters, reasons, state, tick, words
+from tests.engine.fake_services import answer, call, deploy, play, played, run_of, token_of
+from tests.engine.harness import Fails, begin, state
+from tests.engine.template_harness import TRIGGER, failed, http, job
 from windlass.engine.database import Database
 from windlass.engine.runs import control as runs
-from windlass.engine.runs import start
-from windlass.engine.runs.start import RunSpec
 from windlass.testing import Clock
 
 Connection = Any
-TRIGGER = {
-    "id": 7,
-    "big": 12345678901234567890,
-    "f": 1.5,
-    "yes": True,
-    "nil": None,
-    "list": [1, "a"],
-    "o": {"k": [None]},
-}
 TYPED = {key: f"{{{{trigger.body.{key}}}}}" for key in TRIGGER}
 
 
-def job(*needs: str, **more: Any) -> dict[str, Any]:
-    return {"job": "test.job.v1", **({"needs": list(needs)} if needs else {}), **more}
-
-
-def http(*needs: str, **more: Any) -> dict[str, Any]:
-    return {"url": "https://shop.example/x", **({"needs": list(needs)} if needs else {}), **more}
-
-
-async def failed(db: Database, run: UUID, step: str) -> str:
-    """Why a step failed that never began."""
-    assert (await words(db, run))[step] == "failed"
-    view = await runs.view(db, run)
-    number = view.workflow.plan.number[step]
-    *_, event = [event for event in view.events if event.step == number and event.reason is not None]
-    assert event.code == "template_error"
-    assert number not in view.jobs
-    return str(event.reason)
-
-
-# Where they stand
+# Fields with templates
 
 
 async def test_the_input_of_a_job_is_filled_in_and_types_are_kept(db: Database) -> None:
@@ -108,7 +78,7 @@ async def test_what_was_filled_in_is_not_looked_through_again(db: Database) -> N
     assert stage.payloads["a"] == [["{{trigger.body.secret}}", "x{{trigger.body.secret}}"]]
 
 
-# Where values come from
+# Sources of values
 
 
 async def test_outputs_status_and_headers_of_the_steps_before(db: Database) -> None:
@@ -291,195 +261,3 @@ async def test_a_fan_out_over_an_answer(db: Database) -> None:
     tasks = {"a": http(), "b": job("a", foreach="a.files", input={"f": "{{item}}"})}
     _, stage = await played(db, tasks, a=answer(200, {"files": ["x", "y"]}))
     assert sorted(payload["f"] for payload in stage.payloads["b"]) == ["x", "y"]
-
-
-# When there is no value
-
-
-@pytest.mark.parametrize(
-    ("template", "told"),
-    [
-        ("{{trigger.body.missing}}", "Failed to resolve {{trigger.body.missing}}"),
-        ("x {{trigger.body.list[2]}}", "Failed to resolve {{trigger.body.list[2]}}"),
-        ("{{trigger.body.id.deeper}}", "Failed to resolve {{trigger.body.id.deeper}}"),
-        ("{{trigger.headers.x}}", "Failed to resolve {{trigger.headers.x}}"),
-        ("{{tasks.a.body.order_id}}", "Failed to resolve {{tasks.a.body.order_id}}"),
-        ("{{tasks.a.headers.location}}", "Failed to resolve {{tasks.a.headers.location}}"),
-        ("{{tasks.a.error}}", "Failed to resolve {{tasks.a.error}}"),
-    ],
-)
-async def test_a_missing_value_fails_the_step_with_the_sentence_of_the_seed(
-    db: Database, template: str, told: str
-) -> None:
-    tasks = {"a": http(), "b": http("a", body={"x": template}), "c": job("b")}
-    run, stage = await played(db, tasks, input=TRIGGER, a=answer(200, {"orderId": 1}))
-    assert await failed(db, run, "b") == told
-    assert (await letters(db, run), await state(db, run), stage.seen) == ("sfk", "failed", ["a"])
-
-
-@pytest.mark.parametrize("kind", ["job", "http", "run", "child"])
-async def test_a_template_error_is_a_status_that_can_be_handled_for_every_kind_of_step(db: Database, kind: str) -> None:
-    await deploy(db, "below", z=job())
-    step: Mapping[str, Any] = {
-        "job": job("a", input="{{tasks.a.body.no}}"),
-        "http": http("a", url="https://x.example/{{tasks.a.body.no}}"),
-        "run": {"run": "do {{tasks.a.body.no}}", "needs": ["a"]},
-        "child": {"workflow": "below", "needs": ["a"], "input": {"n": "{{tasks.a.body.no}}"}},
-    }[kind]
-    tasks = {"a": job(), "b": step, "c": job("b", **{"if": "tasks.b.status == 'template_error'"})}
-    run, stage = await played(db, tasks)
-    assert await failed(db, run, "b") == "Failed to resolve {{tasks.a.body.no}}"
-    assert (await letters(db, run), await state(db, run)) == ("sfs", "completed")
-    assert stage.seen == ["a", "c"]
-
-
-async def test_a_root_that_cannot_be_filled_in_fails_its_run_at_once(db: Database) -> None:
-    run = await run_of(db, a=http(url="https://x.example/{{input.no}}"), b=job("a"))
-    assert (await letters(db, run), await state(db, run)) == ("fk", "failed")
-
-
-async def test_a_failure_edge_and_failure_see_a_template_error(db: Database) -> None:
-    tasks = {
-        "a": job(input="{{input.no}}"),
-        "b": job() | {"needs": {"a": "failure"}},
-        "c": job("a"),
-        "d": job("c", **{"if": "failure()"}),
-    }
-    run, _ = await played(db, tasks)
-    assert (await letters(db, run), await state(db, run)) == ("fsks", "completed")
-
-
-@pytest.mark.parametrize("path", ["body.amount", "body", "body.items[0].id", "output"])
-async def test_a_truncated_answer_is_named_in_the_words_of_the_seed(db: Database, path: str) -> None:
-    tasks = {"charge": http(), "b": http("charge", body={"amount": f"{{{{tasks.charge.{path}}}}}"})}
-    run, _ = await played(db, tasks, charge=answer(200, '{"amount": 5, "more": "', truncated=True))
-    told = f"Cannot read '{path}' because the response from 'charge' exceeded the 256KB limit and was truncated"
-    assert await failed(db, run, "b") == told
-
-
-async def test_the_status_and_headers_of_a_truncated_answer_can_be_read(db: Database) -> None:
-    tasks = {"a": http(), "b": job("a", input=["{{tasks.a.status_code}}", "{{tasks.a.headers.etag}}"])}
-    _, stage = await played(db, tasks, a=answer(200, "{", truncated=True, headers={"etag": "1"}))
-    assert stage.payloads["b"] == [[200, "1"]]
-
-
-async def test_a_skipped_step_gives_no_value_to_a_template(db: Database) -> None:
-    tasks = {
-        "a": job(**{"if": "false"}),
-        "b": job("a", input="{{tasks.a.body.n}}", **{"if": "tasks.a.status == 'skipped'"}),
-        "c": job("a", input="{{tasks.a.body.n}}"),
-    }
-    run, _ = await played(db, tasks)
-    assert await letters(db, run) == "kfk"  # with an `if` it wants to run and cannot; without one it is skipped
-    assert await failed(db, run, "b") == "Failed to resolve {{tasks.a.body.n}}"
-
-
-async def test_a_step_that_is_skipped_is_never_filled_in(db: Database) -> None:
-    tasks = {"a": job(), "b": job("a", input="{{input.no}}", **{"if": "false"}), "c": job("b", input="{{input.no}}")}
-    run, _ = await played(db, tasks)
-    assert (await letters(db, run), await state(db, run)) == ("skk", "completed")
-
-
-async def test_copies_without_a_value_fail_alone_and_the_others_run(db: Database) -> None:
-    each = job(foreach="input.list", input={"id": "{{item.id}}"})
-    last = job("a", input="{{tasks.a.body}}", **{"if": "tasks.a.status == 'failed'"})
-    given = {"list": [{"id": 0}, {}, {"id": 2}]}
-    run, stage = await played(db, {"a": each, "b": last}, input=given, a=lambda claimed: {"n": claimed.item})
-    assert await letters(db, run) == "fs"
-    assert sorted(payload["id"] for payload in stage.payloads["a"]) == [0, 2]
-    assert stage.payloads["b"] == [[{"n": 0}, None, {"n": 2}]]  # by index
-
-
-async def test_if_no_copy_has_a_value_the_step_is_a_template_error(db: Database) -> None:
-    each = job(foreach="input.list", concurrency=1, input="{{item.id}}")
-    run, stage = await played(
-        db, {"a": each, "b": job("a", **{"if": "tasks.a.status == 'template_error'"})}, input={"list": [1, 2, 3]}
-    )
-    assert (await letters(db, run), stage.seen) == ("fs", ["b"])
-    assert await reasons(db, run, "a") == ["Failed to resolve {{item.id}}", "3 of 3 instances failed"]
-
-
-async def test_a_value_that_must_not_stand_there_is_a_template_error_without_the_value(db: Database) -> None:
-    tasks = {"a": http(headers={"X-Key": "{{input.key}}"})}
-    run = await run_of(db, input={"key": "s3cret\r\nEvil: 1"}, **tasks)
-    told = await failed(db, run, "a")
-    assert told.startswith("{{input.key}} cannot be used here")
-    assert "s3cret" not in told
-
-
-async def test_what_is_filled_in_may_be_a_megabyte_and_no_more(db: Database) -> None:
-    tasks = {"a": job(input=["{{input.t}}", "{{input.t}}"]), "b": job(input="{{input.t}}")}
-    run = await run_of(db, input={"t": "x" * 600_000}, **tasks)
-    assert (await failed(db, run, "a")).startswith("the input of a is 12000")
-    assert (await letters(db, run))[1] == "a"
-
-
-# Once more
-
-
-async def test_a_retry_after_a_template_error_fills_in_what_is_there_now(db: Database) -> None:
-    tasks = {"a": job(), "b": job("a", input="{{tasks.a.body.n}}")}
-    run, stage = await played(db, tasks, a={})
-    assert await letters(db, run) == "sf"
-    await runs.rerun(db, run, "a")
-    await stage.play({"a": {"n": 1}})
-    assert (await state(db, run), stage.payloads["b"]) == ("completed", [1])
-
-
-async def test_a_rerun_with_another_input_fills_in_that_one(db: Database) -> None:
-    run, stage = await played(db, {"a": job(input="{{input.n}}"), "b": job("a", input="{{input.n}}")}, input={"n": 1})
-    await runs.rerun(db, run, "a", input_={"n": [2]}, with_input=True)
-    await stage.play()
-    assert (stage.payloads["a"], stage.payloads["b"]) == ([1, [2]], [1, [2]])
-
-
-async def test_a_retry_of_copies_makes_those_that_had_no_value(db: Database) -> None:
-    tasks = {"a": job(), "b": job("a", foreach="a.list", input="{{item.id}}")}
-    run, stage = await played(db, tasks, a={"list": [{"id": 1}, {}]})
-    assert await letters(db, run) == "sf"
-    await runs.retry(db, run)
-    await stage.play()
-    assert await letters(db, run) == "sf"  # the same list: still no value
-    await runs.rerun(db, run, "a")
-    await stage.play({"a": {"list": [{"id": 1}, {"id": 2}]}})
-    assert await state(db, run) == "completed"
-    assert stage.payloads["b"] == [{"item": {"id": 1}}, {"item": {"id": 1}}, {"item": {"id": 2}}]
-
-
-async def test_in_a_later_round_a_template_error_hides_what_the_step_gave_before(db: Database) -> None:
-    tasks = {
-        "a": job(),
-        "b": http("a", body="{{tasks.a.body.n}}"),
-        "c": job("b", input="{{tasks.b.status}}", **{"if": "tasks.b.status_code != 200"}),
-    }
-    run, stage = await played(db, tasks, a={"n": 1}, b=answer(200, {"old": True}))
-    assert await letters(db, run) == "ssk"
-    await runs.rerun(db, run, "a")
-    await stage.play({"a": {}})
-    assert (await letters(db, run), stage.payloads["c"]) == ("sfs", ["template_error"])
-
-
-async def test_a_template_error_of_a_later_round_is_told_long_after_it(db: Database) -> None:
-    """What the step gave in an earlier round lies there still, when the `if` is asked at last."""
-    tasks = {
-        "a": job(),
-        "b": http("a", body="{{tasks.a.body.n}}"),
-        "long": job("a"),
-        "c": job("b", "long", input="{{tasks.b.status}}", **{"if": "tasks.b.status_code != 200"}),
-    }
-    run, stage = await played(db, tasks, a={"n": 1}, b=answer(200, {"old": True}))
-    await runs.rerun(db, run, "a")
-    await stage.end(await stage.take_one("a"), {})
-    assert await letters(db, run) == "sfa."
-    await stage.play()
-    assert (await letters(db, run), stage.payloads["c"]) == ("sfss", ["template_error"])
-
-
-async def test_many_runs_are_filled_in_by_one_settlement(db: Database) -> None:
-    await deploy(db, a=job(input="{{input.n}}"), b=job("a", input=["{{tasks.a.body.got}}", "{{input.n}}"]))
-    await start.start(db, "w", [RunSpec(input={"n": n}) for n in range(300)])
-    stage = await Stage.hello(db)
-    assert isinstance(stage, Stage)
-    await stage.play({"a": lambda claimed: {"got": claimed.payload}})
-    assert sorted(stage.payloads["b"], key=lambda pair: int(pair[1])) == [[str(n), n] for n in range(300)]
-    assert await tick(db) == 0

@@ -1,4 +1,4 @@
-"""The SQL contract: what its design document and its unmodified clients say works word for word."""
+"""The SQL contract: the statements of its design document and of its unmodified clients work as they are."""
 
 import asyncio
 import json
@@ -6,171 +6,50 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import AsyncIterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 from uuid import UUID, uuid4
 
 import asyncpg
 import pytest
 
-from tests.store.roles import acting
-from windlass.engine import upkeep
-from windlass.engine.database import Database
-from windlass.engine.jobs import control as jobs
-from windlass.engine.workers import turn
-from windlass.engine.workers.turn import Turn
-from windlass.testing import Clock
-
-# The design document's statements, letter by letter.
-
-CREATE = """
-insert into workflow.workflow_run (
-  type,
-  payload,
-  idempotency_key
-) values (
-  'content.thumbnail.v1',
-  '{"content_id":"c_123", "width": 300, "height": 300}',
-  'content:c_123:thumbnail:300x300'
+from tests.store.contract_harness import (
+    CANCEL,
+    CHECK,
+    CLAIM,
+    CREATE,
+    DEPTH,
+    EVENT,
+    EVENTS,
+    EXTEND,
+    FAIL,
+    FIRE,
+    GET,
+    HEARTBEAT,
+    LEASE,
+    LIST,
+    LOG,
+    MOVE_ON,
+    NOW,
+    PAUSE,
+    POLL_GO,
+    POLL_PYTHON,
+    SCHEDULE,
+    SCHEDULE_GO,
+    SCHEDULES,
+    STOP,
+    SUBMIT,
+    SUCCEED,
+    TICK,
+    UNSCHEDULE,
+    Connection,
+    execute,
+    polled,
+    row,
+    submitted,
 )
-on conflict (idempotency_key) do nothing
-returning id;
-"""
-CANCEL = """
-update workflow.workflow_run
-set status = 'cancelled', updated_at = now()
-where id = :run_id
-  and status in ('pending', 'leased');
-"""
-CLAIM = """
-select id, type, payload, attempt, max_attempts
-from workflow.workflow_run
-where status = 'pending'
-  and (type like 'billing.%' or type like 'payment.%')
-  and run_at <= now()
-  and deleted_at is null
-order by priority asc, created_at asc
-for update skip locked
-limit 1;
-"""
-LEASE = """
-update workflow.workflow_run
-set status = 'leased',
-    leased_by = :worker_id,
-    lease_until = now() + interval '30 seconds',
-    updated_at = now()
-where id = :run_id;
-"""
-HEARTBEAT = """
-update workflow.workflow_run
-set lease_until = now() + interval '30 seconds',
-    updated_at = now()
-where id = :run_id and status = 'leased';
-"""
-CHECK = """
-select status from workflow.workflow_run where id = :run_id;
--- if status = 'cancelled', stop execution gracefully
-"""
-LOG = """
-insert into workflow.workflow_event (workflow_id, event_type, data)
-values (:run_id, 'heartbeat', '{"extended_by_seconds": 30}');
-"""
 
-# What the unmodified clients send: unqualified names, the schema on the search path.
-
-SUBMIT = """INSERT INTO workflow_run (id, type, payload, priority, run_at, idempotency_key, max_attempts)
-  VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (idempotency_key) DO NOTHING RETURNING id"""
-EVENT = "INSERT INTO workflow_event (workflow_id, event_type, data) VALUES ($1, $2, $3)"
-STOP = """UPDATE workflow_run SET status = 'cancelled', updated_at = now()
-  WHERE id = $1 AND status IN ('pending', 'leased')"""
-_POLL = """UPDATE workflow_run SET status = 'leased', leased_by = $1, lease_until = now() + interval '30 seconds',
-  updated_at = now() WHERE id = (SELECT id FROM workflow_run WHERE {due} AND deleted_at IS NULL
-  AND (type LIKE $2 OR type LIKE $3) ORDER BY priority ASC, created_at ASC FOR UPDATE SKIP LOCKED LIMIT 1)
-  RETURNING id, type, payload, attempt, max_attempts"""
-POLL_PYTHON = _POLL.format(due="status = 'pending' AND run_at <= now()")
-POLL_GO = _POLL.format(due="((status = 'pending' AND run_at <= now()) OR (status = 'leased' AND lease_until < now()))")
-SUCCEED = "UPDATE workflow_run SET status = 'succeeded', result = $2, updated_at = now() WHERE id = $1"
-FAIL = """UPDATE workflow_run SET status = $2, attempt = $3, run_at = $4, last_error = $5, updated_at = now()
-  WHERE id = $1"""
-EXTEND = """UPDATE workflow_run SET lease_until = now() + interval '1 second' * $2, updated_at = now()
-  WHERE id = $1 AND status = 'leased'"""
-DEPTH = "SELECT count(*) FROM workflow_run WHERE type LIKE $1 AND status = 'pending' AND deleted_at IS NULL"
-COLUMNS = """id, type, payload, status, priority, run_at, idempotency_key, attempt, max_attempts, leased_by,
-  lease_until, last_error, result, created_at, updated_at"""
-GET = f"SELECT {COLUMNS} FROM workflow_run WHERE id = $1 AND deleted_at IS NULL"
-LIST = f"""SELECT {COLUMNS} FROM workflow_run WHERE deleted_at IS NULL AND type = $1 AND status = $2
-  ORDER BY created_at DESC LIMIT $3 OFFSET $4"""
-EVENTS = """SELECT id, workflow_id, event_type, data, created_at FROM workflow_event WHERE workflow_id = $1
-  ORDER BY created_at ASC"""
-SCHEDULE = """INSERT INTO workflow_schedule (type, payload, schedule, timezone, next_run_at, priority, max_attempts)
-  VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING id"""
-SCHEDULE_GO = """INSERT INTO workflow_schedule (id, type, payload, schedule, timezone, next_run_at, priority,
-  max_attempts) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"""
-PAUSE = "UPDATE workflow_schedule SET enabled = $2, updated_at = now() WHERE id = $1 AND deleted_at IS NULL"
-UNSCHEDULE = """UPDATE workflow_schedule SET deleted_at = now(), enabled = false, updated_at = now()
-  WHERE id = $1 AND deleted_at IS NULL"""
-SCHEDULES = """SELECT id, type, payload, schedule, timezone, next_run_at, last_run_at, enabled, priority, max_attempts
-  FROM workflow_schedule WHERE deleted_at IS NULL ORDER BY created_at"""
-TICK = """SELECT id, type, payload, schedule, timezone, next_run_at, priority, max_attempts FROM workflow_schedule
-  WHERE next_run_at <= now() AND enabled = true AND deleted_at IS NULL ORDER BY next_run_at
-  FOR UPDATE SKIP LOCKED LIMIT 10"""
-FIRE = """INSERT INTO workflow_run (type, payload, priority, max_attempts, run_at, idempotency_key)
-  VALUES ($1, $2, $3, $4, now(), $5) ON CONFLICT (idempotency_key) DO NOTHING RETURNING id"""
-MOVE_ON = "UPDATE workflow_schedule SET next_run_at = $2, last_run_at = now(), updated_at = now() WHERE id = $1"
-
-Connection = Any
-NOW = datetime.now(UTC)
-
-
-def bound(statement: str, **values: Any) -> tuple[str, list[Any]]:
-    """The document's `:name` as the driver's `$n`."""
-    names = list(dict.fromkeys(re.findall(r"(?<!:):(\w+)", statement)))
-    for n, name in enumerate(names, 1):
-        statement = statement.replace(f":{name}", f"${n}")
-    return statement, [values[name] for name in names]
-
-
-async def say(conn: Connection, statement: str, **values: Any) -> list[Any]:
-    text, arguments = bound(statement, **values)
-    return list(await conn.fetch(text, *arguments))
-
-
-async def row(conn: Connection, id_: UUID) -> dict[str, Any]:
-    return dict(await conn.fetchrow("select * from workflow.workflow_run where id = $1", id_))
-
-
-@pytest.fixture(params=["owner", "billing_worker", "wide"])
-async def client(request: pytest.FixtureRequest, database: str, conn: Connection) -> AsyncIterator[Connection]:
-    """A client as the other project opens it: only `workflow` on the path, and perhaps only the rights it needs."""
-    if request.param == "owner":
-        client = await asyncpg.connect(database)
-        await client.execute("SET search_path TO workflow")
-        yield client
-        await client.close()
-        return
-    async with acting(database, request.param) as client:
-        await client.execute("SET search_path TO workflow")
-        name = await client.fetchval("select session_user")
-        await conn.execute(f"grant insert, update on workflow.workflow_schedule, workflow.workflow_registry to {name}")
-        yield client
-
-
-async def submitted(client: Connection, type_: str = "billing.invoice.v1", **columns: Any) -> UUID:
-    id_ = uuid4()
-    given = {"priority": 100, "run_at": NOW - timedelta(seconds=1), "key": None, "max_attempts": 3, **columns}
-    await client.fetchval(SUBMIT, id_, type_, "{}", *(given[k] for k in ("priority", "run_at", "key", "max_attempts")))
-    return id_
-
-
-async def polled(client: Connection, worker: str = "billing-1", statement: str = POLL_PYTHON) -> UUID | None:
-    found = await client.fetchrow(statement, worker, "billing.%", "payment.%")
-    return found["id"] if found else None
-
-
-# The document
+# Statements of the design document
 
 
 async def test_the_documents_insert_records_intent_once(conn: Connection) -> None:
@@ -191,20 +70,20 @@ async def test_the_documents_worker_claims_beats_and_sees_the_cancel(conn: Conne
     await conn.execute("insert into workflow.workflow_run (type, payload) values ('content.ocr.v1', '{}')")
     other = await asyncpg.connect(database)
     async with conn.transaction():
-        [mine] = await say(conn, CLAIM)
+        [mine] = await execute(conn, CLAIM)
         async with other.transaction():
-            [theirs] = await say(other, CLAIM)  # skips what is locked
-        await say(conn, LEASE, worker_id="worker-1", run_id=mine["id"])
+            [theirs] = await execute(other, CLAIM)  # skips what is locked
+        await execute(conn, LEASE, worker_id="worker-1", run_id=mine["id"])
     await other.close()
     assert (mine["id"], theirs["id"]) == (first, second)
     leased = await row(conn, first)
     assert (leased["status"], leased["leased_by"]) == ("leased", "worker-1")
     await conn.execute("update workflow.workflow_run set lease_until = now() where id = $1", first)
-    await say(conn, HEARTBEAT, run_id=first)
+    await execute(conn, HEARTBEAT, run_id=first)
     assert (await row(conn, first))["lease_until"] > datetime.now(UTC) + timedelta(seconds=20)
-    await say(conn, LOG, run_id=first)
-    await say(conn, CANCEL, run_id=first)
-    assert [r["status"] for r in await say(conn, CHECK, run_id=first)] == ["cancelled"]
+    await execute(conn, LOG, run_id=first)
+    await execute(conn, CANCEL, run_id=first)
+    assert [r["status"] for r in await execute(conn, CHECK, run_id=first)] == ["cancelled"]
     assert (await row(conn, first))["leased_by"] is None
     events = await conn.fetch("select * from workflow.workflow_event where workflow_id = $1 order by id", first)
     assert [event["event_type"] for event in events] == ["created", "heartbeat", "cancelled"]
@@ -241,7 +120,7 @@ def test_the_documents_statements_work_from_psql(database: str, tmp_path: Path) 
     ]
 
 
-# The clients
+# Statements of the clients
 
 
 async def test_a_client_submits_and_a_duplicate_comes_back_empty(client: Connection) -> None:
@@ -379,150 +258,6 @@ async def test_a_time_without_a_zone_is_utc(client: Connection) -> None:
 
 
 NIL = UUID(int=0)
-
-
-# The guard
-
-
-ENDS = {
-    "succeeded": (SUCCEED, '{"n": 1}'),
-    "failed": (FAIL, "failed", 3, NOW, "boom"),
-    "cancelled": (STOP,),
-}
-LATE = [
-    (SUCCEED, '{"late": 1}'),
-    (FAIL, "pending", 1, NOW + timedelta(minutes=1), "late"),
-    (FAIL, "failed", 3, NOW, "late"),
-    (STOP,),
-    (EXTEND, 30),
-    ("UPDATE workflow_run SET status = 'pending', leased_by = 'x', lease_until = now(), result = '1' WHERE id = $1",),
-]
-
-
-async def ended(client: Connection, how: str) -> UUID:
-    id_ = await submitted(client)
-    await polled(client)
-    statement, *arguments = ENDS[how]
-    await client.execute(statement, id_, *arguments)
-    assert (await row(client, id_))["status"] == how
-    return id_
-
-
-@pytest.mark.parametrize("how", ENDS)
-async def test_a_late_writer_changes_nothing_on_a_finished_row(client: Connection, how: str) -> None:
-    id_ = await ended(client, how)
-    before = await row(client, id_)
-    for statement, *arguments in LATE:
-        await client.execute(statement, id_, *arguments)
-        assert await row(client, id_) == before
-    assert await polled(client) is None
-
-
-@pytest.mark.parametrize("how", ENDS)
-async def test_a_finished_row_can_still_be_hidden(client: Connection, how: str) -> None:
-    id_ = await ended(client, how)
-    await client.execute("UPDATE workflow_run SET deleted_at = now(), updated_at = now() WHERE id = $1", id_)
-    assert await client.fetchrow(GET, id_) is None
-    assert (await row(client, id_))["status"] == how
-
-
-@pytest.mark.parametrize("how", ENDS)
-async def test_a_line_that_contradicts_the_row_says_that_it_came_late(client: Connection, how: str) -> None:
-    id_ = await ended(client, how)
-    for word in {"succeeded", "failed", "retried", "cancelled"} - {how}:
-        for data, kept in ((None, {}), ('{"attempt": 1}', {"attempt": 1}), ("[1]", {"data": [1]})):
-            await client.execute(EVENT, id_, word, data)
-            told = await client.fetchval("SELECT data FROM workflow_event WHERE workflow_id = $1 ORDER BY id DESC", id_)
-            assert json.loads(told) == {"late": True, **kept}
-
-
-@pytest.mark.parametrize("how", ENDS)
-async def test_a_line_that_agrees_with_the_row_is_left_as_it_is(client: Connection, how: str) -> None:
-    id_ = await ended(client, how)
-    await client.execute(EVENT, id_, how, '{"attempt": 1}')
-    events = [event for event in await client.fetch(EVENTS, id_) if event["event_type"] == how]
-    assert [json.loads(event["data"]) for event in events] == [{"attempt": 1}]
-
-
-async def test_lines_about_live_rows_and_our_own_are_left_as_they_are(client: Connection) -> None:
-    id_ = await submitted(client)
-    for word in ("created", "leased", "started", "heartbeat", "failed", "retried"):
-        await client.execute(EVENT, id_, word, None)
-    assert {event["data"] for event in await client.fetch(EVENTS, id_)} == {None}
-
-
-WAYS_OUT = [
-    "status = 'pending'",
-    "status = 'pending', run_at = now() + interval '1 hour'",
-    "status = 'succeeded'",
-    "status = 'failed', attempt = attempt + 1",
-    "status = 'cancelled'",
-    "status = 'cancelled', lease_until = now() + interval '1 hour'",
-    "status = 'pending', leased_by = 'somebody else'",
-]
-
-
-async def test_no_lease_outlives_leased_whatever_statement_ends_it(client: Connection) -> None:
-    for n, way_out in enumerate(WAYS_OUT):
-        id_ = await submitted(client, priority=100 - n)  # before those that wait again
-        assert await polled(client) == id_
-        await client.execute(f"UPDATE workflow_run SET {way_out} WHERE id = $1", id_)
-        job = await row(client, id_)
-        assert (way_out, job["leased_by"], job["lease_until"]) == (way_out, None, None)
-
-
-async def test_a_retry_in_the_future_waits_outside_the_line_and_comes_back_at_its_end(
-    conn: Connection, db: Database, clock: Clock
-) -> None:
-    await conn.execute("set search_path to workflow")
-    id_ = await submitted(conn)
-    await polled(conn)
-    await conn.execute(FAIL, id_, "pending", 1, datetime.now(UTC) + timedelta(minutes=1), "boom")
-    waiting = await submitted(conn)
-    assert not (await row(conn, id_))["due"]
-    assert await upkeep.become_due(db) == 0
-    clock.move(timedelta(minutes=2))
-    assert await upkeep.become_due(db) == 1
-    back = await row(conn, id_)
-    assert back["due"]
-    assert back["seq"] > (await row(conn, waiting))["seq"]
-
-
-async def test_a_retry_at_once_goes_to_the_end_of_the_line(client: Connection) -> None:
-    id_ = await submitted(client)
-    await polled(client)
-    waiting = await submitted(client)
-    await client.execute(FAIL, id_, "pending", 1, NOW - timedelta(seconds=1), "boom")
-    back = await row(client, id_)
-    assert back["due"]
-    assert back["seq"] > (await row(client, waiting))["seq"]
-
-
-async def test_a_row_put_off_leaves_the_line_and_one_brought_forward_joins_it(
-    client: Connection,
-) -> None:
-    id_ = await submitted(client)
-    await client.execute("UPDATE workflow_run SET run_at = now() + interval '1 hour' WHERE id = $1", id_)
-    assert not (await row(client, id_))["due"]
-    await client.execute("UPDATE workflow_run SET run_at = now() WHERE id = $1", id_)
-    assert (await row(client, id_))["due"]
-
-
-async def test_our_worker_and_a_foreign_poller_refuse_each_others_zombies(conn: Connection, db: Database) -> None:
-    await conn.execute("set search_path to workflow")
-    id_ = await submitted(conn)
-    lease = timedelta(seconds=30)
-    lanes = [(replace(lane, seq=0), 1) for lane in await turn.look(db, ["sql"])]
-    [claimed], _ = await turn.turn(db, Turn(worker="ours", lease=lease, lanes=lanes, count=1))
-    await conn.execute("update workflow_run set lease_until = now() - interval '1 second' where id = $1", id_)
-    assert await polled(conn, "go-1", POLL_GO) == id_
-    assert await turn.heartbeat(db, [claimed.fence], worker="ours", lease=lease) == []
-    await conn.execute(SUCCEED, id_, '"theirs"')
-    assert (await jobs.get(db, id_)).result == "theirs"
-
-
-# The other project's own DDL
-
 REPLAY = """
 create table if not exists workflow_run (id uuid primary key);
 create table if not exists workflow_event (id bigserial primary key);
@@ -537,6 +272,9 @@ create index if not exists idx_workflow_run_idempotency on workflow_run (idempot
 create index if not exists idx_workflow_run_type_status on workflow_run (type, status, created_at desc);
 create index if not exists idx_workflow_run_deleted_at on workflow_run (deleted_at) where deleted_at is null;
 """
+
+
+# DDL of the clients
 
 
 async def test_the_other_projects_automigrate_finds_everything_there(conn: Connection) -> None:

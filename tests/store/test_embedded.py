@@ -7,43 +7,36 @@ import shutil
 import signal
 import stat
 import subprocess
-import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import asyncpg
 import psycopg
 import pytest
 
-import windlass
+from tests.store.embedded_harness import (
+    CLIENT,
+    FORKING_CLIENT,
+    cleaned,
+    client,
+    eventually,
+    execute,
+    gone,
+    interpreter_for,
+    leave,
+    postmaster,
+    python_as,
+    running,
+    said,
+)
 from windlass.embedded import binaries
-from windlass.embedded.cluster import is_unlocked, wait_until
+from windlass.embedded.cluster import is_unlocked
 from windlass.embedded.server import Embedded, EmbeddedOptions, find_binaries, status, stop
 from windlass.errors import Invalid, Unavailable
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="about what root does")
-
-CLIENT = """
-import sys
-from pathlib import Path
-from windlass.embedded.server import Embedded, EmbeddedOptions
-with Embedded.start(EmbeddedOptions(home=Path(sys.argv[1]))) as server:
-    print(server.url, flush=True)
-    sys.stdin.readline()
-"""
-FORKING_CLIENT = """
-import os, sys
-from pathlib import Path
-from windlass.embedded.server import Embedded, EmbeddedOptions
-server = Embedded.start(EmbeddedOptions(home=Path(sys.argv[1])))
-if os.fork() == 0:
-    server.close()
-    print(os.getpid(), flush=True)
-sys.stdin.readline()
-"""
 
 
 @pytest.fixture
@@ -65,64 +58,6 @@ def used_home(data_home: Path) -> Iterator[Path]:
     """A home with data and no server, shared by the tests that do not harm it."""
     yield data_home
     stop(EmbeddedOptions(home=data_home))
-
-
-@contextmanager
-def cleaned(home: Path) -> Iterator[Path]:
-    place = home / "postgres"
-    try:
-        yield home
-        if place.exists():
-            stop(EmbeddedOptions(home=home))
-    finally:
-        shutil.rmtree(place.resolve(), ignore_errors=True)
-
-
-@contextmanager
-def client(home: Path, script: str = CLIENT) -> Iterator["subprocess.Popen[str]"]:
-    command = [sys.executable, "-c", script, str(home)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def said(process: "subprocess.Popen[str]") -> str:
-    assert process.stdout is not None
-    return process.stdout.readline().strip()
-
-
-def leave(process: "subprocess.Popen[str]") -> None:
-    process.communicate("\n", timeout=30)
-    assert process.returncode == 0
-
-
-def execute(url: str, query: str) -> list[tuple[object, ...]]:
-    with psycopg.connect(url, autocommit=True) as connection:
-        cursor = connection.execute(query)
-        return cursor.fetchall() if cursor.description else []
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    assert wait_until(condition, 20)
-
-
-def running(home: Path) -> bool:
-    return status(EmbeddedOptions(home=home)).running
-
-
-def postmaster(home: Path) -> int:
-    pid = status(EmbeddedOptions(home=home)).pid
-    assert pid is not None
-    return pid
-
-
-def gone(pid: int) -> bool:
-    try:
-        return not Path(f"/proc/{pid}/cmdline").read_bytes()  # a zombie's is empty
-    except (FileNotFoundError, ProcessLookupError):
-        return True
 
 
 def test_a_first_start_gives_a_database_every_client_can_use(home: Path) -> None:
@@ -405,29 +340,3 @@ def test_an_ordinary_user_runs_the_server_as_themselves() -> None:
                 assert execute(server.url, "select 1") == [(1,)]
             leave(process)
         assert not running(home)
-
-
-def interpreter_for(user: pwd.struct_passwd) -> str:
-    """An interpreter the user can run: ours may lie in root's private home."""
-    for python in filter(None, (sys.executable, shutil.which("python3", path=os.defpath))):
-        with suppress(PermissionError), python_as(user, python, "import windlass.embedded.server") as check:
-            check.communicate()
-            if check.returncode == 0:
-                return python
-    pytest.skip(f"{user.pw_name} can run no interpreter that imports windlass")
-
-
-def python_as(user: pwd.struct_passwd, python: str, *script: str) -> "subprocess.Popen[str]":
-    packages = [Path(windlass.__file__).parents[1], Path(psycopg.__file__).parents[1]]
-    return subprocess.Popen(
-        [python, "-c", *script],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        cwd="/",
-        env={"PYTHONPATH": ":".join(map(str, packages)), "PYTHONDONTWRITEBYTECODE": "1"},
-        user=user.pw_uid,
-        group=user.pw_gid,
-        extra_groups=[],
-    )

@@ -9,8 +9,8 @@ import asyncpg
 import pytest
 
 from tests.engine.harness import Player
+from tests.store.contract_harness import CANCEL, CREATE, HEARTBEAT, LEASE, LOG, execute
 from tests.store.roles import acting
-from tests.store.test_contract import CANCEL, CREATE, HEARTBEAT, LEASE, LOG, say
 from windlass.core.jobs.spec import JobSpec
 from windlass.engine import upkeep
 from windlass.engine.database import Database
@@ -68,16 +68,16 @@ async def step_of_a_run(db: Database) -> tuple[UUID, UUID]:
 async def test_a_producer_records_follows_and_cancels_by_the_documents_statements(producer: Client) -> None:
     [created] = await producer.fetch(CREATE)
     assert await producer.fetch(CREATE) == []
-    await say(producer, CANCEL, run_id=created["id"])
+    await execute(producer, CANCEL, run_id=created["id"])
     found = await producer.fetchrow("select status, result from workflow.workflow_run where id = $1", created["id"])
     assert tuple(found) == ("cancelled", None)
 
 
 async def test_a_worker_claims_beats_and_reports_by_the_documents_statements(worker: Client, conn: Client) -> None:
     [created] = await worker.fetch(CREATE)
-    await say(worker, LEASE, worker_id="w", run_id=created["id"])
-    await say(worker, HEARTBEAT, run_id=created["id"])
-    await say(worker, LOG, run_id=created["id"])
+    await execute(worker, LEASE, worker_id="w", run_id=created["id"])
+    await execute(worker, HEARTBEAT, run_id=created["id"])
+    await execute(worker, LOG, run_id=created["id"])
     done = "update workflow.workflow_run set status = 'succeeded', result = '1', updated_at = now() where id = $1"
     await worker.execute(done, created["id"])
     assert await conn.fetchval("select status from workflow.workflow_run") == "succeeded"
@@ -87,7 +87,7 @@ async def test_a_workers_report_of_a_job_step_advances_its_run(worker: Client, d
     await workflows.publish_many(db, [{"name": "bill", "tasks": {"a": {"job": "billing.invoice.v1"}}}])
     [run] = await start.start(db, "bill", [RunSpec()])
     id_ = await worker.fetchval("select id from workflow.workflow_run where type = 'billing.invoice.v1' for update")
-    await say(worker, LEASE, worker_id="w", run_id=id_)
+    await execute(worker, LEASE, worker_id="w", run_id=id_)
     await worker.execute("update workflow.workflow_run set status = 'succeeded', result = '1' where id = $1", id_)
     await sweep.sweep_runs(db)
     assert (await run_engine.get(db, run)).state == "completed"
@@ -212,8 +212,8 @@ async def test_an_insert_and_a_cancel_by_plain_sql_have_one_line_each(client: Cl
     role = await client.fetchval("select session_user")
     [created] = await client.fetch(CREATE)
     assert await trail(conn, created["id"]) == [("created", role)]
-    await say(client, CANCEL, run_id=created["id"])
-    await say(client, CANCEL, run_id=created["id"])  # it is over: nothing changes
+    await execute(client, CANCEL, run_id=created["id"])
+    await execute(client, CANCEL, run_id=created["id"])  # it is over: nothing changes
     assert await trail(conn, created["id"]) == [("created", role), ("cancelled", role)]
 
 
@@ -247,7 +247,7 @@ async def test_a_client_that_writes_these_lines_itself_adds_to_them(client: Clie
     [created] = await client.fetch(CREATE)
     line = "insert into workflow.workflow_event (workflow_id, event_type, data) values ($1, $2, $3)"
     await client.execute(line, created["id"], "created", None)
-    await say(client, CANCEL, run_id=created["id"])
+    await execute(client, CANCEL, run_id=created["id"])
     await client.execute(line, created["id"], "cancelled", '{"reason": "changed my mind"}')
     assert [word for word, _ in await trail(conn, created["id"])] == ["created", "cancelled"]
     data = await conn.fetchval("select data from workflow.workflow_event where event_type = 'cancelled'")
@@ -258,7 +258,7 @@ async def test_a_cancel_that_our_worker_notices_is_told_once(client: Client, db:
     [created] = await client.fetch(CREATE)
     player = await Player.hello(db)
     [job] = await player.take()
-    await say(client, CANCEL, run_id=created["id"])
+    await execute(client, CANCEL, run_id=created["id"])
     assert not await player.end(job, 1)
     assert [word for word, _ in await trail(conn, created["id"])] == ["created", "leased", "cancelled"]
 

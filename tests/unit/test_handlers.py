@@ -1,4 +1,4 @@
-"""How a payload becomes a handler's arguments, and what its end means."""
+"""How a payload becomes a handler's arguments, and the outcome of a handler."""
 
 import asyncio
 import functools
@@ -8,13 +8,11 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from windlass.core.jobs.job import Failed, Outcome, Succeeded
 from windlass.core.json_value import decode
 from windlass.effects.context import Context, current
-from windlass.effects.handlers import Handler, Handlers, Threads, like, perform
+from windlass.effects.handlers import Handler, Threads, perform
 from windlass.errors import Invalid, NonRetryable, RetryAfter
 
 
@@ -46,19 +44,37 @@ async def failure_of(call: Callable[..., Any], threads: Threads, payload: Any = 
     return outcome
 
 
-# Binding
-
-
 def thumbnail(ctx: Context, content_id: str, width: int = 300) -> None: ...
+
+
 def no_context(content_id: str, width: int = 300) -> None: ...
+
+
 def annotated(job: Context, content_id: str) -> None: ...
+
+
 def keyword_only(ctx: Context, *, content_id: str) -> None: ...
+
+
 def open_ended(ctx: Context, **rest: Any) -> None: ...
+
+
 def open_ended_with(ctx: Context, content_id: str, **rest: Any) -> None: ...
+
+
 def whole(ctx: Context, payload: Any) -> None: ...
+
+
 def whole_alone(payload: Any) -> None: ...
+
+
 def nothing() -> None: ...
+
+
 def only_context(ctx: Context) -> None: ...
+
+
+# Binding
 
 
 @pytest.mark.parametrize(
@@ -186,66 +202,6 @@ class Service:
 async def test_methods_and_partials_are_handlers_too(threads: Threads) -> None:
     assert await outcome_of(Service().handle, threads, {"n": 1}) == Succeeded("2")
     assert await outcome_of(functools.partial(Service().handle, n=5), threads, {"n": 2}) == Succeeded("3")
-
-
-# Which handler serves a type
-
-
-def test_an_exact_type_goes_before_a_pattern_and_patterns_go_in_order() -> None:
-    handlers = Handlers()
-    for type_ in ("billing.%", "%", "billing.invoice.v1"):
-        handlers.add(Handler.of(type_, nothing))
-    found = [handlers.find(type_) for type_ in ("billing.invoice.v1", "billing.refund.v1", "other")]
-    assert [handler.type if handler else None for handler in found] == ["billing.invoice.v1", "billing.%", "%"]
-    assert set(handlers.types()) == {"billing.%", "%", "billing.invoice.v1"}
-
-
-def test_a_type_nobody_registered_has_no_handler() -> None:
-    assert Handlers().find("a.b.v1") is None
-
-
-@pytest.mark.parametrize("type_", ["a.b.v1", "a.%"])
-def test_a_second_handler_for_a_type_is_refused(type_: str) -> None:
-    handlers = Handlers()
-    handlers.add(Handler.of(type_, nothing))
-    with pytest.raises(Invalid, match="already has a handler"):
-        handlers.add(Handler.of(type_, only_context))
-
-
-@pytest.mark.parametrize(
-    ("pattern", "text", "matches"),
-    [
-        ("billing.%", "billing.invoice.v1", True),
-        ("billing.%", "billing.", True),
-        ("billing.%", "billing", False),
-        ("billing.%", "xbilling.a", False),
-        ("billing.%", "billingXa", False),
-        ("%.v1", "a.b.v1", True),
-        ("%.v1", "a.b.v10", False),
-        ("a_c", "abc", True),
-        ("a_c", "ac", False),
-        ("a%", "a\nb", True),
-        ("a.b+c", "a.b+c", True),
-        ("a.b+c", "a.bbc", False),
-        ("plain", "plain", True),
-        (r"100\%", "100%", True),
-        (r"a\_c", "abc", False),
-        ("%", "", True),
-        ("%%", "", True),
-        ("a%b%c", "a-b-b-c", True),
-        ("a%b%c", "a-c-b", False),
-        ("%ab%ab", "ab", False),
-        ("%a_%a", "aaa", True),
-    ],
-)
-def test_patterns_mean_what_sql_means_by_them(pattern: str, text: str, matches: bool) -> None:
-    assert bool(like(pattern).fullmatch(text)) is matches
-
-
-@given(st.text(st.characters(exclude_characters="%_\\")))
-def test_a_pattern_without_wildcards_matches_itself_alone(text: str) -> None:
-    assert like(text).fullmatch(text)
-    assert not like(text).fullmatch(text + "x")
 
 
 # What a handler's end means

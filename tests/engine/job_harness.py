@@ -1,0 +1,44 @@
+"""Jobs that are submitted, claimed and finished."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from windlass.core.jobs.job import Claimed, JobMove, Report, Setback, Success
+from windlass.core.jobs.spec import JobSpec
+from windlass.engine.database import Database
+from windlass.engine.jobs import control as jobs
+from windlass.engine.workers import turn
+from windlass.engine.workers.turn import Turn
+
+LEASE = timedelta(seconds=30)
+SPEC = JobSpec(type="content.thumbnail.v1", payload={"content_id": "c_123"})
+
+
+async def submit(db: Database, **fields: Any) -> UUID:
+    return (await jobs.submit(db, [replace(SPEC, **fields)]))[0]
+
+
+async def take(db: Database, count: int = 1, *, reports: list[Report] | None = None) -> list[Claimed]:
+    lanes = [(replace(lane, seq=0), count) for lane in await turn.look(db, ["default", "sql", "other"])]
+    request = Turn(worker="w1", lease=LEASE, reports=reports or [], lanes=lanes, count=count)
+    return (await turn.turn(db, request))[0]
+
+
+async def finish(db: Database, id_: UUID, status: str) -> None:
+    """Claim the only due job and end it with this status."""
+    if status == "cancelled":
+        await jobs.cancel(db, id_)
+        return
+    [job] = await take(db)
+    assert job.id == id_
+    ends: dict[str, Report] = {
+        "succeeded": Success(job, '"done"'),
+        "failed": Setback(job, JobMove.FAIL, {"type": "ValueError", "message": "boom"}, timedelta()),
+    }
+    await turn.turn(db, Turn(worker="w1", lease=LEASE, reports=[ends[status]]))
+
+
+async def words(db: Database, id_: UUID) -> list[str]:
+    return [event.event_type for event in await jobs.events(db, id_)]

@@ -1,0 +1,255 @@
+"""Timeouts of callbacks; races with timeouts and cancellations; retries and reruns."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+
+from tests.engine.fake_services import call, deploy, play, run_of, token_of
+from tests.engine.harness import Fails, begin, letters, reasons, state, tick
+from tests.engine.hook_harness import AGAIN, ASK, HOUR, NEW, PAID, SHIP, Connection, timers, waiting
+from windlass.core.definition.parser import parse
+from windlass.engine.database import Database
+from windlass.engine.runs import control as runs
+from windlass.engine.runs import sweep
+from windlass.engine.workflows import control as workflows
+from windlass.errors import Gone
+from windlass.testing import Clock
+
+# Timeouts
+
+
+async def test_the_time_is_over_exactly_when_it_is_over(db: Database, clock: Clock, conn: Connection) -> None:
+    clock.set(datetime(2031, 5, 5, 12, tzinfo=UTC))
+    run, _ = await waiting(db)
+    assert await conn.fetchval("select due_at from windlass.timer") == datetime(2031, 5, 5, 13, tzinfo=UTC)
+    clock.set(datetime(2031, 5, 5, 12, 59, 59, 999_999, tzinfo=UTC))
+    assert await tick(db) == 0
+    assert await letters(db, run) == "sa."
+    clock.set(datetime(2031, 5, 5, 13, tzinfo=UTC))
+    assert await tick(db) > 0
+    assert await letters(db, run) == "stk"
+    assert await reasons(db, run, "paid") == ["no callback arrived in time"]
+    assert (await state(db, run), await timers(conn)) == ("failed", 0)
+
+
+async def test_the_time_counts_from_the_wait_and_not_from_the_start(db: Database, clock: Clock) -> None:
+    clock.set(datetime(2031, 5, 5, tzinfo=UTC))
+    run = await run_of(db, ask=ASK, paid=PAID, ship=SHIP)
+    clock.move(timedelta(days=3))
+    stage = await play(db, ask="asked")
+    assert await letters(db, run) == "sa."
+    clock.move(HOUR)
+    await stage.play()
+    assert await letters(db, run) == "stk"
+
+
+async def test_a_timeout_can_be_branched_on_and_is_then_handled(db: Database, clock: Clock) -> None:
+    late = {"needs": ["paid"], "if": "tasks.paid.status == 'timeout'", "job": "test.late.v1"}
+    run = await run_of(db, ask=ASK, paid=PAID, late=late)
+    stage = await play(db)
+    clock.move(HOUR)
+    await stage.play()
+    assert (await letters(db, run), await state(db, run)) == ("sts", "completed")
+    assert stage.seen == ["ask", "late"]
+
+
+async def test_a_wait_without_a_timeout_waits_until_the_run_ends(db: Database, clock: Clock, conn: Connection) -> None:
+    run, _ = await waiting(db, paid=PAID | {"wait_for_webhook": True})
+    assert await timers(conn) == 0
+    clock.move(timedelta(days=29))
+    await tick(db)
+    assert await call(db, run) == NEW
+
+
+@pytest.mark.parametrize("how", ["cancel", "expire", "callback"])
+async def test_a_wait_that_ends_otherwise_leaves_no_timer(
+    db: Database, clock: Clock, conn: Connection, how: str
+) -> None:
+    run, _ = await waiting(db)
+    assert await timers(conn) == 1
+    if how == "cancel":
+        await runs.cancel(db, run)
+    elif how == "callback":
+        await call(db, run)
+    else:
+        await conn.execute("update windlass.run set expires_at = now() - interval '1 second'")
+        await sweep.expire(db)
+    assert await timers(conn) == 0
+    clock.move(2 * HOUR)
+    await tick(db)
+    assert "t" not in await letters(db, run)
+
+
+# Races
+
+
+@pytest.mark.parametrize("rival", ["cancel", "timeout", "both"])
+async def test_callback_timeout_and_cancel_at_once_have_one_winner(
+    db: Database, other_db: Database, clock: Clock, conn: Connection, rival: str
+) -> None:
+    await deploy(db, paid={"wait_for_webhook": {"timeout": "1h"}}, ship=SHIP)
+    ids = [await begin(db) for _ in range(30)]
+    clock.move(HOUR)
+    called: dict[UUID, bool] = {}
+
+    async def callback(run: UUID) -> None:
+        try:
+            await call(db, run, b'"here"')
+            called[run] = True
+        except Gone:
+            called[run] = False
+
+    async def cancel(run: UUID) -> None:
+        await runs.cancel(other_db, run)
+
+    rivals = [cancel(run) for run in ids] if rival in ("cancel", "both") else []
+    waking = [sweep.wake(other_db) for _ in range(5)] if rival in ("timeout", "both") else []
+    await asyncio.gather(*map(callback, ids), *rivals, *waking, return_exceptions=rival == "both")
+    await tick(db)
+    for run in ids:
+        row = await conn.fetchrow(
+            "select received_at is not null as kept, body from windlass.hook where run_id = $1", run
+        )
+        letter = (await letters(db, run))[0]
+        assert row["kept"] is called[run]
+        assert letter == ("s" if called[run] else letter)
+        assert letter in ("s" if called[run] else "tc")
+    assert await timers(conn) == 0
+
+
+async def test_who_holds_the_run_first_wins_and_the_others_hear_it(
+    db: Database, other_db: Database, clock: Clock, conn: Connection
+) -> None:
+    """The callback waits for the run's lock; meanwhile the run is cancelled."""
+    run, _ = await waiting(db)
+    block = conn.transaction()
+    await block.start()
+    await conn.fetch("select from windlass.run where id = $1 for update", run)
+    cancelling = asyncio.create_task(runs.cancel(other_db, run))
+    await queued(conn, 1)
+    calling = asyncio.create_task(call(db, run))
+    await queued(conn, 2)
+    await block.rollback()
+    await cancelling
+    with pytest.raises(Gone):
+        await calling
+    assert (await letters(db, run), await state(db, run)) == ("scc", "cancelled")
+
+
+async def test_a_callback_that_was_first_is_heard_though_the_time_is_over(
+    db: Database, other_db: Database, clock: Clock, conn: Connection
+) -> None:
+    run, _ = await waiting(db)
+    clock.move(HOUR)
+    block = conn.transaction()
+    await block.start()
+    await conn.fetch("select from windlass.run where id = $1 for update", run)
+    calling = asyncio.create_task(call(db, run))
+    await queued(conn, 1)
+    assert await sweep.wake(other_db) == 0  # somebody works on the run: it does not wait for them
+    await block.rollback()
+    assert await calling == NEW
+    assert await tick(other_db) == 0
+    assert await letters(db, run) == "ssa"
+
+
+async def queued(conn: Connection, count: int) -> None:
+    """Until so many wait for a lock."""
+    look = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+    async with asyncio.timeout(10):
+        while await conn.fetchval(look) < count:
+            await asyncio.sleep(0.005)
+
+
+# Retries and reruns
+
+
+async def test_a_retry_after_the_timeout_waits_again_and_can_be_called(db: Database, clock: Clock) -> None:
+    run, stage = await waiting(db)
+    token = await token_of(db, run)
+    clock.move(HOUR)
+    await stage.play()
+    assert await state(db, run) == "failed"
+    await runs.retry(db, run)
+    assert (await letters(db, run), await token_of(db, run)) == ("sa.", token)
+    assert await call(db, run, b'"late"') == NEW
+    await stage.play()
+    assert (await state(db, run), stage.payloads["ship"]) == ("completed", [{"got": "late"}])
+
+
+async def test_a_retry_has_the_whole_time_again(db: Database, clock: Clock) -> None:
+    run, stage = await waiting(db)
+    clock.move(HOUR)
+    await stage.play()
+    await runs.retry(db, run)
+    clock.move(HOUR - timedelta(seconds=1))
+    await stage.play()
+    assert await letters(db, run) == "sa."
+    clock.move(timedelta(seconds=1))
+    await stage.play()
+    assert await letters(db, run) == "stk"
+
+
+async def test_a_retry_of_what_comes_after_keeps_the_callback(db: Database) -> None:
+    run, stage = await waiting(db)
+    await call(db, run, b'"kept"')
+    await stage.play({"ship": Fails(for_good=True)})
+    assert await state(db, run) == "failed"
+    await runs.retry(db, run)
+    await stage.play()
+    assert stage.payloads["ship"] == [{"got": "kept"}] * 2
+    assert await call(db, run) == AGAIN
+
+
+async def test_a_rerun_of_the_wait_forgets_the_callback_and_takes_another(db: Database, conn: Connection) -> None:
+    run, stage = await waiting(db)
+    await call(db, run, b'"old"', x_n="1")
+    await stage.play()
+    await runs.rerun(db, run, "paid")
+    assert await letters(db, run) == "sa."
+    assert tuple(await conn.fetchrow("select received_at, body, headers from windlass.hook")) == (None, None, None)
+    assert await timers(conn) == 1
+    assert await call(db, run, b'"new"') == NEW
+    await stage.play()
+    assert stage.payloads["ship"] == [{"got": "old"}, {"got": "new"}]
+
+
+async def test_a_rerun_from_further_up_forgets_it_too_and_keeps_the_next_early_one(db: Database) -> None:
+    run, stage = await waiting(db)
+    await call(db, run, b'"old"')
+    await stage.play()
+    await runs.rerun(db, run, "ask")
+    assert await letters(db, run) == "a.."
+    assert await call(db, run, b'"new"') == NEW
+    assert await call(db, run, b'"newer"') == AGAIN
+    await stage.play()
+    assert stage.payloads["ship"] == [{"got": "old"}, {"got": "new"}]
+
+
+async def test_an_early_callback_of_a_failed_round_is_kept_for_the_retry(db: Database) -> None:
+    """The step never waited and never heard it: the sender will not send again."""
+    run = await run_of(db, ask=ASK, paid=PAID, ship=SHIP)
+    await call(db, run, b'"early"')
+    stage = await play(db, ask=Fails(for_good=True))
+    assert await letters(db, run) == "fkk"
+    await runs.retry(db, run)
+    await stage.play()
+    assert (await state(db, run), stage.payloads["ship"]) == ("completed", [{"got": "early"}])
+
+
+async def test_a_run_whose_time_was_over_before_it_began_has_its_address_after_a_retry(
+    db: Database, clock: Clock
+) -> None:
+    document = {"name": "w", "concurrency": 1, "tasks": {"ask": ASK, "paid": PAID}}
+    await workflows.publish(db, parse(document))
+    first, held = await begin(db), await begin(db, max_duration=timedelta(minutes=1))
+    clock.move(timedelta(minutes=2))
+    await sweep.expire(db)
+    await runs.cancel(db, first)
+    await runs.retry(db, held)
+    stage = await play(db)
+    assert await letters(db, held) == "sa"
+    assert await call(db, held) == NEW
+    assert stage.seen == ["ask"]

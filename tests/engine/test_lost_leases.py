@@ -1,0 +1,249 @@
+"""Expired leases: when they are released, gaps in heartbeats, and suspects."""
+
+import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+
+from tests.engine.job_harness import LEASE, SPEC, submit, take
+from tests.engine.upkeep_harness import TERM, Connection, by_sql, hold, record
+from windlass.core.jobs.job import Continuity, JobMove, Setback
+from windlass.engine import upkeep
+from windlass.engine.database import Database
+from windlass.engine.jobs import control as jobs
+from windlass.engine.upkeep import Swept
+from windlass.engine.workers import turn
+from windlass.runtime.loops.upkeep import LeaseRecovery
+from windlass.testing import Clock
+
+
+@pytest.fixture
+async def db(db: Database, clock: Clock) -> Database:
+    """An hour from now: the server has been up for long."""
+    clock.move(timedelta(hours=1))
+    return db
+
+
+# Expired leases
+
+
+async def test_an_expired_lease_returns_to_pending_whoever_held_it(
+    db: Database, clock: Clock, conn: Connection
+) -> None:
+    ours = await submit(db)
+    await take(db)
+    now = clock.now() or datetime.now(UTC)
+    lease = {"status": "leased", "lease_until": now + LEASE}
+    go, nameless = await by_sql(conn, leased_by="go-1", **lease), await by_sql(conn, **lease)
+    assert await upkeep.release_expired(db) == Swept()
+    clock.move(LEASE + timedelta(seconds=1))
+    assert await upkeep.release_expired(db) == Swept(released=3)
+    for id_, holder in ((ours, "w1"), (go, "go-1"), (nameless, "the worker")):
+        job = await jobs.get(db, id_)
+        assert (job.status, job.attempt, job.lost, job.leased_by, job.lease_until) == ("pending", 0, 1, None, None)
+        assert job.last_error == f"lease lost: {holder} fell silent"
+        last = (await jobs.events(db, id_))[-1]
+        assert (last.event_type, last.actor, last.data) == ("retried", "upkeep", {"error": job.last_error})
+    assert {job.number for job in await take(db, 3)} == {2}
+    assert await upkeep.release_expired(db) == Swept()
+
+
+async def test_a_heartbeat_keeps_a_lease(db: Database, clock: Clock) -> None:
+    await submit(db)
+    [job] = await take(db)
+    for _ in range(5):
+        clock.move(LEASE - timedelta(seconds=1))
+        assert await turn.heartbeat(db, [job.fence], worker="w1", lease=LEASE) == [(*job.fence, False, True)]
+        assert await upkeep.release_expired(db) == Swept()
+
+
+async def rounds(db: Database, clock: Clock, continuity: Continuity, *waits: float) -> list[int]:
+    """Rounds of recovery, so many seconds apart: how many jobs each released."""
+    released = []
+    for wait in waits:
+        clock.move(timedelta(seconds=wait))
+        answer = await upkeep.take_term(db, duty="upkeep", holder="a", term=TERM)
+        continuity.answered(answer.now, before=answer.renewed_before)
+        released.append((await upkeep.release_expired(db, continuity=continuity)).released)
+    return released
+
+
+# Gaps between heartbeats
+
+
+async def test_after_a_gap_every_holder_has_the_time_of_one_lease_to_be_heard(db: Database, clock: Clock) -> None:
+    await submit(db)
+    [job] = await take(db)
+    continuity = Continuity()
+    assert await rounds(db, clock, continuity, 0, 0.5, 60, 0.5, *[1] * 28) == [0] * 32
+    assert await turn.heartbeat(db, [job.fence], worker="w1", lease=LEASE) == [(*job.fence, False, True)]
+    assert await rounds(db, clock, continuity, *[1] * 30) == [0] * 30
+    assert await rounds(db, clock, continuity, 1) == [1]
+
+
+async def test_a_holder_that_is_not_heard_after_a_gap_either_loses_its_lease(db: Database, clock: Clock) -> None:
+    await submit(db)
+    await take(db)
+    assert await rounds(db, clock, Continuity(), 0, 60, *[1] * 29, 0.9, 0.2) == [0] * 32 + [1]
+
+
+async def test_a_gap_that_left_time_for_a_heartbeat_delays_nothing(db: Database, clock: Clock) -> None:
+    await submit(db)
+    await take(db)
+    assert await rounds(db, clock, Continuity(), 0, 9, *[1] * 21, 0.5) == [0] * 23 + [1]
+
+
+async def test_a_gap_that_ends_with_the_release_itself_counts_too(db: Database, clock: Clock) -> None:
+    """The answer that shows the gap is that of the statement that would release."""
+    await submit(db)
+    await take(db)
+    continuity = Continuity()
+    assert await rounds(db, clock, continuity, 0) == [0]
+    clock.move(timedelta(minutes=1))
+    assert await upkeep.release_expired(db, continuity=continuity) == Swept()
+
+
+async def test_a_process_that_takes_over_from_a_dead_one_sees_no_gap(db: Database, clock: Clock) -> None:
+    await submit(db)
+    await take(db)
+    waiting = Continuity()
+    assert await hold(db, "dead")
+    assert await rounds(db, clock, waiting, *[0.5] * 60, 0.5) == [0] * 60 + [1]
+
+
+async def test_a_process_that_starts_after_an_outage_gives_everybody_a_lease(db: Database, clock: Clock) -> None:
+    await submit(db)
+    await take(db)
+    assert await hold(db, "former")
+    clock.move(timedelta(minutes=5))
+    assert await rounds(db, clock, Continuity(), 0, *[1] * 29, 1) == [0] * 30 + [1]
+
+
+async def test_a_process_that_starts_after_an_orderly_end_does_not_wait(db: Database, clock: Clock) -> None:
+    await submit(db)
+    await take(db)
+    assert await hold(db, "former")
+    clock.move(timedelta(seconds=28))
+    await upkeep.resign_term(db, duty="upkeep", holder="former")
+    clock.move(timedelta(seconds=3))
+    assert await rounds(db, clock, Continuity(), 0) == [1]
+
+
+async def suspects(db: Database, clock: Clock, conn: Connection, count: int) -> list[UUID]:
+    """Jobs that one more loss would end, all in the hands of one worker of ours."""
+    ids = await jobs.submit(db, [replace(SPEC, max_attempts=2)] * count)
+    await turn.register(db, id_="w1", host="h", pid=1, queues=["default"], types=["a"], concurrency=9)
+    for _ in range(2):
+        assert len(await take(db, count)) == count
+        if not await conn.fetchval("select bool_and(alone) from workflow.workflow_run"):
+            clock.move(LEASE * 2)
+            await upkeep.release_expired(db)
+    return ids
+
+
+# Suspects
+
+
+async def test_suspects_that_are_lost_together_are_not_charged_for_it(
+    db: Database, clock: Clock, conn: Connection
+) -> None:
+    ids = await suspects(db, clock, conn, 3)
+    clock.move(LEASE * 2)
+    assert await upkeep.release_expired(db) == Swept(released=3)
+    rows = [await jobs.get(db, id_) for id_ in ids]
+    assert {(row.status, row.lost) for row in rows} == {("pending", 1)}
+    assert await conn.fetchval("select bool_and(alone) from workflow.workflow_run")
+
+
+async def test_suspects_of_a_dead_worker_are_judged_together_though_they_expire_one_by_one(
+    db: Database, clock: Clock, conn: Connection
+) -> None:
+    ids = await suspects(db, clock, conn, 2)
+    later = "update workflow.workflow_run set lease_until = lease_until + interval '5 seconds' where id = $1"
+    await conn.execute(later, ids[1])
+    clock.move(LEASE + timedelta(seconds=1))
+    assert await upkeep.release_expired(db) == Swept()
+    clock.move(timedelta(seconds=5))
+    assert await upkeep.release_expired(db) == Swept(released=2)
+
+
+async def test_a_suspect_that_is_lost_by_itself_ends(db: Database, clock: Clock, conn: Connection) -> None:
+    await suspects(db, clock, conn, 1)
+    clock.move(LEASE * 2)
+    assert await upkeep.release_expired(db) == Swept(failed=1)
+
+
+async def test_suspects_of_a_worker_that_is_not_ours_are_charged(db: Database, clock: Clock, conn: Connection) -> None:
+    """It does not begin with one at a time, so nothing would ever end them."""
+    await suspects(db, clock, conn, 2)
+    await conn.execute("update windlass.worker set pid = 0")
+    clock.move(LEASE * 2)
+    assert await upkeep.release_expired(db) == Swept(failed=2)
+
+
+async def losses_until_the_end(db: Database, clock: Clock, id_: UUID) -> int:
+    for losses in range(1, 50):
+        assert [job.id for job in await take(db)] == [id_]
+        clock.move(LEASE * 2)
+        swept = await upkeep.release_expired(db)
+        if swept == Swept(failed=1):
+            return losses
+        assert swept == Swept(released=1)
+    raise AssertionError("it never ends")
+
+
+async def test_a_poison_job_ends_as_failed(db: Database, clock: Clock) -> None:
+    id_ = await submit(db, max_attempts=3)
+    assert await losses_until_the_end(db, clock, id_) == 3
+    job = await jobs.get(db, id_)
+    assert (job.status, job.lost, job.attempt) == ("failed", 3, 0)
+    assert [error["type"] for error in job.errors] == ["LeaseLost"] * 3
+    assert [event.event_type for event in await jobs.events(db, id_)][-2:] == ["leased", "failed"]
+    assert await take(db) == []
+
+
+async def test_a_bare_sql_row_gets_five_more_losses(db: Database, clock: Clock, conn: Connection) -> None:
+    id_ = await by_sql(conn, max_attempts=2)
+    assert await losses_until_the_end(db, clock, id_) == 7
+
+
+async def test_losses_and_failures_use_up_the_same_attempts(db: Database, clock: Clock) -> None:
+    id_ = await submit(db, max_attempts=3)
+    [job] = await take(db)
+    await record(db, Setback(job, JobMove.RETRY, {"message": "boom"}, timedelta()))
+    assert await losses_until_the_end(db, clock, id_) == 2
+
+
+async def test_a_reopened_poison_job_has_its_attempts_again(db: Database, clock: Clock) -> None:
+    id_ = await submit(db, max_attempts=2)
+    await losses_until_the_end(db, clock, id_)
+    await jobs.reopen(db, id_)
+    assert await losses_until_the_end(db, clock, id_) == 2
+
+
+# Leader terms
+
+
+async def test_a_lease_without_an_end_is_given_one(db: Database, clock: Clock, conn: Connection) -> None:
+    silent = await by_sql(conn, status="leased", leased_by="me", updated_at=datetime.now(UTC) - timedelta(days=9))
+    fresh = await by_sql(conn, status="leased", leased_by="me", updated_at=clock.now())
+    await upkeep.date_open_leases(db)
+    assert (await upkeep.release_expired(db)).released == 1
+    assert (await jobs.get(db, silent)).status == "pending"
+    assert (await jobs.get(db, fresh)).status == "leased"
+    clock.move(timedelta(hours=1, seconds=1))
+    assert (await upkeep.release_expired(db)).released == 1
+
+
+async def test_a_long_look_for_lost_leases_is_followed_by_a_rest(db: Database, clock: Clock, conn: Connection) -> None:
+    loop = LeaseRecovery(db, "one")
+    await loop.tick()
+    loop._release_at = time.monotonic() + 60  # as after a look of six seconds
+    await by_sql(conn, status="leased", leased_by="dead", lease_until=clock.now() or datetime.now(UTC))
+    for _ in range(12):  # a gap of its own rounds would be taken for an outage
+        clock.move(timedelta(seconds=5))
+        assert (await loop.tick()).released == 0
+    loop._release_at = 0.0
+    assert (await loop.tick()).released == 1
