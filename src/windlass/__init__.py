@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     )
     from windlass.runtime.handle import Run
     from windlass.runtime.worker.worker import WorkerOptions
-    from windlass.store.rows import Job
+    from windlass.store.jobs import Job
 
 __version__ = "0.1.0"
 
@@ -65,7 +65,7 @@ _HOMES = {
     "Context": "effects.context",
     "Invalid": "errors",
     "InvalidWorkflow": "errors",
-    "Job": "store.rows",
+    "Job": "store.jobs",
     "JobSpec": "core.jobs.spec",
     "JobState": "core.jobs.job",
     "NonRetryable": "errors",

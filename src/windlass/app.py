@@ -17,19 +17,17 @@ from windlass.effects.command.step import CommandOptions, Commands, command_hand
 from windlass.effects.handlers import Handler, Handlers
 from windlass.effects.http.step import Http, HttpOptions, http_handler
 from windlass.embedded.server import Embedded, EmbeddedOptions
-from windlass.engine import faults
-from windlass.engine.database import DEFAULT_ORG, Database, prepare
+from windlass.engine import faults, workflows
+from windlass.engine.database import DEFAULT_ORG, RECORD_URL_EVERY, Database, prepare
 from windlass.engine.jobs import control as jobs
 from windlass.engine.jobs import submit as job_submit
 from windlass.engine.maintenance import Place, check_commands
-from windlass.engine.public_url import REPEAT
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import search as run_search
 from windlass.engine.runs import start as run_start
 from windlass.engine.runs.search import RunPage
 from windlass.engine.runs.start import RunSpec
-from windlass.engine.workflows import control as workflows
-from windlass.engine.workflows.control import Published
+from windlass.engine.workflows import Published
 from windlass.errors import Invalid
 from windlass.runtime.batching import RunStarter
 from windlass.runtime.handle import Run, Waiters
@@ -162,7 +160,7 @@ class Windlass(Operations):
         await self._record_url()
         if self._recording is None:
             self._recording = asyncio.create_task(
-                run_periodically(self._record_url, every=REPEAT, stop=asyncio.Event())
+                run_periodically(self._record_url, every=RECORD_URL_EVERY, stop=asyncio.Event())
             )
         async with db.once() as conn:
             return await db.public_url.get(conn)

@@ -19,7 +19,7 @@ from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
 from tests.browser import stage
 from tests.e2e.cli_process import Cli, Running
 from windlass.testing import Databases
-from windlass.web.dashboard.routes import STATIC
+from windlass.web.dashboard import STATIC
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")

@@ -12,7 +12,7 @@ from typing import Any
 import asyncpg
 
 from windlass import Context, NonRetryable, Windlass
-from windlass.store.postgres.availability import UNAVAILABLE
+from windlass.store.postgres.outage import UNAVAILABLE
 
 EFFECT = """insert into effects (job_id, attempt, fence, worker) values ($1, $2, $3, $4)
  on conflict (job_id, fence) do nothing"""  # when a connection broke it may have been written after all

@@ -10,9 +10,9 @@ import pytest
 from tests.chaos.harness import Crew, WorkerProcess, dice, eventually
 from tests.chaos.runs import AS_MADE, BROOD, GRANDPARENT, MIXED, PARENT, RUNLOAD, SORROW, Design, Runs, design, job
 from windlass import Windlass
+from windlass.engine import workflows
 from windlass.engine.database import Database
 from windlass.engine.runs.start import RunSpec
-from windlass.engine.workflows import control as workflows
 from windlass.errors import Conflict, NotFound
 from windlass.settings import Settings
 

@@ -11,7 +11,7 @@ from windlass import Windlass
 from windlass.engine import upkeep
 from windlass.engine.runs import sweep
 from windlass.engine.schedules import ojs as ojs_schedules
-from windlass.engine.workers import remote, remote_reports
+from windlass.engine.workers import remote
 from windlass.settings import Settings
 from windlass.testing import Clock
 from windlass.web import server
@@ -104,7 +104,7 @@ class Talk:
         db = await self.app.open()
         await upkeep.become_due(db)
         await upkeep.release_expired(db)
-        await remote.expire(db)
-        await remote_reports.end_overdue(db)
+        await upkeep.expire(db)
+        await remote.end_overdue(db)
         await ojs_schedules.tick(db)
         await sweep.sweep_runs(db)

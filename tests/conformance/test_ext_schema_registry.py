@@ -7,7 +7,7 @@ from typing import Any
 from tests.conformance.extension_client import extended
 from windlass import Windlass
 from windlass.core.jobs.spec import SchemaMode, version_precedence
-from windlass.store.ojs import job_schemas as store
+from windlass.store import job_schemas as store
 
 PERSON = {
     "type": "object",

@@ -11,12 +11,11 @@ from windlass.core.definition.parser import parse
 from windlass.core.jobs.job import Claimed, Failed, Outcome, Succeeded
 from windlass.core.jobs.spec import OWN_QUEUE
 from windlass.core.json_value import encode
-from windlass.engine import hooks
+from windlass.engine import hooks, workflows
 from windlass.engine.database import Database
 from windlass.engine.hooks import Received
 from windlass.engine.workers import turn
 from windlass.engine.workers.turn import Turn
-from windlass.engine.workflows import control as workflows
 
 RETRIED = frozenset({408, 425, 429, *range(500, 600)})
 

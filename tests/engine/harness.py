@@ -11,14 +11,13 @@ from windlass.core.jobs.job import Cancelled, Claimed, Failed, Outcome, Report, 
 from windlass.core.json_value import encode
 from windlass.core.workflows.step import Step
 from windlass.core.workflows.workflow import Workflow
-from windlass.engine import upkeep
+from windlass.engine import upkeep, workflows
 from windlass.engine.database import Database
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import start, sweep
 from windlass.engine.runs.start import RunSpec
 from windlass.engine.workers import turn
 from windlass.engine.workers.turn import Turn
-from windlass.engine.workflows import control as workflows
 
 LEASE = timedelta(seconds=30)
 QUEUES = ("default", "sql")

@@ -4,11 +4,10 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from windlass.engine import quarantine
+from windlass.engine import quarantine, workflows
 from windlass.engine.database import Database
 from windlass.engine.runs import start as run_start
 from windlass.engine.runs.start import RunSpec
-from windlass.engine.workflows import control as workflows
 
 Client = Any  # asyncpg.Connection is generic in the stubs only
 NOON = datetime(2030, 3, 1, 12, 0, tzinfo=UTC)

@@ -11,10 +11,10 @@ import asyncpg
 from windlass.core.definition.parser import parse
 from windlass.core.workflows.step import JobAction, Step
 from windlass.core.workflows.workflow import Workflow
+from windlass.engine import workflows
 from windlass.engine.database import Database
 from windlass.engine.runs import control as runs
-from windlass.engine.workflows import control as workflows
-from windlass.engine.workflows.control import Published
+from windlass.engine.workflows import Published
 from windlass.store.postgres.pool import DatabaseOptions
 from windlass.testing import Clock
 

@@ -12,7 +12,7 @@ from windlass.core.jobs.spec import JobSpec
 from windlass.engine.database import Database
 from windlass.engine.jobs import control as jobs
 from windlass.engine.workers import turn
-from windlass.engine.workers.turn import Line, Turn
+from windlass.engine.workers.turn import NewLogLine, Turn
 
 LEASE = timedelta(seconds=30)
 NUL = r'"\u0000"'  # JSON that Postgres cannot hold
@@ -27,7 +27,7 @@ async def taken(db: Database, count: int) -> list[Claimed]:
     return claimed
 
 
-async def tell(db: Database, reports: list[Report], lines: list[Line] | None = None) -> set[UUID]:
+async def tell(db: Database, reports: list[Report], lines: list[NewLogLine] | None = None) -> set[UUID]:
     return (await turn.turn(db, Turn(worker="w1", lease=LEASE, reports=reports, lines=lines or [])))[1]
 
 

@@ -11,10 +11,9 @@ from windlass.core.jobs.retry import Retry
 from windlass.core.jobs.spec import JobSpec, Limit, OnConflict, Unique
 from windlass.engine.database import Database
 from windlass.engine.jobs import control as jobs
-from windlass.engine.jobs import submit
-from windlass.engine.workers import remote, remote_reports, turn
-from windlass.engine.workers.remote import Job, Wish
-from windlass.engine.workers.remote_reports import Told
+from windlass.engine.jobs import dead_letters, submit
+from windlass.engine.workers import remote, turn
+from windlass.engine.workers.remote import Fetch, Job, RemoteReport
 from windlass.errors import Conflict, Duplicate, NotFound
 from windlass.settings import Settings
 from windlass.store.postgres.pool import DatabaseOptions
@@ -23,8 +22,8 @@ from windlass.testing import Clock
 SPEC = JobSpec(type="a.b.v1", payload=[1])
 
 
-def a_wish(count: int = 10, worker: str = "w") -> Wish:
-    return Wish(queues=["default"], count=count, worker=worker)
+def a_wish(count: int = 10, worker: str = "w") -> Fetch:
+    return Fetch(queues=["default"], count=count, worker=worker)
 
 
 async def test_two_processes_share_the_jobs_and_none_comes_back_empty_handed_while_there_are_some(
@@ -62,38 +61,38 @@ async def test_a_batch_of_reports_is_one_transaction_and_each_is_judged_for_itse
     ids = await jobs.submit(db, [JobSpec(type="a.b.v1", retry=Retry(dead_letter=True), max_attempts=1)] * 5)
     await remote.fetch(db, [a_wish(5)])
     nothing = UUID(int=1)
-    answers = await remote_reports.record(
+    answers = await remote.record(
         db,
         [
-            Told(ids[0], Succeeded('{"a": 1}')),
-            Told(ids[1], Failed({"type": "E", "message": "m"}), worker="w"),
-            Told(ids[2], Released(), worker="w"),
-            Told(ids[3], Succeeded(), worker="other"),
-            Told(ids[4], Succeeded(), fence=99),
-            Told(nothing, Succeeded()),
-            Told(ids[0], Succeeded("2")),
+            RemoteReport(ids[0], Succeeded('{"a": 1}')),
+            RemoteReport(ids[1], Failed({"type": "E", "message": "m"}), worker="w"),
+            RemoteReport(ids[2], Released(), worker="w"),
+            RemoteReport(ids[3], Succeeded(), worker="other"),
+            RemoteReport(ids[4], Succeeded(), fence=99),
+            RemoteReport(nothing, Succeeded()),
+            RemoteReport(ids[0], Succeeded("2")),
         ],
     )
     assert [type(answer) for answer in answers] == [Job, Job, Job, Conflict, Conflict, NotFound, Conflict]
     found = [await jobs.get(db, id_) for id_ in ids]
     assert [job.status for job in found] == ["succeeded", "failed", "pending", "leased", "leased"]
     assert found[0].result == {"a": 1}
-    dead, total = await remote.dead_letters(db, queue=None, limit=10, offset=0)
+    dead, total = await dead_letters.list_by_queue(db, queue=None, limit=10, offset=0)
     assert ([job.id for job in dead], total) == ([ids[1]], 1)
 
 
 async def test_a_report_that_cannot_be_stored_fails_alone(db: Database) -> None:
     ids = await jobs.submit(db, [SPEC] * 8)
     await remote.fetch(db, [a_wish(8)])
-    told = [Told(id_, Succeeded("{" if n == 3 else "1")) for n, id_ in enumerate(ids)]
-    answers = await remote_reports.record(db, told)
+    told = [RemoteReport(id_, Succeeded("{" if n == 3 else "1")) for n, id_ in enumerate(ids)]
+    answers = await remote.record(db, told)
     assert Counter(type(answer).__name__ for answer in answers) == {"Job": 7, "Invalid": 1}
     assert (await jobs.get(db, ids[3])).status == "leased"
 
 
 async def test_our_own_claims_leave_late_and_limited_jobs_alone(db: Database, clock: Clock) -> None:
     clock.move(timedelta())
-    now = await remote.moment(db)
+    now = await db.now()
     late = JobSpec(type="a.b.v1", expires_at=now + timedelta(seconds=1))
     limited = JobSpec(type="a.b.v1", limit=Limit(key="x", rate=1.0))
     await submit.push(db, [late, *[limited] * 3, SPEC])

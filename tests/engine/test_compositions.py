@@ -10,6 +10,7 @@ from tests.engine.harness import Fails, Player, events_of, state, tick
 from windlass.core.compositions import Composition, Part
 from windlass.core.ids import of_name
 from windlass.core.workflows.workflow import CompositionKind
+from windlass.engine import workflows
 from windlass.engine.compositions import control as compositions
 from windlass.engine.compositions import parent_results
 from windlass.engine.compositions import retries as composition_retries
@@ -17,7 +18,6 @@ from windlass.engine.compositions import views as composition_views
 from windlass.engine.compositions.views import View
 from windlass.engine.database import Database
 from windlass.engine.runs import sweep
-from windlass.engine.workflows import control as workflows
 from windlass.errors import Conflict, Duplicate, NotFound
 from windlass.testing import Clock
 
@@ -184,6 +184,6 @@ async def test_what_a_step_is_given_has_a_limit_and_the_last_results_go_first(
         [taken] = await player.take()
         await player.end(taken, "x" * 100)
     [last] = await player.take()
-    [given] = (await parent_results.of_jobs(db, [last])).found.values()
+    [given] = (await parent_results.of_jobs(db, [last])).by_step.values()
     long = "x" * 100
     assert given.listed == [parent_results.OMITTED, parent_results.OMITTED, long, long, long]

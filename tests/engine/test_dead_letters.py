@@ -10,7 +10,7 @@ from windlass.core.jobs.spec import JobSpec
 from windlass.engine.database import Database
 from windlass.engine.jobs import control as jobs
 from windlass.engine.jobs import dead_letters
-from windlass.engine.jobs.dead_letters import Wanted
+from windlass.engine.jobs.dead_letters import DeadLetterFilter
 from windlass.errors import Invalid
 
 Client = Any
@@ -64,7 +64,7 @@ async def test_groups_have_a_count_an_example_and_both_ends(db: Database) -> Non
     b = await failed(db, "no order 3", type="a.c.v1")
     c = await failed(db, "timed out", "no order 4")
     page = await dead_letters.groups(db, limit=2)
-    rest = await dead_letters.groups(db, Wanted(before=page.next), limit=2)
+    rest = await dead_letters.groups(db, DeadLetterFilter(before=page.next), limit=2)
     told = [(group.type, group.error, group.count, group.example_id) for group in page.groups + rest.groups]
     assert told == [
         ("a.b.v1", "ValueError: no order <n>", 3, c[1]),
@@ -75,15 +75,17 @@ async def test_groups_have_a_count_an_example_and_both_ends(db: Database) -> Non
     orders = page.groups[0]
     assert (orders.queue, orders.of_run, orders.example) == ("default", False, "no order 4")
     assert orders.first_at == (await jobs.get(db, a[0])).updated_at < orders.last_at
-    listed = await dead_letters.list_(db, Wanted(type=orders.type, queue=orders.queue, error=orders.error))
+    listed = await dead_letters.list_(db, DeadLetterFilter(type=orders.type, queue=orders.queue, error=orders.error))
     assert [job.id for job in listed.jobs] == [c[1], a[1], a[0]]
-    assert [group.type for group in (await dead_letters.groups(db, Wanted(type="a.c.%"))).groups] == ["a.c.v1"]
-    assert (await dead_letters.groups(db, Wanted(queue="sql"))).groups == []
+    assert [group.type for group in (await dead_letters.groups(db, DeadLetterFilter(type="a.c.%"))).groups] == [
+        "a.c.v1"
+    ]
+    assert (await dead_letters.groups(db, DeadLetterFilter(queue="sql"))).groups == []
 
 
 async def test_a_group_is_retried_a_batch_at_a_time_and_leaves_the_dead_letters(db: Database) -> None:
     ids = await failed(db, *(f"no order {n}" for n in range(5)), "other")
-    wanted = Wanted(type="a.b.v1", queue="default", error="ValueError: no order <n>")
+    wanted = DeadLetterFilter(type="a.b.v1", queue="default", error="ValueError: no order <n>")
     assert await dead_letters.matching(db, wanted) == 5
     first = await dead_letters.retry(db, wanted, limit=3)
     rest = await dead_letters.retry(db, replace(wanted, before=first.next), limit=3)
@@ -99,7 +101,7 @@ async def test_dropped_ones_are_gone_and_what_plain_sql_failed_is_among_them(db:
     await conn.execute("""insert into workflow.workflow_run (type, payload, status, last_error)
       values ('a.b.v1', '{}', 'failed', 'no order 2')""")
     assert [group.queue for group in (await dead_letters.groups(db)).groups] == ["sql", "default"]
-    done = await dead_letters.drop(db, Wanted(type="a.%"))
+    done = await dead_letters.drop(db, DeadLetterFilter(type="a.%"))
     assert (len(done.jobs), done.left) == (2, 0)
     assert (await dead_letters.groups(db)).groups == []
 
@@ -113,10 +115,10 @@ async def test_steps_are_retried_by_their_runs_and_are_not_dropped(db: Database)
     assert (await state(db, run), await state(db, handled)) == ("failed", "completed")
     [group] = (await dead_letters.groups(db)).groups
     assert (group.of_run, group.count) == (True, 2)
-    assert (await dead_letters.drop(db, Wanted(error=group.error))).jobs == []
+    assert (await dead_letters.drop(db, DeadLetterFilter(error=group.error))).jobs == []
     with pytest.raises(Invalid, match="go with their runs"):
-        await dead_letters.drop(db, Wanted(of_runs=True))
-    done = await dead_letters.retry(db, Wanted(error=group.error))
+        await dead_letters.drop(db, DeadLetterFilter(of_runs=True))
+    done = await dead_letters.retry(db, DeadLetterFilter(error=group.error))
     assert (done.jobs, done.runs) == ([], [run])
     await player.play()
     assert await state(db, run) == "completed"

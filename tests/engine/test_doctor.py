@@ -13,7 +13,7 @@ from windlass.engine.doctor import Level, examine, judge_lines, judge_schema, ju
 from windlass.engine.jobs import control as jobs
 from windlass.engine.jobs import queues
 from windlass.store.doctor import Server, Waiting
-from windlass.store.rows import WorkerRow
+from windlass.store.workers import WorkerRow
 from windlass.testing import Clock
 
 SERVER = Server(150004, "15.4", 1, "on", "on", "on", "UTC")

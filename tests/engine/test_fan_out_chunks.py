@@ -12,10 +12,10 @@ from uuid import UUID
 import pytest
 
 from tests.engine.harness import letters
+from windlass.engine import workflows
 from windlass.engine.database import Database
 from windlass.engine.runs import start, sweep
 from windlass.engine.runs.start import RunSpec
-from windlass.engine.workflows import control as workflows
 
 Connection = Any
 TASKS: dict[str, dict[str, Any]] = {

@@ -10,10 +10,10 @@ from tests.engine.fake_services import call, deploy, play, run_of, token_of
 from tests.engine.harness import Fails, begin, letters, reasons, state, tick
 from tests.engine.hook_harness import AGAIN, ASK, HOUR, NEW, PAID, SHIP, Connection, timers, waiting
 from windlass.core.definition.parser import parse
+from windlass.engine import workflows
 from windlass.engine.database import Database
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import sweep
-from windlass.engine.workflows import control as workflows
 from windlass.errors import Gone
 from windlass.testing import Clock
 

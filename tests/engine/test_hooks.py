@@ -11,12 +11,11 @@ from tests.engine.harness import begin, letters, state, tick
 from tests.engine.hook_harness import AGAIN, ASK, HOUR, NEW, PAID, SHIP, Connection, timers, waiting
 from windlass.core.definition.parser import parse
 from windlass.core.events.webhook import token_digest
-from windlass.engine import hooks
+from windlass.engine import hooks, workflows
 from windlass.engine.database import Database
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import start, sweep
 from windlass.engine.runs.start import RunSpec
-from windlass.engine.workflows import control as workflows
 from windlass.errors import Gone, NotFound
 from windlass.store.postgres.pool import DatabaseOptions
 from windlass.testing import Clock

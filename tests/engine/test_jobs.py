@@ -29,12 +29,6 @@ async def test_an_unknown_job_is_not_found_whatever_is_asked(db: Database, other
     assert (await jobs.get(other_org, theirs)).status == "pending"
 
 
-def test_an_id_that_is_none_is_invalid() -> None:
-    with pytest.raises(Invalid, match="'x'"):
-        jobs.ids_of(["x"])
-    assert jobs.ids_of([str(UUID(int=1))]) == [UUID(int=1)]
-
-
 async def test_pages_show_each_job_once_newest_first(db: Database) -> None:
     ids = await jobs.submit(db, [replace(SPEC, type=f"t{n % 3}.x.v1", priority=n % 2) for n in range(25)])
     for _ in range(5):

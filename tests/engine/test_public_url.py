@@ -8,9 +8,8 @@ from tests.engine.fake_services import deploy, run_of
 from tests.engine.schedule_harness import another
 from windlass import Windlass
 from windlass.engine import hooks
-from windlass.engine.database import Database
+from windlass.engine.database import URL_LIVE_WITHIN, Database
 from windlass.engine.doctor import Level, examine, judge_public_url
-from windlass.engine.public_url import LIVE_WITHIN
 from windlass.engine.schedules import workflow as workflow_schedules
 from windlass.settings import Settings
 from windlass.store.hooks import RecordedUrl
@@ -58,7 +57,7 @@ async def test_a_url_that_no_server_repeats_gives_way_to_one_that_is_alive(
 ) -> None:
     clock.set(datetime(2031, 5, 5, tzinfo=UTC))
     await record(db, SHOP, configured=True)
-    clock.move(LIVE_WITHIN + timedelta(seconds=1))
+    clock.move(URL_LIVE_WITHIN + timedelta(seconds=1))
     async with another(database, clock) as worker:
         assert await url_of(worker) == SHOP  # there is no other: a server that is down comes back
     async with another(database, clock) as server, another(database, clock) as worker:

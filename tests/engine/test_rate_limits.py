@@ -15,9 +15,8 @@ from windlass.engine.database import Database
 from windlass.engine.jobs import control as jobs
 from windlass.engine.jobs import queues as job_queues
 from windlass.engine.jobs import submit
-from windlass.engine.workers import remote, remote_reports, turn
-from windlass.engine.workers.remote import Wish
-from windlass.engine.workers.remote_reports import Told
+from windlass.engine.workers import remote, turn
+from windlass.engine.workers.remote import Fetch, RemoteReport
 from windlass.errors import Invalid
 from windlass.testing import Clock
 
@@ -40,7 +39,7 @@ async def push(db: Database, limit: Limit, count: int, **fields: Any) -> list[UU
 
 
 async def fetch(db: Database, count: int = 1, *queues: str) -> list[UUID]:
-    [found] = await remote.fetch(db, [Wish(queues=queues or ["default"], count=count, worker="w")])
+    [found] = await remote.fetch(db, [Fetch(queues=queues or ["default"], count=count, worker="w")])
     return [job.id for job in found]
 
 
@@ -50,7 +49,7 @@ async def claim(db: Database, count: int = 10) -> list[Claimed]:
 
 
 async def end(db: Database, id_: UUID) -> None:
-    await remote_reports.record(db, [Told(id_, Succeeded("1"))])
+    await remote.record(db, [RemoteReport(id_, Succeeded("1"))])
 
 
 async def in_line(conn: Connection) -> int:
@@ -152,7 +151,7 @@ async def test_a_waiting_job_in_a_queue_that_nobody_serves_does_not_block_its_ke
 
 async def test_a_fetch_for_several_workers_counts_each_job_once(db: Database) -> None:
     ids = await push(db, Limit(key="k", concurrency=2), 3)
-    wishes = [Wish(queues=["default"], count=1, worker=f"w{n}") for n in range(3)]
+    wishes = [Fetch(queues=["default"], count=1, worker=f"w{n}") for n in range(3)]
     found = await remote.fetch(db, wishes)
     assert [[job.id for job in each] for each in found] == [[ids[0]], [ids[1]], []]
 

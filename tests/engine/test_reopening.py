@@ -12,11 +12,10 @@ from windlass.engine.compositions import control as compositions
 from windlass.engine.database import Database
 from windlass.engine.jobs import control as jobs
 from windlass.engine.jobs import dead_letters, submit
-from windlass.engine.jobs.dead_letters import Wanted
+from windlass.engine.jobs.dead_letters import DeadLetterFilter
 from windlass.engine.runs import control as runs
-from windlass.engine.workers import remote, remote_reports
-from windlass.engine.workers.remote import Job, Wish
-from windlass.engine.workers.remote_reports import Told
+from windlass.engine.workers import remote
+from windlass.engine.workers.remote import Fetch, Job, RemoteReport
 from windlass.errors import Conflict, Duplicate
 from windlass.web.ojs import parse_job
 from windlass.web.ojs.parse_workflow import Reader
@@ -26,11 +25,11 @@ BOOM = Failed({"type": "x", "message": "boom"}, retryable=False)
 
 
 async def fetch(db: Database, count: int = 1) -> list[Job]:
-    return (await remote.fetch(db, [Wish(queues=["default"], count=count, worker="w")]))[0]
+    return (await remote.fetch(db, [Fetch(queues=["default"], count=count, worker="w")]))[0]
 
 
 async def tell(db: Database, job: UUID, outcome: Any) -> None:
-    [answer] = await remote_reports.record(db, [Told(job, outcome)])
+    [answer] = await remote.record(db, [RemoteReport(job, outcome)])
     assert isinstance(answer, Job)
 
 
@@ -68,7 +67,7 @@ async def test_a_unique_job_is_started_over_once_its_successor_has_ended(db: Dat
 async def test_of_several_dead_jobs_of_a_unique_key_one_is_started_over(db: Database) -> None:
     ids = [await dead(db) for _ in range(3)]
     assert await jobs.reopen_many(db, ids) == {ids[-1]}
-    assert (await dead_letters.retry(db, Wanted())).jobs == []
+    assert (await dead_letters.retry(db, DeadLetterFilter())).jobs == []
     assert [job.id for job in await fetch(db, 5)] == ids[-1:]
 
 

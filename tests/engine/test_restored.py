@@ -9,7 +9,7 @@ from windlass import Context, Windlass
 from windlass.core.events.cursor import Cursor, Snapshot
 from windlass.engine.database import prepare
 from windlass.engine.events import stream, subscriptions
-from windlass.store.postgres import restored
+from windlass.store.postgres import migrate
 from windlass.store.postgres.pool import DatabaseOptions
 from windlass.testing import run_until_idle
 
@@ -36,9 +36,9 @@ async def test_readers_of_a_restored_trail_find_nothing_new_and_do_not_ask_for_m
     db = await app.open()
     await come_from_another_cluster(conn)
     batch = await stream.since(db, await stream.here(db), limit=5)  # a process that was not restarted
-    assert (batch.told, batch.more) == ([], False)
+    assert (batch.entries, batch.more) == ([], False)
     await app.submit("a.b.v1")
-    assert len((await stream.since(db, batch.next, limit=5)).told) == 1
+    assert len((await stream.since(db, batch.next, limit=5)).entries) == 1
 
 
 async def test_subscribers_of_a_restored_database_are_told_of_what_they_had_not_heard(
@@ -65,7 +65,7 @@ async def test_subscribers_of_a_restored_database_are_told_of_what_they_had_not_
         fed = await subscriptions.feed(db)
         assert (fed.deliveries, fed.more) == (1, False)
         assert (await subscriptions.feed(db)).deliveries == 0
-        assert not await restored.renumber(conn)
+        assert not await migrate.renumber_restored(conn)
         newest = await conn.fetchval("select max(xid::text::bigint) from workflow.workflow_event")
         assert newest < AHEAD
         await app.submit("order.ship.v1")
@@ -84,7 +84,7 @@ async def test_saved_steps_of_a_restored_database_count_as_they_did(app: Windlas
     for job, word in ((done, "succeeded"), (failed, "failed")):
         await conn.execute("insert into workflow.workflow_event (workflow_id, event_type) values ($1, $2)", job, word)
     await come_from_another_cluster(conn)
-    assert await restored.renumber(conn)
+    assert await migrate.renumber_restored(conn)
     counting = """select c.job_id from windlass.checkpoint c where not exists (
       select from workflow.workflow_event e
        where e.workflow_id = c.job_id and e.event_type = 'succeeded' and e.xid > c.xid)"""

@@ -13,13 +13,12 @@ from tests.engine.harness import LEASE, Fails, Player, begin, events_of, letters
 from windlass.core.definition.parser import parse
 from windlass.core.jobs.job import Failed, after
 from windlass.core.workflows.step import Parallel
-from windlass.engine import upkeep
+from windlass.engine import upkeep, workflows
 from windlass.engine.database import Database
 from windlass.engine.jobs import control as jobs
 from windlass.engine.runs import control as runs
 from windlass.engine.workers import turn
 from windlass.engine.workers.turn import Turn
-from windlass.engine.workflows import control as workflows
 from windlass.errors import InvalidWorkflow
 from windlass.testing import Clock
 

@@ -8,10 +8,10 @@ import pytest
 
 from tests.engine.harness import Fails, Player, begin, letters, node, publish, reasons, state, tick
 from windlass.core.workflows.step import ChildAction, Foreach, Parallel, SleepAction, Step
+from windlass.engine import workflows
 from windlass.engine.database import Database
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import sweep
-from windlass.engine.workflows import control as workflows
 from windlass.testing import Clock
 
 Connection = Any

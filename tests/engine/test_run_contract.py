@@ -24,11 +24,10 @@ from tests.engine.harness import (
 from windlass.core.definition.parser import parse
 from windlass.core.runs.run import RunState
 from windlass.core.workflows.step import Foreach, Parallel
-from windlass.engine import upkeep
+from windlass.engine import upkeep, workflows
 from windlass.engine.database import Database
 from windlass.engine.jobs import control as jobs
 from windlass.engine.runs import control as runs
-from windlass.engine.workflows import control as workflows
 from windlass.errors import Conflict
 from windlass.store.postgres.pool import DatabaseOptions
 from windlass.testing import Clock

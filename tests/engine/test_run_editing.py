@@ -7,12 +7,11 @@ import pytest
 
 from tests.engine.harness import Fails, Player, begin, letters, node, publish, state, tick
 from windlass.core.workflows.step import ChildAction, Foreach, HookAction, Parallel, SleepAction
-from windlass.engine import upkeep
+from windlass.engine import upkeep, workflows
 from windlass.engine.database import Database
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import outputs, start
 from windlass.engine.runs.start import RunSpec
-from windlass.engine.workflows import control as workflows
 from windlass.errors import NotFound
 from windlass.testing import Clock
 

@@ -7,9 +7,9 @@ import pytest
 from tests.engine.harness import Fails, Player, begin, letters, node, reasons, state
 from windlass.core.definition.parser import parse
 from windlass.core.workflows.step import Foreach, Parallel, Step
+from windlass.engine import workflows
 from windlass.engine.database import Database
 from windlass.engine.runs import control as runs
-from windlass.engine.workflows import control as workflows
 
 pytestmark = pytest.mark.timeout(5, func_only=True)
 

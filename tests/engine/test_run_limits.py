@@ -6,12 +6,12 @@ from typing import Any
 from uuid import UUID
 
 from tests.engine.harness import Player, begin, letters, node, publish, state, tick
+from windlass.engine import workflows
 from windlass.engine.database import Database
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import start as run_start
 from windlass.engine.runs import sweep
 from windlass.engine.runs.start import RunSpec
-from windlass.engine.workflows import control as workflows
 from windlass.store.postgres.pool import DatabaseOptions
 from windlass.testing import Clock
 

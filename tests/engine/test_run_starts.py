@@ -9,11 +9,11 @@ import pytest
 
 from tests.engine.harness import Player, begin, events_of, letters, node, publish, state
 from windlass.core.workflows.step import Parallel
+from windlass.engine import workflows
 from windlass.engine.database import Database
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import search, start
 from windlass.engine.runs.start import RunSpec
-from windlass.engine.workflows import control as workflows
 from windlass.errors import Conflict, Invalid, NotFound
 from windlass.store.postgres.pool import DatabaseOptions
 from windlass.testing import Clock

@@ -22,13 +22,12 @@ from tests.engine.schedule_harness import (
 )
 from tests.unit.test_schedule import CHANGES
 from windlass.core.cron.schedule import CatchUp, Overlap
-from windlass.engine import quarantine
+from windlass.engine import quarantine, workflows
 from windlass.engine.database import Database
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import start
 from windlass.engine.runs.start import RunSpec
 from windlass.engine.schedules import workflow as workflow_schedules
-from windlass.engine.workflows import control as workflows
 from windlass.errors import Invalid, NotFound
 from windlass.runtime.loops.background import LoopOptions, Scheduler, retries
 from windlass.testing import Clock

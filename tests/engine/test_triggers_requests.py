@@ -9,12 +9,12 @@ import pytest
 from tests.engine.schedule_harness import Client, another, called, publish, runs_of, timed
 from windlass.core.events.webhook import BODY_LIMIT
 from windlass.core.workflows.workflow import WebhookTrigger
+from windlass.engine import workflows
 from windlass.engine.database import Database
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import start
 from windlass.engine.runs.start import RunSpec
 from windlass.engine.schedules import workflow as workflow_schedules
-from windlass.engine.workflows import control as workflows
 from windlass.errors import Conflict, Invalid, NotFound, Refused
 from windlass.testing import Clock
 

@@ -10,9 +10,9 @@ import pytest
 from tests.engine.schedule_harness import NOON, Client, called, publish, runs_of
 from windlass.core.events.webhook import Scheme, signature
 from windlass.core.workflows.workflow import WebhookTrigger
+from windlass.engine import workflows
 from windlass.engine.database import Database
 from windlass.engine.schedules import workflow as workflow_schedules
-from windlass.engine.workflows import control as workflows
 from windlass.errors import InvalidWorkflow, Refused
 from windlass.testing import Clock
 

@@ -21,11 +21,12 @@ from tests.engine.schedule_harness import (
 )
 from tests.store.test_queries import words
 from windlass.core.cron.schedule import CatchUp, Overlap
+from windlass.engine import workflows
 from windlass.engine.database import Database
 from windlass.engine.runs import control as runs
 from windlass.engine.schedules import sql as sql_schedules
 from windlass.engine.schedules import workflow as workflow_schedules
-from windlass.engine.workflows import control as workflows
+from windlass.engine.schedules.sql import JobScheduleRow, ScheduleRow
 from windlass.errors import Conflict, Invalid, NotFound
 from windlass.testing import Clock
 
@@ -249,15 +250,16 @@ async def test_schedules_are_listed_by_workflow_and_in_pages(db: Database, datab
     for name in ("c", "a", "b"):
         await publish(db, timed(name=name))
     await publish(db, asked("d"))
-    first = await workflow_schedules.list_(db, limit=2)
-    rest = await workflow_schedules.list_(db, limit=2, after=first.next or "")
-    assert [row.workflow for row in first.schedules + rest.schedules] == ["a", "b", "c"]
-    assert (rest.next, rest.schedules[0].overlap, rest.schedules[0].catch_up) == (None, Overlap.ALLOW, CatchUp.ONE)
+    first = await sql_schedules.list_all(db, limit=2)
+    rest = await sql_schedules.list_all(db, limit=2, after=first.next or "")
+    rows = [row for row in first.schedules + rest.schedules if isinstance(row, ScheduleRow)]
+    assert [row.workflow for row in rows] == ["a", "b", "c"]
+    assert (rest.next, rows[-1].overlap, rows[-1].catch_up) == (None, Overlap.ALLOW, CatchUp.ONE)
     async with another(database, clock, org="acme") as stranger:
-        assert (await workflow_schedules.list_(stranger)).schedules == []
+        assert (await sql_schedules.list_all(stranger)).schedules == []
     for limit in (0, 1001):
         with pytest.raises(Invalid):
-            await workflow_schedules.list_(db, limit=limit)
+            await sql_schedules.list_all(db, limit=limit)
 
 
 async def test_schedules_of_plain_sql_are_listed_too(db: Database, conn: Client) -> None:
@@ -266,7 +268,8 @@ async def test_schedules_of_plain_sql_are_listed_too(db: Database, conn: Client)
            ('b.v1', '{}', '0 1 * * *', 'UTC', now(), null), ('a.v1', '{"n": 1}', '0 2 * * *', 'UTC', now(), null),
            ('c.v1', '{}', '0 1 * * *', 'UTC', now(), now())"""
     )
-    assert [(row.type, row.payload) for row in await sql_schedules.list_(db)] == [("a.v1", {"n": 1}), ("b.v1", {})]
+    rows = [row for row in (await sql_schedules.list_all(db)).schedules if isinstance(row, JobScheduleRow)]
+    assert [(row.type, row.payload) for row in rows] == [("a.v1", {"n": 1}), ("b.v1", {})]
 
 
 # Backfill

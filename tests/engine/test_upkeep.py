@@ -14,8 +14,7 @@ from windlass.engine import upkeep
 from windlass.engine.database import Database
 from windlass.engine.jobs import control as jobs
 from windlass.engine.runs import sweep
-from windlass.engine.workers import remote_reports as reports
-from windlass.engine.workers import turn
+from windlass.engine.workers import remote, turn
 from windlass.engine.workers.turn import Turn
 from windlass.errors import NotFound
 from windlass.testing import Clock
@@ -285,5 +284,5 @@ async def test_attempts_run_out_of_time_whatever_their_org(db: Database, clock: 
     now = clock.now()
     held = {"status": "leased", "leased_by": "w", "claim_no": 1, "max_attempts": 1}
     theirs = await by_sql(conn, org="other", stop_at=now, lease_until=now, **held)
-    assert await reports.end_overdue(db) == 1
+    assert await remote.end_overdue(db) == 1
     assert await conn.fetchval("select status from workflow.workflow_run where id = $1", theirs) == "failed"

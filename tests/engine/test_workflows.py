@@ -13,10 +13,10 @@ from tests.unit.test_workflow import workflows as any_workflows
 from windlass.core.definition.parser import parse
 from windlass.core.workflows.step import JobAction, Step
 from windlass.core.workflows.workflow import Workflow
+from windlass.engine import workflows
 from windlass.engine.database import Database
 from windlass.engine.definitions import Definitions, UnreadableVersion
-from windlass.engine.workflows import control as workflows
-from windlass.engine.workflows.control import Change
+from windlass.engine.workflows import Change
 from windlass.errors import Invalid, InvalidWorkflow, NotFound
 from windlass.store.postgres.pool import DatabaseOptions
 from windlass.testing import Clock

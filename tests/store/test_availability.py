@@ -13,7 +13,7 @@ from windlass.engine.database import Database
 from windlass.engine.jobs import control as jobs
 from windlass.errors import Invalid, Unavailable
 from windlass.settings import Settings
-from windlass.store.postgres.availability import Trouble, trouble
+from windlass.store.postgres.outage import Trouble, trouble
 from windlass.store.postgres.pool import DatabaseOptions
 from windlass.web import server
 from windlass.web.middleware.guard import GuardOptions

@@ -14,7 +14,7 @@ from windlass.engine.database import Database
 from windlass.engine.jobs import control as jobs
 from windlass.engine.upkeep import Swept
 from windlass.engine.workers import remote, turn
-from windlass.engine.workers.remote import Wish
+from windlass.engine.workers.remote import Fetch
 from windlass.errors import Invalid
 from windlass.store import jobs as store
 from windlass.testing import Clock
@@ -37,7 +37,7 @@ async def stored(conn: Connection, **columns: Any) -> UUID:
 
 
 async def fetched(db: Database, count: int = 10) -> list[UUID]:
-    [found] = await remote.fetch(db, [Wish(queues=["default"], count=count, worker="w")])
+    [found] = await remote.fetch(db, [Fetch(queues=["default"], count=count, worker="w")])
     return [job.id for job in found]
 
 
@@ -187,9 +187,9 @@ async def test_python_refuses_times_beyond_the_calendar(db: Database) -> None:
 
 async def test_nobody_leases_a_job_for_a_century(db: Database, conn: Connection) -> None:
     with pytest.raises(Invalid, match="visibility_timeout_ms"):
-        Wish(queues=["default"], count=1, worker="w", lease=timedelta(days=36_500))
+        Fetch(queues=["default"], count=1, worker="w", lease=timedelta(days=36_500))
     with pytest.raises(Invalid, match="visibility_timeout_ms"):
-        await remote.beat(db, "w", [], lease=timedelta(days=36_500))
+        await remote.heartbeat(db, "w", [], lease=timedelta(days=36_500))
     await stored(conn, visibility="interval '100 years'")
     assert len(await fetched(db)) == 1
     assert await conn.fetchval("select lease_until <= now() + interval '7 days' from workflow.workflow_run")

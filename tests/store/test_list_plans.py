@@ -15,7 +15,7 @@ import pytest
 
 from tests.store.test_plans import cost, nodes, without_indexes
 from tests.store.test_run_plans import FILL as RUNS
-from windlass.store.ojs.dead_letters import LATEST
+from windlass.store.dead_letters import LATEST
 from windlass.store.postgres.pool import BEGIN_POOLED
 from windlass.store.postgres.queries import sql
 from windlass.store.runs import RunFilter
@@ -103,7 +103,7 @@ LISTS: dict[str, tuple[str, str, tuple[Any, ...]]] = {
     "GET /jobs?status=pending&queue=q1": ("jobs", "list", ("default", ["pending"], "q1", *ALL_JOBS[3:])),
     "GET /jobs?run=": ("jobs", "list_of_run", (*JOBS, RUN)),
     "GET /jobs/{id}/events": ("events", "of_job", (RUN, 100, 0)),
-    "GET /jobs/{id}/logs": ("events", "lines", (RUN, None, -1, 0, 0, 100)),
+    "GET /jobs/{id}/logs": ("events", "log_lines", (RUN, None, -1, 0, 0, 100)),
     "GET /workers/{id}": ("jobs", "list_held", ("w1", "default", 1000)),
     "GET /dead-letters": ("dead_letters", "groups", (*DEAD, 50, CAP)),
     "GET /dead-letters/jobs": ("dead_letters", "list", (*DEAD, 50)),

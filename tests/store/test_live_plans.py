@@ -54,7 +54,7 @@ async def fill(url: str) -> Snapshot:
     await conn.execute("set synchronous_commit = off")
     for statement in FILL:
         await conn.execute(statement)
-    found = Snapshot.parse(await conn.fetchval(sql("live", "here")))
+    found = Snapshot.parse(await conn.fetchval(sql("events", "here")))
     for _ in range(3):
         await conn.execute("insert into windlass.event (run_id, step, word) values ($1, 0, 'active')", RUN)
     await conn.execute(
@@ -69,12 +69,12 @@ async def fill(url: str) -> Snapshot:
 @pytest.mark.parametrize(
     ("noun", "name", "arguments"),
     [
-        ("live", "since", (5000, None)),
-        ("live", "since_of_run", (RUN, 0, 0, 5000)),
-        ("logs", "tail", (RUN, None, None, None, 100)),
-        ("logs", "whole", (RUN, None, None, None, 0, 3, 0, 0, 0, 5000)),
-        ("logs", "since", (RUN, 1, None, None)),
-        ("logs", "held", (RUN, None)),
+        ("events", "since", (5000, None)),
+        ("events", "since_of_run", (RUN, 0, 0, 5000)),
+        ("inspect", "last_lines", (RUN, None, None, None, 100)),
+        ("inspect", "lines_by_step", (RUN, None, None, None, 0, 3, 0, 0, 0, 5000)),
+        ("inspect", "lines_since", (RUN, 1, None, None)),
+        ("inspect", "leased_jobs", (RUN, None)),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -83,9 +83,9 @@ async def test_what_is_read_is_what_is_wanted(
 ) -> None:
     url, base = history
     snapshot = (str(base.xmax), [str(xid) for xid in base.under_way])
-    if noun == "live":
+    if noun == "events":
         arguments = (*snapshot, *arguments)
-    elif name == "since":
+    elif name == "lines_since":
         arguments = (*arguments, *snapshot)
     conn = await asyncpg.connect(url)
     await conn.execute(BEGIN_POOLED)

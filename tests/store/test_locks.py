@@ -13,7 +13,6 @@ import pytest
 from windlass.core.jobs.job import EDGES, Claimed, JobMove, Report, Setback, Success
 from windlass.engine import upkeep
 from windlass.engine.database import Database
-from windlass.engine.workers import remote
 from windlass.engine.workers import turn as worker_turn
 from windlass.engine.workers.turn import Lane, Turn
 from windlass.store import jobs
@@ -94,7 +93,7 @@ class Actor:
         async with self.db.begin() as conn:
             await conn.execute("""update workflow.workflow_run set expires_at = now() where id = any(array(
               select id from workflow.workflow_run where status = 'pending' order by id limit 1 for update))""")
-        await remote.expire(self.db, batch=5)
+        await upkeep.expire(self.db, batch=5)
 
     async def cancel(self) -> None:
         async with self.db.begin() as conn:

@@ -12,13 +12,12 @@ from tests.engine.harness import Player
 from tests.store.contract_harness import CANCEL, CREATE, HEARTBEAT, LEASE, LOG, execute
 from tests.store.roles import acting
 from windlass.core.jobs.spec import JobSpec
-from windlass.engine import upkeep
+from windlass.engine import upkeep, workflows
 from windlass.engine.database import Database
 from windlass.engine.jobs import control as jobs
 from windlass.engine.runs import control as run_engine
 from windlass.engine.runs import start, sweep
 from windlass.engine.runs.start import RunSpec
-from windlass.engine.workflows import control as workflows
 
 Client = Any
 DENIED = asyncpg.InsufficientPrivilegeError

@@ -52,16 +52,16 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
     [
         ("find_due", 30),
         ("next_due", 30),
-        ("hold_due", 10),
-        ("hold_named", 10),
+        ("lock_due", 10),
+        ("lock_named", 10),
         ("live_runs", 10),
         ("list", 110),
         ("get", 10),
-        ("lacking", 10),
+        ("missing", 10),
         ("of_token", 10),
         ("remove", 10),
-        ("silence", 10),
-        ("keep", 10),
+        ("disable", 10),
+        ("put", 10),
     ],
 )
 async def test_the_cost_follows_the_answer(conn: Connection, query: str, bound: int) -> None:
@@ -71,18 +71,18 @@ async def test_the_cost_follows_the_answer(conn: Connection, query: str, bound: 
     )
     arguments: dict[str, tuple[Any, ...]] = {
         "find_due": (100,),
-        "hold_due": (schedule,),
-        "hold_named": (ORG, "w17"),
+        "lock_due": (schedule,),
+        "lock_named": (ORG, "w17"),
         "live_runs": (workflow,),
         "list": (ORG, "w17", 50),
         "get": (ORG, "w17"),
-        "lacking": ([workflow], [workflow]),
+        "missing": ([workflow], [workflow]),
         "of_token": (b"x" * 32,),
         "remove": ([workflow],),
-        "silence": (workflow,),
-        "keep": ([uuid4()], [workflow], ["@daily"], ["UTC"], ["{}"], ["skip"], ["all"], [None], ORG),
+        "disable": (workflow,),
+        "put": ([uuid4()], [workflow], ["@daily"], ["UTC"], ["{}"], ["skip"], ["all"], [None], ORG),
     }
-    found = await explained(conn, sql("triggers", query), *arguments.get(query, ()))
+    found = await explained(conn, sql("schedules", query), *arguments.get(query, ()))
     assert [node["Node Type"] for node in found if node["Node Type"] == "Seq Scan"] == []
     touched = [node["Actual Rows"] * node["Actual Loops"] + node.get("Rows Removed by Filter", 0) for node in found]
     assert max(touched) < bound, [(node["Node Type"], rows) for node, rows in zip(found, touched, strict=True)]
@@ -92,7 +92,7 @@ async def test_the_runs_of_schedules_have_an_index_of_their_own(conn: Connection
     """A workflow may have many live runs that people asked for: the clock does not read through them."""
     await conn.execute(FILL)
     workflow = await conn.fetchval("select id from windlass.workflow limit 1")
-    found = await explained(conn, sql("triggers", "live_runs"), workflow)
+    found = await explained(conn, sql("schedules", "live_runs"), workflow)
     assert {node["Index Name"] for node in found if "Index Name" in node} == {"run_scheduled"}
 
 

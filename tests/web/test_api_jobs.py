@@ -180,7 +180,7 @@ async def test_a_leased_job_tells_its_lease_and_its_logs_are_paged_by_attempt(ap
         now = datetime.now(UTC)
         lines = [(UUID(id_), 0, n // 3 + 1, n, now, "INFO", f"line {n}") for n in range(6)]
         async with db.begin() as conn:
-            await events.insert_lines(conn, lines)
+            await events.insert_log_lines(conn, lines)
         held = data(await http.get(f"/jobs/{id_}"))
         seen, after = [], None
         while True:

@@ -11,7 +11,7 @@ from openapi_spec_validator import validate
 from windlass import Windlass
 from windlass.core.runs.run import RUN_EDGES, Letter, RunState
 from windlass.core.workflows.step import Action, SleepAction
-from windlass.engine.views import statuses
+from windlass.engine.views import runs
 from windlass.errors import Invalid
 from windlass.schemas.common import TaskStatus
 from windlass.settings import Settings
@@ -120,9 +120,9 @@ def test_what_the_page_shows_is_escaped() -> None:
 
 
 def test_every_letter_job_state_and_action_has_a_word() -> None:
-    assert set(statuses.LETTERS) == set(Letter)
-    assert set(statuses.TYPES) == set(Action.__args__)
-    assert {statuses.of_task(letter, SleepAction(timedelta())) for letter in Letter} < set(TaskStatus)
+    assert set(runs.TASK_STATUS) == set(Letter)
+    assert set(runs.ACTION_TYPES) == set(Action.__args__)
+    assert {runs.task_status(letter, SleepAction(timedelta())) for letter in Letter} < set(TaskStatus)
 
 
 def test_run_states_are_taken_in_both_seeds_words() -> None:

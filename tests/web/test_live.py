@@ -169,9 +169,9 @@ async def test_who_does_not_keep_up_is_let_go_and_catches_up(app: Windlass, monk
     first = await anext(batches)
     await app.submit_many([{"type": "demo.many.v1"}] * 11)
     async with asyncio.timeout(10):
-        assert [batch async for batch in batches if batch.told] == []
+        assert [batch async for batch in batches if batch.entries] == []
     back = await anext(hub.follow(first.next))
-    assert len(back.told) == 11
+    assert len(back.entries) == 11
 
 
 async def test_there_is_a_limit_of_streams(

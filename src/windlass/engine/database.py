@@ -1,4 +1,4 @@
-"""The open database that every use case takes: the pool, the notifier, the caches, and the org it acts for."""
+"""The open database that every use case takes: the pool, the notifier, the caches, the public URL and the org."""
 
 import asyncio
 import contextlib
@@ -8,15 +8,15 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from windlass.core.ids import RANDOM_BYTES, uuid7
 from windlass.effects.schema_validator import SchemaValidator
-from windlass.engine.definitions import Definitions
-from windlass.engine.public_url import PublicUrl
-from windlass.engine.step_templates import StepTemplates
-from windlass.store import hooks
-from windlass.store.postgres import migrate, restored
+from windlass.engine.definitions import Definitions, StepTemplates
+from windlass.store import hooks, runs
+from windlass.store.hooks import RecordedUrl
+from windlass.store.postgres import migrate
 from windlass.store.postgres.notify import Listener, Notifier
 from windlass.store.postgres.pool import (
     Connection,
@@ -33,6 +33,10 @@ from windlass.store.workflows import Live
 DEFAULT_ORG = "default"
 TREE_LIMIT = 10_000  # live runs below a root run
 MOST_COUNTED = 10_000  # rows that a listing counts: beyond it the exact number does not matter
+DEFAULT_URL = "http://127.0.0.1:8080"  # where `windlass up` listens by default
+RECORD_URL_EVERY = timedelta(minutes=1)  # how often a server records its URL again
+URL_LIVE_WITHIN = timedelta(minutes=10)
+URL_CACHED_SECONDS = 10.0
 
 
 class Shapes:
@@ -45,10 +49,40 @@ class Shapes:
     def get(self, key: tuple[str, str]) -> Live | None:
         return self._known.get(key)
 
-    def keep(self, found: Mapping[tuple[str, str], Live]) -> None:
-        if len(self._known) + len(found) > self._room:
+    def keep(self, shapes: Mapping[tuple[str, str], Live]) -> None:
+        if len(self._known) + len(shapes) > self._room:
             self._known.clear()
-        self._known |= found
+        self._known |= shapes
+
+
+class PublicUrl:
+    """The URL that callbacks and webhooks are sent to. Any process may put it into a request, and few of them serve it.
+
+    A process uses its own WINDLASS_PUBLIC_URL if it has one. Otherwise it uses what a server recorded in the database:
+    preferably a configured URL, because the address that a server listens at is rarely reachable from elsewhere.
+    """
+
+    def __init__(self, configured: str | None) -> None:
+        self.configured = configured
+        self.listening: str | None = None  # where this process itself serves
+        self._recorded: RecordedUrl | None = None
+        self._read_at = float("-inf")
+
+    async def get(self, conn: Connection) -> str:
+        if self.configured is not None:
+            return self.configured
+        if time.monotonic() - self._read_at > URL_CACHED_SECONDS:
+            urls = await hooks.list_urls(conn, live_within=URL_LIVE_WITHIN)
+            self._recorded, self._read_at = urls[0] if urls else None, time.monotonic()
+        if self._recorded is not None and (self._recorded.configured or self.listening is None):
+            return self._recorded.url
+        return self.listening or DEFAULT_URL
+
+    async def record(self, conn: Connection) -> None:
+        """Record the URL of this process for the other processes."""
+        if (url := self.configured or self.listening) is not None:
+            await hooks.record_url(conn, url, configured=self.configured is not None)
+            self._read_at = float("-inf")
 
 
 class Database:
@@ -125,6 +159,11 @@ class Database:
         """Return a connection for a list query with a selective filter: it has a timeout, whose error has `advice`."""
         return search(self.pool, seconds=self._options.search_timeout, advice=advice, pooler=self._pooler)
 
+    async def now(self) -> datetime:
+        """Return the database's time."""
+        async with self.once() as conn:
+            return await runs.now(conn)
+
     async def hook_key(self, conn: Connection) -> bytes:
         """Return the key that signs callback tokens; it never changes."""
         if self._hook_key is None:
@@ -150,7 +189,7 @@ async def prepare(options: DatabaseOptions) -> list[str]:
     conn = await open_connection(options)
     try:
         applied = [f"{m.version:04} {m.name}" for m in await migrate.migrate(conn)]
-        await restored.renumber(conn)
+        await migrate.renumber_restored(conn)
         return applied
     finally:
         await conn.close()

@@ -11,16 +11,14 @@ from windlass.core import duration
 from windlass.core.jobs.spec import advice
 from windlass.effects.handlers import like
 from windlass.engine import maintenance, quarantine
-from windlass.engine.database import Database
-from windlass.engine.public_url import LIVE_WITHIN
+from windlass.engine.database import URL_LIVE_WITHIN, Database
 from windlass.engine.quarantine import QuarantineEntry
 from windlass.store import doctor as store
 from windlass.store import hooks
 from windlass.store import workers as worker_store
 from windlass.store.doctor import Server, Snapshot, Waiting
 from windlass.store.hooks import RecordedUrl
-from windlass.store.rows import WorkerRow
-from windlass.store.workers import ALIVE_WITHIN, RUNTIME
+from windlass.store.workers import ALIVE_WITHIN, RUNTIME, WorkerRow
 
 OLDEST_VERSION = 15
 PATIENCE = timedelta(minutes=1)
@@ -54,7 +52,7 @@ async def examine(db: Database) -> list[Finding]:
         snapshots = await store.snapshots(conn, older_than=PATIENCE)
         workers = await worker_store.list_(conn, alive_within=ALIVE_WITHIN)
         registry = {name: (runtime, on) for name, runtime, on in await worker_store.registry(conn)}
-        urls = await hooks.list_urls(conn, live_within=LIVE_WITHIN)
+        urls = await hooks.list_urls(conn, live_within=URL_LIVE_WITHIN)
         called = await hooks.hooks_in_use(conn)
     alive = [worker for worker in workers if worker.alive]
     findings += [judge_types(types), judge_workers(alive, lines), *judge_lines(lines, alive, registry)]
@@ -66,21 +64,21 @@ async def examine(db: Database) -> list[Finding]:
 def judge_server(server: Server) -> Iterator[Finding]:
     major = server.version // 10_000
     if major < OLDEST_VERSION:
-        told = f"Postgres {server.name} is too old"
-        yield Finding(Level.PROBLEM, "version", told, f"use Postgres {OLDEST_VERSION} or later")
+        problem = f"Postgres {server.name} is too old"
+        yield Finding(Level.PROBLEM, "version", problem, f"use Postgres {OLDEST_VERSION} or later")
     else:
         yield Finding(Level.OK, "version", f"Postgres {server.name}")
     weak = [name for name in ("fsync", "synchronous_commit", "full_page_writes") if getattr(server, name) == "off"]
     if weak:
-        told = f"{' and '.join(weak)} off: what was acknowledged can be lost in a crash"
+        problem = f"{' and '.join(weak)} off: what was acknowledged can be lost in a crash"
         fix = "; ".join(f"alter system set {name} = on" for name in weak) + "; select pg_reload_conf()"
-        yield Finding(Level.PROBLEM, "durability", told, fix)
+        yield Finding(Level.PROBLEM, "durability", problem, fix)
     else:
         yield Finding(Level.OK, "durability", "fsync, synchronous_commit and full_page_writes are on")
     if server.timezone.upper() not in ("UTC", "ETC/UTC", "GMT", "ETC/GMT"):
-        told = f"sessions start in {server.timezone}: times that foreign clients write without a zone are shifted"
+        problem = f"sessions start in {server.timezone}: times that foreign clients write without a zone are shifted"
         fix = "alter database NAME set timezone = 'UTC' (and reset it for the role)"
-        yield Finding(Level.WARNING, "time zone", told, fix)
+        yield Finding(Level.WARNING, "time zone", problem, fix)
     else:
         yield Finding(Level.OK, "time zone", "UTC")
 
@@ -104,8 +102,8 @@ def judge_workers(alive: Sequence[WorkerRow], lines: Sequence[Waiting]) -> Findi
     if alive:
         busy, slots = sum(w.active for w in alive), sum(w.concurrency for w in alive)
         return Finding(Level.OK, "workers", f"{len(alive)} alive, {busy} of {slots} slots busy")
-    told = "none is alive" + (" and jobs are waiting" if lines else "")
-    return Finding(Level.WARNING, "workers", told, "windlass worker MODULE:APP")
+    problem = "none is alive" + (" and jobs are waiting" if lines else "")
+    return Finding(Level.WARNING, "workers", problem, "windlass worker MODULE:APP")
 
 
 def judge_lines(
@@ -114,21 +112,21 @@ def judge_lines(
     """Yield the jobs that have waited for longer than a minute because no worker will claim them."""
     for line in lines:
         runtime, enabled = registry.get(line.type, (RUNTIME, True))
-        told = f"{line.type} in queue {line.queue} has waited {duration.rough(line.waits)}"
+        problem = f"{line.type} in queue {line.queue} has waited {duration.rough(line.waits)}"
         if line.waits <= PATIENCE:
             continue
         if line.paused:
             fix = f"windlass queues resume {quote(line.queue)}"
-            yield Finding(Level.WARNING, "waiting", f"{told}: the queue is paused", fix)
+            yield Finding(Level.WARNING, "waiting", f"{problem}: the queue is paused", fix)
         elif not enabled:
             fix = "set is_enabled of its row in workflow.workflow_registry"
-            yield Finding(Level.WARNING, "waiting", f"{told}: it is switched off in the registry", fix)
+            yield Finding(Level.WARNING, "waiting", f"{problem}: it is switched off in the registry", fix)
         elif runtime != RUNTIME:
             fix = f"start a {runtime} worker, or set its runtime in workflow.workflow_registry to {RUNTIME}"
-            yield Finding(Level.WARNING, "waiting", f"{told}: it is registered to runtime {runtime}", fix)
+            yield Finding(Level.WARNING, "waiting", f"{problem}: it is registered to runtime {runtime}", fix)
         elif not any(_serves(worker, line) for worker in alive):
             fix = f"start a worker that has a handler for it: windlass worker MODULE:APP --queue {quote(line.queue)}"
-            yield Finding(Level.PROBLEM, "waiting", f"{told}: no live worker serves it", fix)
+            yield Finding(Level.PROBLEM, "waiting", f"{problem}: no live worker serves it", fix)
 
 
 def judge_queues(lines: Sequence[Waiting]) -> Iterator[Finding]:
@@ -137,41 +135,45 @@ def judge_queues(lines: Sequence[Waiting]) -> Iterator[Finding]:
         if line.queue not in longest or line.waits > longest[line.queue].waits:
             longest[line.queue] = line
     for queue, line in sorted(longest.items()):
-        told = f"{queue}: the oldest waiting job ({line.type}) has waited {duration.rough(line.waits)}"
+        problem = f"{queue}: the oldest waiting job ({line.type}) has waited {duration.rough(line.waits)}"
         late = line.waits > PATIENCE
         fix = "add workers or raise --concurrency, unless a finding above explains it" if late else None
-        yield Finding(Level.WARNING if late else Level.OK, "queue", told, fix)
+        yield Finding(Level.WARNING if late else Level.OK, "queue", problem, fix)
 
 
 def judge_public_url(urls: Sequence[RecordedUrl], own: str | None, *, called: bool) -> Finding:
     """Judge whether senders can reach the public URL, which all processes must agree on."""
     configured = {url.url for url in urls if url.configured and url.live} | ({own} if own else set())
     if len(configured) > 1:
-        told = f"processes disagree about the public URL: {', '.join(sorted(configured))}"
-        return Finding(Level.PROBLEM, "public URL", told, "set WINDLASS_PUBLIC_URL to the same value for all of them")
+        problem = f"processes disagree about the public URL: {', '.join(sorted(configured))}"
+        return Finding(
+            Level.PROBLEM, "public URL", problem, "set WINDLASS_PUBLIC_URL to the same value for all of them"
+        )
     url = next(iter(configured), None) or (urls[0].url if urls else None)
     if not called:
         return Finding(Level.OK, "public URL", f"{url or 'none recorded'}; nothing is called from outside")
     if url is None:
-        told = "callbacks are in use, and no server has recorded where it is reached"
-        return Finding(Level.WARNING, "public URL", told, "start a server, or set WINDLASS_PUBLIC_URL")
+        problem = "callbacks are in use, and no server has recorded where it is reached"
+        return Finding(Level.WARNING, "public URL", problem, "start a server, or set WINDLASS_PUBLIC_URL")
     host = urlsplit(url).hostname or ""
     if host == "localhost" or host.startswith("127.") or host in ("::1", "0.0.0.0", "::"):  # noqa: S104 - compared only
-        told = f"callbacks are sent to {url}, which only this machine can reach"
-        return Finding(Level.WARNING, "public URL", told, "set WINDLASS_PUBLIC_URL where the server runs")
+        problem = f"callbacks are sent to {url}, which only this machine can reach"
+        return Finding(Level.WARNING, "public URL", problem, "set WINDLASS_PUBLIC_URL where the server runs")
     return Finding(Level.OK, "public URL", f"callbacks are sent to {url}")
 
 
 def judge_quarantine(entries: Sequence[QuarantineEntry]) -> Iterator[Finding]:
     for entry in entries[:MOST_ENTRIES]:
         cause = f"{entry.error_type}: {entry.reason}"
-        told = f"{entry.kind} {entry.key} could not be processed ({entry.failures} times): {cause}"
+        problem = f"{entry.kind} {entry.key} could not be processed ({entry.failures} times): {cause}"
         fix = f"mend the cause, then: windlass quarantine retry {entry.kind} {quote(entry.key)}"
         retried = entry.retry_at is not None
-        yield Finding(Level.PROBLEM, "quarantine", told, fix if retried else "see the log of that time for the cause")
+        yield Finding(
+            Level.PROBLEM, "quarantine", problem, fix if retried else "see the log of that time for the cause"
+        )
     if len(entries) > MOST_ENTRIES:
-        told = f"{len(entries) - MOST_ENTRIES} more things are set aside"
-        yield Finding(Level.PROBLEM, "quarantine", told, "windlass quarantine list")
+        problem = f"{len(entries) - MOST_ENTRIES} more things are set aside"
+        yield Finding(Level.PROBLEM, "quarantine", problem, "windlass quarantine list")
     if not entries:
         yield Finding(Level.OK, "quarantine", "nothing is set aside")
 
@@ -179,8 +181,8 @@ def judge_quarantine(entries: Sequence[QuarantineEntry]) -> Iterator[Finding]:
 def judge_snapshots(snapshots: Sequence[Snapshot]) -> Iterator[Finding]:
     for held in snapshots:
         who = f"session {held.pid} ({held.application or held.user or 'unnamed'}, {held.state or 'unknown'})"
-        told = f"{who} has kept a snapshot for {duration.rough(held.age)}: dead rows pile up behind it"
-        yield Finding(Level.WARNING, "snapshots", told, f"end it: select pg_terminate_backend({held.pid})")
+        problem = f"{who} has kept a snapshot for {duration.rough(held.age)}: dead rows pile up behind it"
+        yield Finding(Level.WARNING, "snapshots", problem, f"end it: select pg_terminate_backend({held.pid})")
     if not snapshots:
         yield Finding(Level.OK, "snapshots", f"none older than {duration.rough(PATIENCE)}")
 

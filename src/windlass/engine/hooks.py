@@ -31,10 +31,10 @@ class Received:
 async def check_token(db: Database, token: str) -> None:
     """Raise the error that `receive` would raise for this token, before an untrusted body is read."""
     async with db.once() as conn:
-        standing = await hooks.standing(conn, webhook.token_digest(token))
-    if standing is None:
+        hook = await hooks.state(conn, webhook.token_digest(token))
+    if hook is None:
         raise _unknown()
-    if not standing.is_received and (standing.state not in LIVE or standing.step not in OPEN):
+    if not hook.is_received and (hook.state not in LIVE or hook.step not in OPEN):
         raise _over()
 
 
@@ -55,9 +55,9 @@ async def receive(db: Database, token: str, body: bytes, headers: Mapping[str, s
             return Received(again=True)
         if held.state not in LIVE or held.steps[step] not in OPEN:
             raise _over()
-        kept = kept_headers(headers)
+        stored_headers = kept_headers(headers)
         text = stored_body(body, headers.get("content-type"))
-        await hooks.receive(conn, place, body=text, headers=encode(kept, field="headers"), id_=signed_id)
+        await hooks.receive(conn, place, body=text, headers=encode(stored_headers, field="headers"), id_=signed_id)
         news: list[Event] = []
         if held.steps[step] == Letter.ACTIVE:
             await steps.delete_timers(conn, [place])

@@ -14,8 +14,15 @@ from windlass.embedded.server import EmbeddedOptions
 from windlass.engine.database import Database
 from windlass.errors import Invalid, Unavailable
 from windlass.store import doctor
-from windlass.store.postgres import migrate, server
-from windlass.store.postgres.pool import Connection, DatabaseOptions, limit_lock_wait, open_connection, translated
+from windlass.store.postgres import migrate
+from windlass.store.postgres.pool import (
+    Connection,
+    DatabaseOptions,
+    limit_lock_wait,
+    open_connection,
+    read_only,
+    translated,
+)
 
 RESET_TRIES = 5
 RESET_LOCK_MILLISECONDS = 2000
@@ -66,7 +73,7 @@ async def check_writable(db: Database) -> None:
     if db.pool.outage.reason is not None:
         raise Unavailable(db.pool.outage.reason)
     async with db.once() as conn:
-        if await server.read_only(conn):
+        if await read_only(conn):
             raise Unavailable("the database refuses to write: it is read-only")
 
 
@@ -113,16 +120,16 @@ def without_password(url: str) -> tuple[str, str | None]:
     parts = urlsplit(url)
     login, at, address = parts.netloc.rpartition("@")
     user, _, password = login.partition(":")
-    kept, secrets = [], {}
+    parameters, secrets = [], {}
     for item in filter(None, parts.query.split("&")):
         name, _, value = item.partition("=")
         if unquote(name).lower() in SECRET_PARAMETERS:
             secrets[unquote(name).lower()] = value
         else:
-            kept.append(item)
-    found = password or secrets.get("password")
+            parameters.append(item)
+    password = password or secrets.get("password", "")
     shown = f"{parts.scheme}://{user}{at}{address}{parts.path}"  # urlunsplit would drop the // before an empty host
-    return "?".join([shown, "&".join(kept)]) if kept else shown, unquote(found) if found else None
+    return "?".join([shown, "&".join(parameters)]) if parameters else shown, unquote(password) if password else None
 
 
 def check_commands(place: Place) -> None:
@@ -145,7 +152,7 @@ async def reset(db: Database) -> None:
         try:
             async with db.begin() as conn:
                 await limit_lock_wait(conn, RESET_LOCK_MILLISECONDS)
-                await server.empty(conn)
+                await migrate.empty(conn)
             return
         except Unavailable:
             if not left:
@@ -163,6 +170,6 @@ async def _migrations(conn: Connection) -> tuple[list[str], list[str]]:
 
 
 def _major(program_: str) -> int:
-    told = subprocess.run([program_, "--version"], capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 - a program we looked up
-    version = re.search(r"\(PostgreSQL\) (\d+)", told.stdout)
+    result = subprocess.run([program_, "--version"], capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 - a program we looked up
+    version = re.search(r"\(PostgreSQL\) (\d+)", result.stdout)
     return int(version[1]) if version else 0

@@ -20,20 +20,7 @@ from windlass.errors import Conflict, Locked, NotFound, Unavailable
 from windlass.store import quarantine as store
 from windlass.store.quarantine import QuarantineEntry
 
-__all__ = [
-    "Kind",
-    "QuarantineEntry",
-    "Retry",
-    "count",
-    "each_alone",
-    "forget",
-    "list_",
-    "release",
-    "retry_due",
-    "retry_now",
-    "set_aside",
-    "split_batch",
-]
+__all__ = ["QuarantineEntry"]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Retry = Callable[[str], Awaitable[bool]]
@@ -99,8 +86,8 @@ async def each_alone(db: Database, kind: Kind, ids: Sequence[UUID], process: Cal
 
 async def set_aside(db: Database, kind: Kind, key: object, error: Exception, *, retry: bool = True) -> None:
     """Store why an item could not be processed. Only its first failure is logged with the traceback."""
-    told = str(error).partition("\nDETAIL:")[0]  # the detail quotes whole rows
-    reason = plain(told or type(error).__name__)[:MAX_REASON]
+    message = str(error).partition("\nDETAIL:")[0]  # the detail quotes whole rows
+    reason = plain(message or type(error).__name__)[:MAX_REASON]
     async with db.once() as conn:
         failures = await store.put(conn, kind, str(key), error_type=type(error).__name__, reason=reason, retry=retry)
     log = "%s %s could not be processed and is set aside (failure %d): %s"
@@ -140,14 +127,14 @@ async def retry_now(db: Database, kind: Kind, key: str) -> QuarantineEntry:
     """Make an item due for a retry now, regardless of its pause."""
     encode(key, field="key")
     async with db.begin() as conn:
-        found = await store.retry_now(conn, kind, key)
-        if found is None:
+        retried = await store.retry_now(conn, kind, key)
+        if retried is None:
             known = {(entry.kind, entry.key) for entry in await store.list_(conn, limit=10_000)}
             if (kind, key) in known:
                 raise Conflict(f"{kind} {key} is only reported: there is nothing to try again")
             raise NotFound(f"{kind} in quarantine:", key)
     db.poke("settle")
-    return found
+    return retried
 
 
 async def count(db: Database) -> dict[str, int]:

@@ -1,26 +1,31 @@
 """Statistics: an overview of everything, of the last runs of workflows, and of tenants (`meta.tenant_id` of jobs)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from windlass.core.jobs.job import JobState
 from windlass.core.json_value import encode
 from windlass.core.runs.run import RunState
 from windlass.engine.database import MOST_COUNTED, Database
+from windlass.engine.views import jobs as job_views
+from windlass.engine.views import runs as run_views
 from windlass.schemas.common import PAGE_LIMIT
+from windlass.schemas.monitoring import StateCounts, Stats, StatsHour, StatsTick, StatsWorkers
 from windlass.store import queues, runs, stats, workers
 from windlass.store.queues import QueueRow
-from windlass.store.rows import WorkerRow
 from windlass.store.runs import RunFilter, RunRow
 from windlass.store.stats import Hour, Tick, WorkflowStats
-from windlass.store.workers import ALIVE_WITHIN
+from windlass.store.workers import ALIVE_WITHIN, WorkerRow
 
-__all__ = ["Hour", "Overview", "QueueRow", "RunRow", "Tick", "WorkerRow", "WorkflowStats", "of_workflows", "overview"]
 FAILING = 10  # of the latest
 TICKS = 10
 LAST_RUNS = 100  # that the numbers of a workflow cover
 MOST_TENANTS = 1000
 LATEST_RUNS = 20  # that are listed one by one
+LIVE_RUNS = (RunState.PENDING, RunState.RUNNING)
+ENDED_RUNS = (RunState.COMPLETED, RunState.FAILED, RunState.CANCELLED, RunState.TIMEOUT)
+ENDED_JOBS = (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +71,55 @@ async def jobs_of_tenant(db: Database, tenant: str) -> dict[str, int]:
     encode(tenant, field="tenant")
     async with db.once() as conn:
         return await stats.tenant_counts(conn, tenant, org=db.org, cap=MOST_COUNTED)
+
+
+def to_schema(rows: Overview) -> Stats:
+    """Return the overview as the type of the API."""
+    return Stats(
+        runs=_runs(rows),
+        jobs=_jobs(rows),
+        hours=[_hour(hour) for hour in rows.hours],
+        failing=[run_views.line(row) for row in rows.failing],
+        queues=[job_views.depth(row) for row in rows.queues],
+        workers=_workers(rows.workers),
+        next=[_tick(tick) for tick in rows.ticks],
+    )
+
+
+def _runs(rows: Overview) -> StateCounts:
+    live = {state.value: rows.live_runs.get(state, 0) for state in LIVE_RUNS}
+    ended = {state.value: sum(getattr(hour, state.value) for hour in rows.hours) for state in ENDED_RUNS}
+    capped = list(live) if sum(live.values()) >= MOST_COUNTED else []
+    if any(hour.capped for hour in rows.hours):
+        capped += ended
+    return StateCounts(counts=live | ended, capped=capped)
+
+
+def _jobs(rows: Overview) -> StateCounts:
+    live = {name: sum(getattr(row, name) for row in rows.queues) for name in ("due", "scheduled", "leased")}
+    ended = {state.value: rows.ended_jobs.get(state, 0) for state in ENDED_JOBS}
+    capped = ["due", "scheduled"] if any(row.capped for row in rows.queues) else []
+    capped += [name for name, count in ended.items() if count >= MOST_COUNTED]
+    return StateCounts(counts=live | ended, capped=capped)
+
+
+def _hour(row: Hour) -> StatsHour:
+    ended = {state.value: getattr(row, state.value) for state in ENDED_RUNS}
+    return StatsHour(at=row.at, started=row.started, **ended, capped=row.capped)
+
+
+def _workers(rows: Sequence[WorkerRow]) -> StatsWorkers:
+    up = [row for row in rows if row.alive]
+    silent = sum(not row.alive and row.state != "stopped" for row in rows)
+    slots, active = sum(row.concurrency for row in up), sum(row.active for row in up)
+    return StatsWorkers(up=len(up), silent=silent, slots=slots, active=active)
+
+
+def _tick(row: Tick) -> StatsTick:
+    return StatsTick(
+        name=row.name,
+        starts="run" if row.starts == "run" else "job",
+        cron=row.cron,
+        timezone=row.timezone,
+        next_run_at=row.next_run_at,
+    )

@@ -13,12 +13,12 @@ from windlass.engine import quarantine
 from windlass.engine.database import Database
 from windlass.engine.quarantine import Kind, split_batch
 from windlass.errors import Unavailable
-from windlass.store import events, jobs, runs, workers
-from windlass.store.ojs import crons, rates
+from windlass.store import claims, crons, events, jobs, runs, workers
+from windlass.store import queues as queue_store
 from windlass.store.postgres.pool import Connection, limit_lock_wait
 from windlass.store.workers import TermAnswer
 
-__all__ = ["Swept", "TermAnswer", "become_due", "prune", "release_expired", "resign_term", "take_term", "tend"]
+__all__ = ["TermAnswer"]
 WEEKS_AHEAD = 2
 LOCK_MILLISECONDS = 50  # how long writers of the event trail may wait behind an upkeep that waits for a lock
 OPEN_LEASE = timedelta(hours=1)  # for plain SQL clients that claim without `lease_until`
@@ -40,6 +40,16 @@ async def become_due(db: Database, *, batch: int = 1000) -> int:
     for queue in set(queues):
         db.poke(queue)
     return len(queues)
+
+
+async def expire(db: Database, *, batch: int = 500) -> int:
+    """End jobs that did not begin before they expired; return their number."""
+    ended = await isolate_rows(
+        db, partial(claims.find_expired, limit=batch), partial(claims.expire, batch=batch, actor="upkeep")
+    )
+    if ended:
+        db.poke("settle")
+    return len(ended)
 
 
 async def log_created(db: Database, *, batch: int = 1000) -> int:
@@ -73,8 +83,8 @@ async def isolate_rows(
         await quarantine.set_aside(db, Kind.JOB, id_, error)
 
     async with db.once() as conn:
-        found = await find(conn)
-    return [row for rows in await split_batch(found, some, set_aside) for row in rows]
+        suspects = await find(conn)
+    return [row for rows in await split_batch(suspects, some, set_aside) for row in rows]
 
 
 async def take_term(db: Database, *, duty: str, holder: str, term: timedelta) -> TermAnswer:
@@ -132,9 +142,9 @@ async def tend(db: Database, *, age: timedelta) -> None:
     async with db.once() as conn:
         await workers.forget(conn, silent_for=timedelta(days=1))
     async with db.once() as conn:
-        await rates.forget_waiting(conn)
+        await queue_store.forget_rate_limited(conn)
     async with db.once() as conn:
-        await rates.prune(conn, age=age)
+        await queue_store.prune_rate_limits(conn, age=age)
 
 
 async def _briefly(db: Database, change: Callable[[Connection], Awaitable[object]]) -> None:

@@ -18,9 +18,8 @@ from windlass.engine.jobs.submit import Pushed
 from windlass.engine.quarantine import split_batch
 from windlass.engine.runs import start as run_start
 from windlass.engine.runs.start import RunSpec
-from windlass.engine.workers import remote, remote_reports
-from windlass.engine.workers.remote import Job, Wish
-from windlass.engine.workers.remote_reports import Told
+from windlass.engine.workers import remote
+from windlass.engine.workers.remote import Fetch, Job, RemoteReport
 from windlass.runtime.admission import Admission
 
 Request = TypeVar("Request")
@@ -85,8 +84,8 @@ class RemoteJobs:
         self.db = db
         self.admission = Admission(db)
         self._pushes = Batcher[Specs, list[Pushed]](self._push_all, most=100, lanes=2)
-        self._fetches = Batcher[Wish, list[Job]](self._fetch_all, most=20)
-        self._reports = Batcher[Told, Job](self._report_all, most=200, lanes=2)
+        self._fetches = Batcher[Fetch, list[Job]](self._fetch_all, most=20)
+        self._reports = Batcher[RemoteReport, Job](self._report_all, most=200, lanes=2)
 
     async def push(self, specs: Specs) -> list[Pushed]:
         """Record jobs, all or none.
@@ -98,21 +97,21 @@ class RemoteJobs:
             return await submit.push(self.db, specs)
         return await self._pushes.call(specs)
 
-    async def fetch(self, wish: Wish) -> list[Job]:
+    async def fetch(self, wish: Fetch) -> list[Job]:
         return await self._fetches.call(wish)
 
-    async def report(self, report: Told) -> Job:
+    async def report(self, report: RemoteReport) -> Job:
         """Record a worker's report and return the job after it."""
         return await self._reports.call(report)
 
     async def _push_all(self, requests: Sequence[Specs]) -> Sequence[list[Pushed] | Exception]:
         return [[pushed] for pushed in await submit.push(self.db, [spec for specs in requests for spec in specs])]
 
-    async def _fetch_all(self, wishes: Sequence[Wish]) -> Sequence[list[Job] | Exception]:
+    async def _fetch_all(self, wishes: Sequence[Fetch]) -> Sequence[list[Job] | Exception]:
         return await remote.fetch(self.db, wishes)
 
-    async def _report_all(self, reports: Sequence[Told]) -> Sequence[Job | Exception]:
-        return await remote_reports.record(self.db, reports)
+    async def _report_all(self, reports: Sequence[RemoteReport]) -> Sequence[Job | Exception]:
+        return await remote.record(self.db, reports)
 
 
 class RunStarter:

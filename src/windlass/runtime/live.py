@@ -20,9 +20,9 @@ from uuid import UUID
 from windlass.core.runs.run import LIVE, OPEN
 from windlass.engine.database import Database
 from windlass.engine.events import stream
-from windlass.engine.events.stream import Batch, Cursor, Snapshot, Told
-from windlass.engine.runs import logs
-from windlass.engine.runs.logs import Chosen, RunLine
+from windlass.engine.events.stream import Batch, Cursor, Snapshot, TrailEntry
+from windlass.engine.runs import inspect
+from windlass.engine.runs.inspect import LineSelection, RunLine
 from windlass.errors import Unavailable, WindlassError
 from windlass.runtime.loops.loop import until
 
@@ -46,9 +46,9 @@ class Feed:
 
     def put(self, batch: Batch) -> None:
         """Append a batch. An empty batch only carries a position, so it replaces an empty one before it."""
-        if self._batches and not self._batches[-1].told and not batch.told:
+        if self._batches and not self._batches[-1].entries and not batch.entries:
             self._batches.pop()
-        self._waiting += len(batch.told)
+        self._waiting += len(batch.entries)
         self._batches.append(batch)
         if self._waiting > MOST_WAITING:
             self.close()
@@ -67,7 +67,7 @@ class Feed:
         if self.closed:
             return None
         batch = self._batches.popleft()
-        self._waiting -= len(batch.told)
+        self._waiting -= len(batch.entries)
         return batch
 
 
@@ -166,11 +166,11 @@ class Live:
             return False
         batch = await stream.since(self._db, self._at)
         self._at = batch.next
-        of_run: dict[UUID | None, list[Told]] = defaultdict(list)
-        for told in batch.told:
-            of_run[told.line.run_id].append(told)
+        of_run: dict[UUID | None, list[TrailEntry]] = defaultdict(list)
+        for entry in batch.entries:
+            of_run[entry.line.run_id].append(entry)
         for feed in tuple(self._feeds):
-            feed.put(batch if feed.run is None else replace(batch, told=of_run.get(feed.run, ())))
+            feed.put(batch if feed.run is None else replace(batch, entries=of_run.get(feed.run, ())))
         return batch.more
 
     def _woken(self, _topic: str) -> None:
@@ -187,7 +187,7 @@ class LogLines:
 
 
 async def follow_logs(
-    live: Live, db: Database, chosen: Chosen, at: Cursor | None, *, tail: int
+    live: Live, db: Database, chosen: LineSelection, at: Cursor | None, *, tail: int
 ) -> AsyncGenerator[LogLines, None]:
     """Yield the lines after a cursor, or the last `tail` lines, and then new ones as they come.
 
@@ -196,18 +196,18 @@ async def follow_logs(
     async with contextlib.aclosing(live.follow(run=chosen.which.run)) as batches:
         batch = await anext(batches)
         had, over = batch.upto, _has_ended(batch, chosen.which.step)
-        busy = await logs.held(db, chosen)
+        busy = await inspect.leased_jobs(db, chosen)
         if at is None:
-            last = await logs.tail(db, chosen, tail, seen_by=had) if tail else []
+            last = await inspect.last_lines(db, chosen, tail, seen_by=had) if tail else []
             yield LogLines([(line, None) for line in last], Cursor(had), over)
         else:
             if at.before is not None:
-                rest = await logs.new(db, chosen, at.before, at.upto)
+                rest = await inspect.new_lines(db, chosen, at.before, at.upto)
                 yield _log_lines(rest, at.before, at.upto, skip=at.run_line)
-            yield _log_lines(await logs.new(db, chosen, at.upto, had), at.upto, had, over=over)
+            yield _log_lines(await inspect.new_lines(db, chosen, at.upto, had), at.upto, had, over=over)
         async for batch in batches:
-            jobs = {told.line.job_id for told in batch.told if told.line.job_id is not None}
-            fresh = await logs.new(db, chosen, had, batch.upto, jobs=busy | jobs)
+            jobs = {entry.line.job_id for entry in batch.entries if entry.line.job_id is not None}
+            fresh = await inspect.new_lines(db, chosen, had, batch.upto, jobs=busy | jobs)
             yield _log_lines(fresh, had, batch.upto, over=_has_ended(batch, chosen.which.step))
             had = batch.upto
             _update_leased(busy, batch)
@@ -215,19 +215,21 @@ async def follow_logs(
 
 def _update_leased(busy: set[UUID], batch: Batch) -> None:
     """Update the set of leased jobs from a batch of events."""
-    for told in batch.told:
-        if told.line.job_id is not None:
-            (busy.add if told.line.word == "leased" else busy.discard)(told.line.job_id)
+    for entry in batch.entries:
+        if entry.line.job_id is not None:
+            (busy.add if entry.line.word == "leased" else busy.discard)(entry.line.job_id)
 
 
 def _has_ended(batch: Batch, step: int | None) -> bool:
     if batch.more:
         return False
-    state = batch.state or (batch.told[-1].line.state if batch.told else None)
+    state = batch.state or (batch.entries[-1].line.state if batch.entries else None)
     if state is not None and state not in LIVE:
         return True
     letters = {batch.letters[step]} if step is not None and batch.letters else set()
-    letters |= {told.line.letters for told in batch.told if told.line.step == step is not None and told.line.letters}
+    letters |= {
+        entry.line.letters for entry in batch.entries if entry.line.step == step is not None and entry.line.letters
+    }
     return bool(letters) and not letters & OPEN
 
 

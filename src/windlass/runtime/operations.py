@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from windlass.engine import workflows
 from windlass.engine.database import Database
 from windlass.engine.jobs import checkpoints, queues
 from windlass.engine.jobs import control as jobs
@@ -13,15 +14,14 @@ from windlass.engine.jobs.checkpoints import Progress
 from windlass.engine.jobs.control import Event, Job, LogLine
 from windlass.engine.jobs.control import Page as JobPage
 from windlass.engine.jobs.queues import QueuePage
-from windlass.engine.schedules import listing as schedule_listing
+from windlass.engine.schedules import sql as sql_schedules
 from windlass.engine.schedules import workflow as workflow_schedules
-from windlass.engine.schedules.listing import Page as SchedulePage
+from windlass.engine.schedules.sql import SchedulePage
 from windlass.engine.schedules.workflow import Backfill, ScheduleRow
 from windlass.engine.workers import registry as workers
 from windlass.engine.workers.registry import WorkerRow
-from windlass.engine.workflows import control as workflows
-from windlass.engine.workflows.control import Given, Preview, Published, WorkflowRow
-from windlass.engine.workflows.control import Page as WorkflowPage
+from windlass.engine.workflows import Given, Preview, Published, WorkflowRow
+from windlass.engine.workflows import Page as WorkflowPage
 
 
 class Operations(ABC):
@@ -60,7 +60,7 @@ class Operations(ABC):
 
     async def schedules(self, *, after: str = "", limit: int = 50) -> SchedulePage:
         """List schedules: those of workflows by name, then those created by plain SQL by type."""
-        return await schedule_listing.list_(await self.open(), after=after, limit=limit)
+        return await sql_schedules.list_all(await self.open(), after=after, limit=limit)
 
     async def get_schedule(self, workflow: str) -> ScheduleRow:
         return await workflow_schedules.get(await self.open(), workflow)

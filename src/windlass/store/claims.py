@@ -9,14 +9,14 @@ from uuid import UUID
 from windlass.core.jobs.job import Claimed
 from windlass.core.jobs.spec import MAX_LEASE, Limit, Unique
 from windlass.core.json_value import encode, plain
+from windlass.store.jobs import Job, job
 from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import column, columns, statements
-from windlass.store.rows import Job, job
 
 _SQL = statements("claims")
 
 
-class HeldJob(NamedTuple):
+class LockedJob(NamedTuple):
     """A locked job with its state and lease holder, if any."""
 
     job: Claimed
@@ -25,7 +25,7 @@ class HeldJob(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ToldJob:
+class JobDetails:
     """A job, and the data about its attempts from the event trail."""
 
     job: Job
@@ -34,7 +34,7 @@ class ToldJob:
     now: datetime
 
 
-class Kept(NamedTuple):
+class KeyOwner(NamedTuple):
     """The owner of a unique key: a job, or a workflow (by the client's id) with a step that has not started yet."""
 
     id: UUID | None
@@ -60,13 +60,13 @@ async def fetch(
     tenant: str | None = None,
 ) -> Fetched:
     rows = await conn.fetch(_SQL["fetch"], list(queues), count, worker, lease, default, tenant, MAX_LEASE)
-    found = Fetched([], {}, any(row["rate_key"] is not None for row in rows))
+    fetched = Fetched([], {}, any(row["rate_key"] is not None for row in rows))
     for row in rows:
         try:
-            found.jobs.append(job(row))
+            fetched.jobs.append(job(row))
         except Exception as error:  # of any kind: one bad row must not keep the others from being handed out
-            found.unreadable[row["id"]] = f"the job cannot be read: {plain(str(error))}"
-    return found
+            fetched.unreadable[row["id"]] = f"the job cannot be read: {plain(str(error))}"
+    return fetched
 
 
 async def set_aside(
@@ -81,32 +81,32 @@ async def runs_of(conn: Connection, ids: Sequence[UUID]) -> list[UUID]:
     return sorted(column(await conn.fetch(_SQL["runs_of"], list(ids))))
 
 
-async def hold(conn: Connection, ids: Sequence[UUID], *, org: str | None) -> dict[UUID, HeldJob]:
-    rows = await conn.fetch(_SQL["hold"], list(ids), org)
-    return {row[0]: HeldJob(Claimed._make(tuple(row)[:-2]), row["status"], row["leased_by"]) for row in rows}
+async def lock(conn: Connection, ids: Sequence[UUID], *, org: str | None) -> dict[UUID, LockedJob]:
+    rows = await conn.fetch(_SQL["lock"], list(ids), org)
+    return {row[0]: LockedJob(Claimed._make(tuple(row)[:-2]), row["status"], row["leased_by"]) for row in rows}
 
 
 async def read(conn: Connection, ids: Sequence[UUID]) -> dict[UUID, Job]:
     return {row["id"]: job(row) for row in await conn.fetch(_SQL["read"], list(ids))}
 
 
-async def beat(
+async def heartbeat(
     conn: Connection, ids: Sequence[UUID], *, worker: str, lease: timedelta | None, default: timedelta
 ) -> list[tuple[UUID, bool, str | None]]:
     """Extend the worker's leases; return for each job still held its id, whether it should stop, and the test
     directive in its metadata."""
-    rows = await conn.fetch(_SQL["beat"], list(ids), worker, lease, default, MAX_LEASE)
+    rows = await conn.fetch(_SQL["heartbeat"], list(ids), worker, lease, default, MAX_LEASE)
     return [(row[0], row[1], row[2]) for row in rows]
 
 
 async def seen(
-    conn: Connection, *, worker: str, host: str, queues: Sequence[str], state: str, active: int, is_said: bool
+    conn: Connection, *, worker: str, host: str, queues: Sequence[str], state: str, active: int, reported: bool
 ) -> tuple[str, str | None, datetime]:
     """Update the worker's row; return its state, the directive for it, and the time.
 
-    `is_said`: the worker itself reported the state.
+    `reported`: the worker itself reported the state.
     """
-    row = await conn.fetchrow(_SQL["seen"], worker, host, list(queues), state, active, is_said)
+    row = await conn.fetchrow(_SQL["seen"], worker, host, list(queues), state, active, reported)
     assert row is not None
     return row[0], row[1], row[2]
 
@@ -115,8 +115,8 @@ async def overdue(conn: Connection, batch: int) -> list[tuple[UUID, int]]:
     return [(row[0], row[1]) for row in await conn.fetch(_SQL["overdue"], batch)]
 
 
-async def find_late(conn: Connection, *, limit: int) -> list[UUID]:
-    return column(await conn.fetch(_SQL["find_late"], limit))
+async def find_expired(conn: Connection, *, limit: int) -> list[UUID]:
+    return column(await conn.fetch(_SQL["find_expired"], limit))
 
 
 async def expire(conn: Connection, batch: int, *, actor: str, only: Sequence[UUID] | None = None) -> list[UUID]:
@@ -129,46 +129,23 @@ async def activate(conn: Connection, id_: UUID, *, org: str) -> str | None:
     return queue
 
 
-async def told(conn: Connection, id_: UUID, *, org: str) -> ToldJob | None:
-    row = await conn.fetchrow(_SQL["told"], id_, org)
-    return ToldJob(job(row), row["started_at"], row["number"], row["moment"]) if row else None
-
-
-async def moment(conn: Connection) -> datetime:
-    now: datetime = await conn.fetchval(_SQL["moment"])
-    return now
+async def details(conn: Connection, id_: UUID, *, org: str) -> JobDetails | None:
+    row = await conn.fetchrow(_SQL["details"], id_, org)
+    return JobDetails(job(row), row["started_at"], row["number"], row["now"]) if row else None
 
 
 async def lock_keys(conn: Connection, keys: Iterable[str]) -> None:
     await conn.execute(_SQL["lock_keys"], sorted(set(keys)))
 
 
-async def find_unique(conn: Connection, wanted: Sequence[tuple[str, Unique]]) -> dict[str, Kept]:
+async def find_unique(conn: Connection, keys: Sequence[tuple[str, Unique]]) -> dict[str, KeyOwner]:
     """Return the owners of unique keys, by key (prefixed with the org)."""
-    keys = [key for key, _ in wanted]
-    standings = [encode(sorted(unique.standings), field="states") for _, unique in wanted]
-    rows = await conn.fetch(_SQL["find_unique"], keys, standings, [unique.period for _, unique in wanted])
-    return {row[0]: Kept(*tuple(row)[1:]) for row in rows}
+    states = [encode(sorted(unique.standings), field="states") for _, unique in keys]
+    periods = [unique.period for _, unique in keys]
+    rows = await conn.fetch(_SQL["find_unique"], [key for key, _ in keys], states, periods)
+    return {row[0]: KeyOwner(*tuple(row)[1:]) for row in rows}
 
 
-async def keep_rates(conn: Connection, limits: Sequence[tuple[str, Limit]]) -> None:
+async def put_rate_limits(conn: Connection, limits: Sequence[tuple[str, Limit]]) -> None:
     rows = [(key, limit.rate, limit.period, limit.concurrency) for key, limit in dict(limits).items()]
-    await conn.execute(_SQL["keep_rates"], *columns(rows))
-
-
-async def dead_letters(
-    conn: Connection, *, org: str, queue: str | None, limit: int, offset: int
-) -> tuple[list[Job], int]:
-    rows = await conn.fetch(_SQL["dead_letters"], org, queue, limit, offset)
-    return [job(row) for row in rows], rows[0]["total"] if rows else 0
-
-
-async def standing(conn: Connection, queue: str, *, cap: int) -> dict[str, int]:
-    row = await conn.fetchrow(_SQL["standing"], queue, cap)
-    assert row is not None
-    return dict(row)
-
-
-async def is_dead_letter(conn: Connection, id_: UUID, *, org: str) -> bool:
-    found: bool = await conn.fetchval(_SQL["is_dead_letter"], id_, org)
-    return found
+    await conn.execute(_SQL["put_rate_limits"], *columns(rows))

@@ -21,8 +21,8 @@ class Callback(NamedTuple):
 
 
 async def key(conn: Connection) -> bytes:
-    found: bytes = await conn.fetchval(_SQL["key"])
-    return found
+    value: bytes = await conn.fetchval(_SQL["key"])
+    return value
 
 
 async def insert(conn: Connection, rows: Sequence[tuple[UUID, int, bytes]]) -> None:
@@ -34,15 +34,15 @@ async def find(conn: Connection, token_hash: bytes) -> StepRef | None:
     return (row[0], row[1]) if row else None
 
 
-class Standing(NamedTuple):
+class HookState(NamedTuple):
     is_received: bool
     state: str  # of the run
     step: str  # state letter of the step
 
 
-async def standing(conn: Connection, token_hash: bytes) -> Standing | None:
-    row = await conn.fetchrow(_SQL["standing"], token_hash)
-    return Standing(*row) if row else None
+async def state(conn: Connection, token_hash: bytes) -> HookState | None:
+    row = await conn.fetchrow(_SQL["state"], token_hash)
+    return HookState(*row) if row else None
 
 
 async def listen(conn: Connection, places: Sequence[StepRef]) -> list[StepRef]:

@@ -2,20 +2,65 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import NamedTuple
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from windlass.core.jobs.job import Claimed, Fence, Gap, Setback, Success
-from windlass.core.json_value import encode
+import asyncpg
+
+from windlass.core.jobs.job import Claimed, Fence, Gap, JobState, Setback, Success
+from windlass.core.json_value import decode, decode_object, decode_objects, encode
 from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import column, columns, mapping, statements
-from windlass.store.rows import Job, job
 
 _SQL = statements("jobs")
 
 PAGE = 1000  # lanes that one `find_lanes` statement visits
 NOWHERE = (None, None, None)
+FAR = datetime.max.replace(tzinfo=UTC)  # Postgres's infinity, which the driver returns without a time zone
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job, as it is displayed."""
+
+    id: UUID
+    type: str
+    status: JobState
+    payload: Any
+    result: Any
+    queue: str
+    priority: int
+    attempt: int
+    lost: int
+    max_attempts: int
+    run_at: datetime
+    created_at: datetime
+    updated_at: datetime
+    leased_by: str | None
+    lease_until: datetime | None
+    last_error: str | None
+    errors: list[dict[str, Any]]
+    idempotency_key: str | None
+    timeout: timedelta | None
+    retry: dict[str, Any] | None
+    tags: list[str]
+    meta: dict[str, Any]
+    seq: int
+    epoch: int
+    run_id: UUID | None  # the run that it is a step of
+    step: int | None
+    item: int | None
+    cancel_requested: bool
+    version_id: int | None  # of the run's workflow
+    envelope: dict[str, Any] | None  # attributes that an API (such as OJS) stores with it
+    expires_at: datetime | None  # if not started by then, it is not run
+
+    @property
+    def client_id(self) -> str:
+        """The id that its client gave it, or else its own."""
+        alias = (self.envelope or {}).get("alias")
+        return alias if isinstance(alias, str) and alias else str(self.id)
 
 
 class NewJob(NamedTuple):
@@ -260,13 +305,13 @@ async def get(conn: Connection, id_: UUID, *, org: str) -> Job | None:
     return job(row) if row else None
 
 
-async def list_(conn: Connection, wanted: Filter) -> list[Job]:
-    statuses = list(wanted.statuses) if wanted.statuses else None
-    before = 2**62 if wanted.before is None else wanted.before
-    asked = (wanted.org, statuses, wanted.queue, wanted.type, before, wanted.limit, wanted.tag)
-    if wanted.run is not None:
-        return [job(row) for row in await conn.fetch(_SQL["list_of_run"], *asked, wanted.run)]
-    return [job(row) for row in await conn.fetch(_SQL["list"], *asked, wanted.steps)]
+async def list_(conn: Connection, filter_: Filter) -> list[Job]:
+    statuses = list(filter_.statuses) if filter_.statuses else None
+    before = 2**62 if filter_.before is None else filter_.before
+    arguments = (filter_.org, statuses, filter_.queue, filter_.type, before, filter_.limit, filter_.tag)
+    if filter_.run is not None:
+        return [job(row) for row in await conn.fetch(_SQL["list_of_run"], *arguments, filter_.run)]
+    return [job(row) for row in await conn.fetch(_SQL["list"], *arguments, filter_.steps)]
 
 
 async def list_held(conn: Connection, worker: str, *, org: str, limit: int) -> list[Job]:
@@ -298,3 +343,39 @@ def _job_id(report: Success | Setback) -> UUID:
 def _columns(claims: Iterable[Fence]) -> tuple[list[UUID], list[int]]:
     claims = sorted(claims)
     return [id_ for id_, _ in claims], [claim_no for _, claim_no in claims]
+
+
+def job(row: asyncpg.Record) -> Job:
+    return Job(
+        id=row["id"],
+        type=row["type"],
+        status=JobState(row["status"]),
+        payload=decode(row["payload"]),
+        result=decode(row["result"]),
+        queue=row["queue"],
+        priority=row["priority"],
+        attempt=row["attempt"],
+        lost=row["lost"],
+        max_attempts=row["max_attempts"],
+        run_at=row["run_at"] if row["run_at"].tzinfo else FAR,
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+        leased_by=row["leased_by"],
+        lease_until=row["lease_until"],
+        last_error=row["last_error"],
+        errors=decode_objects(row["errors"]),
+        idempotency_key=row["idempotency_key"],
+        timeout=row["timeout"],
+        retry=decode_object(row["retry"]),
+        tags=list(row["tags"] or ()),
+        meta=decode_object(row["meta"]) or {},
+        seq=row["seq"],
+        epoch=row["epoch"],
+        run_id=row["run_id"],
+        step=row["step"],
+        item=row["item"],
+        cancel_requested=row["cancel_requested"],
+        version_id=row["version_id"],
+        envelope=decode_object(row["envelope"]),
+        expires_at=row["expires_at"],
+    )

@@ -1,12 +1,12 @@
-"""Queues: their depth, throughput, limits and whether they are paused."""
+"""Queues (depth, throughput, limits, whether they are paused) and rate limits (their use, the jobs they delay)."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from windlass.core.json_value import decode
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import statements
+from windlass.store.postgres.queries import column, statements
 
 _SQL = statements("queues")
 
@@ -66,8 +66,14 @@ async def depth_limit(conn: Connection, name: str) -> DepthLimit:
 
 
 async def depth(conn: Connection, name: str, *, cap: int) -> int:
-    found: int = await conn.fetchval(_SQL["depth"], name, cap)
-    return found
+    count: int = await conn.fetchval(_SQL["depth"], name, cap)
+    return count
+
+
+async def state_counts(conn: Connection, queue: str, *, cap: int) -> dict[str, int]:
+    row = await conn.fetchrow(_SQL["state_counts"], queue, cap)
+    assert row is not None
+    return dict(row)
 
 
 async def ends(conn: Connection, *, lines: int) -> tuple[int, int]:
@@ -75,3 +81,37 @@ async def ends(conn: Connection, *, lines: int) -> tuple[int, int]:
     row = await conn.fetchrow(_SQL["ends"], lines)
     assert row is not None
     return row[0], row[1]
+
+
+# Rate limits are written by claims.sql and applied by `windlass.rate_admit`
+
+
+class RateLimit(NamedTuple):
+    key: str  # begins with the org
+    per_period: float | None
+    period: timedelta
+    concurrency: int | None
+    left: float | None  # jobs that may be handed out now
+    active: int
+
+
+async def rate_limit(conn: Connection, key: str) -> RateLimit | None:
+    row = await conn.fetchrow(_SQL["rate_limit"], key)
+    return RateLimit._make(row) if row else None
+
+
+async def rate_limits(conn: Connection, prefix: str, *, limit: int, offset: int) -> list[RateLimit]:
+    return list(map(RateLimit._make, await conn.fetch(_SQL["rate_limits"], prefix, limit, offset)))
+
+
+async def wake_rate_limited(conn: Connection) -> list[str]:
+    """Make waiting jobs due again; return their queues, one entry per job."""
+    return column(await conn.fetch(_SQL["wake_rate_limited"]))
+
+
+async def forget_rate_limited(conn: Connection) -> None:
+    await conn.execute(_SQL["forget_rate_limited"])
+
+
+async def prune_rate_limits(conn: Connection, *, age: timedelta) -> None:
+    await conn.execute(_SQL["prune_rate_limits"], age)

@@ -213,8 +213,8 @@ async def lock(conn: Connection, ids: Iterable[UUID], *, wait: bool = True) -> l
 
 async def save(conn: Connection, rows: Sequence[SavedRun], *, actor: str) -> bool:
     """Write advanced runs; return True if a notice was left for a parent run."""
-    told: bool = await conn.fetchval(_SQL["save"], *columns(rows), actor)
-    return told
+    noticed: bool = await conn.fetchval(_SQL["save"], *columns(rows), actor)
+    return noticed
 
 
 async def log(conn: Connection, rows: Sequence[RunNote], *, actor: str) -> None:
@@ -252,9 +252,9 @@ async def hold_workflow(conn: Connection, workflow_id: UUID, *, wait: bool = Tru
     return version
 
 
-async def moment(conn: Connection) -> datetime:
-    now: datetime = await conn.fetchval(_SQL["moment"])
-    return now
+async def now(conn: Connection) -> datetime:
+    at: datetime = await conn.fetchval(_SQL["now"])
+    return at
 
 
 async def running(conn: Connection, workflow_id: UUID) -> int:
@@ -283,31 +283,31 @@ async def states(conn: Connection, ids: Iterable[UUID]) -> dict[UUID, str]:
     return mapping(await conn.fetch(_SQL["states"], list(ids)))
 
 
-async def list_(conn: Connection, wanted: RunFilter) -> list[RunRow]:
-    name, arguments = _way(wanted)
+async def list_(conn: Connection, filter_: RunFilter) -> list[RunRow]:
+    name, arguments = _way(filter_)
     return [_run(row) for row in await conn.fetch(_SQL[name], *arguments)]
 
 
-def _way(wanted: RunFilter) -> tuple[str, tuple[Any, ...]]:
+def _way(filter_: RunFilter) -> tuple[str, tuple[Any, ...]]:
     """Return the query whose index leaves the fewest runs to filter, and its arguments."""
-    asked = set(wanted.states or ())
-    if wanted.retrying:
-        return "list_retrying", wanted.more_arguments
-    if asked and asked <= LIVE:
-        return "list_live", wanted.more_arguments
-    if asked and asked <= BAD:
-        return "list_bad", wanted.more_arguments
-    if wanted.about is not None:
-        return "list_about", wanted.more_arguments
-    if wanted.label is not None:
-        return "list_labelled", (*wanted.arguments, *wanted.label)
-    return "list" if wanted.workflow_id is None else "list_of_workflow", wanted.arguments
+    states = set(filter_.states or ())
+    if filter_.retrying:
+        return "list_retrying", filter_.more_arguments
+    if states and states <= LIVE:
+        return "list_live", filter_.more_arguments
+    if states and states <= BAD:
+        return "list_bad", filter_.more_arguments
+    if filter_.about is not None:
+        return "list_about", filter_.more_arguments
+    if filter_.label is not None:
+        return "list_labelled", (*filter_.arguments, *filter_.label)
+    return "list" if filter_.workflow_id is None else "list_of_workflow", filter_.arguments
 
 
-async def find(conn: Connection, wanted: RunFilter) -> list[UUID]:
+async def find(conn: Connection, filter_: RunFilter) -> list[UUID]:
     """Return the ids of matching runs, newest first; the states must be all live or all bad."""
-    name = "find_live" if set(wanted.states or ()) <= LIVE else "find_bad"
-    return column(await conn.fetch(_SQL[name], *wanted.more_arguments))
+    name = "find_live" if set(filter_.states or ()) <= LIVE else "find_bad"
+    return column(await conn.fetch(_SQL[name], *filter_.more_arguments))
 
 
 async def events(conn: Connection, id_: UUID, *, limit: int = 10_000) -> list[RunEvent]:

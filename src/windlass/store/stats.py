@@ -64,13 +64,13 @@ async def next_ticks(conn: Connection, *, org: str, limit: int) -> list[Tick]:
 
 
 async def of_workflows(conn: Connection, ids: Iterable[UUID], *, last: int, latest: int) -> dict[UUID, WorkflowStats]:
-    found = {}
+    stats = {}
     for id_, completed, failed, p50, p95, runs, states, tick in await conn.fetch(
         _SQL["of_workflows"], list(ids), last, latest
     ):
         pairs = [(run, RunState(state)) for run, state in zip(runs or (), states or (), strict=True)]
-        found[id_] = WorkflowStats(completed, failed, p50, p95, pairs, tick)
-    return found
+        stats[id_] = WorkflowStats(completed, failed, p50, p95, pairs, tick)
+    return stats
 
 
 async def tenants(conn: Connection, *, org: str, limit: int) -> list[str]:

@@ -2,19 +2,35 @@
 receive the result), and leader terms (leases on duties)."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from windlass.core.jobs.job import Claimed, Fence
 from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import statements
-from windlass.store.rows import WorkerRow
 
 RUNTIME = "python"  # of the types that our workers execute
 ALIVE_WITHIN = timedelta(seconds=30)  # a worker sends a heartbeat every third of its lease, 10 s by default
 _SQL = statements("workers")
 _ORPHANS = statements("orphans")
 _TERMS = statements("terms")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRow:
+    id: str
+    host: str
+    pid: int
+    queues: list[str]
+    types: list[str]
+    concurrency: int
+    state: str
+    active: int
+    started_at: datetime
+    seen_at: datetime
+    alive: bool
+    silence: timedelta = timedelta()  # since it was seen
 
 
 class Registered(NamedTuple):

@@ -103,8 +103,8 @@ async def names(conn: Connection, *, org: str, limit: int) -> list[str]:
 
 async def exists(conn: Connection, id_: UUID, *, org: str) -> bool:
     """Return whether there is such a workflow, deleted or not."""
-    found: bool = await conn.fetchval(_SQL["exists"], org, id_)
-    return found
+    is_known: bool = await conn.fetchval(_SQL["exists"], org, id_)
+    return is_known
 
 
 async def name_of(conn: Connection, id_: UUID, *, org: str) -> str | None:

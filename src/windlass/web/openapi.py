@@ -21,7 +21,7 @@ from windlass.core.jobs.job import JobState
 from windlass.core.runs.run import RunState
 from windlass.core.workflows.step import Condition, Join
 from windlass.engine.quarantine import Kind
-from windlass.engine.workflows.control import Change
+from windlass.engine.workflows import Change
 from windlass.schemas import common, jobs, monitoring, runs, schedules, tasks, workflows
 from windlass.web.api.examples import EXAMPLES
 from windlass.web.middleware.access_log import OUTSIDE

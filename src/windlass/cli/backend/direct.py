@@ -11,24 +11,22 @@ from windlass.cli import arguments
 from windlass.cli.backend.interface import RunBackend
 from windlass.core.runs.run import RunState
 from windlass.core.workflows.workflow import Workflow as Definition
-from windlass.engine import quarantine, stats
+from windlass.engine import quarantine, stats, workflows
 from windlass.engine.compositions import control as compositions
-from windlass.engine.deploy import deploy
 from windlass.engine.jobs import checkpoints, dead_letters, queues
 from windlass.engine.jobs import control as jobs
-from windlass.engine.jobs.dead_letters import Wanted
+from windlass.engine.jobs.dead_letters import DeadLetterFilter
 from windlass.engine.quarantine import Kind
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import inspect
 from windlass.engine.runs.control import TrailPlace
 from windlass.engine.runs.inspect import BEGINNING, LINES_LIMIT, Place, RunLine
-from windlass.engine.schedules import listing
+from windlass.engine.schedules import sql as sql_schedules
 from windlass.engine.schedules import workflow as workflow_schedules
 from windlass.engine.views import jobs as job_views
 from windlass.engine.views import runs as run_views
 from windlass.engine.views import workflows as views
 from windlass.engine.workers import registry as workers
-from windlass.engine.workflows import control as workflows
 from windlass.errors import NotFound
 from windlass.runtime.handle import Run as RunHandle
 from windlass.schemas.common import Page
@@ -102,8 +100,8 @@ class Direct:
 
     # Workflows
 
-    async def deploy(self, workflows: Sequence[Definition], *, dry_run: bool = False) -> Deployment:
-        return await deploy(await self._app.open(), workflows, dry_run=dry_run)
+    async def deploy(self, definitions: Sequence[Definition], *, dry_run: bool = False) -> Deployment:
+        return await workflows.deploy(await self._app.open(), definitions, dry_run=dry_run)
 
     async def workflows(self, *, after: str, limit: int) -> Page[ListedWorkflow]:
         db = await self._app.open()
@@ -152,7 +150,7 @@ class Direct:
     # Schedules
 
     async def schedules(self, *, after: str, limit: int) -> Page[Schedule]:
-        page = await listing.list_(await self._app.open(), after=after, limit=limit)
+        page = await sql_schedules.list_all(await self._app.open(), after=after, limit=limit)
         return Page([views.schedule(row) for row in page.schedules], page.next)
 
     async def pause_schedule(self, name: str, *, reason: str | None) -> None:
@@ -215,17 +213,17 @@ class Direct:
         await queues.resume(await self._app.open(), name)
 
     async def dead_letters(self, *, limit: int, **filters: Any) -> Page[DeadLetterGroup]:
-        page = await dead_letters.groups(await self._app.open(), Wanted(**filters), limit=limit)
+        page = await dead_letters.groups(await self._app.open(), DeadLetterFilter(**filters), limit=limit)
         return Page([job_views.dead_letter_group(row) for row in page.groups], _text(page.next))
 
     async def retry_dead_letters(self, *, dry_run: bool, limit: int, **filters: Any) -> DeadLetterBatch:
-        db, wanted = await self._app.open(), Wanted(**filters)
+        db, wanted = await self._app.open(), DeadLetterFilter(**filters)
         if dry_run:
             return job_views.counted_dead_letters(await dead_letters.matching(db, wanted))
         return job_views.dead_letter_batch(await dead_letters.retry(db, wanted, limit=limit))
 
     async def drop_dead_letters(self, *, dry_run: bool, limit: int, **filters: Any) -> DeadLetterBatch:
-        db, wanted = await self._app.open(), dead_letters.droppable(Wanted(**filters))
+        db, wanted = await self._app.open(), dead_letters.droppable(DeadLetterFilter(**filters))
         if dry_run:
             return job_views.counted_dead_letters(await dead_letters.matching(db, wanted))
         return job_views.dead_letter_batch(await dead_letters.drop(db, wanted, limit=limit))

@@ -104,8 +104,8 @@ class Remote:
 
     # Workflows
 
-    async def deploy(self, workflows: Sequence[Definition], *, dry_run: bool = False) -> Deployment:
-        return await self._client.workflows.deploy_many([one.to_document() for one in workflows], dry_run=dry_run)
+    async def deploy(self, definitions: Sequence[Definition], *, dry_run: bool = False) -> Deployment:
+        return await self._client.workflows.deploy_many([one.to_document() for one in definitions], dry_run=dry_run)
 
     async def workflows(self, *, after: str, limit: int) -> Page[ListedWorkflow]:
         return await self._client.workflows.list(after=after, limit=limit).page()

@@ -1,32 +1,34 @@
 """Creates and cancels compositions of jobs. Each is a run of a hidden workflow, published when its shape is new."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 from windlass.core.compositions import MAX_LEVELS, Composition, Part
-from windlass.core.jobs.spec import DEFAULT_PRIORITY, JobTemplate, check
+from windlass.core.jobs.spec import DEFAULT_PRIORITY, JobTemplate, OnConflict, Unique, check
 from windlass.core.json_value import encode
 from windlass.core.runs.event import Begun
 from windlass.core.runs.run import Letter, RunState
 from windlass.core.workflows.workflow import NO_TIME_LIMIT, Workflow
-from windlass.engine.compositions import keys as composition_keys
 from windlass.engine.database import Database, new_ids
+from windlass.engine.jobs.submit import REPLACED
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import sweep
 from windlass.engine.runs.settle import settle
 from windlass.engine.runs.writes import KeyTaken, NewRuns, Wakeups
 from windlass.errors import Conflict, Duplicate, Invalid, NotFound
-from windlass.store import claims, workflows
+from windlass.store import claims, jobs, workflows
+from windlass.store import compositions as store
 from windlass.store import runs as run_store
-from windlass.store.ojs import compositions as store
-from windlass.store.ojs.compositions import NewComposition, Node
+from windlass.store.claims import KeyOwner
+from windlass.store.compositions import NewComposition, Node, ReservedKey
 from windlass.store.postgres.pool import Connection
 from windlass.store.runs import LockedRun, NewRun
 from windlass.store.workflows import Live
 
-__all__ = ["MAX_ID", "Node", "cancel", "create", "find", "given", "own_id"]
+__all__ = ["Node"]
 INPUT_LIMIT = 16 * 1_048_576
 MAX_ID = 255
 ATTEMPTS = 3  # where a part gives no number: see compositions.sql
@@ -55,8 +57,8 @@ async def create(db: Database, composition: Composition) -> UUID:
         )
     wakeups.poke(db)
     if replaces:
-        composition_keys.poke(db)
-    if wakeups.strays:
+        poke_cancelled(db)
+    if wakeups.unsettled:
         await sweep.follow(db, [root])
     return root
 
@@ -64,11 +66,11 @@ async def create(db: Database, composition: Composition) -> UUID:
 async def find_shapes(db: Database, composition: Composition) -> dict[str, Live]:
     """Return the workflow of a composition and those of everything inside it, by name. They never change."""
     needed = dict(_shapes(composition))
-    found = {name: live for name in needed if (live := db.shapes.get((db.org, name))) is not None}
-    missing = [workflow for name, workflow in needed.items() if name not in found]
+    live_shapes = {name: live for name in needed if (live := db.shapes.get((db.org, name))) is not None}
+    missing = [workflow for name, workflow in needed.items() if name not in live_shapes]
     if missing:
-        found |= await _publish(db, missing)
-    return found
+        live_shapes |= await _publish(db, missing)
+    return live_shapes
 
 
 def _shapes(composition: Composition) -> Iterable[tuple[str, Workflow]]:
@@ -81,15 +83,15 @@ async def _publish(db: Database, missing: list[Workflow]) -> dict[str, Live]:
     """Publish in a transaction of its own: concurrent creators of the same shape need not wait for the composition."""
     names = [workflow.name for workflow in missing]
     async with db.begin() as conn:
-        found = await workflows.live(conn, names, org=db.org)
-        if len(found) < len(names):
+        live_shapes = await workflows.live(conn, names, org=db.org)
+        if len(live_shapes) < len(names):
             rows = [_shape_row(id_, shape) for id_, shape in zip(new_ids(len(missing)), missing, strict=True)]
-            await store.publish(conn, [row for row in rows if row[1] not in found], org=db.org)
-            found = await workflows.live(conn, names, org=db.org)
-    db.shapes.keep({(db.org, name): live for name, live in found.items()})
+            await store.publish(conn, [row for row in rows if row[1] not in live_shapes], org=db.org)
+            live_shapes = await workflows.live(conn, names, org=db.org)
+    db.shapes.keep({(db.org, name): live for name, live in live_shapes.items()})
     for workflow in missing:
-        db.definitions.learn(found[workflow.name].version_id, workflow)
-    return found
+        db.definitions.learn(live_shapes[workflow.name].version_id, workflow)
+    return live_shapes
 
 
 def _shape_row(id_: UUID, shape: Workflow) -> tuple[UUID, str, str, str]:
@@ -110,7 +112,7 @@ async def begin(
     timeout: timedelta | None = None,
 ) -> Wakeups:
     """Create the run of a composition in the caller's transaction. Its name and the client's id become labels."""
-    now = await run_store.moment(conn)
+    now = await run_store.now(conn)
     state = RunState.RUNNING.value
     held = LockedRun(root, db.org, shape.workflow_id, shape.version_id, state, letters, fans, 0, 0, now, now)
 
@@ -127,7 +129,7 @@ def given(db: Database, template: JobTemplate) -> dict[str, Any]:
     """Return the columns of a job's row that differ from the defaults, as its part of the run's input."""
     spec, lifetime = template.spec, template.lifetime
     check(spec)
-    found = {
+    columns = {
         "id": None if spec.id is None else str(spec.id),
         "payload": spec.payload,
         "priority": spec.priority if spec.priority != DEFAULT_PRIORITY else None,
@@ -145,7 +147,7 @@ def given(db: Database, template: JobTemplate) -> dict[str, Any]:
         "lifetime": lifetime.total_seconds() if lifetime else None,
         "run_at": "infinity" if spec.held else spec.run_at.isoformat() if spec.run_at else None,
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in columns.items() if value is not None}
 
 
 async def cancel(db: Database, id_: str) -> None:
@@ -170,10 +172,10 @@ async def run_of(db: Database, id_: str) -> UUID:
 async def find(conn: Connection, db: Database, id_: str) -> tuple[UUID, UUID]:
     """Return the run of a composition and that of the outermost composition around it."""
     # No id has unprintable characters, and Postgres cannot compare with some of them.
-    found = await store.find(conn, own_id(id_), id_, org=db.org) if id_.isprintable() else None
-    if found is None:
+    ids = await store.find(conn, own_id(id_), id_, org=db.org) if id_.isprintable() else None
+    if ids is None:
         raise NotFound("workflow", id_[:MAX_ID])
-    return found
+    return ids
 
 
 def own_id(text: str) -> UUID | None:
@@ -210,8 +212,8 @@ def _rows(
         yield from _rows(part, _id(part.id), known, (run, n))
 
 
-def _id(given: str | None) -> UUID:
-    return (own_id(given) if given is not None else None) or new_ids(1)[0]
+def _id(client_id: str | None) -> UUID:
+    return (own_id(client_id) if client_id is not None else None) or new_ids(1)[0]
 
 
 async def _reserve(conn: Connection, db: Database, composition: Composition, rows: list[NewComposition]) -> bool:
@@ -223,13 +225,13 @@ async def _reserve(conn: Connection, db: Database, composition: Composition, row
         if isinstance(part, Part)
     ]
     # Unique keys before any row: a session that waits for a key must not hold locks that the key's owner needs.
-    replaces = await composition_keys.take(conn, db, [(run, n, part.unique) for run, n, part in members if part.unique])
+    replaces = await take_keys(conn, db, [(run, n, part.unique) for run, n, part in members if part.unique])
     if await store.insert(conn, rows[0].run_id, rows, org=db.org) < len(rows):
-        told = composition.id if len(rows) == 1 else "with one of these ids"
-        raise Duplicate(f"there is a workflow {told} already", existing=composition.id)
+        name = composition.id if len(rows) == 1 else "with one of these ids"
+        raise Duplicate(f"there is a workflow {name} already", existing=composition.id)
     await _reserve_ids(conn, [(run, part) for run, _, part in members if "id" in part.given])
     if limits := [(f"{db.org}/{part.limit.key}", part.limit) for _, _, part in members if part.limit is not None]:
-        await claims.keep_rates(conn, limits)
+        await claims.put_rate_limits(conn, limits)
     return replaces
 
 
@@ -251,3 +253,64 @@ def _compositions(composition: Composition) -> Iterator[Composition]:
     yield composition
     for _, part in composition.below():
         yield from _compositions(part)
+
+
+# Unique keys are reserved for all jobs when a composition is created: a job that begins later must find its key free,
+# and has no row that could hold the key until then
+
+
+async def take_keys(conn: Connection, db: Database, members: Sequence[tuple[UUID, int, Unique]]) -> bool:
+    """Reserve the keys of these steps, or raise; return whether other jobs were cancelled for them.
+
+    `ignore` is treated like `reject`: a workflow cannot have a job that is not its own.
+    """
+    if not members:
+        return False
+    rows = [ReservedKey(f"{db.org}/{unique.key}", run, step) for run, step, unique in members]
+    keys = [(row.key, unique) for row, (_, _, unique) in zip(rows, members, strict=True)]
+    owners = await _find_owners(conn, rows, keys)
+    replaced: list[UUID] = []
+    for key, unique in keys:
+        owner = owners.get(key)
+        if owner is None:
+            continue
+        if owner.id is None or unique.on_conflict is not OnConflict.REPLACE:
+            raise _duplicate(owner)
+        replaced.append(owner.id)
+    if replaced:
+        await jobs.cancel(conn, replaced, org=db.org, actor=db.actor, reason=REPLACED)
+    await store.reserve_keys(conn, rows)
+    return bool(replaced)
+
+
+async def take_keys_again(conn: Connection, steps: Sequence[tuple[UUID, UUID, int]]) -> None:
+    """Reserve the keys of steps (old run, new run, step) that another composition repeats, or raise."""
+    rows = await store.keys(conn, steps)
+    if not rows:
+        return
+    owners = await _find_owners(conn, rows, [(row.key, Unique(key=row.key)) for row in rows])
+    if owners:
+        raise _duplicate(next(iter(owners.values())))
+    await store.reserve_keys(conn, rows)
+
+
+def poke_cancelled(db: Database) -> None:
+    """Poke after jobs were cancelled: their workers stop them, and their runs go on."""
+    db.poke("cancel")
+    db.poke("settle")
+
+
+async def _find_owners(
+    conn: Connection, rows: Sequence[ReservedKey], keys: Sequence[tuple[str, Unique]]
+) -> Mapping[str, KeyOwner]:
+    twice = [key for key, count in Counter(row.key for row in rows).items() if count > 1]
+    if twice:
+        raise Duplicate("two jobs of this workflow have the same unique key", existing=None)
+    await claims.lock_keys(conn, [row.key for row in rows])
+    return await claims.find_unique(conn, keys)
+
+
+def _duplicate(owner: KeyOwner) -> Duplicate:
+    if owner.id is None:
+        return Duplicate(f"a step of workflow {owner.workflow} that waits has the same unique key", existing=None)
+    return Duplicate(f"job {owner.id} has the same unique key", existing=owner.id)

@@ -21,12 +21,12 @@ from windlass.core.workflows.workflow import CompositionKind, Workflow
 from windlass.engine.database import Database
 from windlass.engine.quarantine import split_batch
 from windlass.engine.workers.turn import ClaimedJob
-from windlass.store.ojs import compositions as store
-from windlass.store.ojs.compositions import Around, PartResult
+from windlass.store import compositions as store
+from windlass.store.compositions import Around, PartResult
 from windlass.store.postgres.pool import Connection
 from windlass.store.steps import StepRef
 
-__all__ = ["StepRef", "Standing", "Standings", "of_jobs"]
+__all__ = ["StepRef"]
 Results = dict[str, Any]
 EACH = 16 * 1_048_576  # bytes of results that a job receives from one composition, the last steps first
 MOST = 8 * EACH  # for all jobs of one fetch together
@@ -37,7 +37,7 @@ OMITTED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Position:
     """The position of a job in its composition, and the results it receives. Keys are indexes, as strings."""
 
     workflow_id: str  # the client's id
@@ -54,14 +54,14 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Standings:
+class Positions:
     """The positions of jobs by run and step, and the errors of those whose composition or results cannot be read."""
 
-    found: dict[StepRef, Standing] = field(default_factory=dict)
+    by_step: dict[StepRef, Position] = field(default_factory=dict)
     errors: dict[StepRef, Exception] = field(default_factory=dict)
 
 
-async def of_jobs(db: Database, jobs: Sequence[ClaimedJob]) -> Standings:
+async def of_jobs(db: Database, jobs: Sequence[ClaimedJob]) -> Positions:
     """Return the positions of the jobs that belong to compositions. One that fails does not affect the others."""
     errors: dict[StepRef, Exception] = {}
 
@@ -70,39 +70,39 @@ async def of_jobs(db: Database, jobs: Sequence[ClaimedJob]) -> Standings:
             errors[job.run_id, job.step] = error
 
     parts = await split_batch(jobs, partial(_of_batch, db), isolate)
-    return Standings({ref: standing for part in parts for ref, standing in part.items()}, errors)
+    return Positions({ref: position for part in parts for ref, position in part.items()}, errors)
 
 
-async def _of_batch(db: Database, jobs: Sequence[ClaimedJob]) -> dict[StepRef, Standing]:
-    wanted = {job.version_id for job in jobs if job.version_id is not None}
-    if not wanted:
+async def _of_batch(db: Database, jobs: Sequence[ClaimedJob]) -> dict[StepRef, Position]:
+    versions = {job.version_id for job in jobs if job.version_id is not None}
+    if not versions:
         return {}
     async with db.begin() as conn:
-        known = await db.definitions.of(conn, wanted)
+        known = await db.definitions.of(conn, versions)
         places = [
             (job.run_id, job.step)
             for job in jobs
             if job.run_id is not None and job.step is not None and _is_composed(known, job.version_id)
         ]
-        return await _standings(conn, db, dict.fromkeys(places)) if places else {}
+        return await _positions(conn, db, dict.fromkeys(places)) if places else {}
 
 
-async def _standings(conn: Connection, db: Database, places: Iterable[StepRef]) -> dict[StepRef, Standing]:
-    asked = list(places)
-    around = await store.above(conn, sorted({run for run, _ in asked}))
+async def _positions(conn: Connection, db: Database, places: Iterable[StepRef]) -> dict[StepRef, Position]:
+    refs = list(places)
+    around = await store.above(conn, sorted({run for run, _ in refs}))
     known = await db.definitions.of(conn, {one.version_id for one in around.values()})
-    givers = {place: _giver(place, around, known) for place in asked}
-    wanted = {(run, n) for run, step in givers.values() for n in sources(known[around[run].version_id], step)}
-    found = await _values(conn, db, sorted(wanted), {run: known[one.version_id] for run, one in around.items()})
-    standings: dict[StepRef, Standing] = {}
+    givers = {place: _giver(place, around, known) for place in refs}
+    needed = {(run, n) for run, step in givers.values() for n in sources(known[around[run].version_id], step)}
+    values = await _values(conn, db, sorted(needed), {run: known[one.version_id] for run, one in around.items()})
+    positions: dict[StepRef, Position] = {}
     for place, (run, step) in givers.items():
         own = around[place[0]]
         workflow = known[own.version_id]
         word = {n: word for word, n in callbacks_of(workflow).items()}.get(place[1])
         indexes = sources(known[around[run].version_id], step)
-        results = {str(n): found[run, n] for n in indexes if (run, n) in found}
-        standings[place] = Standing(own.alias or str(own.run_id), CompositionKind(own.kind), place[1], word, results)
-    return standings
+        results = {str(n): values[run, n] for n in indexes if (run, n) in values}
+        positions[place] = Position(own.alias or str(own.run_id), CompositionKind(own.kind), place[1], word, results)
+    return positions
 
 
 def _giver(place: StepRef, around: Mapping[UUID, Around], known: Mapping[int, Workflow]) -> StepRef:
@@ -125,11 +125,11 @@ async def _values(
     rows: dict[StepRef, list[PartResult]] = defaultdict(list)
     for row in await store.results(conn, places, each=EACH, most=MOST):
         rows[row.run_id, row.step].append(row)
-    found: dict[StepRef, Any] = {place: _value(some) for place, some in rows.items()}
+    values: dict[StepRef, Any] = {place: _value(some) for place, some in rows.items()}
     inner_places = [(run, n) for run, n in places if isinstance(workflows[run].steps[n].action, ChildAction)]
     if inner_places:
-        found |= await _inner(conn, db, inner_places)
-    return found
+        values |= await _inner(conn, db, inner_places)
+    return values
 
 
 async def _inner(conn: Connection, db: Database, places: Sequence[StepRef]) -> dict[StepRef, Any]:
@@ -139,12 +139,12 @@ async def _inner(conn: Connection, db: Database, places: Sequence[StepRef]) -> d
     inner = {one.run_id: known[one.version_id] for one in below}
     parts = {one.run_id: _given(inner[one.run_id], one.letters) for one in below}
     inside = await _values(conn, db, [(run, n) for run, numbers in parts.items() for n in numbers], inner)
-    found: dict[StepRef, Any] = {}
+    values: dict[StepRef, Any] = {}
     for one in below:
-        given = {str(n): inside[one.run_id, n] for n in parts[one.run_id] if (one.run_id, n) in inside}
+        results = {str(n): inside[one.run_id, n] for n in parts[one.run_id] if (one.run_id, n) in inside}
         is_chain = inner[one.run_id].primitive is CompositionKind.CHAIN
-        found[one.parent_id, one.step] = next(iter(given.values()), None) if is_chain else given
-    return found
+        values[one.parent_id, one.step] = next(iter(results.values()), None) if is_chain else results
+    return values
 
 
 def _given(workflow: Workflow, letters: str) -> list[int]:

@@ -10,14 +10,13 @@ from windlass.core.json_value import encode
 from windlass.core.runs.run import LIVE, Letter
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.compositions import control as compositions
-from windlass.engine.compositions import keys as composition_keys
 from windlass.engine.compositions.control import INPUT_LIMIT, Node, letters_of, own_id
 from windlass.engine.database import Database, new_ids
 from windlass.engine.runs import sweep
 from windlass.errors import Conflict, Duplicate
+from windlass.store import compositions as store
 from windlass.store import runs, steps
-from windlass.store.ojs import compositions as store
-from windlass.store.ojs.compositions import NewComposition
+from windlass.store.compositions import NewComposition
 from windlass.store.postgres.pool import Connection
 from windlass.store.workflows import Live
 
@@ -53,7 +52,7 @@ async def retry(db: Database, id_: str, *, as_: str | None = None) -> UUID:
         )
         await store.start(conn, [new], actor=db.actor)  # it resumes midway: no first claim marks it as started
     wakeups.poke(db)
-    if wakeups.strays:
+    if wakeups.unsettled:
         await sweep.follow(db, [new])
     return new
 
@@ -99,7 +98,7 @@ class _Plan:
 
 async def _write(conn: Connection, db: Database, plan: _Plan, *, alias: str | None) -> UUID:
     if plan.again:
-        await composition_keys.take_again(conn, plan.again)
+        await compositions.take_keys_again(conn, plan.again)
     first, *others = plan.rows
     rows = [first._replace(alias=alias), *others]
     if await store.insert(conn, first.run_id, rows, org=db.org) < len(rows):

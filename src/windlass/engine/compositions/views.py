@@ -15,10 +15,10 @@ from windlass.core.runs.run import BAD, LIVE, OPEN, Letter, RunState
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.compositions.control import Node, find, letters_of
 from windlass.engine.database import Database
-from windlass.store.ojs import compositions as store
-from windlass.store.ojs.compositions import Listed, PartJob
+from windlass.store import compositions as store
+from windlass.store.compositions import Listed, PartJob
 
-__all__ = ["Counts", "Listed", "PartJob", "View", "list_", "view"]
+__all__ = ["Listed", "PartJob"]
 STOPPED = frozenset({RunState.CANCELLED, RunState.TIMEOUT})
 MOST_JOBS_INSIDE = 1_000  # jobs of compositions inside the requested one
 MOST_RESULTS_INSIDE = 4 * 1_048_576  # total bytes of their results
@@ -75,8 +75,8 @@ class View:
     def bad(self) -> list[PartJob]:
         """Return the failed jobs of it and of everything inside it, in the order of steps."""
         own = [job for job in self.failed if not (job.status == "cancelled" and self.is_stopped)]
-        found = [(job.step, job.item, [job]) for job in own] + [(n, 0, view.bad) for n, view in self.inside.items()]
-        return [job for _, _, jobs in sorted(found, key=lambda one: one[:2]) for job in jobs]
+        by_step = [(job.step, job.item, [job]) for job in own] + [(n, 0, view.bad) for n, view in self.inside.items()]
+        return [job for _, _, jobs in sorted(by_step, key=lambda one: one[:2]) for job in jobs]
 
 
 async def view(db: Database, id_: str) -> View:
@@ -115,17 +115,17 @@ class _Reading:
         letters = letters_of(node, workflow)
         if node.state == RunState.CANCELLED and node.letters is None:
             letters = letters.replace(Letter.WAITING, Letter.CANCELLED)
-        found: dict[UUID, View] = {}
+        views: dict[UUID, View] = {}
         inside: dict[int, View] = {}
         for inner in self._below.get(node.run_id, ()):
             assert inner.parent_step is not None
-            found |= self.views(_resolved(inner, node, letters), node)
-            inside[inner.parent_step] = found[inner.run_id]
+            views |= self.views(_resolved(inner, node, letters), node)
+            inside[inner.parent_step] = views[inner.run_id]
         jobs = self._jobs.get(node.run_id, [])
         first = {job.step: job for job in jobs if job.item == 0}
         failed = [job for job in jobs if job.status in ("failed", "cancelled")]
-        found[node.run_id] = View(node, workflow, letters, first, failed, inside, around)
-        return found
+        views[node.run_id] = View(node, workflow, letters, first, failed, inside, around)
+        return views
 
 
 def _resolved(inner: Node, around: Node, letters: str) -> Node:
@@ -139,11 +139,11 @@ def _resolved(inner: Node, around: Node, letters: str) -> Node:
 
 
 def _by_parent(tree: Mapping[UUID, Node]) -> dict[UUID, list[Node]]:
-    found: dict[UUID, list[Node]] = {}
+    children: dict[UUID, list[Node]] = {}
     for node in tree.values():
         if node.parent_id is not None:
-            found.setdefault(node.parent_id, []).append(node)
-    return found
+            children.setdefault(node.parent_id, []).append(node)
+    return children
 
 
 def _subtree(below: Mapping[UUID, Sequence[Node]], run: UUID) -> Iterator[Node]:

@@ -9,15 +9,15 @@ from windlass.core.workflows.step import Step
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.database import Database
 from windlass.errors import Invalid, NotFound
-from windlass.store import live as store
-from windlass.store.live import Line
+from windlass.store import events
+from windlass.store.events import Line
 
-__all__ = ["Batch", "Cursor", "Line", "Snapshot", "Told", "here", "since"]
+__all__ = ["Cursor", "Line", "Snapshot"]
 BATCH = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class TrailEntry:
     """A line of the event trail. `cursor` is the reader's position after it.
 
     All readers of a process share the object, and `rendered` caches what the first of them made of it.
@@ -43,7 +43,7 @@ class Told:
 class Batch:
     """The lines that a reader at `at` has not seen; `next` is its position after them."""
 
-    told: Sequence[Told]
+    entries: Sequence[TrailEntry]
     at: Cursor
     upto: Snapshot
     next: Cursor
@@ -56,10 +56,10 @@ class Batch:
         if self.at.upto.covers(had):
             return self
         if not self.upto.covers(had):
-            return replace(self, told=[], upto=had, next=Cursor(had))
-        left = [told for told in self.told if not had.sees(told.xid)]
-        cursors = places([told.line for told in left], Cursor(had), self.upto)
-        return replace(self, told=[replace(told, cursor=at) for told, at in zip(left, cursors, strict=True)])
+            return replace(self, entries=[], upto=had, next=Cursor(had))
+        left = [entry for entry in self.entries if not had.sees(entry.xid)]
+        cursors = places([entry.line for entry in left], Cursor(had), self.upto)
+        return replace(self, entries=[replace(entry, cursor=at) for entry, at in zip(left, cursors, strict=True)])
 
 
 class ForeignCursor(Invalid):
@@ -72,16 +72,16 @@ class ForeignCursor(Invalid):
 async def here(db: Database) -> Cursor:
     """Return the current position: only later events follow it."""
     async with db.once() as conn:
-        return Cursor(await store.here(conn))
+        return Cursor(await events.here(conn))
 
 
 async def since(db: Database, at: Cursor, *, run: UUID | None = None, limit: int = BATCH) -> Batch:
     """Return the lines after a cursor, of all runs or of one: a bounded batch, in the order of commits."""
     async with db.once() as conn:
         if run is None:
-            read = await store.since(conn, at, limit=limit)
+            read = await events.since(conn, at, limit=limit)
         else:
-            read = await store.since_of_run(conn, run, at, limit=limit)
+            read = await events.since_of_run(conn, run, at, limit=limit)
             if read.state is None:
                 raise NotFound("run", run)
         if not at.before and not read.more and not read.upto.covers(at.upto):
@@ -90,8 +90,8 @@ async def since(db: Database, at: Cursor, *, run: UUID | None = None, limit: int
         versions = {line.version_id for line in lines if line.version_id is not None}
         workflows = await db.definitions.readable(conn, versions)  # lines of unreadable versions have no names
     cursors = places(lines, at, read.upto, more=read.next.before is not None)
-    told = [
-        Told(line, None if line.version_id is None else workflows.get(line.version_id), cursor)
+    entries = [
+        TrailEntry(line, None if line.version_id is None else workflows.get(line.version_id), cursor)
         for line, cursor in zip(lines, cursors, strict=True)
     ]
-    return Batch(told, at, read.upto, read.next, read.more, read.state, read.letters)
+    return Batch(entries, at, read.upto, read.next, read.more, read.state, read.letters)

@@ -37,12 +37,12 @@ from windlass.engine.faults import point
 from windlass.engine.jobs import control as jobs
 from windlass.engine.quarantine import Kind
 from windlass.errors import Conflict, Invalid, NotFound, Unavailable
-from windlass.store import live as trail
-from windlass.store.ojs import subscriptions as store
-from windlass.store.ojs.subscriptions import Change, Subscription, Wanted
+from windlass.store import events as event_store
+from windlass.store import subscriptions as store
 from windlass.store.postgres.pool import Connection
+from windlass.store.subscriptions import Change, Interest, Subscription
 
-__all__ = ["Fed", "Subscription"]
+__all__ = ["Subscription"]
 MOST = 1000  # per org
 MOST_GIVEN_UP = 50  # consecutive failed deliveries that deactivate a subscription
 MAX_METADATA = 16_384
@@ -67,7 +67,7 @@ async def create(db: Database, wish: Mapping[str, Any]) -> tuple[Subscription, s
     async with db.begin() as conn:
         if await store.count(conn, org=db.org) >= MOST:
             raise Conflict(f"there are {MOST} subscriptions already: delete one that is not used")
-        await store.begin_at(conn, str(Cursor(await trail.here(conn))), but=id_)
+        await store.begin_at(conn, str(Cursor(await event_store.here(conn))), but=id_)
         made = await store.insert(conn, id_, change, org=db.org, secret=secret)
         return made, secret or secret_of(await db.hook_key(conn), id_, made.rotation)
 
@@ -85,19 +85,19 @@ async def list_(db: Database, *, limit: int = 50, offset: int = 0) -> tuple[list
 
 async def change(db: Database, id_: UUID, wish: Mapping[str, Any]) -> Subscription:
     """Change the given fields. A reactivated subscription receives only events from then on."""
-    wanted = _change(wish)
+    requested = _change(wish)
     async with db.begin() as conn:
-        if wanted.active:
-            await store.begin_at(conn, str(Cursor(await trail.here(conn))), but=id_)
-        return _known(await store.change(conn, id_, wanted, org=db.org), id_)
+        if requested.active:
+            await store.begin_at(conn, str(Cursor(await event_store.here(conn))), but=id_)
+        return _known(await store.change(conn, id_, requested, org=db.org), id_)
 
 
 async def rotate(db: Database, id_: UUID, *, secret: str | None = None) -> tuple[Subscription, str]:
     """Replace the secret; for a day requests are signed with the previous one, too."""
-    given = _secret(secret)
+    own_secret = _secret(secret)
     async with db.begin() as conn:
-        found = _known(await store.rotate(conn, id_, org=db.org, secret=given), id_)
-        return found, given or secret_of(await db.hook_key(conn), id_, found.rotation)
+        subscription = _known(await store.rotate(conn, id_, org=db.org, secret=own_secret), id_)
+        return subscription, own_secret or secret_of(await db.hook_key(conn), id_, subscription.rotation)
 
 
 async def remove(db: Database, id_: UUID) -> None:
@@ -110,14 +110,14 @@ async def remove(db: Database, id_: UUID) -> None:
 async def target(db: Database, id_: UUID, *, job: UUID | None = None) -> Target | None:
     """Return a delivery's URL and secrets; None: it is not wanted any more. A job delivers only for its own org."""
     async with db.begin() as conn:
-        found = await store.target(conn, id_, job, overlap=OVERLAP)
-        if found is None:
+        row = await store.target(conn, id_, job, overlap=OVERLAP)
+        if row is None:
             return None
         key = await db.hook_key(conn)
-    secrets = [found.secret or secret_of(key, id_, found.rotation)]
-    if found.overlaps:
-        secrets.append(found.old_secret or secret_of(key, id_, found.rotation - 1))
-    return Target(found.url, secrets, found.now)
+    secrets = [row.secret or secret_of(key, id_, row.rotation)]
+    if row.overlaps:
+        secrets.append(row.old_secret or secret_of(key, id_, row.rotation - 1))
+    return Target(row.url, secrets, row.now)
 
 
 async def delivered(db: Database, id_: UUID) -> None:
@@ -148,7 +148,7 @@ async def feed(db: Database, *, batch: int = 500) -> Fed:
     except ForeignCursor:  # the data came from another cluster, which has other transaction ids
         return await _begin_anew(db, begun)
     events = [event for event, _ in await ojs_events.of_batch(db, read)]
-    moves = bool(read.told or read.more or read.upto.xmax - at.upto.xmax > STRIDE)
+    moves = bool(read.entries or read.more or read.upto.xmax - at.upto.xmax > STRIDE)
     try:
         made = await _deliver(db, events, begun, str(read.next) if moves else None)
     except Unavailable:
@@ -159,7 +159,7 @@ async def feed(db: Database, *, batch: int = 500) -> Fed:
         made = await _deliver(db, [], begun, str(read.next))
     if made:
         db.poke(OWN_QUEUE)
-    return Fed(len(read.told), made or 0, read.more) if made is not None else Fed()
+    return Fed(len(read.entries), made or 0, read.more) if made is not None else Fed()
 
 
 async def _deliver(db: Database, events: Sequence[OjsEvent], begun: str, place: str | None) -> int | None:
@@ -193,12 +193,12 @@ async def _deliver_apart(db: Database, events: Sequence[OjsEvent]) -> None:
 
 
 async def _deliveries(conn: Connection, events: Sequence[OjsEvent]) -> Mapping[str, Sequence[JobSpec]]:
-    wanted: dict[str, list[Wanted]] = defaultdict(list)
-    for one in await store.interests(conn) if events else ():
-        wanted[one.org].append(one)
+    interests: dict[str, list[Interest]] = defaultdict(list)
+    for interest in await store.interests(conn) if events else ():
+        interests[interest.org].append(interest)
     specs: dict[str, list[JobSpec]] = defaultdict(list)
     for event in events:
-        specs[event.org] += [_delivery(one, event) for one in wanted[event.org] if _hears(one, event)]
+        specs[event.org] += [_delivery(each, event) for each in interests[event.org] if _matches(each, event)]
     return specs
 
 
@@ -206,34 +206,32 @@ async def _begin_anew(db: Database, begun: str) -> Fed:
     """Restart at the end of the event trail and log it: events between the copy and now are not delivered."""
     async with db.begin() as conn:
         if await store.take_place(conn) == begun:
-            await store.keep_place(conn, str(Cursor(await trail.here(conn))))
-            _log.warning(
-                "the trail is not the one that was read last: subscribers are told of what happens from now on"
-            )
+            await store.keep_place(conn, str(Cursor(await event_store.here(conn))))
+            _log.warning("the trail is not the one that was read last: subscribers receive only later events")
     return Fed()
 
 
 async def _enqueue(conn: Connection, db: Database, specs: Mapping[str, Sequence[JobSpec]]) -> int:
-    for org, wanted in specs.items():
+    for org, org_specs in specs.items():
         acting = db.acting_for(org, actor="subscriptions")
-        for first in range(0, len(wanted), CHUNK):
-            await jobs.submit(acting, wanted[first : first + CHUNK], connection=conn)
+        for first in range(0, len(org_specs), CHUNK):
+            await jobs.submit(acting, org_specs[first : first + CHUNK], connection=conn)
     return sum(map(len, specs.values()))
 
 
-def _hears(one: Wanted, happening: OjsEvent) -> bool:
-    return happening.at >= one.since and EventFilter(one.events, one.queues, one.types).covers(happening)
+def _matches(interest: Interest, event: OjsEvent) -> bool:
+    return event.at >= interest.since and EventFilter(interest.events, interest.queues, interest.types).covers(event)
 
 
-def _delivery(one: Wanted, happening: OjsEvent) -> JobSpec:
+def _delivery(interest: Interest, event: OjsEvent) -> JobSpec:
     return JobSpec(
         type=DELIVERY_TYPE,
-        payload={"subscription": str(one.id), "event": happening.document()},
+        payload={"subscription": str(interest.id), "event": event.document()},
         queue=OWN_QUEUE,
         max_attempts=MAX_ATTEMPTS,
         retry=RETRY,
         timeout=TIMEOUT,
-        idempotency_key=f"webhook/{one.id}/{happening.id}",
+        idempotency_key=f"webhook/{interest.id}/{event.id}",
         internal=True,
     )
 
@@ -264,27 +262,27 @@ def _change(wish: Mapping[str, Any], *, whole: bool = False) -> Change:
 
 
 def _names(filter_: Mapping[str, Any] | None, name: str) -> list[str] | None:
-    found = None if filter_ is None else filter_.get(name, [])
-    if found is None:
+    names = None if filter_ is None else filter_.get(name, [])
+    if names is None:
         return None
-    if not isinstance(found, list) or len(found) > 100:
+    if not isinstance(names, list) or len(names) > 100:
         raise Invalid(f"filter.{name} must be a list of at most 100 names", field=f"filter.{name}")
-    for one in found:
+    for one in names:
         check_name(one, f"filter.{name}", "give a name")
-    return found
+    return names
 
 
-def _secret(given: object) -> str | None:
-    if given is None:
+def _secret(secret: object) -> str | None:
+    if secret is None:
         return None
-    check_name(given, "secret", f"leave it out, or give at least {MIN_SECRET} characters")
-    assert isinstance(given, str)
-    if len(given) < MIN_SECRET:
+    check_name(secret, "secret", f"leave it out, or give at least {MIN_SECRET} characters")
+    assert isinstance(secret, str)
+    if len(secret) < MIN_SECRET:
         raise Invalid(f"secret is too short: give at least {MIN_SECRET} characters, or leave it out", field="secret")
-    return given
+    return secret
 
 
-def _known(found: Subscription | None, id_: UUID) -> Subscription:
-    if found is None:
+def _known(subscription: Subscription | None, id_: UUID) -> Subscription:
+    if subscription is None:
         raise NotFound("subscription", id_)
-    return found
+    return subscription

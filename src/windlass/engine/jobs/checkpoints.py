@@ -14,24 +14,11 @@ from windlass.core.json_value import PAYLOAD_LIMIT, RESULT_LIMIT, encode, plain
 from windlass.engine.database import Database
 from windlass.engine.jobs import control as jobs
 from windlass.errors import Conflict, Invalid, LeaseLost, NotFound
-from windlass.store.ojs import checkpoints as store
-from windlass.store.ojs.checkpoints import Checkpoint, Progress, ProgressReport
+from windlass.store import checkpoints as store
+from windlass.store.checkpoints import Checkpoint, Progress, ProgressReport
 from windlass.store.postgres.pool import UNSTORABLE
 
-__all__ = [
-    "Checkpoint",
-    "Progress",
-    "ProgressReport",
-    "get",
-    "of_jobs",
-    "progress",
-    "record_progress",
-    "remove",
-    "report_progress",
-    "save",
-    "save_step",
-    "steps",
-]
+__all__ = ["Checkpoint", "Progress", "ProgressReport"]
 
 
 async def save(db: Database, job: UUID, state: Any, *, worker: str | None = None) -> Checkpoint:
@@ -43,10 +30,10 @@ async def save(db: Database, job: UUID, state: Any, *, worker: str | None = None
         except UNSTORABLE as error:
             raise Invalid(f"Postgres cannot store this: {error}", field="state") from None
     if saved is None:
-        found = await jobs.get(db, job)
-        if worker is not None and found.status not in TERMINAL:
+        row = await jobs.get(db, job)
+        if worker is not None and row.status not in TERMINAL:
             raise LeaseLost(job)
-        raise Conflict(f"job {job} is {found.status}: only the checkpoint of a live job can be saved")
+        raise Conflict(f"job {job} is {row.status}: only the checkpoint of a live job can be saved")
     return Checkpoint(state, *saved)
 
 
@@ -54,16 +41,16 @@ async def get(db: Database, job: UUID) -> Checkpoint:
     """Return the latest checkpoint, also of a job that ended."""
     await jobs.get(db, job)
     async with db.once() as conn:
-        found = await store.get(conn, job)
-    if found is None:
+        checkpoint = await store.get(conn, job)
+    if checkpoint is None:
         raise NotFound("checkpoint of job", job)
-    return found
+    return checkpoint
 
 
-async def of_jobs(db: Database, wanted: Sequence[UUID]) -> dict[UUID, Checkpoint]:
+async def of_jobs(db: Database, ids: Sequence[UUID]) -> dict[UUID, Checkpoint]:
     """Return the checkpoints of the jobs that a worker claimed."""
     async with db.once() as conn:
-        return await store.of_jobs(conn, wanted)
+        return await store.of_jobs(conn, ids)
 
 
 async def remove(db: Database, job: UUID) -> None:
@@ -98,12 +85,12 @@ async def record_progress(
 ) -> Progress:
     """Record the progress of a live job, reported by a worker in any language."""
     text = None if message is None else plain(message[:MAX_MESSAGE])
-    kept = None if data is None else encode(data, field="data", limit=MAX_DATA)
+    data_json = None if data is None else encode(data, field="data", limit=MAX_DATA)
     async with db.begin() as conn:
-        at = await store.record_progress(conn, job, fraction, text, kept, org=db.org)
+        at = await store.record_progress(conn, job, fraction, text, data_json, org=db.org)
     if at is None:
-        found = await jobs.get(db, job)
-        raise Conflict(f"job {job} is {found.status}: only a live job has progress to report")
+        row = await jobs.get(db, job)
+        raise Conflict(f"job {job} is {row.status}: only a live job has progress to report")
     return Progress(fraction, text, data, at)
 
 

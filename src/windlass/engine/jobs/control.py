@@ -17,14 +17,15 @@ from windlass.core.workflows.step_payload import HTTP_TYPE
 from windlass.engine.database import Database, new_ids
 from windlass.errors import Conflict, Duplicate, Invalid, NotFound
 from windlass.schemas.common import CREATE_LIMIT, PAGE_LIMIT
+from windlass.store import claims
 from windlass.store import events as event_store
 from windlass.store import jobs as store
-from windlass.store.events import LinePlace
-from windlass.store.jobs import Filter
+from windlass.store.claims import JobDetails
+from windlass.store.events import Event, LinePlace, LogLine
+from windlass.store.jobs import FAR, Filter, Job
 from windlass.store.postgres.pool import TAKEN, UNSTORABLE, Connection, translated
-from windlass.store.rows import FAR, Event, Job, LogLine
 
-__all__ = ["Event", "Job", "LinePlace", "LogLine", "Page", "Recorded"]
+__all__ = ["Event", "Job", "JobDetails", "LinePlace", "LogLine"]
 MAX_REASON = 8192
 BEGINNING: LinePlace = (-1, 0, 0)
 _log = logging.getLogger("windlass.jobs")
@@ -65,12 +66,12 @@ async def record(
         with translated():
             return await _insert(connection, db, rows)
     async with db.once() as conn:
-        found = await _insert(conn, db, rows)
+        recorded = await _insert(conn, db, rows)
         # Already committed: poking before the connection is released saves a tenth of a millisecond. Behind a pooler
         # the commit is still to come: there are no notifications there, and a worker of this process polls.
         for queue in {spec.queue for spec in specs}:
             db.poke(queue)
-    return found
+    return recorded
 
 
 async def get(db: Database, id_: UUID) -> Job:
@@ -79,9 +80,9 @@ async def get(db: Database, id_: UUID) -> Job:
         return _shown(await _known(conn, db, id_))
 
 
-async def steps(db: Database, found: Iterable[Job]) -> dict[UUID, str]:
+async def steps(db: Database, jobs: Iterable[Job]) -> dict[UUID, str]:
     """Return the step names of those jobs that are steps of runs."""
-    places = [(job.id, job.version_id, job.step) for job in found]
+    places = [(job.id, job.version_id, job.step) for job in jobs]
     versions = {version for _, version, _ in places if version is not None}
     if not versions:
         return {}
@@ -118,7 +119,7 @@ async def list_(
     check_pattern(type_, "type")
     if before is not None and not 0 <= before < 2**63:
         raise Invalid(f"before is {before}: pass the `next` of the page before", field="before")
-    wanted = Filter(
+    filter_ = Filter(
         org=db.org,
         statuses=statuses,
         queue=queue,
@@ -130,8 +131,27 @@ async def list_(
         limit=limit,
     )
     async with db.search("filter by type and status too, or go on from a page's `next`") as conn:
-        jobs = [_shown(job) for job in await store.list_(conn, wanted)]
+        jobs = [_shown(job) for job in await store.list_(conn, filter_)]
     return Page(jobs, jobs[-1].seq if len(jobs) == limit else None)
+
+
+async def details(db: Database, id_: UUID) -> JobDetails:
+    """Return a job with the times of its attempts."""
+    async with db.once() as conn:
+        job = await claims.details(conn, id_, org=db.org)
+    if job is None:
+        raise NotFound("job", id_)
+    return job
+
+
+async def activate(db: Database, id_: UUID) -> None:
+    """Release a job that was submitted on hold."""
+    async with db.begin() as conn:
+        queue = await claims.activate(conn, id_, org=db.org)
+        if queue is None:
+            await _known(conn, db, id_)
+            raise Conflict(f"job {id_} is not held back: only such jobs can be activated")
+    db.poke(queue)
 
 
 async def cancel(db: Database, id_: UUID, *, reason: str | None = None) -> None:
@@ -193,7 +213,7 @@ async def logs(
     """Return the lines that the handler logged after a position; all of them unless there is a limit."""
     async with db.begin() as conn:
         await _known(conn, db, id_)
-        return await event_store.lines(conn, id_, attempt=attempt, after=after, limit=limit)
+        return await event_store.log_lines(conn, id_, attempt=attempt, after=after, limit=limit)
 
 
 async def depth(db: Database, *, cap: int = 100_000) -> list[tuple[str, str, int]]:
@@ -316,17 +336,3 @@ async def _refuse(conn: Connection, db: Database, id_: UUID, word: str, rule: st
 
 def _check_limit(limit: int) -> None:
     check_range(limit, "limit", most=PAGE_LIMIT)
-
-
-def ids_of(texts: Iterable[str]) -> list[UUID]:
-    """Return the job ids in user input."""
-    return [_id(text) for text in texts]
-
-
-def _id(text: str) -> UUID:
-    try:
-        return UUID(text)
-    except ValueError:
-        raise Invalid(
-            f"{text!r} is not a job id: it looks like 01890a5d-ac96-774b-bcce-b302099a8057", field="id"
-        ) from None

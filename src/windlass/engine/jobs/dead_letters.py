@@ -13,16 +13,16 @@ from windlass.engine.database import MOST_COUNTED, Database
 from windlass.engine.runs import control as runs
 from windlass.errors import Conflict, Invalid, NotFound
 from windlass.schemas.common import BATCH_LIMIT, PAGE_LIMIT
+from windlass.store import dead_letters as store
 from windlass.store import jobs
-from windlass.store.ojs import dead_letters as store
-from windlass.store.ojs.dead_letters import Dead, Group, Kinds
-from windlass.store.rows import Job
+from windlass.store.dead_letters import Dead, Group, Kinds
+from windlass.store.jobs import Job
 
-__all__ = ["Group", "GroupPage", "Steered", "Wanted", "drop", "groups", "list_", "matching", "retry"]
+__all__ = ["Group"]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DeadLetterFilter:
     """A filter for dead letters: all conditions must hold. `error` is the common error of a group."""
 
     type: str | None = None  # a LIKE pattern
@@ -58,92 +58,105 @@ class Steered:
     next: int | None
 
 
-async def groups(db: Database, wanted: Wanted | None = None, *, limit: int = 50) -> GroupPage:
+async def groups(db: Database, filter_: DeadLetterFilter | None = None, *, limit: int = 50) -> GroupPage:
     _check_limit(limit, PAGE_LIMIT)
-    kinds = _kinds(db, wanted or Wanted())
+    kinds = _kinds(db, filter_ or DeadLetterFilter())
     async with db.search("filter by type too") as conn:
-        found = await store.groups(conn, kinds, limit=limit, cap=MOST_COUNTED)
-    return GroupPage(found, found[-1].seq if len(found) == limit else None)
+        rows = await store.groups(conn, kinds, limit=limit, cap=MOST_COUNTED)
+    return GroupPage(rows, rows[-1].seq if len(rows) == limit else None)
 
 
-async def list_(db: Database, wanted: Wanted, *, limit: int = 50) -> JobPage:
+async def list_(db: Database, filter_: DeadLetterFilter, *, limit: int = 50) -> JobPage:
     _check_limit(limit, PAGE_LIMIT)
     async with db.search("filter by type too") as conn:
-        found = await store.list_(conn, _kinds(db, wanted), limit=limit)
-    return JobPage(found, found[-1].seq if len(found) == limit else None)
+        rows = await store.list_(conn, _kinds(db, filter_), limit=limit)
+    return JobPage(rows, rows[-1].seq if len(rows) == limit else None)
 
 
-async def matching(db: Database, wanted: Wanted) -> int:
+async def list_by_queue(db: Database, *, queue: str | None, limit: int, offset: int) -> tuple[list[Job], int]:
+    """Return a page of dead letters, latest first, and their total number."""
+    async with db.once() as conn:
+        return await store.list_by_queue(conn, org=db.org, queue=queue, limit=limit, offset=offset)
+
+
+async def check(db: Database, id_: UUID) -> None:
+    """Raise `NotFound` if this job is not a dead letter."""
+    async with db.once() as conn:
+        if not await store.exists(conn, id_, org=db.org):
+            raise NotFound("dead letter", id_)
+
+
+async def matching(db: Database, filter_: DeadLetterFilter) -> int:
     """Return the number of matching jobs, counted up to MOST_COUNTED."""
-    return len(await _find(db, wanted, MOST_COUNTED))
+    return len(await _find(db, filter_, MOST_COUNTED))
 
 
-async def retry(db: Database, wanted: Wanted, *, limit: int = 100) -> Steered:
+async def retry(db: Database, filter_: DeadLetterFilter, *, limit: int = 100) -> Steered:
     """Reopen a batch of jobs, all or none, and retry the runs of steps, each in its own transaction.
 
     A run that cannot be retried (it is still live, or succeeded in spite of the failure) is left unchanged.
     """
-    found = await _batch(db, wanted, limit)
+    batch = await _batch(db, filter_, limit)
     async with db.begin() as conn:
-        ids = [dead.id for dead in found if dead.run_id is None]
+        ids = [dead.id for dead in batch if dead.run_id is None]
         queues = await jobs.reopen(conn, ids, org=db.org, actor=db.actor) if ids else {}
     for queue in set(queues.values()):
         db.poke(queue)
     retried = []
-    for id_ in dict.fromkeys(dead.run_id for dead in found if dead.run_id is not None):
+    for id_ in dict.fromkeys(dead.run_id for dead in batch if dead.run_id is not None):
         try:
             await runs.retry(db, id_)
         except (Conflict, NotFound):
             continue
         retried.append(id_)
-    return await _steered(db, wanted, found, [id_ for id_ in ids if id_ in queues], retried)
+    return await _steered(db, filter_, batch, [id_ for id_ in ids if id_ in queues], retried)
 
 
-async def drop(db: Database, wanted: Wanted, *, limit: int = 100) -> Steered:
+async def drop(db: Database, filter_: DeadLetterFilter, *, limit: int = 100) -> Steered:
     """Hide a batch of jobs, all or none. Steps stay: they are removed with their runs."""
-    wanted = droppable(wanted)
-    found = await _batch(db, wanted, limit)
+    filter_ = droppable(filter_)
+    batch = await _batch(db, filter_, limit)
     async with db.once() as conn:
-        gone = await jobs.soft_delete(conn, [dead.id for dead in found], org=db.org) if found else set()
-    return await _steered(db, wanted, found, [dead.id for dead in found if dead.id in gone], [])
+        gone = await jobs.soft_delete(conn, [dead.id for dead in batch], org=db.org) if batch else set()
+    return await _steered(db, filter_, batch, [dead.id for dead in batch if dead.id in gone], [])
 
 
-def droppable(wanted: Wanted) -> Wanted:
-    if wanted.of_runs:
+def droppable(filter_: DeadLetterFilter) -> DeadLetterFilter:
+    if filter_.of_runs:
         raise Invalid("of_runs is true: steps are not dropped, they go with their runs", field="of_runs")
-    return replace(wanted, of_runs=False)
+    return replace(filter_, of_runs=False)
 
 
-async def _batch(db: Database, wanted: Wanted, limit: int) -> list[Dead]:
+async def _batch(db: Database, filter_: DeadLetterFilter, limit: int) -> list[Dead]:
     _check_limit(limit, BATCH_LIMIT)
-    return await _find(db, wanted, limit)
+    return await _find(db, filter_, limit)
 
 
-async def _find(db: Database, wanted: Wanted, limit: int) -> list[Dead]:
+async def _find(db: Database, filter_: DeadLetterFilter, limit: int) -> list[Dead]:
     async with db.once() as conn:
-        return await store.find(conn, _kinds(db, wanted), limit=limit)
+        return await store.find(conn, _kinds(db, filter_), limit=limit)
 
 
 async def _steered(
-    db: Database, wanted: Wanted, found: Sequence[Dead], done: list[UUID], retried: list[UUID]
+    db: Database, filter_: DeadLetterFilter, batch: Sequence[Dead], done: list[UUID], retried: list[UUID]
 ) -> Steered:
-    if not found:
+    if not batch:
         return Steered([], [], 0, None)
-    left = await matching(db, replace(wanted, before=found[-1].seq))
-    return Steered(done, retried, left, found[-1].seq if left else None)
+    left = await matching(db, replace(filter_, before=batch[-1].seq))
+    return Steered(done, retried, left, batch[-1].seq if left else None)
 
 
-def _kinds(db: Database, wanted: Wanted) -> Kinds:
-    for name, value in (("type", wanted.type), ("queue", wanted.queue), ("error", wanted.error)):
+def _kinds(db: Database, filter_: DeadLetterFilter) -> Kinds:
+    for name, value in (("type", filter_.type), ("queue", filter_.queue), ("error", filter_.error)):
         encode(value, field=name)  # raise for text that Postgres cannot store, which would match nothing
-    check_pattern(wanted.type, "type")
+    check_pattern(filter_.type, "type")
     return Kinds(
         org=db.org,
-        type=wanted.type,
-        queue=wanted.queue,
-        error=wanted.error,
-        of_run=wanted.of_runs,
-        before=wanted.before,
+        type=filter_.type,
+        queue=filter_.queue,
+        error=filter_.error,
+        of_run=filter_.of_runs,
+        before=filter_.before,
     )
 
 

@@ -13,29 +13,9 @@ from windlass.engine.database import MOST_COUNTED, Database
 from windlass.errors import Invalid, NotFound
 from windlass.schemas.common import PAGE_LIMIT
 from windlass.store import queues as store
-from windlass.store.ojs import rates as rate_store
-from windlass.store.ojs.rates import Rate
-from windlass.store.queues import DepthLimit, QueueRow
+from windlass.store.queues import DepthLimit, QueueRow, RateLimit
 
-__all__ = [
-    "DepthLimit",
-    "Queue",
-    "QueuePage",
-    "QueueRow",
-    "Rate",
-    "depth",
-    "depth_limit",
-    "depth_limits",
-    "ends",
-    "get",
-    "list_",
-    "pause",
-    "rate_limit",
-    "rate_limits",
-    "resume",
-    "set_depth_limit",
-    "wake_rate_limited",
-]
+__all__ = ["DepthLimit", "QueueRow", "RateLimit"]
 LINES = 10_000  # of the event trail, for rates
 RATE_WITHIN = timedelta(minutes=1)
 MAX_DEPTH = 10_000_000
@@ -63,8 +43,8 @@ async def list_(db: Database, *, after: str = "", limit: int = 100) -> QueuePage
     async with db.begin() as conn:
         rows = await store.list_(conn, after=after, limit=limit, cap=MOST_COUNTED)
         rates = await store.rates(conn, lines=LINES, within=RATE_WITHIN)
-    found = [Queue(row, rates.get(row.name, 0.0)) for row in rows]
-    return QueuePage(found, rows[-1].name if len(rows) == limit else None)
+    page = [Queue(row, rates.get(row.name, 0.0)) for row in rows]
+    return QueuePage(page, rows[-1].name if len(rows) == limit else None)
 
 
 async def get(db: Database, name: str) -> Queue:
@@ -80,6 +60,12 @@ async def ends(db: Database) -> tuple[int, int]:
     """Return how many jobs of all queues succeeded and failed in the last minute."""
     async with db.once() as conn:
         return await store.ends(conn, lines=LINES)
+
+
+async def state_counts(db: Database, name: str) -> dict[str, int]:
+    """Return how many jobs of a queue are in each state: available, scheduled and so on, and the latest outcomes."""
+    async with db.once() as conn:
+        return await store.state_counts(conn, name, cap=MOST_COUNTED)
 
 
 async def pause(db: Database, name: str) -> None:
@@ -136,26 +122,26 @@ async def depth(db: Database, name: str, *, cap: int) -> int:
 # Rate limits
 
 
-async def rate_limit(db: Database, key: str) -> Rate:
+async def rate_limit(db: Database, key: str) -> RateLimit:
     encode(key, field="key")
     async with db.once() as conn:
-        found = await rate_store.get(conn, f"{db.org}/{key}")
-    if found is None:
+        row = await store.rate_limit(conn, f"{db.org}/{key}")
+    if row is None:
         raise NotFound("rate limit", ascii(key[:255]))
-    return found._replace(key=key)
+    return row._replace(key=key)
 
 
-async def rate_limits(db: Database, *, limit: int, offset: int) -> list[Rate]:
+async def rate_limits(db: Database, *, limit: int, offset: int) -> list[RateLimit]:
     prefix = f"{db.org}/"
     async with db.once() as conn:
-        found = await rate_store.list_(conn, prefix, limit=limit, offset=offset)
-    return [one._replace(key=one.key.removeprefix(prefix)) for one in found]
+        rows = await store.rate_limits(conn, prefix, limit=limit, offset=offset)
+    return [one._replace(key=one.key.removeprefix(prefix)) for one in rows]
 
 
 async def wake_rate_limited(db: Database) -> int:
     """Make jobs that wait for a rate limit due where there is room for them; return their number."""
     async with db.once() as conn:
-        queues = await rate_store.call_waiting(conn)
+        queues = await store.wake_rate_limited(conn)
     for queue in set(queues):
         db.poke(queue)
     return len(queues)

@@ -14,10 +14,10 @@ from windlass.core.json_value import encode
 from windlass.effects.schema_validator import SchemaValidator, TooSlow
 from windlass.engine.database import Database
 from windlass.errors import Conflict, Invalid, NotFound
-from windlass.store.ojs import job_schemas as store
-from windlass.store.ojs.job_schemas import JobSchema
+from windlass.store import job_schemas as store
+from windlass.store.job_schemas import JobSchema
 
-__all__ = ["JobSchema", "Misfit", "Schemas", "get", "list_", "register", "remove", "schemas", "versions"]
+__all__ = ["JobSchema"]
 MAX_DOCUMENT = 262_144
 MOST = 10_000
 MAX_REFERENCES = 1000
@@ -52,8 +52,8 @@ async def versions(db: Database, type_: str) -> list[JobSchema]:
     """Return the versions of a type, latest first."""
     encode(type_, field="type")
     async with db.once() as conn:
-        found = await store.of_type(conn, org=db.org, type_=type_)
-    return sorted(found, key=lambda one: version_precedence(one.version), reverse=True)
+        rows = await store.of_type(conn, org=db.org, type_=type_)
+    return sorted(rows, key=lambda one: version_precedence(one.version), reverse=True)
 
 
 async def get(db: Database, type_: str, version: str | None = None) -> JobSchema:
@@ -84,10 +84,10 @@ async def schemas(db: Database) -> "Schemas":
 class Schemas:
     """The schemas that jobs are validated against. With none, as in most databases, validation costs nothing."""
 
-    def __init__(self, found: Sequence[JobSchema] = (), validator: SchemaValidator | None = None) -> None:
+    def __init__(self, rows: Sequence[JobSchema] = (), validator: SchemaValidator | None = None) -> None:
         self._validator = validator
         self._of_type: dict[str, list[JobSchema]] = {}
-        for one in sorted(found, key=lambda one: version_precedence(one.version)):
+        for one in sorted(rows, key=lambda one: version_precedence(one.version)):
             self._of_type.setdefault(one.type, []).append(one)
         self._texts: dict[tuple[str, str], str] = {}
 
@@ -173,8 +173,8 @@ def _check_keywords(document: Any) -> None:
             if name in part:
                 references += 1
                 if isinstance(part[name], str) and not part[name].startswith("#"):
-                    told = f"schema has a {name} to somewhere else: it must point into the schema itself"
-                    raise Invalid(told, field="schema")
+                    mistake = f"schema has a {name} to somewhere else: it must point into the schema itself"
+                    raise Invalid(mistake, field="schema")
     if references > MAX_REFERENCES:
         raise Invalid(f"schema has {references} references, the limit is {MAX_REFERENCES}", field="schema")
 

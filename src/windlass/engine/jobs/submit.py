@@ -20,10 +20,9 @@ from windlass.errors import Duplicate, Invalid
 from windlass.schemas.common import CREATE_LIMIT
 from windlass.store import claims
 from windlass.store import jobs as store
-from windlass.store.claims import Kept
-from windlass.store.jobs import NewJob
+from windlass.store.claims import KeyOwner
+from windlass.store.jobs import Job, NewJob
 from windlass.store.postgres.pool import Connection
-from windlass.store.rows import Job
 
 REPLACING = (OnConflict.REPLACE, OnConflict.REPLACE_EXCEPT_SCHEDULE)
 REPLACED = "a job with the same unique key replaced it"
@@ -111,7 +110,7 @@ async def _push(conn: Connection, db: Database, rows: Sequence[NewJob], specs: S
     # Unique keys before the rows of rate limits, as compositions do: the other order would deadlock with them.
     existing, specs = await _meet(conn, db, specs)
     if limits := [(f"{db.org}/{spec.limit.key}", spec.limit) for spec in specs if spec.limit]:
-        await claims.keep_rates(conn, limits)
+        await claims.put_rate_limits(conn, limits)
     taken: dict[str, int] = {}  # unique keys that first occur in this batch
     new: list[int] = []
     for n, spec in enumerate(specs):
@@ -124,13 +123,13 @@ async def _push(conn: Connection, db: Database, rows: Sequence[NewJob], specs: S
     rows = [jobs.timed(rows[n], specs[n]) for n in new]
     born = await _insert(conn, db, rows, [specs[n] for n in new]) if new else []
     made = dict(zip(new, born, strict=True))
-    found = await claims.read(conn, list(existing.values())) if existing else {}
+    known = await claims.read(conn, list(existing.values())) if existing else {}
     pushed: list[Pushed] = []
     for n, spec in enumerate(specs):
         if n in made:
             pushed.append(made[n])
         elif n in existing:
-            pushed.append(Pushed(found[existing[n]], True))
+            pushed.append(Pushed(known[existing[n]], True))
         else:
             assert spec.unique is not None
             pushed.append(replace(pushed[taken[spec.unique.key]], existed=True))
@@ -139,33 +138,33 @@ async def _push(conn: Connection, db: Database, rows: Sequence[NewJob], specs: S
 
 async def _meet(conn: Connection, db: Database, specs: Sequence[JobSpec]) -> tuple[dict[int, UUID], list[JobSpec]]:
     """Lock the unique keys and resolve conflicts: return the existing jobs by index, and the specs for the rest."""
-    wanted = [(f"{db.org}/{spec.unique.key}", spec.unique) for spec in specs if spec.unique]
-    if not wanted:
+    keys = [(f"{db.org}/{spec.unique.key}", spec.unique) for spec in specs if spec.unique]
+    if not keys:
         return {}, list(specs)
-    await claims.lock_keys(conn, [key for key, _ in wanted])
-    there = await claims.find_unique(conn, wanted)
+    await claims.lock_keys(conn, [key for key, _ in keys])
+    owners = await claims.find_unique(conn, keys)
     existing: dict[int, UUID] = {}
     after = list(specs)
     for n, spec in enumerate(specs):
-        kept = there.get(f"{db.org}/{spec.unique.key}") if spec.unique else None
-        if kept is None or spec.unique is None:
+        owner = owners.get(f"{db.org}/{spec.unique.key}") if spec.unique else None
+        if owner is None or spec.unique is None:
             continue
-        if kept.id is None:  # there is no job yet to return or to cancel
-            raise Duplicate(f"a step of workflow {kept.workflow} that waits has the same unique key", existing=None)
+        if owner.id is None:  # there is no job yet to return or to cancel
+            raise Duplicate(f"a step of workflow {owner.workflow} that waits has the same unique key", existing=None)
         match spec.unique.on_conflict:
             case OnConflict.IGNORE:
-                existing[n] = kept.id
+                existing[n] = owner.id
             case OnConflict.REJECT:
-                raise Duplicate(f"job {kept.id} has the same unique key", existing=kept.id)
+                raise Duplicate(f"job {owner.id} has the same unique key", existing=owner.id)
             case OnConflict.REPLACE | OnConflict.REPLACE_EXCEPT_SCHEDULE:
-                await store.cancel(conn, [kept.id], org=db.org, actor=db.actor, reason=REPLACED)
-                after[n] = _in_place_of(kept, spec)
+                await store.cancel(conn, [owner.id], org=db.org, actor=db.actor, reason=REPLACED)
+                after[n] = _in_place_of(owner, spec)
     return existing, after
 
 
-def _in_place_of(kept: Kept, spec: JobSpec) -> JobSpec:
-    if spec.unique and spec.unique.on_conflict is OnConflict.REPLACE_EXCEPT_SCHEDULE and kept.status == "pending":
-        return replace(spec, run_at=kept.run_at, delay=None)
+def _in_place_of(owner: KeyOwner, spec: JobSpec) -> JobSpec:
+    if spec.unique and spec.unique.on_conflict is OnConflict.REPLACE_EXCEPT_SCHEDULE and owner.status == "pending":
+        return replace(spec, run_at=owner.run_at, delay=None)
     return spec
 
 

@@ -99,8 +99,8 @@ class _Room:
 
     @classmethod
     async def of(cls, conn: Connection, requests: Iterable[ChildRequest], *, limit: int) -> "_Room":
-        found = await runs.live_below(conn, {request.run.id for request in requests}, cap=limit)
-        return cls({id_: root for id_, (root, _) in found.items()}, dict(found.values()), limit)
+        rows = await runs.live_below(conn, {request.run.id for request in requests}, cap=limit)
+        return cls({id_: root for id_, (root, _) in rows.items()}, dict(rows.values()), limit)
 
     def objection(self, request: ChildRequest) -> str | None:
         root = self._roots[request.run.id]
@@ -117,11 +117,11 @@ async def _live(conn: Connection, requests: Iterable[ChildRequest]) -> Mapping[t
     names: dict[str, set[str]] = defaultdict(set)
     for request in requests:
         names[request.run.org].add(request.workflow)
-    found: dict[tuple[str, str], Live] = {}
-    for org, wanted in names.items():
-        known = await workflows.live(conn, wanted, org=org)
-        found |= {(org, name): live for name, live in known.items()}
-    return found
+    versions: dict[tuple[str, str], Live] = {}
+    for org, org_names in names.items():
+        known = await workflows.live(conn, org_names, org=org)
+        versions |= {(org, name): live for name, live in known.items()}
+    return versions
 
 
 def _objection(request: ChildRequest, known: Live | None) -> str | None:

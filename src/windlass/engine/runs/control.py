@@ -25,22 +25,7 @@ from windlass.store.postgres.pool import Connection
 from windlass.store.runs import BEGINNING, LockedRun, RunEvent, RunNote, RunRow
 from windlass.store.steps import Instance, StepJob
 
-__all__ = [
-    "Instance",
-    "RunEvent",
-    "RunRow",
-    "RunView",
-    "TrailPlace",
-    "cancel",
-    "events",
-    "get",
-    "instances",
-    "output",
-    "rerun",
-    "retry",
-    "states",
-    "step_output",
-]
+__all__ = ["Instance", "RunEvent", "RunRow", "TrailPlace"]
 MAX_REASON = 8192
 FAILED_AGAIN = "what failed is done again"
 

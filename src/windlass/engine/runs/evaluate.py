@@ -20,9 +20,9 @@ from windlass.core.runs.run import BAD, NEVER_BEGAN, Letter, Reason, Run
 from windlass.core.templates.template import value_at
 from windlass.core.workflows.step import CommandAction, Foreach, JobAction, Parallel
 from windlass.engine.database import Database
-from windlass.engine.runs import scope
-from windlass.engine.runs.scope import Codes, Referenced
-from windlass.engine.step_templates import StepTemplate
+from windlass.engine.definitions import StepTemplate
+from windlass.engine.runs import outputs
+from windlass.engine.runs.outputs import Codes, Referenced
 from windlass.errors import Invalid
 from windlass.store import steps
 from windlass.store.postgres.pool import Connection
@@ -67,7 +67,7 @@ async def load(conn: Connection, db: Database, questions: list[Question], *, cod
         known = runs.get(question.row.id)
         paths = [*(known.paths if known else ()), *question.paths]
         runs[question.row.id] = Referenced(question.row, question.run, paths)
-    return await scope.load(conn, db, runs.values(), codes=codes)
+    return await outputs.load_facts(conn, db, runs.values(), codes=codes)
 
 
 def judge(question: Question, facts: Facts) -> Event:
@@ -136,8 +136,8 @@ async def _values(conn: Connection, question: Question, first: int, count: int) 
 def _text(template: StepTemplate, facts: Facts) -> str:
     payload = template.payload.fill(facts)
     if isinstance(template.step.action, CommandAction) and facts.item is not MISSING:
-        given = payload["input"] if isinstance(payload["input"], dict) else {}
-        payload = {**payload, "input": {**given, "item": facts.item}}
+        fields = payload["input"] if isinstance(payload["input"], dict) else {}
+        payload = {**payload, "input": {**fields, "item": facts.item}}
     return encode(payload, field=f"the input of {template.step.name}")
 
 
@@ -172,7 +172,7 @@ async def _expand_value(conn: Connection, db: Database, question: Question, path
     """Expand a value inside SQL if it is stored in one row; otherwise load it from the facts of the run."""
     run, number = question.row.id, question.template.number
     if not _lies_in_a_row(question.template, path):
-        facts = await scope.load(conn, db, [Referenced(question.row, question.run, [path])])
+        facts = await outputs.load_facts(conn, db, [Referenced(question.row, question.run, [path])])
         value = encode(value_at(facts[run], path), field=path.text, limit=MAX_LIST)
         return await steps.expand(conn, run, number, None, [], make=make, value=value)
     source = question.template.plan.number[path.name] if path.root == "tasks" else None

@@ -1,10 +1,11 @@
-"""Loads snapshots, timelines and log lines of runs for display; decides only who serves a pending job."""
+"""Loads snapshots, timelines and log lines of runs for display; decides only which workers serve a pending job."""
 
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from uuid import UUID
 
+from windlass.core.events.cursor import Snapshot
 from windlass.core.explain.activity import Span, during, is_several, timeline
 from windlass.core.explain.explanation import Explanation, explain
 from windlass.core.explain.snapshot import (
@@ -27,18 +28,30 @@ from windlass.core.workflows.workflow import Workflow
 from windlass.effects.handlers import like
 from windlass.engine.database import Database
 from windlass.engine.runs.control import known, rounds_of, step_number
-from windlass.store import accounts as store
+from windlass.store import inspect as store
 from windlass.store import runs, workers
-from windlass.store.accounts import Place, RunLine
+from windlass.store.inspect import LineFilter, Place, RunLine, StepPlace
 from windlass.store.postgres.pool import Connection
-from windlass.store.rows import WorkerRow
 from windlass.store.runs import RunEvent, RunRow
-from windlass.store.workers import ALIVE_WITHIN, RUNTIME
+from windlass.store.workers import ALIVE_WITHIN, RUNTIME, WorkerRow
 
-__all__ = ["Place", "RunLine", "account", "explained", "lines", "moment"]
+__all__ = ["Place", "RunLine"]
 LINES_LIMIT = 10_000
+LINES_PAGE = 5_000  # where all lines are read
 MOST_MOVES = 20_000  # of the jobs of one run; later ones are not drawn
 BEGINNING = Place(datetime(1, 1, 1, tzinfo=UTC), UUID(int=0), 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class LineSelection:
+    """A selection of log lines, with the names of the workflow and its steps."""
+
+    which: LineFilter
+    workflow: str
+    names: tuple[str, ...]
+
+    def name(self, line: RunLine) -> str:
+        return self.names[line.step]
 
 
 async def account(db: Database, id_: UUID, *, answers: bool = False) -> RunSnapshot:
@@ -53,9 +66,9 @@ async def account(db: Database, id_: UUID, *, answers: bool = False) -> RunSnaps
         return _account(
             row,
             workflow,
-            steps=[_told(step, n, trail) for n, step in enumerate(steps)],
+            steps=[_with_reasons(step, n, trail) for n, step in enumerate(steps)],
             trail=trail,
-            now=await runs.moment(conn),
+            now=await runs.now(conn),
             rounds=await rounds_of(conn, row),
             running=await store.running_beside(conn, id_) if row.state is RunState.PENDING else 0,
         )
@@ -63,8 +76,8 @@ async def account(db: Database, id_: UUID, *, answers: bool = False) -> RunSnaps
 
 async def explained(db: Database, id_: UUID) -> tuple[RunSnapshot, Explanation]:
     """Return a run's snapshot and the explanation of its state."""
-    found = await account(db, id_)
-    return found, explain(found)
+    snapshot = await account(db, id_)
+    return snapshot, explain(snapshot)
 
 
 async def run_timeline(db: Database, id_: UUID, *, attempt: int | None = None) -> tuple[RunSnapshot, list[Span]]:
@@ -77,7 +90,7 @@ async def run_timeline(db: Database, id_: UUID, *, attempt: int | None = None) -
         moves = await store.moves(conn, id_, plain, limit=MOST_MOVES) if plain else []
         if round_ is None or len(run.rounds) == 1:
             return run, timeline(run, moves)
-        together = await store.together(conn, id_, several, round_) if several else []
+        together = await store.spans(conn, id_, several, round_) if several else []
     return run, during(run, round_, moves, together)
 
 
@@ -94,17 +107,62 @@ async def lines(
     """Return (step, line) that handlers logged, oldest first, after a position of the previous page."""
     check_range(limit, "limit", most=LINES_LIMIT)
     async with db.begin() as conn:
-        row = await known(conn, db, id_)
-        workflow = (await db.definitions.of(conn, [row.version_id]))[row.version_id]
-        number = step_number(workflow, step) if step is not None else None
-        found = await store.lines(conn, id_, step=number, item=index, attempt=attempt, after=after, limit=limit)
-    return [(workflow.steps[line.step].name, line) for line in found]
+        selection = await _select(conn, db, id_, step, index, attempt)
+        rows = await store.lines(conn, selection.which, after=after, limit=limit)
+    return [(selection.name(line), line) for line in rows]
 
 
-async def moment(db: Database) -> datetime:
-    """Return the database's time."""
+async def select_lines(
+    db: Database, run: UUID, *, step: str | None = None, index: int | None = None, attempt: int | None = None
+) -> LineSelection:
     async with db.once() as conn:
-        return await runs.moment(conn)
+        return await _select(conn, db, run, step, index, attempt)
+
+
+async def last_lines(
+    db: Database, selection: LineSelection, count: int, *, seen_by: Snapshot | None = None
+) -> list[RunLine]:
+    """Return the last lines, in the order of time; if a snapshot is given, only those it sees."""
+    check_range(count, "tail", most=LINES_LIMIT)
+    async with db.once() as conn:
+        rows = await store.last_lines(conn, selection.which, count)
+    return [line for xid, line in rows if seen_by is None or seen_by.sees(xid)]
+
+
+async def lines_by_step(db: Database, selection: LineSelection) -> AsyncGenerator[list[RunLine], None]:
+    """Yield all lines, a page at a time: step by step, instance by instance, each in the order of time."""
+    place: StepPlace | None = StepPlace()
+    while place is not None:
+        async with db.once() as conn:
+            lines, place = await store.lines_by_step(conn, selection.which, place, limit=LINES_PAGE)
+        if lines:
+            yield lines
+
+
+async def new_lines(
+    db: Database, selection: LineSelection, base: Snapshot, upto: Snapshot, *, jobs: Collection[UUID] | None = None
+) -> list[RunLine]:
+    """Return the lines that `upto` sees and `base` does not, in the order of time."""
+    async with db.once() as conn:
+        rows = await store.lines_since(conn, selection.which, base, jobs=jobs)
+    return [line for xid, line in rows if upto.sees(xid)]
+
+
+async def leased_jobs(db: Database, selection: LineSelection) -> set[UUID]:
+    """Return the jobs that are leased and may log more."""
+    async with db.once() as conn:
+        return await store.leased_jobs(conn, selection.which.run, selection.which.step)
+
+
+async def _select(
+    conn: Connection, db: Database, run: UUID, step: str | None, index: int | None, attempt: int | None
+) -> LineSelection:
+    row = await known(conn, db, run)
+    workflow = (await db.definitions.of(conn, [row.version_id]))[row.version_id]
+    number = None if step is None else step_number(workflow, step)
+    return LineSelection(
+        LineFilter(run, number, index, attempt), workflow.name, tuple(one.name for one in workflow.steps)
+    )
 
 
 def _account(
@@ -178,13 +236,13 @@ async def _steps(conn: Connection, row: RunRow, workflow: Workflow) -> list[Step
 
 
 async def _answered(conn: Connection, id_: UUID, steps: Sequence[StepSnapshot]) -> list[StepSnapshot]:
-    asked = [
+    numbers = [
         n
         for n, step in enumerate(steps)
         if isinstance(step.step.action, HttpAction) and step.job is not None and step.fan is None
     ]
-    found = await store.answers(conn, id_, asked) if asked else {}
-    return [replace(step, answer=found[n]) if n in found else step for n, step in enumerate(steps)]
+    responses = await store.answers(conn, id_, numbers) if numbers else {}
+    return [replace(step, answer=responses[n]) if n in responses else step for n, step in enumerate(steps)]
 
 
 def _step(
@@ -197,7 +255,7 @@ def _step(
 ) -> StepSnapshot:
     if below is not None:
         done = sum(letter not in OPEN for letter in below.letters)
-        told = ChildSnapshot(
+        child = ChildSnapshot(
             count=below.many,
             live=below.live,
             id=below.id,
@@ -205,7 +263,7 @@ def _step(
             done=done,
             total=len(below.letters),
         )
-        return replace(bare, below=told, began_at=below.began_at, ended_at=below.ended_at)
+        return replace(bare, below=child, began_at=below.began_at, ended_at=below.ended_at)
     if first is None:
         return bare
     ended = tally.updated_at if tally is not None else first.updated_at
@@ -214,14 +272,14 @@ def _step(
 
 async def _service(conn: Connection, jobs: Sequence[JobSnapshot]) -> dict[UUID, JobSnapshot]:
     """Return the jobs by id; for pending ones, set who will serve them."""
-    found = {job.id: job for job in jobs}
+    pending = {job.id: job for job in jobs}
     waiting = [job for job in jobs if job.state is JobState.PENDING]
     if waiting:
         alive = [worker for worker in await workers.list_(conn, alive_within=ALIVE_WITHIN) if worker.alive]
         registry = {name: (runtime, enabled) for name, runtime, enabled in await workers.registry(conn)}
         paused = await store.paused(conn, {job.queue for job in waiting})
-        found |= {job.id: _judged(job, alive, registry, paused) for job in waiting}
-    return found
+        pending |= {job.id: _judged(job, alive, registry, paused) for job in waiting}
+    return pending
 
 
 def _judged(
@@ -241,17 +299,17 @@ def _judged(
     return replace(job, served=Served.PAUSED) if job.queue in paused else job
 
 
-def _told(step: StepSnapshot, n: int, trail: Sequence[RunEvent]) -> StepSnapshot:
+def _with_reasons(step: StepSnapshot, n: int, trail: Sequence[RunEvent]) -> StepSnapshot:
     """Return the step with the reasons and times in the run's event trail."""
     why, held = _last(trail, n, step.word), _last(trail, n, WORDS[Letter.ACTIVE])
     began, ended = _when(trail, n, WORDS[Letter.ACTIVE]), None if step.letter in OPEN else _when(trail, n, step.word)
-    told = replace(
+    timed = replace(
         step,
         held=held.reason if held else None,
         began_at=step.began_at or began,
         ended_at=step.ended_at or ended,
     )
-    return told if why is None else replace(told, reason=why.reason, code=why.code)
+    return timed if why is None else replace(timed, reason=why.reason, code=why.code)
 
 
 def _when(trail: Sequence[RunEvent], step: int, word: str) -> datetime | None:
@@ -260,5 +318,5 @@ def _when(trail: Sequence[RunEvent], step: int, word: str) -> datetime | None:
 
 
 def _last(trail: Sequence[RunEvent], step: int | None, word: str) -> RunEvent | None:
-    found = (event for event in reversed(trail) if event.step == step and event.word == word and event.reason)
-    return next(found, None)
+    matching = (event for event in reversed(trail) if event.step == step and event.word == word and event.reason)
+    return next(matching, None)

@@ -1,4 +1,4 @@
-"""Loads the outputs of steps and runs.
+"""Loads the outputs of steps and runs, for readers and for expressions.
 
 A step's output is its job's result, the body of an HTTP response or of a callback; for a fanned-out step the list by
 index; for a step that ran another workflow that run's output. A run's output is that of its last step, or of its last
@@ -7,22 +7,36 @@ steps by name.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from windlass.core.expressions.scope import JsonText
+from windlass.core.events import webhook
+from windlass.core.expressions.scope import MISSING, Facts, JsonText, Path, TaskFacts
 from windlass.core.jobs.job import Claimed
 from windlass.core.json_value import decode
-from windlass.core.runs.run import Letter
+from windlass.core.runs.run import NEVER_BEGAN, Letter, Run
 from windlass.core.workflows.graph import Plan
-from windlass.core.workflows.step import ChildAction, HookAction, HttpAction, Step
+from windlass.core.workflows.step import ChildAction, HookAction, HttpAction, SleepAction, Step
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.database import Database
 from windlass.store import hooks, steps
+from windlass.store.hooks import Callback
 from windlass.store.postgres.pool import Connection
+from windlass.store.runs import LockedRun
 from windlass.store.steps import Result, StepRef
 
 MOST_INSTANCES = 10_000  # of a fanned-out step, in one list; more are read page by page
+STATUS = {
+    Letter.WAITING: "pending",
+    Letter.ACTIVE: "running",
+    Letter.SUCCEEDED: "success",
+    Letter.FAILED: "failed",
+    Letter.TIMED_OUT: "timeout",
+    Letter.SKIPPED: "skipped",
+    Letter.CANCELLED: "cancelled",
+}
+NO_INSTANCES = "instances"  # the code of a failed fan-out
+Codes = Mapping[StepRef, str]
 
 
 class TooMany:
@@ -33,22 +47,22 @@ class TooMany:
 
 
 async def of_steps(
-    conn: Connection, db: Database, wanted: Mapping[UUID, tuple[Plan, Iterable[int]]]
+    conn: Connection, db: Database, requested: Mapping[UUID, tuple[Plan, Iterable[int]]]
 ) -> dict[StepRef, Any]:
     """Return the outputs of these steps; null for those without one."""
-    places = [(run, step) for run, (_, numbers) in wanted.items() for step in numbers]
+    places = [(run, step) for run, (_, numbers) in requested.items() for step in numbers]
     kinds: dict[type, list[StepRef]] = defaultdict(list)
     for place in places:
-        kinds[type(_step(wanted, place).action)].append(place)
+        kinds[type(_step(requested, place).action)].append(place)
     below, called = kinds.pop(ChildAction, []), kinds.pop(HookAction, [])
-    found = await _results(conn, wanted, [place for some in kinds.values() for place in some])
+    outputs = await _results(conn, requested, [place for some in kinds.values() for place in some])
     if below:
-        found |= await _children(conn, db, wanted, below)
+        outputs |= await _children(conn, db, requested, below)
     for call in await hooks.bodies(conn, called) if called else ():
-        found[call.run_id, call.step] = JsonText(call.body).value
-    if silent := [place for place in places if place not in found and _step(wanted, place).fan_out is not None]:
-        found |= {place: [] for place in await steps.succeeded(conn, silent)}
-    return {place: found.get(place) for place in places}
+        outputs[call.run_id, call.step] = JsonText(call.body).value
+    if silent := [place for place in places if place not in outputs and _step(requested, place).fan_out is not None]:
+        outputs |= {place: [] for place in await steps.succeeded(conn, silent)}
+    return {place: outputs.get(place) for place in places}
 
 
 async def definition(db: Database, version_id: int) -> Workflow:
@@ -68,9 +82,9 @@ async def of_needs(db: Database, jobs: Sequence[Claimed]) -> dict[UUID, dict[str
             assert job.step is not None
             plans[job.run_id] = known[job.version_id].plan
             needed[job.run_id] |= plans[job.run_id].before(job.step)
-        found = await of_steps(conn, db, {run: (plan, needed[run]) for run, plan in plans.items()})
+        outputs = await of_steps(conn, db, {run: (plan, needed[run]) for run, plan in plans.items()})
     return {
-        job.id: {plans[job.run_id].steps[n].name: found[job.run_id, n] for n in plans[job.run_id].before(job.step)}
+        job.id: {plans[job.run_id].steps[n].name: outputs[job.run_id, n] for n in plans[job.run_id].before(job.step)}
         for job in jobs
         if job.run_id is not None and job.step is not None
     }
@@ -79,10 +93,10 @@ async def of_needs(db: Database, jobs: Sequence[Claimed]) -> dict[UUID, dict[str
 async def of_run(conn: Connection, db: Database, run: UUID, plan: Plan, letters: str) -> Any:
     sinks = last_steps(plan)
     done = [n for n in sinks if letters[n] == Letter.SUCCEEDED]
-    found = await of_steps(conn, db, {run: (plan, done)})
+    outputs = await of_steps(conn, db, {run: (plan, done)})
     if len(sinks) == 1:
-        return found.get((run, sinks[0]))
-    return {plan.steps[n].name: found[run, n] for n in done}
+        return outputs.get((run, sinks[0]))
+    return {plan.steps[n].name: outputs[run, n] for n in done}
 
 
 def last_steps(plan: Plan) -> list[int]:
@@ -92,14 +106,14 @@ def last_steps(plan: Plan) -> list[int]:
 
 
 async def _results(
-    conn: Connection, wanted: Mapping[UUID, tuple[Plan, Iterable[int]]], places: Sequence[StepRef]
+    conn: Connection, requested: Mapping[UUID, tuple[Plan, Iterable[int]]], places: Sequence[StepRef]
 ) -> dict[StepRef, Any]:
     if not places:
         return {}
     rows: dict[StepRef, list[Result]] = defaultdict(list)
     for row in await steps.results(conn, places, most=MOST_INSTANCES):
         rows[row.run_id, row.step].append(row)
-    return {place: _output(_step(wanted, place), found) for place, found in rows.items()}
+    return {place: _output(_step(requested, place), results) for place, results in rows.items()}
 
 
 def _output(step: Step, rows: Sequence[Result]) -> Any:
@@ -121,19 +135,177 @@ def by_index(count: int, rows: Sequence[Result], values: Sequence[Any]) -> list[
 
 
 async def _children(
-    conn: Connection, db: Database, wanted: Mapping[UUID, tuple[Plan, Iterable[int]]], places: Sequence[StepRef]
+    conn: Connection, db: Database, requested: Mapping[UUID, tuple[Plan, Iterable[int]]], places: Sequence[StepRef]
 ) -> dict[StepRef, Any]:
     rows: dict[StepRef, list[Any]] = defaultdict(list)
-    below = await steps.children(conn, [(*place, _step(wanted, place).fan_out is not None) for place in places])
+    below = await steps.children(conn, [(*place, _step(requested, place).fan_out is not None) for place in places])
     known = await db.definitions.of(conn, {child.version_id for child in below})
     for child in below:
         plan = known[child.version_id].plan
         rows[child.parent_id, child.step].append(await of_run(conn, db, child.id, plan, child.letters))
     return {
-        place: outputs if _step(wanted, place).fan_out is not None else outputs[0] for place, outputs in rows.items()
+        place: outputs if _step(requested, place).fan_out is not None else outputs[0] for place, outputs in rows.items()
     }
 
 
-def _step(wanted: Mapping[UUID, tuple[Plan, Iterable[int]]], place: StepRef) -> Step:
+def _step(requested: Mapping[UUID, tuple[Plan, Iterable[int]]], place: StepRef) -> Step:
     run, number = place
-    return wanted[run][0].steps[number]
+    return requested[run][0].steps[number]
+
+
+# Facts: what `if`s and templates refer to, for a batch of runs at once and only where it is referenced
+
+
+class Referenced(NamedTuple):
+    """A run and the paths that are referenced."""
+
+    row: LockedRun
+    run: Run
+    paths: Sequence[Path]
+
+    @property
+    def steps(self) -> set[int]:
+        return {self.run.plan.number[path.name] for path in self.paths if path.root == "tasks"}
+
+
+async def load_facts(
+    conn: Connection, db: Database, references: Iterable[Referenced], *, codes: Codes | None = None
+) -> dict[UUID, Facts]:
+    """Return the facts of each run, without those that differ by step. `codes`: reason codes not written yet."""
+    runs = {ref.row.id: ref for ref in references}
+    inputs = await _inputs(conn, runs)
+    tasks = await _tasks(conn, db, runs, await _codes(conn, runs, codes or {}))
+    urls = await _urls(conn, db, runs)
+    return {
+        id_: Facts(
+            trigger_body=JsonText(inputs[id_].input) if id_ in inputs else None,
+            trigger_headers=decode(inputs[id_].headers) or {} if id_ in inputs else {},
+            tasks=tasks[id_],
+            waits=urls[id_],
+            run_id=str(id_),
+            run_attempt=ref.row.round + 1,
+        )
+        for id_, ref in runs.items()
+    }
+
+
+async def _inputs(conn: Connection, runs: Mapping[UUID, Referenced]) -> dict[UUID, steps.Given]:
+    ids = [id_ for id_, ref in runs.items() if any(path.root == "trigger" for path in ref.paths)]
+    return await steps.inputs(conn, ids) if ids else {}
+
+
+async def _urls(conn: Connection, db: Database, runs: Mapping[UUID, Referenced]) -> dict[UUID, dict[str, str]]:
+    urls: dict[UUID, dict[str, str]] = defaultdict(dict)
+    places = {
+        (id_, ref.run.plan.number[path.name]): path.name
+        for id_, ref in runs.items()
+        for path in ref.paths
+        if path.root == "wait"
+    }
+    if not places:
+        return urls
+    key, base = await db.hook_key(conn), await db.public_url.get(conn)
+    later = [place for place in places if runs[place[0]].row.round]  # in the first round no token was replaced
+    rounds = await hooks.rounds(conn, later) if later else {}
+    for (id_, step), name in places.items():
+        urls[id_][name] = f"{base}/wh/{webhook.callback_token(key, id_, step, rounds.get((id_, step), 0))}"
+    return urls
+
+
+async def _codes(conn: Connection, runs: Mapping[UUID, Referenced], unwritten: Codes) -> dict[StepRef, str | None]:
+    """Return why the referenced steps failed: a step that never began may have results of an earlier round."""
+    failed = [(id_, n) for id_, ref in runs.items() for n in ref.steps if ref.run.letters[n] == Letter.FAILED]
+    known: dict[StepRef, str | None] = {place: unwritten[place] for place in failed if place in unwritten}
+    written = [place for place in failed if place not in known]
+    return known | await steps.codes(conn, written) if written else known
+
+
+async def _tasks(
+    conn: Connection, db: Database, runs: Mapping[UUID, Referenced], codes: Mapping[StepRef, str | None]
+) -> dict[UUID, dict[str, TaskFacts]]:
+    kinds: dict[type, list[StepRef]] = defaultdict(list)
+    for id_, ref in runs.items():
+        for number in ref.steps:
+            kinds[type(ref.run.plan.steps[number].action)].append((id_, number))
+    kinds.pop(SleepAction, None)
+    called, below = kinds.pop(HookAction, []), kinds.pop(ChildAction, [])
+    jobs = [place for some in kinds.values() for place in some]
+    rows: dict[StepRef, list[Result]] = defaultdict(list)
+    for row in await steps.results(conn, jobs, most=MOST_INSTANCES) if jobs else ():
+        rows[row.run_id, row.step].append(row)
+    calls = {(call.run_id, call.step): call for call in (await hooks.bodies(conn, called) if called else ())}
+    children = await of_steps(conn, db, _by_run(runs, below)) if below else {}
+    tasks: dict[UUID, dict[str, TaskFacts]] = defaultdict(dict)
+    for id_, ref in runs.items():
+        for n in ref.steps:
+            step, letter = ref.run.plan.steps[n], Letter(ref.run.letters[n])
+            place = id_, n
+            none_began = codes.get(place) == NO_INSTANCES and place in jobs and place not in rows
+            if codes.get(place) == NEVER_BEGAN or none_began:
+                tasks[id_][step.name] = TaskFacts(status=NEVER_BEGAN)
+            else:
+                tasks[id_][step.name] = _fact(step, letter, rows.get(place, ()), calls.get(place), children.get(place))
+    return tasks
+
+
+def _by_run(runs: Mapping[UUID, Referenced], places: Sequence[StepRef]) -> dict[UUID, tuple[Any, list[int]]]:
+    return {
+        run: (runs[run].run.plan, [n for id_, n in places if id_ == run]) for run in dict.fromkeys(p[0] for p in places)
+    }
+
+
+def _fact(step: Step, letter: Letter, rows: Sequence[Result], call: Callback | None, child: Any) -> TaskFacts:
+    if letter in (Letter.SKIPPED, Letter.WAITING):
+        return TaskFacts(status=STATUS[letter])
+    if step.fan_out is not None and letter is Letter.SUCCEEDED and not rows and not child:
+        return TaskFacts(status=STATUS[letter], body=[])  # a fan-out over an empty list
+    match step.action:
+        case HookAction():
+            return _called(letter, call)
+        case ChildAction():
+            return TaskFacts(status=STATUS[letter], body=MISSING if isinstance(child, TooMany) else child)
+        case SleepAction():
+            return TaskFacts(status=STATUS[letter])
+        case _ if not rows:
+            return TaskFacts(status=STATUS[letter])
+        case HttpAction():
+            return _answered(letter, rows)
+        case _:
+            return _returned(letter, rows)
+
+
+def _called(letter: Letter, call: Callback | None) -> TaskFacts:
+    if call is None:
+        return TaskFacts(status=STATUS[letter])
+    status = "received" if letter is Letter.SUCCEEDED else STATUS[letter]
+    return TaskFacts(status=status, body=JsonText(call.body), headers=decode(call.headers))
+
+
+def _returned(letter: Letter, rows: Sequence[Result]) -> TaskFacts:
+    first = rows[0]
+    if first.items is not None:
+        whole = first.items <= MOST_INSTANCES
+        body: Any = by_index(first.items, rows, [decode(row.result) for row in rows]) if whole else MISSING
+    else:
+        body = MISSING if first.result is None else JsonText(first.result)
+    return TaskFacts(status=STATUS[letter], body=body, error=first.error, attempt=first.attempts)
+
+
+def _answered(letter: Letter, rows: Sequence[Result]) -> TaskFacts:
+    count = rows[0].items
+    answers = [decode(row.result) or {} for row in rows]
+    if count is not None:
+        bodies = [JsonText(answer["body"]).value if "body" in answer else None for answer in answers]
+        return TaskFacts(
+            status=STATUS[letter], body=by_index(count, rows, bodies) if count <= MOST_INSTANCES else MISSING
+        )
+    answer = answers[0]
+    return TaskFacts(
+        status=STATUS[letter],
+        status_code=answer.get("status_code"),
+        body=JsonText(answer["body"]) if "body" in answer else MISSING,
+        headers=answer.get("headers"),
+        error=rows[0].error,
+        attempt=rows[0].attempts,
+        truncated=bool(answer.get("is_truncated")),
+    )

@@ -69,8 +69,8 @@ async def list_(
 async def find(db: Database, query: RunQuery, *, limit: int = 50) -> RunPage:
     check_range(limit, "limit", most=PAGE_LIMIT)
     async with db.search("filter by workflow, state, a label or the time of creation too") as conn:
-        found = await store.list_(conn, await narrowed(conn, db, query, limit=limit))
-    return RunPage(found, found[-1].id if len(found) == limit else None)
+        rows = await store.list_(conn, await narrowed(conn, db, query, limit=limit))
+    return RunPage(rows, rows[-1].id if len(rows) == limit else None)
 
 
 async def narrowed(conn: Connection, db: Database, query: RunQuery, *, limit: int) -> RunFilter:
@@ -118,29 +118,29 @@ async def cancel(db: Database, query: RunQuery, *, limit: int = 100, reason: str
     """Stop runs, all of the batch or none. A run that ended meanwhile is left unchanged."""
     encode(reason, field="reason", limit=control.MAX_REASON)
     why = reason or "the run was cancelled"
-    found = await _batch(db, query, RunMove.CANCEL, limit)
+    batch = await _batch(db, query, RunMove.CANCEL, limit)
     wakeups = Wakeups()
     async with db.begin() as conn:
-        held = [run for run in await store.lock(conn, found) if run.state in LIVE]
+        held = [run for run in await store.lock(conn, batch) if run.state in LIVE]
         if held:
             news = {run.id: [CancelAsked(Reason("cancelled", why))] for run in held}
             wakeups = await settle(conn, db, held, news, actor=db.actor, reason=why)
     wakeups.poke(db)
-    return await _batch_done(db, query, RunMove.CANCEL, found, [run.id for run in held])
+    return await _batch_done(db, query, RunMove.CANCEL, batch, [run.id for run in held])
 
 
 async def retry(db: Database, query: RunQuery, *, limit: int = 100) -> RunBatch:
     """Retry runs, all of the batch or none. Child runs are left to their parents, which start them anew."""
-    found = await _batch(db, query, RunMove.RETRY, limit)
+    batch = await _batch(db, query, RunMove.RETRY, limit)
     wakeups = Wakeups()
     async with db.begin() as conn:
-        held = [run for run in await store.lock(conn, found) if (RunState(run.state), RunMove.RETRY) in RUN_EDGES]
+        held = [run for run in await store.lock(conn, batch) if (RunState(run.state), RunMove.RETRY) in RUN_EDGES]
         if held:  # another session may have retried them first
             held = await control.start_round(conn, db, held, "retried", control.FAILED_AGAIN)
             news = {run.id: [RetryAsked()] for run in held}
             wakeups = await settle(conn, db, held, news, actor=db.actor)
     wakeups.poke(db)
-    return await _batch_done(db, query, RunMove.RETRY, found, [run.id for run in held])
+    return await _batch_done(db, query, RunMove.RETRY, batch, [run.id for run in held])
 
 
 async def _batch(db: Database, query: RunQuery, move: RunMove, limit: int) -> list[UUID]:
@@ -159,12 +159,12 @@ async def _find(db: Database, query: RunQuery, move: RunMove, limit: int) -> lis
 
 
 async def _batch_done(
-    db: Database, query: RunQuery, move: RunMove, found: Sequence[UUID], done: Sequence[UUID]
+    db: Database, query: RunQuery, move: RunMove, batch: Sequence[UUID], done: Sequence[UUID]
 ) -> RunBatch:
-    if not found:
+    if not batch:
         return RunBatch([], 0, None)
-    left = await matching(db, replace(query, before=found[-1]), move)
-    return RunBatch(sorted(done, reverse=True), left, found[-1] if left else None)
+    left = await matching(db, replace(query, before=batch[-1]), move)
+    return RunBatch(sorted(done, reverse=True), left, batch[-1] if left else None)
 
 
 def _aware(moment: datetime | None) -> datetime | None:

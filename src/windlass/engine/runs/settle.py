@@ -43,16 +43,16 @@ from windlass.core.runs.event import Ended, Event
 from windlass.core.runs.run import Letter, Reason, Run, RunState, fans_from_json, fans_to_json
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.database import Database
+from windlass.engine.definitions import StepTemplate, StepTemplates
 from windlass.engine.faults import point
 from windlass.engine.runs import children, evaluate
 from windlass.engine.runs.evaluate import Question
 from windlass.engine.runs.writes import NewRuns, RunWrites, Wakeups
-from windlass.engine.step_templates import StepTemplate, StepTemplates
 from windlass.store import hooks, runs, steps
 from windlass.store.postgres.pool import Connection
 from windlass.store.runs import LockedRun, SavedRun
 
-__all__ = ["Wakeups", "settle"]
+__all__ = ["Wakeups"]
 Events = Mapping[UUID, Sequence[Event]]
 Kind = TypeVar("Kind", bound=Command)
 WRITE_AT = 500  # new rows per write: encoding them takes about ten milliseconds, which block the event loop
@@ -129,7 +129,7 @@ class Batch:
                 self._ended[id_] = reason
                 self.writes.wakeups.ended = True
                 # A run that waits for this one's place may begin.
-                self.writes.wakeups.strays |= self._workflows[self.locked[id_].version_id].concurrency is not None
+                self.writes.wakeups.unsettled |= self._workflows[self.locked[id_].version_id].concurrency is not None
             case Judge() | Expand() | StartChild() | Reopen() | RestartChildren() | ListenUntil() | OpenHook():
                 self.commands[type(command)].append((id_, command))
             case ForgetHook() | CancelJobs() | CancelTimer() | CancelChildren():
@@ -266,7 +266,7 @@ class Round:
         if requests:
             for id_, event in await children.start(self._conn, self._db, requests, actor=batch.writes.actor):
                 self._answers[id_].append(event)
-            batch.writes.wakeups.strays = True
+            batch.writes.wakeups.unsettled = True
 
     async def _cancel(self) -> None:
         jobs = [(id_, cancel.step) for id_, cancel in self._batch.take(CancelJobs)]
@@ -289,7 +289,7 @@ class Round:
                 self._answers[id_].append(Ended(step, Letter.CANCELLED, reason))
         if below:
             await runs.withdraw_children(self._conn, below, reason=self._reason)
-            writes.wakeups.strays = True
+            writes.wakeups.unsettled = True
 
 
 def stored(row: LockedRun, workflow: Workflow) -> Run:

@@ -113,11 +113,11 @@ async def _start(conn: Connection, db: Database, name: str, specs: Sequence[RunS
 async def _known(conn: Connection, db: Database, live: Live, specs: Sequence[RunSpec]) -> dict[str, UUID]:
     """Return the runs that have these keys already. A key identifies one request and cannot serve two workflows."""
     keys = [spec.idempotency_key for spec in specs if spec.idempotency_key is not None]
-    found = await runs.find_keys(conn, keys, org=db.org) if keys else {}
-    for key, (id_, workflow_id) in found.items():
+    rows = await runs.find_keys(conn, keys, org=db.org) if keys else {}
+    for key, (id_, workflow_id) in rows.items():
         if workflow_id != live.workflow_id:
             raise Conflict(f"idempotency_key {key!r} belongs to run {id_} of another workflow: use another key")
-    return {key: id_ for key, (id_, _) in found.items()}
+    return {key: id_ for key, (id_, _) in rows.items()}
 
 
 def _fresh(specs: Sequence[RunSpec], known: Mapping[str, UUID]) -> list[tuple[UUID, RunSpec]]:
@@ -143,7 +143,7 @@ async def _begin(
         waiting = await runs.first_held(conn, live.workflow_id, 1)  # a new run must not overtake pending ones
         room = 0 if waiting else max(0, workflow.concurrency - await runs.running(conn, live.workflow_id))
     if now is None or workflow.concurrency is not None:  # time may have passed while waiting for the lock
-        now = await runs.moment(conn)
+        now = await runs.now(conn)
     letters = Letter.WAITING * len(workflow.steps)
     held = [
         LockedRun(id_, db.org, live.workflow_id, live.version_id, state, letters, None, 0, 0, now, now)

@@ -24,8 +24,7 @@ from windlass.engine.database import Database
 from windlass.engine.quarantine import Kind, each_alone, split_batch
 from windlass.engine.runs.settle import Wakeups, settle
 from windlass.errors import Unavailable
-from windlass.store import claims, runs, steps
-from windlass.store.ojs import compositions
+from windlass.store import claims, compositions, runs, steps
 from windlass.store.postgres.pool import Connection
 from windlass.store.runs import LockedRun
 from windlass.store.steps import EndedJob
@@ -250,7 +249,7 @@ async def settle_jobs(db: Database, jobs: Sequence[UUID]) -> None:
 
 async def _follow_once(db: Database, changed: Sequence[UUID]) -> list[UUID]:
     async with db.begin() as conn:
-        ids = await compositions.kin(conn, changed)
+        ids = await compositions.neighbors(conn, changed)
         if not ids:
             return []
         locked = await runs.lock(conn, ids)

@@ -9,11 +9,10 @@ from uuid import UUID
 from windlass.core.runs.command import Note
 from windlass.core.runs.run import WORDS, Run, RunState, fans_to_json
 from windlass.engine.database import Database, new_ids
+from windlass.engine.definitions import StepTemplate
 from windlass.engine.faults import point
-from windlass.engine.step_templates import StepTemplate
-from windlass.store import runs, steps
-from windlass.store.ojs import compositions
-from windlass.store.ojs.compositions import NewPart
+from windlass.store import compositions, runs, steps
+from windlass.store.compositions import NewPart
 from windlass.store.postgres.pool import Connection
 from windlass.store.runs import LockedRun, NewRun, RunNote, SavedRun
 from windlass.store.steps import NewJobs, Shape, StepRef
@@ -32,7 +31,7 @@ class Wakeups:
     queues: set[str] = field(default_factory=set)
     made: dict[UUID, str] = field(default_factory=dict)  # single jobs and their queues: they may be claimed at once
     ended: bool = False  # a run ended: clients may be waiting for it
-    strays: bool = False  # a run has a notice to apply, or waits to begin
+    unsettled: bool = False  # a run has a notice to apply, or waits to begin
     asleep: bool = False  # a timer was set
     stopped: bool = False  # running jobs are asked to stop
 
@@ -44,7 +43,7 @@ class Wakeups:
             db.poke(queue)
         for topic, is_due in (
             ("run", self.ended),
-            ("settle", self.strays),
+            ("settle", self.unsettled),
             ("timer", self.asleep),
             ("cancel", self.stopped),
         ):
@@ -152,7 +151,7 @@ class RunWrites:
         if before:
             await runs.log(self._conn, before, actor=self.actor)
         if saved:
-            self.wakeups.strays |= await runs.save(self._conn, saved, actor=self.actor)
+            self.wakeups.unsettled |= await runs.save(self._conn, saved, actor=self.actor)
         point("settle.saved")
         if after:
             await runs.log(self._conn, after, actor=self.actor)

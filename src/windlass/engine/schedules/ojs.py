@@ -20,12 +20,12 @@ from windlass.engine.database import Database, new_ids
 from windlass.engine.jobs import submit
 from windlass.engine.quarantine import Kind, each_alone
 from windlass.errors import Duplicate, Invalid, NotFound
-from windlass.store import claims, jobs
-from windlass.store.ojs import crons as store
-from windlass.store.ojs.crons import CronRow, HeldCron, Skipped
+from windlass.store import crons as store
+from windlass.store import jobs, runs
+from windlass.store.crons import CronRow, HeldCron, Skipped
 from windlass.store.postgres.pool import savepoint
 
-__all__ = ["CronRow", "Skipped", "delete", "list_", "next_due", "put", "skipped", "tick"]
+__all__ = ["CronRow", "Skipped"]
 ACTOR = "scheduler"
 REPLACED = "the next tick of its schedule replaced it"
 _log = logging.getLogger("windlass.crons")
@@ -43,12 +43,12 @@ async def put(
 ) -> tuple[CronRow, bool]:
     """Create or replace the schedule of this name; return it, and whether it is new."""
     check(template.spec)
-    wanted = Schedule(cron=expression, timezone=timezone, overlap=overlap, dialect=OJS)
+    new = Schedule(cron=expression, timezone=timezone, overlap=overlap, dialect=OJS)
     async with db.begin() as conn:
-        now = await claims.moment(conn)
-        wanted = replace(wanted, next_run_at=schedule.following(wanted, now))
+        now = await runs.now(conn)
+        new = replace(new, next_run_at=schedule.following(new, now))
         row = CronRow(
-            id=new_ids(1)[0], org=db.org, name=name, schedule=wanted, asked=dict(asked), template=template,
+            id=new_ids(1)[0], org=db.org, name=name, schedule=new, asked=dict(asked), template=template,
             enabled=True, last_run_at=None, last_job_id=None, run_count=0, created_at=now,
         )  # fmt: skip
         return await store.put(conn, row)
@@ -76,8 +76,8 @@ async def next_due(db: Database) -> tuple[timedelta | None, bool]:
 async def tick(db: Database, *, batch: int = 100) -> int:
     """Fire the schedules that are due, each in its own transaction; return their number."""
     async with db.once() as conn:
-        found = await store.find_due(conn, batch)
-    return await each_alone(db, Kind.CRON, found, partial(serve, db))
+        due = await store.find_due(conn, batch)
+    return await each_alone(db, Kind.CRON, due, partial(serve, db))
 
 
 async def skipped(db: Database, base: Snapshot) -> list[Skipped]:

@@ -15,79 +15,79 @@ from windlass.core.json_value import encode
 from windlass.core.workflows.workflow import CronTrigger, WebhookTrigger, Workflow
 from windlass.engine.database import Database, new_ids
 from windlass.errors import Invalid
-from windlass.store import runs, triggers
+from windlass.store import runs, schedules
 from windlass.store.postgres.pool import Connection
-from windlass.store.triggers import HeldSchedule, KeptSchedule
+from windlass.store.schedules import LockedSchedule, NewSchedule
 from windlass.store.workflows import Live
 
 TOKEN_BYTES = 32
 _log = logging.getLogger("windlass.triggers")
 
 
-async def keep_triggers(
+async def put(
     conn: Connection, db: Database, workflows: Sequence[Workflow], live: Mapping[str, Live]
 ) -> dict[str, str]:
     """Write the schedules and addresses as published; return new tokens by workflow name. They are not shown again."""
     timed = {live[one.name].workflow_id: one.trigger for one in workflows if isinstance(one.trigger, CronTrigger)}
     called = {live[one.name].workflow_id: one.name for one in workflows if isinstance(one.trigger, WebhookTrigger)}
     every = {live[one.name].workflow_id for one in workflows}
-    await triggers.remove(conn, every - timed.keys())
-    await triggers.take_tokens(conn, every - called.keys())
+    await schedules.remove(conn, every - timed.keys())
+    await schedules.remove_tokens(conn, every - called.keys())
     if timed:
         on = {known.workflow_id for known in live.values() if known.enabled}
-        now = await runs.moment(conn)
+        now = await runs.now(conn)
         rows = [
             _row(id_, workflow_id, trigger, now if workflow_id in on else None)
             for id_, (workflow_id, trigger) in zip(new_ids(len(timed)), timed.items(), strict=True)
         ]
-        await triggers.keep(conn, rows, org=db.org)
-    return await _give_tokens(conn, called)
+        await schedules.put(conn, rows, org=db.org)
+    return await _add_tokens(conn, called)
 
 
-async def lacking(db: Database, workflows: Sequence[Workflow], live: Mapping[str, Live]) -> list[Workflow]:
+async def missing(db: Database, workflows: Sequence[Workflow], live: Mapping[str, Live]) -> list[Workflow]:
     """Return those of these published workflows whose trigger needs a schedule or an address that is missing."""
     timed = {live[one.name].workflow_id for one in workflows if isinstance(one.trigger, CronTrigger)}
     called = {live[one.name].workflow_id for one in workflows if isinstance(one.trigger, WebhookTrigger)}
     if not timed and not called:
         return []
     async with db.once() as conn:
-        found = await triggers.lacking(conn, schedules=timed, tokens=called)
-    return [one for one in workflows if live[one.name].workflow_id in found]
+        ids = await schedules.missing(conn, schedules=timed, tokens=called)
+    return [one for one in workflows if live[one.name].workflow_id in ids]
 
 
 async def switch(conn: Connection, db: Database, name: str, enabled: bool) -> None:
     """Enable or disable a schedule. Disabled, it keeps its row; enabled, it goes on with the first tick after now."""
-    held = await triggers.hold_named(conn, name, org=db.org)
+    held = await schedules.lock_named(conn, name, org=db.org)
     if held is None:
         return
     if not enabled:
-        await triggers.silence(conn, held.workflow_id)
+        await schedules.disable(conn, held.workflow_id)
     elif held.schedule.next_run_at is None and not held.paused:
         try:
-            await triggers.set_next(conn, held.id, following(held.schedule, held.now))
+            await schedules.set_next(conn, held.id, following(held.schedule, held.now))
         except Invalid as error:
-            await pause_loudly(conn, held, error)
+            await pause_invalid(conn, held, error)
 
 
-async def pause_loudly(conn: Connection, held: HeldSchedule, error: Exception) -> None:
+async def pause_invalid(conn: Connection, held: LockedSchedule, error: Exception) -> None:
     """Pause a schedule whose row is invalid, instead of retrying it forever, and log why."""
     _log.error("the schedule of workflow %s is paused: %s", held.workflow, error)
-    await triggers.pause(conn, held.id, str(error))
+    await schedules.pause(conn, held.id, str(error))
 
 
 def new_token() -> str:
     return secrets.token_urlsafe(TOKEN_BYTES)
 
 
-async def _give_tokens(conn: Connection, called: Mapping[UUID, str]) -> dict[str, str]:
+async def _add_tokens(conn: Connection, called: Mapping[UUID, str]) -> dict[str, str]:
     if not called:
         return {}
     tokens = {id_: new_token() for id_ in called}
-    taken = await triggers.give_tokens(conn, [(id_, webhook.token_digest(token)) for id_, token in tokens.items()])
+    taken = await schedules.add_tokens(conn, [(id_, webhook.token_digest(token)) for id_, token in tokens.items()])
     return {called[id_]: tokens[id_] for id_ in taken}
 
 
-def _row(id_: UUID, workflow_id: UUID, trigger: CronTrigger, now: datetime | None) -> KeptSchedule:
+def _row(id_: UUID, workflow_id: UUID, trigger: CronTrigger, now: datetime | None) -> NewSchedule:
     schedule = Schedule(cron=trigger.cron, timezone=trigger.timezone)
     next_run_at = None if now is None else following(schedule, now)
     words = (trigger.overlap.value, trigger.catch_up.value)

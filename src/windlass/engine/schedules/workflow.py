@@ -28,29 +28,21 @@ from windlass.engine.quarantine import Kind, each_alone
 from windlass.engine.runs import start as run_start
 from windlass.engine.runs.settle import Wakeups, settle
 from windlass.engine.runs.start import RunSpec
-from windlass.engine.schedules.publish import new_token, pause_loudly
+from windlass.engine.schedules.publish import new_token, pause_invalid
 from windlass.errors import Conflict, Invalid, NotFound, Refused
 from windlass.schemas.common import CREATE_LIMIT, PAGE_LIMIT
 from windlass.store import runs
-from windlass.store import triggers as store
+from windlass.store import schedules as store
 from windlass.store.postgres.pool import Connection, savepoint
-from windlass.store.triggers import HeldSchedule, NextDue, ScheduleRow
+from windlass.store.schedules import LockedSchedule, NextDue, ScheduleRow
 
-__all__ = ["Backfill", "NextDue", "Page", "ScheduleRow"]
+__all__ = ["NextDue", "ScheduleRow"]
 ACTOR = "scheduler"
 REPLACED = "the next tick of its schedule replaced it"
 MAX_REASON = 1024
 MAX_TOKEN = 128
 MAX_KEY = 255
 _log = logging.getLogger("windlass.triggers")
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """A page of schedules, by workflow name. Pass `next` as `after` for the next page; None means the end."""
-
-    schedules: list[ScheduleRow]
-    next: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +68,8 @@ class Unfilled:
 async def tick(db: Database, *, batch: int = 100) -> int:
     """Fire the schedules that are due, each in its own transaction; return their number."""
     async with db.once() as conn:
-        found = await store.find_due(conn, batch)
-    return await each_alone(db, Kind.TRIGGER, found, partial(serve, db))
+        due = await store.find_due(conn, batch)
+    return await each_alone(db, Kind.TRIGGER, due, partial(serve, db))
 
 
 async def next_due(db: Database) -> NextDue:
@@ -97,24 +89,24 @@ async def serve(db: Database, id_: UUID) -> bool:
 
 async def _serve(db: Database, id_: UUID) -> bool:
     async with db.begin() as conn:
-        held = await store.hold_due(conn, id_)
+        held = await store.lock_due(conn, id_)
         if held is None:
             return False
         if not held.enabled:
-            await store.silence(conn, held.workflow_id)
+            await store.disable(conn, held.workflow_id)
             return True
         try:
             async with savepoint(conn):  # a failed tick keeps the lock on the schedule, which is then paused
                 wakeups = await _fire(conn, db.acting_for(held.org, actor=ACTOR), held)
         except (Invalid, NotFound) as error:
-            await pause_loudly(conn, held, error)
+            await pause_invalid(conn, held, error)
             wakeups = []
     for each in wakeups:
         each.poke(db)
     return True
 
 
-async def _fire(conn: Connection, db: Database, held: HeldSchedule) -> list[Wakeups]:
+async def _fire(conn: Connection, db: Database, held: LockedSchedule) -> list[Wakeups]:
     live = await store.live_runs(conn, held.workflow_id) if held.schedule.overlap is not Overlap.ALLOW else []
     firing = schedule.fire(held.schedule, held.now, live=bool(live))
     cancelled = await _cancel(conn, db, live) if firing.replaces else Wakeups()
@@ -122,8 +114,8 @@ async def _fire(conn: Connection, db: Database, held: HeldSchedule) -> list[Wake
     ids, started = await run_start.include(conn, db, held.workflow, specs)
     await store.move(conn, held.id, firing, run_id=ids[-1] if ids else None)
     if firing.reason:
-        told = (held.workflow, firing.skipped_at, firing.reason)
-        _log.info("the schedule of workflow %s started no run for %s: %s", *told)
+        skipped = (held.workflow, firing.skipped_at, firing.reason)
+        _log.info("the schedule of workflow %s started no run for %s: %s", *skipped)
     return [cancelled, started]
 
 
@@ -133,7 +125,7 @@ async def _cancel(conn: Connection, db: Database, ids: Sequence[UUID]) -> Wakeup
     return await settle(conn, db, held, news, actor=db.actor, reason=REPLACED) if held else Wakeups()
 
 
-def _spec(held: HeldSchedule, tick: datetime, **labels: str) -> RunSpec:
+def _spec(held: LockedSchedule, tick: datetime, **labels: str) -> RunSpec:
     return RunSpec(
         input=held.input,
         idempotency_key=schedule.key(held.id, tick),
@@ -143,14 +135,6 @@ def _spec(held: HeldSchedule, tick: datetime, **labels: str) -> RunSpec:
 
 
 # Operations
-
-
-async def list_(db: Database, *, after: str = "", limit: int = 50) -> Page:
-    encode(after, field="after")
-    check_range(limit, "limit", most=PAGE_LIMIT)
-    async with db.once() as conn:
-        rows = await store.list_(conn, org=db.org, after=after, limit=limit)
-    return Page(rows, rows[-1].workflow if len(rows) == limit else None)
 
 
 async def get(db: Database, name: str) -> ScheduleRow:
@@ -189,9 +173,9 @@ async def preview(db: Database, name: str, *, count: int = 10) -> list[datetime]
     """Return the next ticks, in the schedule's time zone; for a paused schedule, those it would have."""
     check_range(count, "count", most=PAGE_LIMIT)
     row = await get(db, name)
-    asked = Schedule(cron=row.cron, timezone=row.timezone, next_run_at=row.next_run_at)
+    upcoming = Schedule(cron=row.cron, timezone=row.timezone, next_run_at=row.next_run_at)
     async with db.once() as conn:
-        return schedule.upcoming(asked, await runs.moment(conn), count)
+        return schedule.upcoming(upcoming, await runs.now(conn), count)
 
 
 async def backfill(
@@ -217,15 +201,15 @@ async def unfilled(
 
 
 async def _past(
-    conn: Connection, db: Database, held: HeldSchedule, span: tuple[datetime, datetime | None], limit: int
+    conn: Connection, db: Database, held: LockedSchedule, span: tuple[datetime, datetime | None], limit: int
 ) -> tuple[list[datetime], int, datetime | None]:
     """Return past ticks up to the limit, how many of them have a run, and the first tick beyond the limit."""
     start, end = span[0], held.now if span[1] is None else span[1]
     _check_range(start, end, held.now, limit)
-    found = schedule.between(held.schedule, start, end, limit=limit + 1)
-    ticks = found[:limit]
+    past = schedule.between(held.schedule, start, end, limit=limit + 1)
+    ticks = past[:limit]
     known = await runs.find_keys(conn, [schedule.key(held.id, tick) for tick in ticks], org=db.org)
-    return ticks, len(known), found[limit] if len(found) > limit else None
+    return ticks, len(known), past[limit] if len(past) > limit else None
 
 
 def _check_range(start: datetime, end: datetime, now: datetime, limit: int) -> None:
@@ -241,8 +225,8 @@ def _check_range(start: datetime, end: datetime, now: datetime, limit: int) -> N
     check_range(limit, "limit", most=CREATE_LIMIT)
 
 
-async def _hold(conn: Connection, db: Database, name: str) -> HeldSchedule:
-    held = None if workflow_name_mistake(name) else await store.hold_named(conn, name, org=db.org)
+async def _hold(conn: Connection, db: Database, name: str) -> LockedSchedule:
+    held = None if workflow_name_mistake(name) else await store.lock_named(conn, name, org=db.org)
     if held is None:
         raise await _unscheduled(conn, db, name)
     return held
@@ -269,14 +253,14 @@ async def receive(db: Database, token: str, body: bytes, headers: Mapping[str, s
     if len(token) > MAX_TOKEN:
         raise _strange()
     async with db.begin() as conn:
-        found = _usable(await store.of_token(conn, webhook.token_digest(token)))
-        trigger = (await db.definitions.of(conn, [found.version_id]))[found.version_id].trigger
-        given = {name.lower(): value for name, value in headers.items()}
-        _check_signature(trigger, given, body, found.now)
-        key = _key(found.name, trigger, given, body)
-        spec = RunSpec(input=parse_body(body, given.get("content-type")), headers=given, idempotency_key=key)
-        acting = db.acting_for(found.org, actor="webhook")
-        [id_], wakeups = await run_start.include(conn, acting, found.name, [spec])
+        address = _usable(await store.of_token(conn, webhook.token_digest(token)))
+        trigger = (await db.definitions.of(conn, [address.version_id]))[address.version_id].trigger
+        lowered = {name.lower(): value for name, value in headers.items()}
+        _check_signature(trigger, lowered, body, address.now)
+        key = _key(address.name, trigger, lowered, body)
+        spec = RunSpec(input=parse_body(body, lowered.get("content-type")), headers=lowered, idempotency_key=key)
+        acting = db.acting_for(address.org, actor="webhook")
+        [id_], wakeups = await run_start.include(conn, acting, address.name, [spec])
     wakeups.poke(db)
     return id_
 
@@ -314,22 +298,22 @@ def _key(workflow: str, trigger: Trigger, headers: Mapping[str, str], body: byte
     could change any other header.
     """
     if isinstance(trigger, WebhookTrigger) and trigger.secret is not None:
-        given = webhook.signed_id(headers, body, trigger.scheme)
+        id_ = webhook.signed_id(headers, body, trigger.scheme)
     else:
-        given = headers.get("idempotency-key") or headers.get("webhook-id")
-    if not given:
+        id_ = headers.get("idempotency-key") or headers.get("webhook-id")
+    if not id_:
         return None
-    if len(given) > MAX_KEY:
-        raise Invalid(f"idempotency-key has {len(given)} characters, the limit is {MAX_KEY}", field="idempotency-key")
-    return f"webhook/{workflow}/{given}"
+    if len(id_) > MAX_KEY:
+        raise Invalid(f"idempotency-key has {len(id_)} characters, the limit is {MAX_KEY}", field="idempotency-key")
+    return f"webhook/{workflow}/{id_}"
 
 
-def _usable(found: store.Address | None) -> store.Address:
-    if found is None:
+def _usable(address: store.Address | None) -> store.Address:
+    if address is None:
         raise _strange()
-    if not found.enabled:
+    if not address.enabled:
         raise Conflict("the workflow of this address is disabled")
-    return found
+    return address
 
 
 def _strange() -> NotFound:

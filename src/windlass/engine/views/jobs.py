@@ -13,8 +13,8 @@ from windlass.engine.jobs.checkpoints import Progress
 from windlass.engine.jobs.control import Event, LogLine, Recorded
 from windlass.engine.jobs.control import Job as JobRow
 from windlass.engine.quarantine import QuarantineEntry
-from windlass.engine.views import statuses
 from windlass.engine.workers.registry import WorkerRow
+from windlass.schemas.common import WorkerStatus
 from windlass.schemas.jobs import (
     DeadLetterBatch,
     DeadLetterGroup,
@@ -134,10 +134,10 @@ def counted_dead_letters(left: int) -> DeadLetterBatch:
 # Queues, workers, quarantine
 
 
-def queue(found: queues.Queue) -> Queue:
-    row = found.row
+def queue(item: queues.Queue) -> Queue:
+    row = item.row
     return Queue(
-        **_depth(row), paused_at=row.paused_at, resumed_at=row.resumed_at, ended_per_second=round(found.rate, 3)
+        **_depth(row), paused_at=row.paused_at, resumed_at=row.resumed_at, ended_per_second=round(item.rate, 3)
     )
 
 
@@ -181,7 +181,7 @@ def _depth(row: queues.QueueRow) -> dict[str, Any]:
 def _worker(row: WorkerRow) -> dict[str, Any]:
     return {
         "id": row.id,
-        "status": statuses.of_worker(row.state, alive=row.alive),
+        "status": _worker_status(row.state, alive=row.alive),
         "host": row.host,
         "pid": row.pid,
         "queues": row.queues,
@@ -196,3 +196,9 @@ def _worker(row: WorkerRow) -> dict[str, Any]:
 
 def _seconds(span: timedelta) -> float:
     return round(max(span, timedelta()).total_seconds(), 3)
+
+
+def _worker_status(state: str, *, alive: bool) -> WorkerStatus:
+    """Return the status of a worker; one that reported its stop is not silent."""
+    status = WorkerStatus(state)
+    return status if alive or status is WorkerStatus.STOPPED else WorkerStatus.SILENT

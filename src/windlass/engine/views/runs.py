@@ -1,5 +1,6 @@
 """Runs and their tasks as the types of the API."""
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -7,15 +8,25 @@ from windlass.core.explain import activity as explain_activity
 from windlass.core.explain.activity import activity_of, summary
 from windlass.core.explain.explanation import Explanation as RunExplanation
 from windlass.core.explain.snapshot import ChildSnapshot, Origin, RunSnapshot, StepSnapshot
+from windlass.core.jobs.job import JobState
 from windlass.core.json_value import masked
-from windlass.core.runs.run import NEVER_BEGAN, OPEN, Fan, Letter, RunState
-from windlass.core.workflows.step import HookAction, SleepAction, Step
+from windlass.core.runs.run import NEVER_BEGAN, OPEN, WORDS, Fan, Letter, RunState
+from windlass.core.workflows.step import (
+    Action,
+    ChildAction,
+    CommandAction,
+    HookAction,
+    HttpAction,
+    JobAction,
+    SleepAction,
+    Step,
+)
 from windlass.engine.runs.control import Instance as InstanceRow
 from windlass.engine.runs.control import RunEvent as EventRow
 from windlass.engine.runs.control import RunRow
 from windlass.engine.runs.inspect import RunLine
+from windlass.engine.runs.outputs import STATUS
 from windlass.engine.runs.search import RunBatch
-from windlass.engine.views import statuses
 from windlass.schemas.common import TaskStatus
 from windlass.schemas.runs import (
     Attempt,
@@ -29,6 +40,25 @@ from windlass.schemas.runs import (
     WaitedRun,
 )
 from windlass.schemas.tasks import Child, Counts, Instance, NamedTask, Span, Task, TaskExplanation, TaskLogLine
+
+TASK_STATUS: Mapping[Letter, TaskStatus] = {letter: TaskStatus(status) for letter, status in STATUS.items()}
+INSTANCE_STATUS: Mapping[JobState, TaskStatus] = {
+    JobState.PENDING: TaskStatus.PENDING,
+    JobState.LEASED: TaskStatus.RUNNING,
+    JobState.SUCCEEDED: TaskStatus.SUCCESS,
+    JobState.FAILED: TaskStatus.FAILED,
+    JobState.CANCELLED: TaskStatus.CANCELLED,
+}
+ACTION_TYPES: Mapping[type[Action], str] = {
+    HttpAction: "http",
+    JobAction: "job",
+    SleepAction: "sleep",
+    HookAction: "wait_for_webhook",
+    CommandAction: "command",
+    ChildAction: "workflow",
+}
+_ACTIVE: Mapping[type[Action], TaskStatus] = {SleepAction: TaskStatus.SLEEPING, HookAction: TaskStatus.WAITING}
+_LETTERS: Mapping[str, Letter] = {word: letter for letter, word in WORDS.items()}
 
 # Runs
 
@@ -69,7 +99,7 @@ def event(step: Step | None, row: EventRow) -> RunEvent:
     return RunEvent(
         id=f"job-{row.id}" if row.of_job else str(row.id),
         task=step.name if step else None,
-        event=statuses.of_event(row.word, step.action if step else None, row.code),
+        event=event_name(row.word, step.action if step else None, row.code),
         code=row.code,
         reason=row.reason,
         actor=row.actor,
@@ -82,7 +112,7 @@ def explanation(account: RunSnapshot, explained: RunExplanation) -> Explanation:
     tasks = [
         TaskExplanation(
             task=one.step,
-            status=statuses.of_task(step.letter, step.step.action, step.code),
+            status=task_status(step.letter, step.step.action, step.code),
             does=one.does,
             sentences=one.sentences,
         )
@@ -136,7 +166,7 @@ def _trigger(origin: Origin) -> Trigger:
 
 
 def _task_counts(letters: str) -> dict[str, int]:
-    counts = ((statuses.LETTERS[letter].value, letters.count(letter)) for letter in Letter)
+    counts = ((TASK_STATUS[letter].value, letters.count(letter)) for letter in Letter)
     return {status: count for status, count in counts if count}
 
 
@@ -152,7 +182,7 @@ def named_task(step: StepSnapshot, account: RunSnapshot) -> NamedTask:
 
 
 def instance(row: InstanceRow) -> Instance:
-    status = statuses.INSTANCES[row.status]
+    status = INSTANCE_STATUS[row.status]
     begun = status in (TaskStatus.RUNNING, TaskStatus.SUCCESS)
     open_ = status in (TaskStatus.PENDING, TaskStatus.RUNNING)
     return Instance(
@@ -206,8 +236,8 @@ def _task(step: StepSnapshot, run: RunState, now: datetime) -> dict[str, Any]:
     current = activity_of(step, run, now)
     took = milliseconds(step.took(now))
     return {
-        "status": statuses.of_task(step.letter, step.step.action, step.code),
-        "type": statuses.TYPES[type(step.step.action)],
+        "status": task_status(step.letter, step.step.action, step.code),
+        "type": ACTION_TYPES[type(step.step.action)],
         "activity": current.activity if current else None,
         "until": current.until if current else None,
         "status_code": answer.status_code if answer else None,
@@ -252,3 +282,21 @@ def _started_at(step: StepSnapshot) -> datetime | None:
         length = action.timeout if isinstance(action, HookAction) else length
         return step.wakes_at - length if length is not None else None
     return step.began_at
+
+
+# Statuses
+
+
+def task_status(letter: Letter, action: Action, code: str | None = None) -> TaskStatus:
+    """Return the status of a task; `code` is that of the reason of its letter."""
+    if letter is Letter.ACTIVE:
+        return _ACTIVE.get(type(action), TaskStatus.RUNNING)
+    if letter is Letter.FAILED and code == NEVER_BEGAN:
+        return TaskStatus.TEMPLATE_ERROR
+    return TASK_STATUS[letter]
+
+
+def event_name(word: str, action: Action | None, code: str | None = None) -> str:
+    """Return the name of an event: the new status of a task, or the word itself for an event of the run."""
+    letter = None if action is None else _LETTERS.get(word)
+    return word if action is None or letter is None else task_status(letter, action, code).value

@@ -10,16 +10,13 @@ from windlass.core.diagrams import conditions, doing, lines
 from windlass.core.workflows.step import Step
 from windlass.core.workflows.workflow import Workflow as Definition
 from windlass.engine.schedules import workflow as workflow_schedules
-from windlass.engine.schedules.listing import JobScheduleRow, ScheduleRow
-from windlass.engine.stats import WorkflowStats
-from windlass.engine.views import statuses
+from windlass.engine.schedules.sql import JobScheduleRow, ScheduleRow
+from windlass.engine.views import runs as run_views
 from windlass.engine.views.runs import milliseconds
-from windlass.engine.workflows.control import Change, Published, VersionRow, WorkflowLine, WorkflowRow
-from windlass.engine.workflows.control import Preview as PreviewRow
+from windlass.engine.workflows import VersionRow, WorkflowLine, WorkflowRow
 from windlass.schemas.schedules import Backfill, Schedule, ScheduleDetail, TickRun
 from windlass.schemas.workflows import (
     Arrow,
-    Deployed,
     Graph,
     LatestRun,
     ListedWorkflow,
@@ -32,6 +29,7 @@ from windlass.schemas.workflows import (
     WorkflowNumbers,
     WorkflowSchedule,
 )
+from windlass.store.stats import WorkflowStats
 
 # Workflows
 
@@ -90,24 +88,6 @@ def version_detail(row: WorkflowRow) -> VersionDetail:
         fingerprint=row.fingerprint,
         inserted_at=row.published_at,
         definition=row.document,
-    )
-
-
-def deployed(one: Published, *, webhook_url: str | None) -> Deployed:
-    return Deployed(
-        name=one.name,
-        workflow_id=str(one.workflow_id),
-        version=one.number,
-        change=Change.NEW if one.created else Change.CHANGED if one.changed else Change.UNCHANGED,
-        webhook_url=webhook_url,
-        lines=[],
-    )
-
-
-def deployable(one: PreviewRow) -> Deployed:
-    """Return what a dry run would deploy."""
-    return Deployed(
-        name=one.name, workflow_id=None, version=one.number, change=one.change, webhook_url=None, lines=one.diff
     )
 
 
@@ -174,7 +154,7 @@ def graph(workflow: Definition) -> Graph:
 def _node(step: Step) -> Node:
     return Node(
         name=step.name,
-        type=statuses.TYPES[type(step.action)],
+        type=run_views.ACTION_TYPES[type(step.action)],
         does=doing(step.action),
         remarks=conditions(step),
         fan_out=step.fan_out is not None,

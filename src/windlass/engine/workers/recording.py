@@ -23,7 +23,7 @@ from windlass.engine.quarantine import Kind, split_batch
 from windlass.engine.runs.settle import Wakeups, settle
 from windlass.errors import Locked, Unavailable
 from windlass.store import events, jobs, runs, steps
-from windlass.store.events import Line
+from windlass.store.events import NewLogLine
 from windlass.store.jobs import Lane
 from windlass.store.postgres.pool import Connection
 from windlass.store.runs import LockedRun
@@ -38,7 +38,7 @@ class Turn:
     worker: str
     lease: timedelta
     reports: Sequence[Report] = ()
-    lines: Sequence[Line] = ()
+    lines: Sequence[NewLogLine] = ()
     lanes: Sequence[tuple[Lane, int]] = ()
     count: int = 0
     holders: Mapping[UUID, str] | None = None  # of the jobs reported on, where they are not all `worker`'s
@@ -70,7 +70,7 @@ async def record(
 ) -> tuple[set[UUID], Wakeups]:
     """Write reports and advance their runs, which are locked; return the jobs recorded and the wakeups."""
     if wish.lines:
-        await events.insert_lines(conn, wish.lines)
+        await events.insert_log_lines(conn, wish.lines)
     states = await _finish(conn, wish)
     point("settle.recorded")
     if held_runs:
@@ -112,10 +112,10 @@ def _ends(
 async def record_apart(db: Database, wish: Turn) -> set[UUID]:
     """Record what can be recorded of a batch that failed as a whole; return the ids of the jobs recorded."""
 
-    async def together(items: Sequence[Report | Line]) -> set[UUID]:
+    async def together(items: Sequence[Report | NewLogLine]) -> set[UUID]:
         return await _record(db, _part(wish, items))
 
-    async def alone(item: Report | Line, error: Exception) -> set[UUID]:
+    async def alone(item: Report | NewLogLine, error: Exception) -> set[UUID]:
         if isinstance(error, Locked):
             return _keep(wish, item, error)
         if isinstance(item, Success | Setback):
@@ -123,11 +123,11 @@ async def record_apart(db: Database, wish: Turn) -> set[UUID]:
         _log.error("a log line was dropped: %s", plain(str(error)))
         return set()
 
-    items: list[Report | Line] = [*wish.reports, *wish.lines]
+    items: list[Report | NewLogLine] = [*wish.reports, *wish.lines]
     return {id_ for recorded in await split_batch(items, together, alone) for id_ in recorded}
 
 
-def _keep(wish: Turn, item: Report | Line, error: Locked) -> set[UUID]:
+def _keep(wish: Turn, item: Report | NewLogLine, error: Locked) -> set[UUID]:
     """Hand a report that needs a row locked by another session back to the worker, which tries again later."""
     if wish.locked is None:
         raise error
@@ -136,7 +136,7 @@ def _keep(wish: Turn, item: Report | Line, error: Locked) -> set[UUID]:
     return set()
 
 
-def _part(wish: Turn, items: Sequence[Report | Line]) -> Turn:
+def _part(wish: Turn, items: Sequence[Report | NewLogLine]) -> Turn:
     """Return the turn with only these reports and lines, and no claim."""
     reports = [item for item in items if isinstance(item, Success | Setback)]
     lines = [item for item in items if not isinstance(item, Success | Setback)]

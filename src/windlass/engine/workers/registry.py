@@ -6,10 +6,10 @@ from windlass.core.json_value import encode
 from windlass.engine.database import Database
 from windlass.errors import Conflict, NotFound
 from windlass.store import jobs, workers
-from windlass.store.rows import Job, WorkerRow
-from windlass.store.workers import ALIVE_WITHIN
+from windlass.store.jobs import Job
+from windlass.store.workers import ALIVE_WITHIN, WorkerRow
 
-__all__ = ["ALIVE_WITHIN", "WorkerRow", "direct", "forget", "get", "list_"]
+__all__ = ["ALIVE_WITHIN", "WorkerRow"]
 MOST_HELD = 1000
 
 
@@ -23,10 +23,10 @@ async def get(db: Database, id_: str, *, alive_within: timedelta = ALIVE_WITHIN)
     """Return a worker and the first MOST_HELD jobs it holds."""
     encode(id_, field="id")
     async with db.begin() as conn:
-        found = await workers.list_(conn, alive_within=alive_within, id_=id_)
-        if not found:
+        rows = await workers.list_(conn, alive_within=alive_within, id_=id_)
+        if not rows:
             raise NotFound("worker", ascii(id_[:100]))
-        return found[0], await jobs.list_held(conn, id_, org=db.org, limit=MOST_HELD)
+        return rows[0], await jobs.list_held(conn, id_, org=db.org, limit=MOST_HELD)
 
 
 async def direct(db: Database, id_: str, directive: str | None) -> None:
@@ -39,10 +39,10 @@ async def direct(db: Database, id_: str, directive: str | None) -> None:
 
 async def forget(db: Database, id_: str) -> None:
     """Remove a silent worker from the list; its jobs return to their queues when their leases expire."""
-    found, _ = await get(db, id_)
-    if found.alive:
+    worker, _ = await get(db, id_)
+    if worker.alive:
         raise Conflict(
-            f"worker {id_} was seen {found.silence.total_seconds():.0f} s ago: only silent workers are forgotten"
+            f"worker {id_} was seen {worker.silence.total_seconds():.0f} s ago: only silent workers are forgotten"
         )
     async with db.once() as conn:
         await workers.remove(conn, id_)

@@ -1,35 +1,45 @@
-"""Jobs for workers that use HTTP: claimed by queue in strict order, kept by heartbeats. See also `remote_reports`."""
+"""Workers that use HTTP: they claim jobs by queue in strict order, keep them by heartbeats and report their outcomes.
+
+A batch of reports is one transaction, which also advances the runs. Such a worker may not identify itself: then the
+report is attributed to the job's holder. A report that cannot be accepted is answered with its error and does not
+affect the others.
+"""
 
 import logging
+import random
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import partial
 from itertools import chain
 from uuid import UUID
 
+from windlass.core.jobs.job import Failed, JobMove, Outcome, Report, Setback, after
 from windlass.core.jobs.spec import MAX_LEASE, check_length
-from windlass.engine.database import MOST_COUNTED, Database
-from windlass.engine.upkeep import isolate_rows
+from windlass.engine import quarantine
+from windlass.engine.database import Database
+from windlass.engine.quarantine import Kind, split_batch
+from windlass.engine.runs import sweep
 from windlass.engine.workers import turn
-from windlass.errors import Conflict, NotFound
+from windlass.errors import Conflict, Invalid, NotFound, Unavailable, WindlassError
 from windlass.store import claims as store
-from windlass.store import jobs
-from windlass.store.claims import ToldJob
-from windlass.store.postgres.pool import Connection
-from windlass.store.rows import Job
+from windlass.store import jobs, runs, steps
+from windlass.store.claims import LockedJob
+from windlass.store.jobs import Job
+from windlass.store.postgres.pool import UNSTORABLE, Connection
 
+__all__ = ["Job"]
 LEASE = timedelta(seconds=1800)  # where neither the worker nor the job gives one
 SET_ASIDE = timedelta(minutes=1)  # until a job that could not be handed out is tried again
 UNREADABLE = "the version of its workflow cannot be read by this process"
+OUT_OF_TIME = {"type": "Timeout", "code": "timeout", "message": "the attempt ran out of time"}
 PROMOTE = 1000
 ACTOR = "http"
-__all__ = ["LEASE", "Beat", "Job", "ToldJob", "Wish"]
 _log = logging.getLogger("windlass.claims")
+Answer = Job | Exception
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class Fetch:
     """The parameters of a worker's fetch."""
 
     queues: Sequence[str]
@@ -43,7 +53,7 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
+class HeartbeatAnswer:
     """The answer to a heartbeat."""
 
     state: str
@@ -54,23 +64,33 @@ class Beat:
     now: datetime
 
 
-async def fetch(db: Database, wishes: Sequence[Wish]) -> list[list[Job]]:
+@dataclass(frozen=True, slots=True)
+class RemoteReport:
+    """The reported outcome of an attempt. `fence`: accept it only for that claim."""
+
+    job: UUID
+    outcome: Outcome
+    worker: str | None = None
+    fence: int | None = None
+
+
+async def fetch(db: Database, requests: Sequence[Fetch]) -> list[list[Job]]:
     """Return the jobs for each fetch, claimed in one transaction. Jobs that cannot be handed out are set aside."""
     async with db.begin() as conn:
-        found = [await _fetch(conn, db, wish) for wish in wishes]
-        if versions := {job.version_id for jobs_ in found for job in jobs_ if job.version_id is not None}:
+        batches = [await _fetch(conn, db, request) for request in requests]
+        if versions := {job.version_id for batch in batches for job in batch if job.version_id is not None}:
             known = await db.definitions.readable(conn, versions)
             if len(known) < len(versions):
-                found = [await _readable(conn, known, *each) for each in zip(wishes, found, strict=True)]
-            await turn.start_compositions(conn, chain.from_iterable(found), known, actor=ACTOR)
-    return found
+                batches = [await _readable(conn, known, *each) for each in zip(requests, batches, strict=True)]
+            await turn.start_compositions(conn, chain.from_iterable(batches), known, actor=ACTOR)
+    return batches
 
 
-async def _readable(conn: Connection, known: Container[int], wish: Wish, found: list[Job]) -> list[Job]:
+async def _readable(conn: Connection, known: Container[int], request: Fetch, batch: list[Job]) -> list[Job]:
     """Return those of these jobs whose version this process can read; set the others aside."""
-    bad = {job.id: UNREADABLE for job in found if job.version_id is not None and job.version_id not in known}
-    await _set_aside(conn, wish.worker, bad)
-    return [job for job in found if job.id not in bad]
+    bad = {job.id: UNREADABLE for job in batch if job.version_id is not None and job.version_id not in known}
+    await _set_aside(conn, request.worker, bad)
+    return [job for job in batch if job.id not in bad]
 
 
 async def set_aside(db: Database, worker: str, reasons: Mapping[UUID, str]) -> None:
@@ -85,37 +105,37 @@ async def _set_aside(conn: Connection, worker: str, reasons: Mapping[UUID, str])
     await store.set_aside(conn, reasons, worker=worker, delay=SET_ASIDE, actor=ACTOR)
 
 
-async def _fetch(conn: Connection, db: Database, wish: Wish) -> list[Job]:
-    found, limited = await _take(conn, wish, wish.count)
-    if len(found) < wish.count and (queues := await jobs.become_due(conn, PROMOTE)):
+async def _fetch(conn: Connection, db: Database, request: Fetch) -> list[Job]:
+    taken, limited = await _take(conn, request, request.count)
+    if len(taken) < request.count and (queues := await jobs.become_due(conn, PROMOTE)):
         # Jobs that have just become due are not left to the timer loop, which could take another second.
         for queue in set(queues):
             db.poke(queue)
         limited = True
-    if len(found) < wish.count and limited:
-        more, limited = await _take(conn, wish, wish.count - len(found))
-        found += more
-        if more and limited and len(found) < wish.count:  # jobs that the second batch made due
-            found += (await _take(conn, wish, wish.count - len(found)))[0]
-    return found
+    if len(taken) < request.count and limited:
+        more, limited = await _take(conn, request, request.count - len(taken))
+        taken += more
+        if more and limited and len(taken) < request.count:  # jobs that the second batch made due
+            taken += (await _take(conn, request, request.count - len(taken)))[0]
+    return taken
 
 
-async def _take(conn: Connection, wish: Wish, count: int) -> tuple[list[Job], bool]:
+async def _take(conn: Connection, request: Fetch, count: int) -> tuple[list[Job], bool]:
     """Return jobs, and whether their rate limits may have made others due."""
-    found = await store.fetch(
+    fetched = await store.fetch(
         conn,
-        wish.queues,
+        request.queues,
         count=count,
-        worker=wish.worker,
-        lease=wish.lease,
+        worker=request.worker,
+        lease=request.lease,
         default=LEASE,
-        tenant=wish.tenant,
+        tenant=request.tenant,
     )
-    await _set_aside(conn, wish.worker, found.unreadable)
-    return found.jobs, found.limited
+    await _set_aside(conn, request.worker, fetched.unreadable)
+    return fetched.jobs, fetched.limited
 
 
-async def beat(
+async def heartbeat(
     db: Database,
     worker: str,
     ids: Sequence[UUID],
@@ -123,74 +143,131 @@ async def beat(
     lease: timedelta | None = None,
     state: str | None = None,
     host: str = "",
-) -> Beat:
+) -> HeartbeatAnswer:
     """Extend leases; return the worker's state and the directives for it."""
     check_length(lease, "visibility_timeout_ms", most=MAX_LEASE)
     async with db.begin() as conn:
-        held = await store.beat(conn, sorted(ids), worker=worker, lease=lease, default=LEASE) if ids else []
-        standing, directive, now = await store.seen(
+        held = await store.heartbeat(conn, sorted(ids), worker=worker, lease=lease, default=LEASE) if ids else []
+        recorded, directive, now = await store.seen(
             conn,
             worker=worker,
             host=host,
             queues=(),
             state=state or "running",
             active=len(held),
-            is_said=state is not None,
+            reported=state is not None,
         )
-    tested = next((wanted for _, _, wanted in held if wanted), None)
-    return Beat(standing, directive, [id_ for id_, _, _ in held], [id_ for id_, asked, _ in held if asked], tested, now)
+    test_directive = next((test for _, _, test in held if test), None)
+    stop = [id_ for id_, should_stop, _ in held if should_stop]
+    return HeartbeatAnswer(recorded, directive, [id_ for id_, _, _ in held], stop, test_directive, now)
 
 
-async def told(db: Database, id_: UUID) -> ToldJob:
-    """Return a job with the times of its attempts."""
+async def record(db: Database, reports: Sequence[RemoteReport]) -> list[Answer]:
+    """Return the jobs as they are now, or why a report was not accepted."""
+    return await _record_all(db, reports, org=db.org)
+
+
+async def end_overdue(db: Database, *, batch: int = 500) -> int:
+    """Fail attempts that ran out of time and were not reported, of all orgs; return their number."""
     async with db.once() as conn:
-        found = await store.told(conn, id_, org=db.org)
-    if found is None:
-        raise NotFound("job", id_)
-    return found
+        overdue = await store.overdue(conn, batch)
+    reports = [RemoteReport(id_, Failed(OUT_OF_TIME), fence=claim_no) for id_, claim_no in overdue]
+    return sum(isinstance(answer, Job) for answer in await _record_all(db, reports, org=None))
 
 
-async def activate(db: Database, id_: UUID) -> None:
-    """Release a job that was submitted on hold."""
+async def _record_all(db: Database, reports: Sequence[RemoteReport], *, org: str | None) -> list[Answer]:
+    async def together(batch: Sequence[RemoteReport]) -> list[Answer]:
+        return await _record(db, batch, org=org)
+
+    async def alone(report: RemoteReport, error: Exception) -> list[Answer]:
+        return await _record_alone(db, report, error, org=org)
+
+    return [answer for answers in await split_batch(reports, together, alone) for answer in answers]
+
+
+async def _record_alone(db: Database, report: RemoteReport, error: Exception, *, org: str | None) -> list[Answer]:
+    """Record a report that failed by itself.
+
+    If its run is the cause, the report is recorded and the run set aside; if the outcome cannot be stored, return that
+    error as the answer.
+    """
+    try:
+        return await _record(db, [report], org=org, unsettled=error)
+    except Unavailable:
+        raise
+    except (*UNSTORABLE, Invalid) as unstorable:
+        return [Invalid(f"the report cannot be stored: {unstorable}", field="result")]
+    except Exception as defect:
+        await quarantine.set_aside(db, Kind.JOB, report.job, defect)
+        return [defect]
+
+
+async def _record(
+    db: Database, reports: Sequence[RemoteReport], *, org: str | None, unsettled: Exception | None = None
+) -> list[Answer]:
+    """Record reports; lock order: runs before jobs.
+
+    `org`: jobs of other orgs are not found; None: all orgs. `unsettled`: why the run of the only report cannot be
+    advanced now; the end of its job is recorded without advancing it.
+    """
+    ids = sorted({report.job for report in reports})
     async with db.begin() as conn:
-        queue = await store.activate(conn, id_, org=db.org)
-        if queue is None:
-            found = await store.told(conn, id_, org=db.org)
-            if found is None:
-                raise NotFound("job", id_)
-            raise Conflict(f"job {id_} is not held back: only such jobs can be activated")
-    db.poke(queue)
+        touched = await store.runs_of(conn, ids)  # reads without a lock: runs are locked before jobs
+        locked_runs = await runs.lock(conn, touched) if touched and unsettled is None else []
+        locked = await store.lock(conn, ids, org=org)
+        judged = _judge(reports, locked)
+        accepted = [report for report in judged if not isinstance(report, WindlassError)]
+        if not accepted:
+            return [error for error in judged if isinstance(error, WindlassError)]
+        holders = {report.job.id: locked[report.job.id].holder or "" for report in accepted}
+        recording = turn.Turn(worker=ACTOR, lease=timedelta(), reports=accepted, holders=holders)
+        _, wakeups = await turn.record(conn, db, recording, locked_runs)
+        if unsettled is not None:
+            await steps.unsettle(conn, ids)
+        rows = await store.read(conn, [report.job.id for report in accepted])
+    wakeups.poke(db)
+    if unsettled is not None and touched:
+        await quarantine.set_aside(db, Kind.RUN, touched[0], unsettled)
+    if wakeups.unsettled:
+        await sweep.follow(db, touched)
+    for report in accepted:
+        if isinstance(report, Setback) and report.move is JobMove.RELEASE:
+            db.poke(report.job.queue)
+        elif isinstance(report, Setback) and report.move is JobMove.RETRY:
+            db.poke("timer")
+    return [report if isinstance(report, WindlassError) else rows[report.job.id] for report in judged]
 
 
-async def moment(db: Database) -> datetime:
-    """Return the database's time."""
-    async with db.once() as conn:
-        return await store.moment(conn)
+def _judge(reports: Sequence[RemoteReport], locked: Mapping[UUID, LockedJob]) -> list[Report | WindlassError]:
+    """Return what each report does to its job, or why it is refused; of two reports on one job the first counts."""
+    judged: list[Report | WindlassError] = []
+    seen: set[UUID] = set()
+    for report in reports:
+        row = locked.get(report.job)
+        if row is None:
+            judged.append(NotFound("job", report.job))
+        elif (refusal := _refusal(report, row, again=report.job in seen)) is not None:
+            judged.append(refusal)
+        else:
+            seen.add(report.job)
+            judged.append(_report(row, report.outcome))
+    return judged
 
 
-async def expire(db: Database, *, batch: int = 500) -> int:
-    """End jobs that did not begin before they expired; return their number."""
-    ended = await isolate_rows(
-        db, partial(store.find_late, limit=batch), partial(store.expire, batch=batch, actor="upkeep")
-    )
-    if ended:
-        db.poke("settle")
-    return len(ended)
+def _refusal(report: RemoteReport, row: LockedJob, *, again: bool) -> Conflict | None:
+    if row.status != "leased" or again:
+        return Conflict(f"job {report.job} is {row.status}: only a job that is being worked on can be reported on")
+    if report.worker is not None and report.worker != row.holder:
+        return Conflict(f"job {report.job} is held by another worker: {report.worker!r} lost its lease")
+    if report.fence is not None and report.fence != row.job.claim_no:
+        return Conflict(f"job {report.job} was claimed again since")
+    return None
 
 
-async def dead_letters(db: Database, *, queue: str | None, limit: int, offset: int) -> tuple[list[Job], int]:
-    """Return a page of dead letters, latest first, and their total number."""
-    async with db.once() as conn:
-        return await store.dead_letters(conn, org=db.org, queue=queue, limit=limit, offset=offset)
-
-
-async def standing(db: Database, queue: str) -> dict[str, int]:
-    """Return how many jobs of a queue are in each state: available, scheduled and so on, and the latest outcomes."""
-    async with db.once() as conn:
-        return await store.standing(conn, queue, cap=MOST_COUNTED)
-
-
-async def check_dead_letter(db: Database, id_: UUID) -> None:
-    async with db.once() as conn:
-        if not await store.is_dead_letter(conn, id_, org=db.org):
-            raise NotFound("dead letter", id_)
+def _report(row: LockedJob, outcome: Outcome) -> Report:
+    report = after(row.job, outcome, None, random.random())
+    if isinstance(report, Setback) and report.move is JobMove.RETRY and report.error is not None:
+        return replace(
+            report, error={**report.error, "retry_delay_ms": round(report.delay / timedelta(milliseconds=1))}
+        )
+    return report

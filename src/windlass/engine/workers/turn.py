@@ -20,28 +20,13 @@ from windlass.engine.faults import point
 from windlass.engine.quarantine import Kind
 from windlass.engine.workers.recording import Turn, lock_and_record, record, record_apart
 from windlass.errors import Locked, Unavailable
-from windlass.store import jobs, workers
-from windlass.store.events import Line
+from windlass.store import compositions, jobs, workers
+from windlass.store.events import NewLogLine
 from windlass.store.jobs import HeldLease, Lane, Served
-from windlass.store.ojs import compositions
 from windlass.store.postgres.pool import Connection
 from windlass.store.workers import Registered
 
-__all__ = [
-    "HeldLease",
-    "Lane",
-    "Line",
-    "Served",
-    "Turn",
-    "heartbeat",
-    "held",
-    "look",
-    "record",
-    "register",
-    "registry",
-    "seen",
-    "turn",
-]
+__all__ = ["HeldLease", "Lane", "NewLogLine", "Served", "Turn", "record"]
 
 DEFER = timedelta(minutes=1)  # how long a job that cannot be claimed is postponed
 PAUSE_UNREADABLE = timedelta(minutes=5)  # before a job that could not be read is tried again

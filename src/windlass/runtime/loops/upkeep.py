@@ -15,7 +15,7 @@ from windlass.engine import quarantine, upkeep
 from windlass.engine.database import Database
 from windlass.engine.jobs import queues
 from windlass.engine.upkeep import Swept
-from windlass.engine.workers import remote, remote_reports
+from windlass.engine.workers import remote
 from windlass.errors import Unavailable
 from windlass.runtime.loops.loop import Duties, LeaderTerm, run_periodically
 
@@ -92,8 +92,8 @@ class Upkeep:
             return Swept()
         db, batch, run = self._db, self.options.batch, self._duties.run
         await run("rates", lambda: queues.wake_rate_limited(db), 0)
-        late = await run("expired", lambda: remote.expire(db, batch=batch), 0)
-        overdue = await run("overdue", lambda: remote_reports.end_overdue(db, batch=batch), 0)
+        late = await run("expired", lambda: upkeep.expire(db, batch=batch), 0)
+        overdue = await run("overdue", lambda: remote.end_overdue(db, batch=batch), 0)
         logged = await run("created events", lambda: upkeep.log_created(db, batch=batch), 0)
         pruned = await run("prune", self._prune, 0)
         await run("tend", self._tend, None)

@@ -16,7 +16,7 @@ from windlass.core.json_value import decode
 from windlass.effects.context import Context, enter
 from windlass.effects.handlers import Handler, Handlers, failed, perform, timed_out
 from windlass.effects.tracing import span, tracer
-from windlass.engine.workers.turn import Line
+from windlass.engine.workers.turn import NewLogLine
 from windlass.runtime.worker.context_data import ContextData
 from windlass.runtime.worker.lanes import Suspects
 
@@ -79,7 +79,7 @@ class Attempts:
         context_data: ContextData,
     ) -> None:
         self._context_data = context_data
-        self.lines: deque[Line] = deque()  # handlers' log lines; appended from any thread
+        self.lines: deque[NewLogLine] = deque()  # handlers' log lines; appended from any thread
         self._handlers = handlers
         self._concurrency = concurrency
         self._ended = ended

@@ -16,7 +16,7 @@ from windlass.core.json_value import encode
 from windlass.effects.context import Context, Upstream
 from windlass.effects.handlers import Threads
 from windlass.engine.compositions import parent_results
-from windlass.engine.compositions.parent_results import Standing
+from windlass.engine.compositions.parent_results import Position
 from windlass.engine.database import Database
 from windlass.engine.jobs import checkpoints
 from windlass.engine.jobs.checkpoints import ProgressReport
@@ -37,7 +37,7 @@ class ContextData:
         self._progress: dict[UUID, ProgressReport] = {}
         self._lock = threading.Lock()  # guards `_progress`: handlers report progress from any thread
         self._upstreams = Batcher[Claimed, Upstream](self._load_upstreams, most=200)
-        self._standings = Batcher[Claimed, Standing](self._load_standings, most=200)
+        self._positions = Batcher[Claimed, Position](self._load_positions, most=200)
 
     async def prepare(self, job: Claimed, context: Context, *, upstream: bool) -> None:
         """Fill in the context of a step: its run, workflow and step, and with `upstream` the results it depends on."""
@@ -85,16 +85,16 @@ class ContextData:
         context.count = 1 if job.items is None else job.items
         context.workflow_id = str(job.run_id)
         if upstream and workflow.primitive is not None:
-            standing = await self._standings.call(job)
-            context.workflow_id, context.parent_results = standing.workflow_id, standing.results
+            position = await self._positions.call(job)
+            context.workflow_id, context.parent_results = position.workflow_id, position.results
         elif upstream and workflow.plan.before(job.step):
             context.upstream = await self._upstreams.call(job)
 
-    async def _load_standings(self, jobs: Sequence[Claimed]) -> Sequence[Standing | Exception]:
+    async def _load_positions(self, jobs: Sequence[Claimed]) -> Sequence[Position | Exception]:
         """Return the workflow id and the parents' results of each of these jobs of compositions."""
-        standings = await parent_results.of_jobs(self._db, jobs)
+        positions = await parent_results.of_jobs(self._db, jobs)
         refs = [(job.run_id, job.step) for job in jobs if job.run_id is not None and job.step is not None]
-        return [standings.errors.get(ref) or standings.found[ref] for ref in refs]
+        return [positions.errors.get(ref) or positions.by_step[ref] for ref in refs]
 
     async def _load_upstreams(self, jobs: Sequence[Claimed]) -> Sequence[Upstream]:
         results = await outputs.of_needs(self._db, jobs)

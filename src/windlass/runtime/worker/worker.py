@@ -30,7 +30,7 @@ from windlass.effects.context import keep_lines
 from windlass.effects.handlers import Handlers
 from windlass.engine.database import Database
 from windlass.engine.workers import turn
-from windlass.engine.workers.turn import Lane, Line, Turn
+from windlass.engine.workers.turn import Lane, NewLogLine, Turn
 from windlass.errors import Unavailable
 from windlass.runtime.loops.loop import LONGEST_PAUSE, run_periodically
 from windlass.runtime.metrics import WorkerMetrics
@@ -138,7 +138,7 @@ class Worker:
             lines = [self._attempts.lines.popleft() for _ in range(len(self._attempts.lines))]
             self._start_turn(reports, lines, count)
 
-    def _start_turn(self, reports: list[Report], lines: list[Line], count: int) -> None:
+    def _start_turn(self, reports: list[Report], lines: list[NewLogLine], count: int) -> None:
         self._claiming += count
         task = asyncio.create_task(self._turn(reports, lines, count))
         self._turns.add(task)
@@ -158,7 +158,7 @@ class Worker:
             return 0
         return max(0, min(self._attempts.free - self._claiming, self.options.batch))
 
-    async def _turn(self, reports: list[Report], lines: list[Line], count: int) -> None:
+    async def _turn(self, reports: list[Report], lines: list[NewLogLine], count: int) -> None:
         wakes = self._wakes
         try:
             short = await self._exchange(reports, lines, count)
@@ -188,7 +188,7 @@ class Worker:
 
         return self._lanes.offer(count, room, alone=self._attempts.suspects.room if only else 0)
 
-    async def _exchange(self, reports: list[Report], lines: list[Line], count: int) -> bool:
+    async def _exchange(self, reports: list[Report], lines: list[NewLogLine], count: int) -> bool:
         """Run one turn; return whether it claimed fewer jobs than `count`."""
         adopting = bool(count) and self._orphaned
         if adopting:

@@ -1,4 +1,6 @@
-"""Numbered, forward-only migrations, applied under an advisory lock, because several processes may start at once.
+"""Prepares a database: applies migrations, and renumbers event trails that come from a dump of another cluster.
+
+Migrations are numbered and forward-only, applied under an advisory lock, because several processes may start at once.
 
 A migration is one transaction, except if it creates an index on a table that may be large: writers would be blocked
 until the index is built, which may take longer than a lease. Such a file has the line `-- Outside a transaction`, and
@@ -8,14 +10,18 @@ dropped first.
 """
 
 import asyncio
+import logging
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.resources import files
 
-from windlass.errors import Unavailable
+from windlass.core.events.cursor import LAST, Cursor, Snapshot
+from windlass.errors import Invalid, Unavailable
+from windlass.store import events
 from windlass.store.postgres.pool import Connection
+from windlass.store.postgres.queries import column, statements
 
 LOCK = 0x57494E44  # "WIND"
 LEDGER = """
@@ -27,9 +33,12 @@ EARLY = "-- May run before the new code: yes"
 CONCURRENT = "-- Outside a transaction"
 CONCURRENT_LOCK = LOCK + 1
 _POLL_SECONDS = 0.2
+_ALL_DELIVERED = Cursor(Snapshot(LAST))  # without a readable cursor all restored events count as delivered
 _INDEX = re.compile(
     r"create\s+(?:unique\s+)?index\s+concurrently\s+(?:if\s+not\s+exists\s+)?(\w+)\s+on\s+(\w+)\.", re.IGNORECASE
 )
+_SQL = statements("migrate")
+_log = logging.getLogger("windlass.database")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +64,9 @@ class Migration:
 
 def migrations() -> list[Migration]:
     folder = files("windlass.store") / "migrations"
-    found = [(re.fullmatch(r"(\d{4})_(\w+)\.sql", entry.name), entry) for entry in folder.iterdir()]
+    entries = [(re.fullmatch(r"(\d{4})_(\w+)\.sql", entry.name), entry) for entry in folder.iterdir()]
     return sorted(
-        (Migration(int(m[1]), m[2], entry.read_text("utf-8")) for m, entry in found if m), key=lambda m: m.version
+        (Migration(int(m[1]), m[2], entry.read_text("utf-8")) for m, entry in entries if m), key=lambda m: m.version
     )
 
 
@@ -157,3 +166,47 @@ async def _check_server(conn: Connection) -> None:
     encoding = await conn.fetchval("show server_encoding")
     if encoding != "UTF8":
         raise Unavailable(f"this database is encoded in {encoding}: create one with encoding 'UTF8'")
+
+
+async def renumber_restored(conn: Connection) -> bool:
+    """Renumber event trails that were restored from a dump of another cluster; return whether they were.
+
+    Events are ordered by the ids of the transactions that wrote them. A dump keeps those ids, but the new cluster
+    starts its own counter: the restored events would sort after all new ones until the counter has caught up, and would
+    then be read as new. So they are renumbered when a process starts on such a database: events that were already
+    delivered to subscribers become old, the others become new. This is one transaction under the migration lock; it
+    rewrites every event.
+    """
+    if not await conn.fetchval(_SQL["is_foreign"]):
+        return False
+    async with conn.transaction():
+        await conn.execute("select pg_advisory_xact_lock($1)", LOCK)
+        if not await conn.fetchval(_SQL["is_foreign"]):
+            return False  # another process has done it
+        # Before this transaction gets an id, so that its writes come after this position.
+        here = await events.here(conn)
+        place = await conn.fetchval(_SQL["bookmark"])
+        delivered = events.snapshot_arguments(_delivered(place).base)
+        await conn.execute(_SQL["renumber_checkpoints"])
+        for trail in ("events", "job_events", "cron_events"):
+            await conn.execute(_SQL[f"renumber_{trail}"], *delivered)
+        await conn.execute(_SQL["renumber_lines"])
+        await conn.execute(_SQL["forget_takers"])
+        if place is not None:
+            await conn.execute(_SQL["move_bookmark"], str(Cursor(here)))
+    _log.warning("the data was restored from another cluster: the lines of its trails were renumbered")
+    return True
+
+
+def _delivered(place: str | None) -> Cursor:
+    try:
+        return _ALL_DELIVERED if place is None else Cursor.parse(place)
+    except Invalid:
+        return _ALL_DELIVERED
+
+
+async def empty(conn: Connection) -> None:
+    """Remove all rows but the definitions of hidden workflows. For tests."""
+    names = column(await conn.fetch(_SQL["tables"]))
+    await conn.execute(f"truncate {', '.join(names)}")  # names come quoted from the catalogue
+    await conn.execute(_SQL["unpublish"])

@@ -13,7 +13,7 @@ from typing import Any
 import asyncpg
 
 from windlass.errors import Unavailable
-from windlass.store.postgres.availability import UNAVAILABLE
+from windlass.store.postgres.outage import UNAVAILABLE
 from windlass.store.postgres.pool import Connection, DatabaseOptions, open_connection
 from windlass.store.postgres.queries import sql
 

@@ -1,8 +1,13 @@
-"""Tracks database outages: logs when one begins and ends, and signals the end to waiting tasks.
+"""Classifies driver errors, and tracks outages: logs when one begins and ends, and signals the end to waiting tasks.
 
-Failed statements report here. One task per pool then probes the database with new connections until one works, and
-sets the event that the `Unavailable` errors carry, so that all tasks that back off retry immediately. Any number of
-loops that fail for the same reason are one outage, and so are several pools of a process on the same database.
+The errors listed in `_TROUBLES` become `Unavailable`: the same statement may be retried. Every other driver error
+concerns the statement or its values. The driver's own messages contain addresses and users, so they stay in
+`__cause__`, for the log at DEBUG and the command line; an HTTP response contains only the message from here.
+
+Failed statements are reported to `Outage`. One task per pool then probes the database with new connections until one
+works, and sets the event that the `Unavailable` errors carry, so that all tasks that back off retry immediately. Any
+number of loops that fail for the same reason are one outage, and so are several pools of a process on the same
+database.
 
 A probe cannot tell whether a full disk has space again. So an outage is over when the probe succeeds and no statement
 fails in the `QUIET` seconds after it.
@@ -11,17 +16,98 @@ fails in the `QUIET` seconds after it.
 import asyncio
 import logging
 import random
+import socket
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from enum import Enum
 
-from windlass.store.postgres.availability import UNAVAILABLE, Trouble, sentence, trouble
+import asyncpg
+from asyncpg import exceptions as pg
 
 PROBE_SECONDS = 0.5  # between probes; randomized, so that many processes do not reconnect at the same moment
 QUIET = 1.0  # seconds
 REVIVE_AFTER = 1.0  # seconds without a connection before an embedded server is restarted, if it died
 MOST_REVIVALS = 5
 _log = logging.getLogger("windlass.database")
+
+
+class Trouble(Enum):
+    """The kind of unavailability that an error shows, with its message."""
+
+    GONE = "the database did not answer"  # no connection, or it was lost
+    SILENT = "the database did not answer in time"  # the connection is open, but there was no response
+    READ_ONLY = "the database refuses to write: it is read-only"  # a standby, or storage that is full
+    EXHAUSTED = "the database refuses to write: its disk, memory or storage is exhausted or failing"
+    BUSY = "the database is busy: a lock, a deadlock or a time limit ended the statement"
+
+
+# The first match counts, so a subclass must precede its base class.
+_TROUBLES: tuple[tuple[Trouble, tuple[type[BaseException], ...]], ...] = (
+    (
+        Trouble.BUSY,
+        (
+            pg.DeadlockDetectedError,
+            pg.SerializationError,
+            pg.StatementCompletionUnknownError,
+            pg.LockNotAvailableError,
+            pg.QueryCanceledError,
+            pg.IdleInTransactionSessionTimeoutError,
+        ),
+    ),
+    (Trouble.READ_ONLY, (pg.ReadOnlySQLTransactionError,)),
+    (Trouble.GONE, (pg.TooManyConnectionsError,)),
+    (Trouble.EXHAUSTED, (pg.InsufficientResourcesError, pg.PostgresSystemError)),
+    (Trouble.SILENT, (asyncio.TimeoutError,)),
+    (
+        Trouble.GONE,
+        (
+            OSError,
+            asyncpg.InterfaceError,
+            pg.InternalClientError,  # raised by the driver while a connection is being closed
+            asyncpg.PostgresConnectionError,
+            pg.OperatorInterventionError,
+        ),
+    ),
+)
+UNAVAILABLE = tuple(kind for _, kinds in _TROUBLES for kind in kinds)
+_MISCOUNTED = "for this query"  # a wrong number of arguments: a bug, although the driver raises an InterfaceError
+_REASONS: tuple[tuple[type[BaseException], str], ...] = (
+    (ConnectionRefusedError, "the connection was refused"),
+    (socket.gaierror, "its host name is not known"),
+    (FileNotFoundError, "there is no socket at its address"),
+    (PermissionError, "its socket may not be used"),
+    (pg.TooManyConnectionsError, "it has no connection left"),
+    (pg.CannotConnectNowError, "it is starting or stopping"),
+    (pg.OperatorInterventionError, "it is stopping"),
+)
+_REFUSALS: tuple[tuple[type[BaseException], str], ...] = (
+    (pg.InvalidAuthorizationSpecificationError, "the user or the password is wrong, or may not connect"),
+    (pg.InvalidCatalogNameError, "there is no database of that name"),
+    (pg.InsufficientPrivilegeError, "the user lacks a right"),
+)
+
+
+def trouble(error: BaseException | None) -> Trouble | None:
+    """Return the kind of unavailability that an error shows; None if the error concerns the statement."""
+    if error is None or _MISCOUNTED in str(error):
+        return None
+    return next((kind for kind, kinds in _TROUBLES if isinstance(error, kinds)), None)
+
+
+def sentence(kind: Trouble, error: BaseException) -> str:
+    """Return the message for an error, without address, user or text of the driver."""
+    message: str = kind.value
+    if kind is not Trouble.GONE:
+        return message
+    reason = next((text for type_, text in _REASONS if isinstance(error, type_)), "the connection was lost")
+    return f"{message}: {reason}"
+
+
+def refusal(error: BaseException) -> str:
+    """Return the message for a server that refuses the connection."""
+    reason = next((text for kind, text in _REFUSALS if isinstance(error, kind)), "it does not accept the connection")
+    return f"the database refused: {reason}; check WINDLASS_DATABASE_URL and its user's rights"
 
 
 class _Announcements:
@@ -79,19 +165,19 @@ class Outage:
         """Why the database is unavailable; None if no outage is known."""
         return self._announced
 
-    def report(self, found: Trouble, error: BaseException) -> asyncio.Event | None:
+    def report(self, kind: Trouble, error: BaseException) -> asyncio.Event | None:
         """Record a failed statement; return the event that is set when a retry is worthwhile.
 
         Return None if the database is only busy: the caller chooses when to retry.
         """
-        _log.debug("%s", sentence(found, error), exc_info=error)
-        if found is Trouble.BUSY:
+        _log.debug("%s", sentence(kind, error), exc_info=error)
+        if kind is Trouble.BUSY:
             return None
         self._failed_at = time.monotonic()
-        if found in (Trouble.READ_ONLY, Trouble.EXHAUSTED):
-            self._announce(sentence(found, error))
+        if kind in (Trouble.READ_ONLY, Trouble.EXHAUSTED):
+            self._announce(sentence(kind, error))
         if self._task is None:
-            if found is Trouble.SILENT:
+            if kind is Trouble.SILENT:
                 _log.warning("a statement did not end within its time limit: its connection is closed")
             self._recovered = asyncio.Event()
             self._task = asyncio.create_task(self._watch(), name="windlass-outage")

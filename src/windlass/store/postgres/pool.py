@@ -16,8 +16,7 @@ import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
 from windlass.errors import Invalid, Locked, Unavailable
-from windlass.store.postgres.availability import UNAVAILABLE, Trouble, refusal, sentence, trouble
-from windlass.store.postgres.outage import Outage
+from windlass.store.postgres.outage import UNAVAILABLE, Outage, Trouble, refusal, sentence, trouble
 from windlass.store.postgres.queries import sql
 
 if TYPE_CHECKING:  # generic in the stubs only
@@ -132,11 +131,16 @@ async def open_connection(
         )
 
 
+async def read_only(conn: Connection) -> bool:
+    """Return whether the server would refuse a write."""
+    return bool(await conn.fetchval(sql("server", "read_only")))
+
+
 async def probe(options: DatabaseOptions) -> None:
     """Open a new connection; raise if that fails or if the server is read-only."""
     conn = await asyncpg.connect(options.url, statement_cache_size=0, timeout=5, command_timeout=5)
     try:
-        if await conn.fetchval(sql("server", "read_only")):
+        if await read_only(conn):
             raise asyncpg.ReadOnlySQLTransactionError("the server is read-only")
     finally:
         with suppress(*UNAVAILABLE):
@@ -146,12 +150,12 @@ async def probe(options: DatabaseOptions) -> None:
 async def _connect(*arguments: Any, **options: Any) -> "asyncpg.Connection[asyncpg.Record]":
     conn: asyncpg.Connection[asyncpg.Record] = await asyncpg.connect(*arguments, **options)
     transport = conn._transport  # type: ignore[attr-defined]  # asyncpg has no option for it
-    found = transport.get_extra_info("socket")
-    if found is not None and found.family in (socket.AF_INET, socket.AF_INET6):
+    sock = transport.get_extra_info("socket")
+    if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
         for name, value in KEEPALIVE.items():
             if (option := getattr(socket, name, None)) is not None:  # not every platform has all of them
                 level = socket.SOL_SOCKET if name.startswith("SO_") else socket.IPPROTO_TCP
-                found.setsockopt(level, option, value)
+                sock.setsockopt(level, option, value)
     settings = conn._protocol.get_settings()  # type: ignore[attr-defined]  # asyncpg has no option for it either
     settings.register_data_types([_array_type(name, *ids) for name, ids in ARRAY_TYPES.items()])
     return conn
@@ -274,8 +278,8 @@ class translated:  # noqa: N801 - used as a context manager, reads as a verb
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if error is None or (found := trouble(error)) is None:
+        if error is None or (trouble_ := trouble(error)) is None:
             return
-        recovered = self._pool.outage.report(found, error) if self._pool is not None else None
+        recovered = self._pool.outage.report(trouble_, error) if self._pool is not None else None
         kind = Locked if isinstance(error, asyncpg.exceptions.LockNotAvailableError) else Unavailable
-        raise kind(sentence(found, error), recovered=recovered) from error
+        raise kind(sentence(trouble_, error), recovered=recovered) from error

@@ -9,14 +9,14 @@
 -- soon as it is met and takes no row of `line`, so it hides no other job. Times that plain SQL set outside the supported calendar
 -- are clamped. `expires_at` needs `case`, because `least` and `greatest` ignore nulls.
 -- moves: pending -> leased
-with recursive wanted as (
+with recursive open_queue as (
   select q.queue, q.rank from unnest($1::text[]) with ordinality as q(queue, rank)
    where not exists (select from windlass.queue p where p.name = q.queue and p.paused)
      and not exists (select from windlass.worker w where w.id = $3 and (w.state = 'draining' or w.directive is not null))),
 lane as (
-  (select wanted.rank, head.* from wanted cross join lateral (
+  (select open_queue.rank, head.* from open_queue cross join lateral (
      select j.queue, j.type, j.priority, j.alone, j.seq from workflow.workflow_run j
-      where j.status = 'pending' and j.due and j.deleted_at is null and j.queue = wanted.queue
+      where j.status = 'pending' and j.due and j.deleted_at is null and j.queue = open_queue.queue
       order by j.queue, j.type, j.priority, j.alone, j.seq limit 1) as head)
   union all
   select lane.rank, next.* from lane cross join lateral (
@@ -81,7 +81,7 @@ select id, 'retried', jsonb_build_object('error', last_error, 'reason', 'set asi
 -- Return the runs that these jobs belong to. Takes no lock, because runs must be locked before jobs.
 select distinct run_id from workflow.workflow_run where id = any($1) and run_id is not null
 
--- name: hold
+-- name: lock
 -- Lock the jobs that a report is about, in ascending id, and return them with their status and holder. $2 null means all orgs.
 select id, type, '' as payload, queue, priority, seq, attempt, lost, max_attempts, claim_no,
        case when timeout > interval '36525 days' then interval '36525 days' else timeout end, retry, least(greatest(created_at, '0001-01-02'), '9999-12-30'), null as meta,
@@ -92,7 +92,7 @@ select id, type, '' as payload, queue, priority, seq, attempt, lost, max_attempt
 -- Return the current rows of these jobs.
 select * from workflow.workflow_run where id = any($1)
 
--- name: beat
+-- name: heartbeat
 -- Extend the leases that this worker holds among these jobs, by the length it requests or else by the length of the current
 -- lease. The rows are locked in ascending id, like everywhere, so that two heartbeats for the same jobs cannot deadlock.
 with held as (
@@ -121,7 +121,7 @@ select id, claim_no from workflow.workflow_run
  where status = 'leased' and stop_at is not null and stop_at <= windlass.now() and id <> all(array(select key::uuid from windlass.quarantine where kind = 'job' and retry_at > windlass.now()))
  order by stop_at limit $1
 
--- name: find_late
+-- name: find_expired
 -- Return the jobs that `expire` would end.
 select id from workflow.workflow_run
  where status = 'pending' and expires_at is not null and expires_at <= windlass.now() and id <> all(array(select key::uuid from windlass.quarantine where kind = 'job' and retry_at > windlass.now())) order by id limit $1
@@ -151,10 +151,10 @@ select id from ended
 update workflow.workflow_run set run_at = windlass.now(), updated_at = windlass.now()
  where id = $1 and org = $2 and status = 'pending' and run_at = 'infinity' and deleted_at is null returning queue
 
--- name: told
+-- name: details
 -- Return one job with all columns, and when its last attempt since the latest restart began, with the number of that attempt,
 -- from its event trail.
-select j.*, trail.started_at, trail.number, windlass.now() as moment
+select j.*, trail.started_at, trail.number, windlass.now() as now
   from workflow.workflow_run j
  cross join lateral (
    select max(e.created_at) filter (where e.event_type = 'leased') as started_at,
@@ -163,10 +163,6 @@ select j.*, trail.started_at, trail.number, windlass.now() as moment
     where e.workflow_id = j.id and e.id > coalesce((
       select max(o.id) from workflow.workflow_event o where o.workflow_id = j.id and o.data ->> 'reason' = 'reopened'), 0)) as trail
  where j.id = $1 and j.org = $2 and j.deleted_at is null
-
--- name: moment
--- Return the current time.
-select windlass.now()
 
 -- name: lock_keys
 -- Lock these unique keys, so that sessions that enqueue jobs with the same key run one after the other. The caller passes the
@@ -177,11 +173,11 @@ select pg_advisory_xact_lock(hashtextextended(key, 0)) from unnest($1::text[]) a
 -- Return the latest job for each unique key that counts as existing (`core.jobs.unique.STANDINGS` lists the values). If there is
 -- none, return a composition step that has the key and waits for its turn: it has no job yet.
 select u.key, j.id, j.status, j.run_at, j.workflow
-  from unnest($1::text[], $2::jsonb[], $3::interval[]) as u(key, standings, period)
+  from unnest($1::text[], $2::jsonb[], $3::interval[]) as u(key, states, period)
  cross join lateral (
    (select id, status, run_at, null as workflow from workflow.workflow_run
     where unique_key is not null and unique_key = u.key and deleted_at is null
-      and u.standings ? case when status <> 'pending' then status when run_at = 'infinity' then 'held'
+      and u.states ? case when status <> 'pending' then status when run_at = 'infinity' then 'held'
                              when run_at <= windlass.now() then 'due' when attempt + lost > 0 then 'again' else 'waiting' end
       and (u.period is null or created_at > windlass.now() - u.period)
       and (expires_at is null or expires_at > windlass.now() or status <> 'pending')
@@ -192,13 +188,13 @@ select u.key, j.id, j.status, j.run_at, j.workflow
       join windlass.composition c on c.run_id = k.run_id
       join windlass.run root on root.id = c.root_id
       left join windlass.run r on r.id = k.run_id
-     where k.key = u.key and u.standings ? 'waiting' and root.state in ('pending', 'running')
+     where k.key = u.key and u.states ? 'waiting' and root.state in ('pending', 'running')
        and (r.id is null or (r.state in ('pending', 'running') and substr(r.steps, k.step + 1, 1) = '.'))
        and (u.period is null or c.created_at > windlass.now() - u.period)
      limit 1)
    limit 1) as j
 
--- name: keep_rates
+-- name: put_rate_limits
 -- Insert or update rate limits. Remaining tokens are kept, up to the new maximum.
 insert into windlass.rate as r (key, per_period, period, concurrency, tokens)
 select key, per_period, period, concurrency, coalesce(greatest(per_period, 1), 1)
@@ -207,44 +203,3 @@ on conflict (key) do update
    set per_period = excluded.per_period, period = excluded.period, concurrency = excluded.concurrency,
        tokens = least(r.tokens, excluded.tokens)
  where (r.per_period, r.period, r.concurrency) is distinct from (excluded.per_period, excluded.period, excluded.concurrency)
-
--- name: dead_letters
--- List dead letters, newest first, with their total number (counted up to 10,000).
-select j.*, (select count(*) from (
-         select from workflow.workflow_run
-          where status = 'failed' and dead_letter and deleted_at is null and org = $1 and ($2::text is null or queue = $2)
-          limit 10000) as counted) as total
-  from workflow.workflow_run j
- where j.status = 'failed' and j.dead_letter and j.deleted_at is null and j.org = $1 and ($2::text is null or j.queue = $2)
- order by j.seq desc limit $3 offset $4
-
--- name: is_dead_letter
--- Return whether this job is a dead letter.
-select exists (select from workflow.workflow_run
-                where id = $1 and org = $2 and status = 'failed' and dead_letter and deleted_at is null)
-
--- name: standing
--- Count the jobs of a queue by state, up to $2 of each kind. Of finished jobs only the latest $2 of each type and status are
--- read, so that the cost does not grow with the history.
-select coalesce((select sum(n) from windlass.lane cross join lateral (
-         select count(*) as n from (
-           select from workflow.workflow_run j
-            where j.status = 'pending' and j.due and j.deleted_at is null and j.queue = lane.queue and j.type = lane.type
-              and j.priority = lane.priority and j.alone = lane.alone limit $2) as waiting) as counted
-        where lane.queue = $1), 0)::bigint as available,
-       waiting.*, held.active, ended.*
-  from (select count(*) filter (where run_at < 'infinity' and attempt + lost = 0) as scheduled,
-               count(*) filter (where run_at < 'infinity' and attempt + lost > 0) as retryable,
-               count(*) filter (where run_at = 'infinity') as pending
-          from (select run_at, attempt, lost from workflow.workflow_run
-                 where status = 'pending' and not due and queue = $1 and deleted_at is null limit $2) as few) as waiting,
-       (select count(*) as active from workflow.workflow_run where status = 'leased' and queue = $1 and deleted_at is null) as held,
-       (select count(*) filter (where status = 'succeeded') as completed, count(*) filter (where status = 'cancelled') as cancelled,
-               count(*) filter (where status = 'failed') as discarded,
-               count(*) filter (where status = 'succeeded' and updated_at > windlass.now() - interval '1 hour') as completed_last_hour,
-               count(*) filter (where status = 'failed' and updated_at > windlass.now() - interval '1 hour') as failed_last_hour
-          from windlass.finished kind cross join lateral (
-            select j.queue, j.updated_at, j.deleted_at from workflow.workflow_run j
-             where j.status in ('succeeded', 'failed', 'cancelled') and j.type = kind.type and j.status = kind.status
-             order by j.seq desc limit $2) as j
-         where j.queue = $1 and j.deleted_at is null) as ended

@@ -2,14 +2,14 @@
 
 -- name: publish
 -- Insert hidden workflows for composition shapes that do not exist yet. Equal shapes have the same name.
-with asked as (
+with requested as (
   select * from unnest($1::uuid[], $2::text[], $3::jsonb[], $4::text[]) as a(id, name, document, fingerprint)),
 born as (
   insert into windlass.workflow (id, org, name, live, hidden)
-  select id, $5, name, 1, true from asked order by name
+  select id, $5, name, 1, true from requested order by name
   on conflict (org, name) where deleted_at is null do nothing returning id, name)
 insert into windlass.version (workflow_id, number, document, fingerprint)
-select b.id, 1, a.document, a.fingerprint from born b join asked a on a.name = b.name
+select b.id, 1, a.document, a.fingerprint from born b join requested a on a.name = b.name
 
 -- name: insert
 -- Insert compositions, the outermost with all nested ones. Returns the inserted ids: those already taken are left out.
@@ -43,7 +43,7 @@ select k.key, m.new_id, k.step from unnest($1::uuid[], $2::uuid[], $3::int[]) as
 -- id that is already taken is replaced by the generated one. That check is a scalar subquery, because the planner may answer an
 -- `exists` by reading the whole inbox. A job of an earlier round is reset to pending.
 -- moves: failed -> pending; cancelled -> pending; succeeded -> pending
-with asked as (
+with requested as (
   select run_id, array_agg(id order by place) as ids, array_agg(org order by place) as orgs,
          array_agg(version_id order by place) as versions, array_agg(step order by place) as steps,
          array_agg(round order by place) as rounds, array_agg(first order by place) as firsts, array_agg(count order by place) as counts,
@@ -51,7 +51,7 @@ with asked as (
     from unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::int[], $6::int[], $7::int[], $8::int[], $9::text[], $10::text[], $11::int[])
          with ordinality as a(id, run_id, org, version_id, step, round, first, count, type, queue, items, place)
    group by run_id),
-run as materialized (select asked.*, r.input -> 'parts' as parts from asked join windlass.run r on r.id = asked.run_id),
+run as materialized (select requested.*, r.input -> 'parts' as parts from requested join windlass.run r on r.id = requested.run_id),
 born as (
   insert into workflow.workflow_run (id, type, payload, queue, priority, max_attempts, timeout, retry, tags, meta, envelope, expires_at,
                                      unique_key, visibility, rate_key, org, run_id, version_id, step, item, items, epoch, settled,
@@ -151,7 +151,7 @@ every as (
   union all
   select id, run_id, step, item, status, case when not is_full then result end, is_full and result is not null from inside)
 select j.id, j.run_id, j.step, j.item, j.status, every.result, j.last_error, j.errors -> -1 as error, j.attempt + j.lost as attempts,
-       j.created_at, j.updated_at, coalesce(j.envelope ->> 'alias', j.id::text) as shown,
+       j.created_at, j.updated_at, coalesce(j.envelope ->> 'alias', j.id::text) as client_id,
        (select max(e.created_at) from workflow.workflow_event e where e.workflow_id = j.id and e.event_type = 'leased') as started_at,
        every.is_cut
   from every join workflow.workflow_run j on j.id = every.id
@@ -182,7 +182,7 @@ with recursive above as (
     from above join windlass.composition c on c.run_id = above.parent_id)
 select run_id, parent_id, parent_step, kind, alias, version_id from above
 
--- name: kin
+-- name: neighbors
 -- Return the compositions directly inside or around these that have work to do: those inside that are pending, and any that have
 -- notices.
 select c.run_id from windlass.composition c join windlass.run r on r.id = c.run_id
@@ -204,19 +204,19 @@ select c.parent_id, c.parent_step, c.run_id, c.version_id, r.steps
 select run_id, step, item, items, status, result, error, last_error, attempts, omitted
   from windlass.part_results($1::uuid[], $2::int[], $3, $4) order by run_id, step, item
 
--- name: told
+-- name: summaries
 -- Return kind, name and displayed id of these compositions, and the displayed id of the composition around each.
-select c.run_id, c.kind, c.name, coalesce(c.alias, c.run_id::text) as shown, coalesce(around.alias, c.parent_id::text) as around
-  from windlass.composition c left join windlass.composition around on around.run_id = c.parent_id where c.run_id = any($1)
+select c.run_id, c.kind, c.name, coalesce(c.alias, c.run_id::text) as client_id, coalesce(parent.alias, c.parent_id::text) as parent_id
+  from windlass.composition c left join windlass.composition parent on parent.run_id = c.parent_id where c.run_id = any($1)
 
--- name: told_jobs
+-- name: step_jobs
 -- Return the jobs at these steps (the first of a fanned-out step), when they were last handed out, and their last error.
-select w.run_id, w.step, coalesce(j.envelope ->> 'alias', j.id::text) as shown, j.errors -> -1 as error,
+select w.run_id, w.step, coalesce(j.envelope ->> 'alias', j.id::text) as client_id, j.errors -> -1 as error,
        (select max(e.created_at) from workflow.workflow_event e where e.workflow_id = j.id and e.event_type = 'leased') as started_at
   from unnest($1::uuid[], $2::int[]) as w(run_id, step)
   join workflow.workflow_run j on j.run_id = w.run_id and j.step = w.step and j.item = 0
 
--- name: told_inside
+-- name: nested
 -- Return the compositions at these steps, when they started, and the first failed job of each, including nested compositions.
 with recursive place as (
   select c.run_id as top, c.run_id from unnest($1::uuid[], $2::int[]) as w(run_id, step)
@@ -225,10 +225,10 @@ inside as (
   select top, run_id from place
   union all
   select inside.top, c.run_id from inside join windlass.composition c on c.parent_id = inside.run_id)
-select c.parent_id, c.parent_step, coalesce(c.alias, c.run_id::text) as shown, c.kind, c.started_at, bad.shown as job, bad.error
+select c.parent_id, c.parent_step, coalesce(c.alias, c.run_id::text) as client_id, c.kind, c.started_at, bad.client_id as job, bad.error
   from place
   join windlass.composition c on c.run_id = place.run_id
   left join lateral (
-    select coalesce(j.envelope ->> 'alias', j.id::text) as shown, j.errors -> -1 as error
+    select coalesce(j.envelope ->> 'alias', j.id::text) as client_id, j.errors -> -1 as error
       from inside join workflow.workflow_run j on j.run_id = inside.run_id
      where inside.top = place.run_id and j.status = 'failed' order by j.updated_at, j.seq limit 1) as bad on true

@@ -63,7 +63,7 @@ select (select greatest(next_run_at, 'epoch') - windlass.now() from windlass.cro
                   where j.id = c.last_job_id and j.status in ('pending', 'leased') and j.deleted_at is null))
 
 -- name: skipped
--- Return ticks that enqueued no job, written by transactions that the snapshot of a reader did not include: see live.sql.
+-- Return ticks that enqueued no job, written by transactions that the snapshot of a reader did not include: see events.sql.
 select xid::text, id, name, tick, reason, created_at from windlass.cron_event
  where org = $3 and (xid >= $1::text::xid8 or xid = any($2::text[]::xid8[])) order by xid, id limit 1000
 

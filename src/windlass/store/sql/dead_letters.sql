@@ -53,3 +53,18 @@ with page as materialized (
      and ($4::text is null or kind.error = $4) and ($5::boolean is null or kind.of_run = $5)
    order by dead.seq desc limit $7)
 select j.* from workflow.workflow_run j where j.id = any(array(select id from page)) order by j.seq desc
+
+-- name: list_by_queue
+-- List dead letters, newest first, with their total number (counted up to 10,000).
+select j.*, (select count(*) from (
+         select from workflow.workflow_run
+          where status = 'failed' and dead_letter and deleted_at is null and org = $1 and ($2::text is null or queue = $2)
+          limit 10000) as counted) as total
+  from workflow.workflow_run j
+ where j.status = 'failed' and j.dead_letter and j.deleted_at is null and j.org = $1 and ($2::text is null or j.queue = $2)
+ order by j.seq desc limit $3 offset $4
+
+-- name: exists
+-- Return whether this job is a dead letter.
+select exists (select from workflow.workflow_run
+                where id = $1 and org = $2 and status = 'failed' and dead_letter and deleted_at is null)

@@ -1,17 +1,21 @@
--- The event trail of jobs and the log lines of handlers.
+-- The event trails of jobs and of runs, and the log lines of handlers.
+--
+-- The stream (`since`) contains the events that were not visible in the last snapshot of a reader. One statement reads both
+-- trails, so that they are read with the same snapshot, which becomes the next one of the reader. $1 and $2 describe the last
+-- one: its xmax and the transactions that were in progress.
 
 -- name: of_job
 -- Return the event trail of a job, oldest first, after a given event.
 select id, event_type, data, actor, attempt, created_at from workflow.workflow_event
  where workflow_id = $1 and id > $3 order by id limit $2
 
--- name: insert_lines
+-- name: insert_log_lines
 -- Insert log lines of handlers. A line that is sent twice is stored once.
 insert into windlass.job_log (job_id, epoch, attempt, line, at, level, message)
 select * from unnest($1::uuid[], $2::int[], $3::int[], $4::int[], $5::timestamptz[], $6::text[], $7::text[])
 on conflict do nothing
 
--- name: lines
+-- name: log_lines
 -- Return the log lines of a job by attempt, after a position.
 select attempt, line, at, level, message, epoch from windlass.job_log
  where job_id = $1 and ($2::int is null or attempt = $2) and (epoch, attempt, line) > ($3, $4, $5)
@@ -46,3 +50,70 @@ select workflow_id, attempt, max(created_at) as at from workflow.workflow_event
 -- Return the aliases that clients gave to these jobs, and the errors of their attempts.
 select id, envelope ->> 'alias' as alias, errors from workflow.workflow_run
  where id = any($1) and (envelope ? 'alias' or errors is not null)
+
+-- name: here
+-- Return the current snapshot.
+select pg_current_snapshot()::text
+
+-- name: since
+-- Return all new events as whole transactions, about $3 lines. `fence` is the last transaction of the batch, or null if there are
+-- no more. With $4, return the rest of such a batch below it. Transaction ids that this cluster has not assigned yet come from a
+-- restored dump and are left out: a reader that took them for new would read them again and again.
+with fence as (
+  select case when $4::text is null then least(
+           (select xid from windlass.event where xid >= $1::text::xid8 and xid < pg_snapshot_xmax(pg_current_snapshot())
+             order by xid, id offset $3 limit 1),
+           (select xid from workflow.workflow_event
+             where xid >= $1::text::xid8 and xid < pg_snapshot_xmax(pg_current_snapshot())
+             order by xid, id offset $3 limit 1)) end as xid),
+ours as (
+  select e.* from fence cross join lateral (
+    select * from windlass.event where xid = any($2::text[]::xid8[])
+    union all
+    select * from windlass.event where xid >= $1::text::xid8 and ($4::text is null or xid < $4::text::xid8)
+       and xid <= coalesce(fence.xid, '18446744073709551615'::xid8) and xid < pg_snapshot_xmax(pg_current_snapshot())) as e),
+theirs as (
+  select e.* from fence cross join lateral (
+    select * from workflow.workflow_event where xid = any($2::text[]::xid8[]) and event_type <> 'heartbeat'
+    union all
+    select * from workflow.workflow_event where xid >= $1::text::xid8 and ($4::text is null or xid < $4::text::xid8)
+       and xid <= coalesce(fence.xid, '18446744073709551615'::xid8) and xid < pg_snapshot_xmax(pg_current_snapshot())
+       and event_type <> 'heartbeat') as e)
+select pg_current_snapshot()::text as snapshot, (select xid::text from fence) as fence, l.*
+  from (select 1) as one
+  left join lateral (
+    select false as of_job, e.xid::text as xid, e.id, e.created_at, e.word, e.code, e.reason, null::jsonb as data, e.actor,
+           null::int as attempt, e.step, null::int as item, null::int as items, null::uuid as job_id, null::text as type,
+           null::text as queue, r.id as run_id, r.org, r.version_id, w.name as workflow, r.state,
+           case when e.step is null then r.steps else substr(r.steps, e.step + 1, 1) end as letters, r.fans -> e.step::text as fan
+      from ours e join windlass.run r on r.id = e.run_id join windlass.workflow w on w.id = r.workflow_id
+    union all
+    select true, e.xid::text, e.id, e.created_at, e.event_type, null, null, e.data, e.actor, e.attempt, j.step, j.item, j.items,
+           j.id, j.type, j.queue, r.id, j.org, r.version_id, w.name, r.state, substr(r.steps, j.step + 1, 1),
+           r.fans -> j.step::text
+      from theirs e join workflow.workflow_run j on j.id = e.workflow_id
+      left join windlass.run r on r.id = j.run_id left join windlass.workflow w on w.id = r.workflow_id) as l on true
+
+-- name: since_of_run
+-- Return the new events of one run through its own indexes, up to $6 lines of each trail, after $4 and $5.
+with ours as (
+  select * from windlass.event
+   where run_id = $3 and id > $4 and (xid >= $1::text::xid8 or xid = any($2::text[]::xid8[])) order by id limit $6),
+theirs as (
+  select e.*, j.step, j.item, j.items, j.type, j.queue from workflow.workflow_run j
+    join workflow.workflow_event e on e.workflow_id = j.id
+   where j.run_id = $3 and e.id > $5 and (e.xid >= $1::text::xid8 or e.xid = any($2::text[]::xid8[]))
+     and e.event_type <> 'heartbeat' order by e.id limit $6)
+select pg_current_snapshot()::text as snapshot, r.steps as whole, l.*, r.id as run_id, r.org, r.version_id, w.name as workflow, r.state,
+       case when l.step is null then r.steps else substr(r.steps, l.step + 1, 1) end as letters, r.fans -> l.step::text as fan
+  from windlass.run r join windlass.workflow w on w.id = r.workflow_id
+  left join lateral (
+    select false as of_job, e.xid::text as xid, e.id, e.created_at, e.word, e.code, e.reason, null::jsonb as data, e.actor,
+           null::int as attempt, e.step, null::int as item, null::int as items, null::uuid as job_id, null::text as type,
+           null::text as queue
+      from ours e
+    union all
+    select true, e.xid::text, e.id, e.created_at, e.event_type, null, null, e.data, e.actor, e.attempt, e.step, e.item, e.items,
+           e.workflow_id, e.type, e.queue
+      from theirs e) as l on true
+ where r.id = $3

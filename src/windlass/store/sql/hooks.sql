@@ -13,7 +13,7 @@ on conflict do nothing
 -- Return the run and step of this address.
 select run_id, step from windlass.hook where token_hash = $1
 
--- name: standing
+-- name: state
 -- Return whether this address has received a callback, and the states of its run and step. Read without a lock, before the body
 -- of the callback is read.
 select h.received_at is not null, r.state, substr(r.steps, h.step + 1, 1)

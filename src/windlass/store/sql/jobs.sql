@@ -11,10 +11,10 @@
 -- left out. A duplicate id fails the whole statement, because checking for both costs a tenth more.
 -- A column without values is passed as an empty array, and a column with a single value as $16 to $19 and $25, because the cost
 -- of an array grows with its length.
-with asked as (
+with requested as (
   select id, coalesce(type, $16) as type, payload, coalesce(queue, $17) as queue, coalesce(priority, $18) as priority,
          run_at, delay, coalesce(max_attempts, $19) as max_attempts, timeout, coalesce(retry, $25) as retry,
-         idempotency_key, tags, meta, envelope, expires_at, unique_key, visibility, rate_key, (select windlass.now()) as moment
+         idempotency_key, tags, meta, envelope, expires_at, unique_key, visibility, rate_key, (select windlass.now()) as now_at
     from unnest($1::uuid[], $2::text[], $3::jsonb[], $4::text[], $5::int[], $6::timestamptz[], $7::interval[], $8::int[],
                 $9::interval[], $10::jsonb[], $11::text[], $12::jsonb[], $13::jsonb[],
                 $20::jsonb[], $21::timestamptz[], $22::text[], $23::interval[], $24::text[])
@@ -24,10 +24,10 @@ born as (
   insert into workflow.workflow_run (id, type, payload, queue, priority, run_at, max_attempts, timeout, retry,
                                      idempotency_key, tags, meta, org, created_at, updated_at,
                                      envelope, expires_at, unique_key, visibility, rate_key, needs_created_event)
-  select id, type, payload, queue, priority, coalesce(run_at, moment + delay, moment), max_attempts, timeout, retry,
+  select id, type, payload, queue, priority, coalesce(run_at, now_at + delay, now_at), max_attempts, timeout, retry,
          idempotency_key, case when tags is null then null else array(select jsonb_array_elements_text(tags)) end,
-         meta, $14, moment, moment, envelope, expires_at, unique_key, visibility, rate_key, false
-    from asked
+         meta, $14, now_at, now_at, envelope, expires_at, unique_key, visibility, rate_key, false
+    from requested
   on conflict (idempotency_key) do nothing
   returning id, created_at),
 logged as (
@@ -45,16 +45,16 @@ select idempotency_key, id from workflow.workflow_run where idempotency_key = an
 -- Without patterns the scan continues at the next type of $5, so that types this worker does not serve cost almost nothing.
 -- $5 null means all types.
 -- $2 to $4 give, for each queue, the lane to continue after, and nulls mean from the beginning. Stops after $7 hops.
-with recursive wanted as (
+with recursive start as (
   select q.queue, coalesce(q.type, '') as type, coalesce(q.priority, -2147483648) as priority, coalesce(q.alone, false) as alone
     from unnest($1::text[], $2::text[], $3::int[], $4::boolean[]) as q(queue, type, priority, alone)
    where q.queue <> all(array(select name from windlass.queue where paused))),
 lane as (
   (select head.*, $5::text[] is null or head.type = any($5) or head.type like any($6::text[]) as served
-     from wanted cross join lateral (
+     from start cross join lateral (
        select j.queue, j.type, j.priority, j.seq, j.alone from workflow.workflow_run j
-        where j.status = 'pending' and j.due and j.deleted_at is null and j.queue = wanted.queue
-          and (j.type, j.priority, j.alone) > (wanted.type, wanted.priority, wanted.alone)
+        where j.status = 'pending' and j.due and j.deleted_at is null and j.queue = start.queue
+          and (j.type, j.priority, j.alone) > (start.type, start.priority, start.alone)
         order by j.queue, j.type, j.priority, j.alone, j.seq limit 1) as head)
   union all
   select next.*, $5::text[] is null or next.type = any($5) or next.type like any($6::text[])
@@ -150,14 +150,14 @@ select id from done
 -- match the fence is ignored and not in the result. A job that was requested to stop is not retried. A step job that reports a
 -- stop although the request was withdrawn (its run was retried in the meantime) becomes pending again.
 -- moves: leased -> pending; leased -> failed; leased -> cancelled
-with told as (
+with report as (
   select * from unnest($1::uuid[], $2::int[], $3::text[], $4::jsonb[], $5::interval[], $6::jsonb[], $8::boolean[], $9::text[])
              as d(id, claim_no, move, error, delay, result, dead_letter, holder)),
-meant as (
+decided as (
   select d.*, case when d.move = 'cancel' and (j.run_id is null or j.cancel_requested)
                      or d.move = 'release' and j.cancel_requested then 'cancelled'
                    when d.move = 'fail' or d.move = 'retry' and j.cancel_requested then 'failed' else 'pending' end as status
-    from told d join workflow.workflow_run j on j.id = d.id),
+    from report d join workflow.workflow_run j on j.id = d.id),
 done as (
   update workflow.workflow_run j
      set status = d.status, settled = j.settled or d.status <> 'pending', result = case when d.move in ('fail', 'retry') then d.result else j.result end,
@@ -168,7 +168,7 @@ done as (
          errors = case when d.error is null or d.move = 'release' then j.errors else windlass.remember(j.errors, jsonb_build_object(
            'attempt', j.attempt + j.lost + 1, 'at', (select windlass.now())) || d.error) end,
          dead_letter = case when d.status = 'failed' then d.dead_letter end, leased_by = null, lease_until = null, updated_at = (select windlass.now())
-    from meant d
+    from decided d
    where j.id = d.id and j.claim_no = d.claim_no and j.leased_by = coalesce(d.holder, $7)
   returning j.id, j.status, d.move, d.error, d.delay, d.holder,
             j.attempt + j.lost + case when d.move in ('fail', 'retry') then 0 else 1 end as number),

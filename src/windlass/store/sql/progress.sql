@@ -3,17 +3,17 @@
 -- name: report
 -- Store the latest progress of each job. Only reports that match the claim number ($2) are stored: those of the attempt that
 -- holds the job or held it last.
-with told as (
+with report as (
   select * from unnest($1::uuid[], $2::int[], $3::double precision[], $4::text[], $5::jsonb[])
              as t(id, claim_no, fraction, message, data)),
-heard as (
-  select t.* from told t join workflow.workflow_run j on j.id = t.id where j.claim_no = t.claim_no)
+accepted as (
+  select t.* from report t join workflow.workflow_run j on j.id = t.id where j.claim_no = t.claim_no)
 insert into windlass.progress as p (job_id, fraction, message, data)
-select id, fraction, message, data from heard order by id
+select id, fraction, message, data from accepted order by id
 on conflict (job_id) do update
    set fraction = excluded.fraction, message = excluded.message, data = excluded.data, updated_at = excluded.updated_at
 
--- name: say
+-- name: record
 -- Store the progress of a live job, reported through the API. Returns no row if there is no such live job.
 with job as (
   select id from workflow.workflow_run

@@ -1,4 +1,5 @@
--- Queues: their contents, their throughput and their settings. A queue exists as soon as a job names it.
+-- Queues: their contents, their throughput and their settings. A queue exists as soon as a job names it. Rate limits: queries
+-- for inspection and upkeep.
 
 -- name: list
 -- List queues by name, $2 at a time, after name $1, each with the numbers of due, scheduled and leased jobs, the first two
@@ -98,8 +99,75 @@ select least($2, (
   + (select count(*) from (
     select from workflow.workflow_run j where j.status = 'pending' and not j.due and j.queue = $1 limit $2) as later))::bigint
 
+-- name: state_counts
+-- Count the jobs of a queue by state, up to $2 of each kind. Of finished jobs only the latest $2 of each type and status are
+-- read, so that the cost does not grow with the history.
+select coalesce((select sum(n) from windlass.lane cross join lateral (
+         select count(*) as n from (
+           select from workflow.workflow_run j
+            where j.status = 'pending' and j.due and j.deleted_at is null and j.queue = lane.queue and j.type = lane.type
+              and j.priority = lane.priority and j.alone = lane.alone limit $2) as waiting) as counted
+        where lane.queue = $1), 0)::bigint as available,
+       waiting.*, held.active, ended.*
+  from (select count(*) filter (where run_at < 'infinity' and attempt + lost = 0) as scheduled,
+               count(*) filter (where run_at < 'infinity' and attempt + lost > 0) as retryable,
+               count(*) filter (where run_at = 'infinity') as pending
+          from (select run_at, attempt, lost from workflow.workflow_run
+                 where status = 'pending' and not due and queue = $1 and deleted_at is null limit $2) as few) as waiting,
+       (select count(*) as active from workflow.workflow_run where status = 'leased' and queue = $1 and deleted_at is null) as held,
+       (select count(*) filter (where status = 'succeeded') as completed, count(*) filter (where status = 'cancelled') as cancelled,
+               count(*) filter (where status = 'failed') as discarded,
+               count(*) filter (where status = 'succeeded' and updated_at > windlass.now() - interval '1 hour') as completed_last_hour,
+               count(*) filter (where status = 'failed' and updated_at > windlass.now() - interval '1 hour') as failed_last_hour
+          from windlass.finished kind cross join lateral (
+            select j.queue, j.updated_at, j.deleted_at from workflow.workflow_run j
+             where j.status in ('succeeded', 'failed', 'cancelled') and j.type = kind.type and j.status = kind.status
+             order by j.seq desc limit $2) as j
+         where j.queue = $1 and j.deleted_at is null) as ended
+
 -- name: ends
 -- Count the jobs that succeeded and failed in the last minute, from the last $1 events.
 select count(*) filter (where event_type = 'succeeded') as succeeded, count(*) filter (where event_type = 'failed') as failed
   from (select event_type, created_at from workflow.workflow_event order by xid desc, id desc limit $1) as line
  where created_at > windlass.now() - interval '1 minute'
+
+-- name: rate_limit
+-- Return a rate limit, its remaining tokens and the number of leased jobs under it.
+select r.key, r.per_period, r.period, r.concurrency,
+       least(greatest(r.per_period, 1), r.tokens + r.per_period * extract(epoch from windlass.now() - r.at) / extract(epoch from r.period)) as left_,
+       (select count(*) from workflow.workflow_run j where j.rate_key = r.key and j.status = 'leased') as active
+  from windlass.rate r where r.key = $1
+
+-- name: rate_limits
+-- List the rate limits of an org ($1 is its name and a slash), by key.
+select r.key, r.per_period, r.period, r.concurrency,
+       least(greatest(r.per_period, 1), r.tokens + r.per_period * extract(epoch from windlass.now() - r.at) / extract(epoch from r.period)) as left_,
+       (select count(*) from workflow.workflow_run j where j.rate_key = r.key and j.status = 'leased') as active
+  from windlass.rate r where starts_with(r.key, $1) order by r.key limit $2 offset $3
+
+-- name: wake_rate_limited
+-- Make jobs that wait for a rate limit due again where there is room. Needed when a limit was raised or deleted, when a job that
+-- was made due is in a queue without workers, or when a wake-up was missed. One probe per key with waiting jobs. Returns the
+-- queues of the jobs.
+with recursive waiting as (
+  (select key from windlass.rate_line where called_at is null order by key limit 1)
+  union all
+  select (select r.key from windlass.rate_line r where r.called_at is null and r.key > waiting.key order by r.key limit 1)
+    from waiting where waiting.key is not null)
+select windlass.rate_call(w.key, windlass.rate_room(r, 0))
+  from waiting w left join windlass.rate r on r.key = w.key
+ where w.key is not null and windlass.rate_room(r, 0) > 0
+
+-- name: forget_rate_limited
+-- Delete the waiting entries of jobs that were cancelled, deleted or claimed by plain SQL.
+delete from windlass.rate_line r
+ where not exists (select from workflow.workflow_run j where j.id = r.job_id and j.status = 'pending' and j.deleted_at is null)
+
+-- name: prune_rate_limits
+-- Delete rate limits that were not used since the cutoff, unless a pending or leased job names them.
+delete from windlass.rate
+ where at < windlass.now() - $1::interval
+   and key <> all(array(select distinct rate_key from workflow.workflow_run
+                         where status = 'pending' and rate_key is not null))
+   and key <> all(array(select distinct rate_key from workflow.workflow_run
+                         where status = 'leased' and rate_key is not null))

@@ -5,7 +5,7 @@
 -- Insert runs with their first events. Returns the inserted ids: a run whose idempotency key (or position below its parent)
 -- already exists is left out. Rows are inserted in the order of their keys, because two batches that share keys could otherwise
 -- deadlock.
-with asked as (
+with requested as (
   select * from unnest($1::uuid[], $2::text[], $3::text[], $4::jsonb[], $5::jsonb[], $6::jsonb[], $7::text[],
                        $8::uuid[], $9::int[], $10::int[], $11::int[], $12::int[], $13::jsonb[])
     as a(id, state, steps, fans, input, labels, idempotency_key, parent_id, parent_step, parent_item, parent_round, depth, headers)),
@@ -17,7 +17,7 @@ born as (
          parent_round, depth, headers, (select windlass.now()), case state when 'pending' then null else (select windlass.now()) end,
          case when state in ('pending', 'running') then null else (select windlass.now()) end,
          (select windlass.now()) + $17::interval
-    from asked order by idempotency_key on conflict do nothing returning id, state),
+    from requested order by idempotency_key on conflict do nothing returning id, state),
 logged as (
   insert into windlass.event (run_id, word, actor, created_at) select id, state, $18, (select windlass.now()) from born)
 select id from born
@@ -25,7 +25,7 @@ select id from born
 -- name: insert_children
 -- Insert child runs of a step, one per instance, all of them pending: they are started separately, a moment later. A composition
 -- already has its run id and, if it repeats an earlier one, the step states copied from it.
-with asked as (
+with requested as (
   select * from unnest($1::uuid[], $2::int[], $3::int[], $4::int[], $5::int[], $6::uuid[], $7::int[], $8::text[], $9::jsonb[],
                        $10::interval[], $11::boolean[], $12::jsonb[])
     as a(parent_id, step, first, count, round, workflow_id, version_id, steps, input, max_duration, foreach, labels)),
@@ -38,7 +38,7 @@ born as (
               else a.input end,
          coalesce(a.labels, nullif(jsonb_strip_nulls(jsonb_build_object('name', nullif(c.name, ''), 'workflow_id', c.alias)), '{}')),
          a.parent_id, a.step, n, a.round, p.depth + 1, coalesce(p.root_id, p.id), windlass.now() + a.max_duration
-    from asked a join windlass.run p on p.id = a.parent_id
+    from requested a join windlass.run p on p.id = a.parent_id
     left join windlass.composition c on c.parent_id = a.parent_id and c.parent_step = a.step and a.round = 0
    cross join lateral generate_series(a.first, a.first + a.count - 1) as n
   on conflict do nothing returning id)
@@ -55,11 +55,11 @@ select p.id, coalesce(p.root_id, p.id) as root_id, (
 -- name: own_ancestors
 -- Count, for each pair of run and workflow, how many of the run and its ancestors belong to the workflow.
 with recursive line as (
-  select r.id as run_id, a.workflow_id as wanted, r.workflow_id, r.parent_id
+  select r.id as run_id, a.workflow_id as counted_id, r.workflow_id, r.parent_id
     from unnest($1::uuid[], $2::uuid[]) as a(run_id, workflow_id) join windlass.run r on r.id = a.run_id
   union all
-  select line.run_id, line.wanted, r.workflow_id, r.parent_id from line join windlass.run r on r.id = line.parent_id)
-select run_id, wanted, count(*) filter (where workflow_id = wanted) from line group by run_id, wanted
+  select line.run_id, line.counted_id, r.workflow_id, r.parent_id from line join windlass.run r on r.id = line.parent_id)
+select run_id, counted_id, count(*) filter (where workflow_id = counted_id) from line group by run_id, counted_id
 
 -- name: find_keys
 -- Return the runs that have these idempotency keys.
@@ -92,7 +92,7 @@ with done as (
 logged as (
   insert into windlass.event (run_id, word, code, reason, actor, created_at)
   select id, word, code, reason, $9, (select windlass.now()) from done where word is not null),
-told as (
+notified as (
   insert into windlass.notice (run_id, word, step, item, round, letter, reason)
   select parent_id, 'ended', parent_step, parent_item, parent_round,
          case state when 'completed' then 's' when 'timeout' then 't' when 'cancelled' then 'c' else 'f' end,
@@ -101,7 +101,7 @@ told as (
     from done where word is not null and state not in ('pending', 'running') and round = 0
      and exists (select from windlass.run above where above.id = done.parent_id)
   returning 1)
-select exists (select from told)
+select exists (select from notified)
 
 -- name: log
 -- Write events of runs and their steps, with reasons.
@@ -119,7 +119,7 @@ select n.run_id, n.step, n.word, n.code, n.reason, $6, (select windlass.now())
 union
 (select distinct run_id from (
    select run_id from windlass.notice where run_id <> all(array(select key::uuid from windlass.quarantine where kind = 'run'))
-    order by run_id limit $1) as told)
+    order by run_id limit $1) as notified)
 
 -- name: take_notices
 -- Delete and return the notices of these runs. The caller holds the locks of the runs.
@@ -174,7 +174,7 @@ select v.id from windlass.workflow w join windlass.version v on v.workflow_id = 
 select v.id from windlass.workflow w join windlass.version v on v.workflow_id = w.id and v.number = w.live
  where w.id = $1 for no key update of w skip locked
 
--- name: moment
+-- name: now
 -- Return the current time.
 select windlass.now()
 

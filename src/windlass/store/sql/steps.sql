@@ -7,7 +7,7 @@
 with shape as (
   select * from unnest($1::int[], $2::int[], $3::text[], $4::jsonb[], $5::text[], $6::int[], $7::int[], $8::interval[], $9::jsonb[], $10::boolean[])
     with ordinality as s(version_id, step, type, payload, queue, priority, max_attempts, timeout, retry, foreach, no)),
-asked as (
+requested as (
   select * from unnest($11::uuid[], $12::uuid[], $13::text[], $14::int[], $15::int[], $16::int[], $17::int[], $18::int[], $19::jsonb[])
     as a(id, run_id, org, no, round, first, count, items, payload)),
 born as (
@@ -21,7 +21,7 @@ born as (
               else coalesce(a.payload, s.payload) end,
          s.queue, s.priority, s.max_attempts, s.timeout, s.retry, a.org, a.run_id, s.version_id, s.step, n, a.items, a.round, false,
          (select windlass.now()), (select windlass.now()), (select windlass.now()), false
-    from asked a join shape s on s.no = a.no
+    from requested a join shape s on s.no = a.no
    cross join lateral generate_series(a.first, a.first + a.count - 1) as n
   on conflict (run_id, step, item) where run_id is not null do update
      set status = 'pending', epoch = excluded.epoch, attempt = 0, lost = 0, alone = false, run_at = excluded.run_at, due = true,

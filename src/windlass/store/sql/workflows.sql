@@ -5,14 +5,14 @@
 -- Lock the workflows with these names for publishing. A missing one is inserted without a version. The update without effect
 -- locks an existing row.
 insert into windlass.workflow (id, org, name, live)
-select id, $3, name, 0 from unnest($1::uuid[], $2::text[]) as asked(id, name) order by name
+select id, $3, name, 0 from unnest($1::uuid[], $2::text[]) as requested(id, name) order by name
 on conflict (org, name) where deleted_at is null do update set live = workflow.live
 
 -- name: publish
 -- Insert new versions and make them live. A document equal to the live version makes no new one. Call only under the locks of
 -- `hold`.
 -- The lateral limit keeps the plan on one probe per name.
-with asked as (
+with requested as (
   select w.id, w.live, a.document, a.fingerprint
     from unnest($2::text[], $3::jsonb[], $4::text[]) as a(name, document, fingerprint)
    cross join lateral (
@@ -20,7 +20,7 @@ with asked as (
 born as (
   insert into windlass.version (workflow_id, number, document, fingerprint)
   select a.id, coalesce((select max(v.number) from windlass.version v where v.workflow_id = a.id), 0) + 1, a.document, a.fingerprint
-    from asked a
+    from requested a
    where not exists (select from windlass.version v
                       where v.workflow_id = a.id and v.number = a.live and v.fingerprint = a.fingerprint)
   returning id, workflow_id, number),

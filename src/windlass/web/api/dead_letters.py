@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from windlass.engine.database import Database
 from windlass.engine.jobs import dead_letters
-from windlass.engine.jobs.dead_letters import Steered, Wanted
+from windlass.engine.jobs.dead_letters import DeadLetterFilter, Steered
 from windlass.engine.views import jobs as views
 from windlass.errors import Invalid
 from windlass.schemas.common import BATCH_LIMIT, PAGE_LIMIT
@@ -93,19 +93,19 @@ async def drop(db: Open, request: Request) -> Data[DeadLetterBatch]:
     return await _batch(db, body, dead_letters.droppable(_narrowed(body)), dead_letters.drop)
 
 
-def _narrowed(body: Which) -> Wanted:
+def _narrowed(body: Which) -> DeadLetterFilter:
     filters = (body.type, body.queue, body.error, body.of_runs)
     if all(value is None for value in filters) and not body.all:
         raise Invalid('say which dead letters, or {"all": true}', field="body")
     return _wanted(body)
 
 
-def _wanted(filters: Filters | Which) -> Wanted:
-    return Wanted(filters.type, filters.queue, filters.error, filters.of_runs, filters.before)
+def _wanted(filters: Filters | Which) -> DeadLetterFilter:
+    return DeadLetterFilter(filters.type, filters.queue, filters.error, filters.of_runs, filters.before)
 
 
 async def _batch(
-    db: Database, body: Which, wanted: Wanted, act: Callable[..., Awaitable[Steered]]
+    db: Database, body: Which, wanted: DeadLetterFilter, act: Callable[..., Awaitable[Steered]]
 ) -> Data[DeadLetterBatch]:
     if body.dry_run:
         return Data(views.counted_dead_letters(await dead_letters.matching(db, wanted)))

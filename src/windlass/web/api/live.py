@@ -19,9 +19,9 @@ from starlette.responses import Response
 from windlass.core.events.cursor import MAX_TEXT
 from windlass.core.explain.activity import REOPENED
 from windlass.core.runs.run import LIVE, Fan, Letter
-from windlass.engine.events.stream import Batch, Cursor, Told
+from windlass.engine.events.stream import Batch, Cursor, TrailEntry
 from windlass.engine.runs import control as runs
-from windlass.engine.views import statuses
+from windlass.engine.views import runs as run_views
 from windlass.engine.views.runs import instance_counts
 from windlass.web.api.shared import App, Open, RunId, problems, workflow_name
 from windlass.web.live import MEDIA_TYPE, RETRY, EventStream, event
@@ -69,7 +69,7 @@ async def stream(app: App, db: Open, filters: Annotated[Filters, Query()], last:
     workflow = await workflow_name(db, filters.workflow) if filters.workflow is not None else None
     org = db.org
 
-    def wanted(one: Told) -> bool:
+    def wanted(one: TrailEntry) -> bool:
         line = one.line
         return (
             line.org == org
@@ -103,7 +103,7 @@ async def stream_of_run(
     await runs.get(db, run_id)
     batches = (await app.live()).follow(_cursor(last, after), run=run_id)
     first = await anext(batches)
-    if last is not None and _has_ended(first) and not first.told:
+    if last is not None and _has_ended(first) and not first.entries:
         await batches.aclose()  # a browser reconnects until it gets a 204
         return Response(status_code=204)
     return EventStream(_events(batches, first, None, _hello(first, run_id), run=run_id))
@@ -123,7 +123,7 @@ def _cursor(last: str | None, after: str | None) -> Cursor | None:
 async def _events(
     batches: AsyncGenerator[Batch, None],
     batch: Batch,
-    wanted: Callable[[Told], bool] | None,
+    wanted: Callable[[TrailEntry], bool] | None,
     hello: dict[str, Any],
     *,
     run: UUID | None = None,
@@ -131,7 +131,7 @@ async def _events(
     async with contextlib.aclosing(batches):
         yield f"retry: {RETRY}\n".encode() + event("hello", hello, id_=str(batch.at))
         while True:
-            lines = batch.told if wanted is None else [one for one in batch.told if wanted(one)]
+            lines = batch.entries if wanted is None else [one for one in batch.entries if wanted(one)]
             for first in range(0, len(lines), CHUNK):
                 yield b"".join(_rendered(one, whole=run is not None) for one in lines[first : first + CHUNK])
                 await asyncio.sleep(0)  # the loop has other readers, and heartbeats
@@ -146,11 +146,11 @@ async def _events(
                 return
 
 
-def _rendered(told: Told, *, whole: bool) -> bytes:
+def _rendered(entry: TrailEntry, *, whole: bool) -> bytes:
     """Return the event of a line, rendered once for all readers of the process. `whole`: for those of one run."""
-    if (rendered := told.rendered.get(whole)) is None:
-        rendered = event(_kind(told), event_data(told, whole=whole), id_=str(told.cursor))
-        told.rendered[whole] = rendered
+    if (rendered := entry.rendered.get(whole)) is None:
+        rendered = event(_kind(entry), event_data(entry, whole=whole), id_=str(entry.cursor))
+        entry.rendered[whole] = rendered
     return rendered
 
 
@@ -162,14 +162,14 @@ def _has_ended(batch: Batch) -> bool:
 
 def _run_status(batch: Batch) -> str | None:
     """Return the status of the run of the stream, as of the end of this batch."""
-    return batch.state or (batch.told[-1].line.state if batch.told else None)
+    return batch.state or (batch.entries[-1].line.state if batch.entries else None)
 
 
-def _kind(told: Told) -> str:
+def _kind(entry: TrailEntry) -> str:
     """Return what a line is about: a run, a task of one, or a job that is no task."""
-    if told.line.step is not None:
+    if entry.line.step is not None:
         return "task"
-    return "job" if told.line.of_job else "run"
+    return "job" if entry.line.of_job else "run"
 
 
 def _hello(batch: Batch, run: UUID | None = None) -> dict[str, Any]:
@@ -177,12 +177,12 @@ def _hello(batch: Batch, run: UUID | None = None) -> dict[str, Any]:
     return fields if run is None else fields | {"run_id": str(run), "run_status": batch.state}
 
 
-def event_data(told: Told, *, whole: bool = False) -> dict[str, Any]:
+def event_data(entry: TrailEntry, *, whole: bool = False) -> dict[str, Any]:
     """Return the data of a line. `status` is that of the task at the time of reading, so the last one is the current
     one. `whole`: events of a run have the statuses of all its tasks, some of which change without an event."""
-    line, step = told.line, told.step
+    line, step = entry.line, entry.step
     fields: dict[str, Any] = {
-        "event": _event(told),
+        "event": _event(entry),
         "at": moment(line.at),
         "actor": line.actor,
         "reason": line.reason or line.data.get("error") or line.data.get("reason"),
@@ -193,17 +193,17 @@ def event_data(told: Told, *, whole: bool = False) -> dict[str, Any]:
         fields["code"] = line.code
     if step is not None and line.letters:
         fields["task"] = step.name
-        fields["status"] = statuses.of_task(Letter(line.letters), step.action, line.code)
-    elif whole and told.workflow is not None and line.letters:
-        pairs = zip(told.workflow.steps, line.letters, strict=True)
-        fields["tasks"] = {step.name: statuses.of_task(Letter(letter), step.action) for step, letter in pairs}
+        fields["status"] = run_views.task_status(Letter(line.letters), step.action, line.code)
+    elif whole and entry.workflow is not None and line.letters:
+        pairs = zip(entry.workflow.steps, line.letters, strict=True)
+        fields["tasks"] = {step.name: run_views.task_status(Letter(letter), step.action) for step, letter in pairs}
     if line.fan is not None:
         fields["instances"] = asdict(instance_counts(Fan(*line.fan).shown(line.letters or Letter.ACTIVE)))
-    return fields | (_job_fields(told) if line.of_job else {})
+    return fields | (_job_fields(entry) if line.of_job else {})
 
 
-def _job_fields(told: Told) -> dict[str, Any]:
-    line = told.line
+def _job_fields(entry: TrailEntry) -> dict[str, Any]:
+    line = entry.line
     fields: dict[str, Any] = {
         "job_id": str(line.job_id),
         "type": line.type,
@@ -218,10 +218,10 @@ def _job_fields(told: Told) -> dict[str, Any]:
     return fields
 
 
-def _event(told: Told) -> str:
-    line = told.line
+def _event(entry: TrailEntry) -> str:
+    line = entry.line
     if not line.of_job:
-        return statuses.of_event(line.word, told.step.action if told.step is not None else None, line.code)
+        return run_views.event_name(line.word, entry.step.action if entry.step is not None else None, line.code)
     if line.word == "retried" and line.data.get("reason") == REOPENED:
         return EVENTS["created"]
     return EVENTS[line.word]

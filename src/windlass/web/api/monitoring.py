@@ -10,7 +10,6 @@ from windlass.engine.jobs import control as jobs
 from windlass.engine.jobs import queues
 from windlass.engine.quarantine import Kind
 from windlass.engine.views import jobs as views
-from windlass.engine.views.stats import overview
 from windlass.engine.workers import registry as workers
 from windlass.schemas.monitoring import Quarantined, Queue, Stats, Worker, WorkerDetail
 from windlass.web.api.shared import Data, Limit, Listing, Open, problems
@@ -88,7 +87,7 @@ async def retry_quarantined(db: Open, kind: QuarantineKind, key: QuarantineKey) 
 @stats_router.get("", summary="Get an overview")
 async def get_stats(db: Open) -> Data[Stats]:
     """Runs and jobs by state, the last day by hour, recent failures, queues, workers, and the next scheduled times."""
-    return Data(overview(await stats.overview(db)))
+    return Data(stats.to_schema(await stats.overview(db)))
 
 
 async def _queue(db: Database, name: str) -> Data[Queue]:

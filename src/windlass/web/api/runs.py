@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from windlass.core.definition.parser import MAX_LABELS
 from windlass.core.json_value import PAYLOAD_LIMIT
 from windlass.core.runs.run import RunMove, RunState
+from windlass.engine import workflows
 from windlass.engine.database import Database
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import inspect, search
@@ -19,7 +20,6 @@ from windlass.engine.runs.control import TrailPlace
 from windlass.engine.runs.search import RunQuery
 from windlass.engine.views import runs as views
 from windlass.engine.views.workflows import graph as graph_of
-from windlass.engine.workflows import control as workflows
 from windlass.errors import Invalid
 from windlass.schemas.common import BATCH_LIMIT, PAGE_LIMIT
 from windlass.schemas.runs import Batch, Explanation, Run, RunDetail, RunEvent

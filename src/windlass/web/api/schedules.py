@@ -7,7 +7,7 @@ from pydantic import Field
 
 from windlass.engine.database import Database
 from windlass.engine.runs import control as runs
-from windlass.engine.schedules import listing as schedule_listing
+from windlass.engine.schedules import sql as sql_schedules
 from windlass.engine.schedules import workflow as workflow_schedules
 from windlass.engine.views import workflows as views
 from windlass.engine.views.runs import started
@@ -43,7 +43,7 @@ async def list_(
     limit: Limit = 50,
 ) -> Listing[Schedule]:
     """Those of workflows by name, then those that plain SQL made and that enqueue jobs."""
-    page = await schedule_listing.list_(db, after=after, limit=limit)
+    page = await sql_schedules.list_all(db, after=after, limit=limit)
     return Listing([views.schedule(row) for row in page.schedules], page.next)
 
 

@@ -16,11 +16,11 @@ from fastapi import Depends, Path, Query, Request
 from pydantic import AwareDatetime, Field
 
 from windlass.app import Windlass
+from windlass.engine import workflows
 from windlass.engine.compositions import control as compositions
 from windlass.engine.database import Database
 from windlass.engine.runs import control as runs
 from windlass.engine.runs.outputs import TooMany
-from windlass.engine.workflows import control as workflows
 from windlass.errors import Conflict, Invalid, NotFound
 from windlass.schemas.common import PAGE_LIMIT
 

@@ -20,9 +20,8 @@ from windlass.core.events.cursor import MAX_TEXT, Cursor
 from windlass.engine import hooks
 from windlass.engine.database import Database
 from windlass.engine.runs import control as runs
-from windlass.engine.runs import inspect, logs
-from windlass.engine.runs.inspect import BEGINNING, Place
-from windlass.engine.runs.logs import MOST_TAIL, Chosen, RunLine
+from windlass.engine.runs import inspect
+from windlass.engine.runs.inspect import BEGINNING, LINES_LIMIT, LineSelection, Place, RunLine
 from windlass.engine.views import runs as views
 from windlass.errors import Invalid
 from windlass.runtime.live import LogLines, follow_logs
@@ -68,7 +67,7 @@ class LogQuery:
 
     after: Annotated[str | None, Query(max_length=500, description="Go on after this place.")] = None
     limit: Limit = 100
-    tail: Annotated[int | None, Query(ge=1, le=MOST_TAIL, description="Only this many of the last lines.")] = None
+    tail: Annotated[int | None, Query(ge=1, le=LINES_LIMIT, description="Only this many of the last lines.")] = None
     format: Annotated[
         Format | None, Query(description="`text`: all lines, to be kept as a file; so does `Accept: text/plain`.")
     ] = None
@@ -157,7 +156,7 @@ async def of_task(
 
 
 Back = Annotated[
-    int, Query(ge=0, le=MOST_TAIL, description="Begin with this many of the last lines, unless `after` is given.")
+    int, Query(ge=0, le=LINES_LIMIT, description="Begin with this many of the last lines, unless `after` is given.")
 ]
 After = Annotated[str | None, Query(max_length=MAX_TEXT, description="Like Last-Event-ID, which wins.")]
 
@@ -172,7 +171,9 @@ async def follow_run(
     app: App, run_id: RunId, attempt: Attempt = None, tail: Back = 1000, after: After = None, last: LastEventId = None
 ) -> Response:
     """The last lines, then what is logged, until the run has ended."""
-    return await _follow(app, await logs.chosen(await app.open(), run_id, attempt=attempt), tail, last or after)
+    return await _follow(
+        app, await inspect.select_lines(await app.open(), run_id, attempt=attempt), tail, last or after
+    )
 
 
 @logs_router.get(
@@ -193,7 +194,7 @@ async def follow_task(
 ) -> Response:
     """The last lines, then what is logged, until the task has ended."""
     with task_named(task):
-        selection = await logs.chosen(await app.open(), run_id, step=task, index=index, attempt=attempt)
+        selection = await inspect.select_lines(await app.open(), run_id, step=task, index=index, attempt=attempt)
     return await _follow(app, selection, tail, last or after)
 
 
@@ -201,18 +202,18 @@ async def _answer(db: Database, run: UUID, query: LogQuery, **which: Any) -> Lis
     if query.as_text or query.tail is not None:
         if query.after is not None:
             raise Invalid("after is for pages: leave it out with tail and format=text", field="after")
-        selection = await logs.chosen(db, run, **which)
+        selection = await inspect.select_lines(db, run, **which)
         if query.as_text:
             return _download(db, selection, query.tail)
         assert query.tail is not None
-        lines = [(selection.name(line), line) for line in await logs.tail(db, selection, query.tail)]
+        lines = [(selection.name(line), line) for line in await inspect.last_lines(db, selection, query.tail)]
         return Listing([views.log_line(name, row) for name, row in lines])
     lines = await inspect.lines(db, run, **which, after=place_of(query.after), limit=query.limit)
     next_ = place_text(lines[-1][1].place) if len(lines) == query.limit else None
     return Listing([views.log_line(name, row) for name, row in lines], next_)
 
 
-def _download(db: Database, selection: Chosen, tail: int | None) -> Response:
+def _download(db: Database, selection: LineSelection, tail: int | None) -> Response:
     parts = [selection.workflow, str(selection.which.run)]
     if selection.which.step is not None:
         parts.append(selection.names[selection.which.step])
@@ -222,22 +223,22 @@ def _download(db: Database, selection: Chosen, tail: int | None) -> Response:
     return StreamingResponse(_texts(db, selection, tail), media_type=f"{TEXT}; charset=utf-8", headers=headers)
 
 
-async def _texts(db: Database, selection: Chosen, tail: int | None) -> AsyncIterator[bytes]:
+async def _texts(db: Database, selection: LineSelection, tail: int | None) -> AsyncIterator[bytes]:
     if tail is not None:
-        yield "".join(_text(selection, line) for line in await logs.tail(db, selection, tail)).encode()
+        yield "".join(_text(selection, line) for line in await inspect.last_lines(db, selection, tail)).encode()
         return
-    async for lines in logs.whole(db, selection):
+    async for lines in inspect.lines_by_step(db, selection):
         yield "".join(_text(selection, line) for line in lines).encode()
 
 
-def _text(selection: Chosen, line: RunLine) -> str:
+def _text(selection: LineSelection, line: RunLine) -> str:
     which = f"{selection.name(line)}[{line.item}]" if line.fanned_out else selection.name(line)
     again = f" attempt {line.attempt}" if line.attempt > 1 else ""
     moment = line.at.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ", timespec="milliseconds")
     return f"{moment}Z {line.level:<7} {which}{again}: {line.message}\n"
 
 
-async def _follow(app: Windlass, selection: Chosen, tail: int, after: str | None) -> Response:
+async def _follow(app: Windlass, selection: LineSelection, tail: int, after: str | None) -> Response:
     at = Cursor.parse(after) if after else None
     batches = follow_logs(await app.live(), await app.open(), selection, at, tail=tail)
     first = await anext(batches)
@@ -248,7 +249,7 @@ async def _follow(app: Windlass, selection: Chosen, tail: int, after: str | None
 
 
 async def _events(
-    selection: Chosen, batches: AsyncGenerator[LogLines, None], batch: LogLines
+    selection: LineSelection, batches: AsyncGenerator[LogLines, None], batch: LogLines
 ) -> AsyncGenerator[bytes | str, None]:
     yield f"retry: {RETRY}\n\n".encode()
     try:
@@ -269,7 +270,7 @@ async def _events(
         await batches.aclose()
 
 
-def _data(selection: Chosen, line: RunLine) -> dict[str, Any]:
+def _data(selection: LineSelection, line: RunLine) -> dict[str, Any]:
     return {
         "task": selection.name(line),
         "index": line.item,

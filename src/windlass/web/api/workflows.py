@@ -9,13 +9,11 @@ from windlass.app import Windlass
 from windlass.core.definition.parser import parse
 from windlass.core.definition.publish import advice
 from windlass.core.workflows import workflow as core
-from windlass.engine import deploy as deployments
-from windlass.engine import stats
+from windlass.engine import stats, workflows
 from windlass.engine.database import Database
 from windlass.engine.schedules import workflow as workflow_schedules
 from windlass.engine.views import workflows as views
-from windlass.engine.workflows import control as workflows
-from windlass.engine.workflows.control import Published
+from windlass.engine.workflows import Published
 from windlass.errors import Invalid, InvalidWorkflow, NotFound
 from windlass.schemas.workflows import (
     Address,
@@ -187,7 +185,7 @@ class Definitions(bodies.RequestBody):
 async def deploy(db: Open, request: Request) -> Data[Deployment]:
     """All or none: a mistake in one leaves all as they were, and the mistakes of all are reported."""
     body = await bodies.model(request, Definitions, limit=DOCUMENT_LIMIT)
-    return Data(await deployments.deploy(db, _parsed(body.workflows), dry_run=body.dry_run))
+    return Data(await workflows.deploy(db, _parsed(body.workflows), dry_run=body.dry_run))
 
 
 @deployments_router.post(

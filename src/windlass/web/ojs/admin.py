@@ -22,7 +22,6 @@ from windlass.engine.database import Database
 from windlass.engine.jobs import control as jobs
 from windlass.engine.jobs import dead_letters, queues
 from windlass.engine.maintenance import reset as reset_database
-from windlass.engine.workers import remote
 from windlass.errors import Invalid
 from windlass.web.ojs import dependencies, envelope, times
 from windlass.web.ojs import jobs as job_routes
@@ -67,7 +66,7 @@ async def list_jobs(request: Request) -> Response:
 
 
 async def get_job(request: Request) -> Response:
-    current = await remote.told(await dependencies.db(request), dependencies.job_id(request))
+    current = await jobs.details(await dependencies.db(request), dependencies.job_id(request))
     return answer(request, envelope.current(current))
 
 
@@ -112,7 +111,7 @@ async def _matching(
     state, type_, queue = (_string(filter_, name) for name in ("state", "type", "queue"))
     if state is not None and (state not in ROW_STATES or (states is not None and state not in states)):
         raise Invalid(f"state must be one of {', '.join(states or ROW_STATES)}", field="state")
-    now = await remote.moment(db)
+    now = await db.now()
     since, until = (_instant(filter_, name, now) for name in ("since", "until"))
     page = await jobs.list_(
         db,
@@ -151,18 +150,18 @@ def _pattern(type_: str | None) -> str | None:
 
 async def list_dead(request: Request) -> Response:
     queue = request.query_params.get("queue")
-    rows, _ = await remote.dead_letters(await dependencies.db(request), queue=queue, limit=MOST_READ, offset=0)
+    rows, _ = await dead_letters.list_by_queue(await dependencies.db(request), queue=queue, limit=MOST_READ, offset=0)
     return answer(request, dependencies.numbered_page(request, [envelope.shown(job, job.updated_at) for job in rows]))
 
 
 async def get_dead(request: Request) -> Response:
-    await remote.check_dead_letter(await dependencies.db(request), dependencies.job_id(request))
+    await dead_letters.check(await dependencies.db(request), dependencies.job_id(request))
     return await get_job(request)
 
 
 async def count_dead(request: Request) -> Response:
     db = await dependencies.db(request)
-    _, total = await remote.dead_letters(db, queue=None, limit=1, offset=0)
+    _, total = await dead_letters.list_by_queue(db, queue=None, limit=1, offset=0)
     groups = [
         {"type": group.type, "queue": group.queue, "error": group.error, "count": group.count}
         for group in (await dead_letters.groups(db)).groups

@@ -8,8 +8,8 @@ from typing import Any
 
 from windlass.core.events.ojs import error_document
 from windlass.core.jobs.job import JobState
-from windlass.engine.compositions.parent_results import Standing, StepRef
-from windlass.engine.workers.remote import Job, ToldJob
+from windlass.engine.compositions.parent_results import Position, StepRef
+from windlass.engine.jobs.control import Job, JobDetails
 from windlass.web.ojs import retry_policy
 from windlass.web.ojs.responses import VERSION, instant
 
@@ -40,7 +40,7 @@ def job_state(job: Job, now: datetime) -> str:
     return RETRYABLE if job.attempt + job.lost else SCHEDULED
 
 
-def current(job: ToldJob) -> dict[str, Any]:
+def current(job: JobDetails) -> dict[str, Any]:
     """Return the envelope of a job that was read with the times of its attempts."""
     shown_ = shown(job.job, job.now)
     if job.number is not None and shown_["state"] == CANCELLED:
@@ -60,21 +60,21 @@ def shown(job: Job, now: datetime) -> dict[str, Any]:
         return _shown(replace(job, envelope=None, retry=None, errors=[]), now)
 
 
-def within(job: Job, shown: dict[str, Any], standings: Mapping[StepRef, Standing]) -> dict[str, Any]:
+def within(job: Job, shown: dict[str, Any], positions: Mapping[StepRef, Position]) -> dict[str, Any]:
     """Add the results of the parents to a job of a workflow, as a list and as context."""
-    standing = standings.get((job.run_id, job.step)) if job.run_id is not None and job.step is not None else None
-    if standing is None:
+    position = positions.get((job.run_id, job.step)) if job.run_id is not None and job.step is not None else None
+    if position is None:
         return shown
     context = {
-        "workflow_id": standing.workflow_id,
-        "workflow_type": standing.kind.value,
-        "step_index": standing.step,
+        "workflow_id": position.workflow_id,
+        "workflow_type": position.kind.value,
+        "step_index": position.step,
         "attempt": shown["attempt"],
-        "parent_results": standing.results,
+        "parent_results": position.results,
     }
-    if standing.callback is not None:
-        context["callback"] = standing.callback
-    return {**shown, "workflow_id": standing.workflow_id, "parent_results": standing.listed, "context": context}
+    if position.callback is not None:
+        context["callback"] = position.callback
+    return {**shown, "workflow_id": position.workflow_id, "parent_results": position.listed, "context": context}
 
 
 def error(entry: Mapping[str, Any]) -> dict[str, Any]:

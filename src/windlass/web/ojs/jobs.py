@@ -13,8 +13,8 @@ from windlass.core.jobs.spec import JobSpec
 from windlass.engine.compositions import parent_results
 from windlass.engine.database import Database
 from windlass.engine.jobs import control as jobs
+from windlass.engine.jobs import dead_letters
 from windlass.engine.runs import sweep
-from windlass.engine.workers import remote
 from windlass.errors import Conflict, Invalid
 from windlass.schemas.common import CREATE_LIMIT
 from windlass.web.ojs import admission, dependencies, envelope, parse_job
@@ -26,7 +26,7 @@ async def push(request: Request) -> Response:
     admitted = await admission.admit(request, [parse_job.read_job(body, await _now(request, [body]))])
     pushed = (await (await dependencies.remote_jobs(request)).push(admitted.specs))[0]
     if pushed.existed:
-        now = await remote.moment(await dependencies.db(request))
+        now = await (await dependencies.db(request)).now()
         return answer(request, {"job": envelope.shown(pushed.job, now), "deduplicated": True})
     job = envelope.shown(pushed.job, pushed.job.created_at)
     content = {"job": job, "id": job["id"], **({"warnings": admitted.warnings} if admitted.warnings else {})}
@@ -57,33 +57,33 @@ def _read_all(listed: Sequence[Any], now: datetime) -> list[JobSpec]:
 async def _now(request: Request, bodies: Sequence[Any]) -> datetime:
     """Return the database's time if one of the jobs has a relative time; else any time will do."""
     if any(isinstance(body, dict) and parse_job.needs_clock(body) for body in bodies):
-        return await remote.moment(await dependencies.db(request))
+        return await (await dependencies.db(request)).now()
     return datetime.now(UTC)
 
 
 async def get(request: Request) -> Response:
     db = await dependencies.db(request)
-    current = await remote.told(db, dependencies.job_id(request))
+    current = await jobs.details(db, dependencies.job_id(request))
     admission.check_tenant(request, current.job)
-    standings = await parent_results.of_jobs(db, [current.job])
-    return answer(request, {"job": envelope.within(current.job, envelope.current(current), standings.found)})
+    positions = await parent_results.of_jobs(db, [current.job])
+    return answer(request, {"job": envelope.within(current.job, envelope.current(current), positions.by_step)})
 
 
 async def cancel(request: Request) -> Response:
     db, id_ = await dependencies.db(request), dependencies.job_id(request)
-    before = await remote.told(db, id_)
+    before = await jobs.details(db, id_)
     admission.check_tenant(request, before.job)
     await jobs.cancel(db, id_, reason="cancelled by a client")
     if before.job.run_id is not None:
         await sweep.settle_jobs(db, [id_])
     previous = envelope.job_state(before.job, before.now)
-    return answer(request, {"job": {**envelope.current(await remote.told(db, id_)), "previous_state": previous}})
+    return answer(request, {"job": {**envelope.current(await jobs.details(db, id_)), "previous_state": previous}})
 
 
 async def activate(request: Request) -> Response:
     db, id_ = await dependencies.db(request), dependencies.job_id(request)
-    await remote.activate(db, id_)
-    current = await remote.told(db, id_)
+    await jobs.activate(db, id_)
+    current = await jobs.details(db, id_)
     return answer(request, {"job": {**envelope.current(current), "activated_at": instant(current.job.run_at)}})
 
 
@@ -93,20 +93,22 @@ async def activate(request: Request) -> Response:
 async def list_dead(request: Request) -> Response:
     limit, offset = dependencies.page(request)
     queue = request.query_params.get("queue")
-    rows, total = await remote.dead_letters(await dependencies.db(request), queue=queue, limit=limit, offset=offset)
+    rows, total = await dead_letters.list_by_queue(
+        await dependencies.db(request), queue=queue, limit=limit, offset=offset
+    )
     shown = [envelope.shown(job, job.updated_at) for job in rows]
     return answer(request, {"jobs": shown, "pagination": pagination(len(shown), total, limit, offset)})
 
 
 async def retry_dead(request: Request) -> Response:
     db, id_ = await dependencies.db(request), dependencies.job_id(request)
-    await remote.check_dead_letter(db, id_)
+    await dead_letters.check(db, id_)
     return answer(request, {"job": await reopen(db, id_)})
 
 
 async def delete_dead(request: Request) -> Response:
     db, id_ = await dependencies.db(request), dependencies.job_id(request)
-    await remote.check_dead_letter(db, id_)
+    await dead_letters.check(db, id_)
     await _check_alone(db, id_)
     await jobs.delete(db, id_)
     return answer(request, {"deleted": True, "job_id": str(id_)})
@@ -116,21 +118,21 @@ async def reopen(db: Database, id_: UUID) -> dict[str, Any]:
     """Start a failed or cancelled job over and return it."""
     await _check_alone(db, id_)
     await jobs.reopen(db, id_)
-    return envelope.current(await remote.told(db, id_))
+    return envelope.current(await jobs.details(db, id_))
 
 
 async def _check_alone(db: Database, id_: UUID) -> None:
     """Refuse a job of a workflow: its outcome is part of the workflow's record, which must not change."""
-    job = (await remote.told(db, id_)).job
+    job = (await jobs.details(db, id_)).job
     if job.run_id is None:
         return
-    standings = await parent_results.of_jobs(db, [job])
-    standing = next(iter(standings.found.values()), None)
-    if standing is None:
+    positions = await parent_results.of_jobs(db, [job])
+    position = next(iter(positions.by_step.values()), None)
+    if position is None:
         raise Conflict(f"job {id_} is a step of run {job.run_id}: retry the run, windlass runs retry {job.run_id}")
-    again = f'{{"retry_of": "{standing.workflow_id}"}}'
+    again = f'{{"retry_of": "{position.workflow_id}"}}'
     raise Conflict(
-        f"job {id_} is part of workflow {standing.workflow_id}: retry the workflow, POST {PREFIX}/workflows {again}"
+        f"job {id_} is part of workflow {position.workflow_id}: retry the workflow, POST {PREFIX}/workflows {again}"
     )
 
 

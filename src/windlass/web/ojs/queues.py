@@ -11,8 +11,7 @@ from windlass.core.jobs.job import DEFAULT_QUEUE
 from windlass.core.jobs.spec import OWN_QUEUE
 from windlass.engine.database import Database
 from windlass.engine.jobs import queues
-from windlass.engine.jobs.queues import Queue, Rate
-from windlass.engine.workers import remote
+from windlass.engine.jobs.queues import Queue, RateLimit
 from windlass.errors import Invalid
 from windlass.schemas.common import PAGE_LIMIT
 from windlass.web.ojs import dependencies, envelope, parse_job, times
@@ -60,13 +59,13 @@ async def resume(request: Request) -> Response:
 async def _switched(request: Request, db: Database, name: str) -> Response:
     row = (await queues.get(db, name)).row
     at: datetime | None = row.paused_at if row.paused else row.resumed_at
-    moment = {"paused_at" if row.paused else "resumed_at": instant(at or await remote.moment(db))}
+    moment = {"paused_at" if row.paused else "resumed_at": instant(at or await db.now())}
     return answer(request, {"queue": {"name": name, **_status(row.paused), **moment}, **_status(row.paused), **moment})
 
 
 async def _shown(request: Request) -> dict[str, Any]:
     db, name = await dependencies.db(request), _name(request)
-    counts, queue = await remote.standing(db, name), await queues.get(db, name)
+    counts, queue = await queues.state_counts(db, name), await queues.get(db, name)
     status = _status(queue.row.paused)
     depth = sum(counts[state] for state in ("available", "scheduled", "retryable"))
     max_depth = (await queues.depth_limit(db, name)).max_depth
@@ -83,7 +82,7 @@ async def _shown(request: Request) -> dict[str, Any]:
             **numbers,
             "throughput_per_second": round(queue.rate, 3),
         },
-        "computed_at": instant(await remote.moment(db)),
+        "computed_at": instant(await db.now()),
     }
 
 
@@ -142,7 +141,7 @@ async def list_all(request: Request) -> Response:
 
 async def inspect(request: Request) -> Response:
     db, name = await dependencies.db(request), _name(request)
-    queue, counts = await queues.get(db, name), await remote.standing(db, name)
+    queue, counts = await queues.get(db, name), await queues.state_counts(db, name)
     config = (await queues.depth_limit(db, name)).config
     return answer(request, {**_summary(queue), "counts": counts, "configuration": config})
 
@@ -175,7 +174,7 @@ async def list_rate_limits(request: Request) -> Response:
     return answer(request, {"items": [_rate_limit(rate) for rate in rates], "pagination": page})
 
 
-def _rate_limit(rate: Rate) -> dict[str, Any]:
+def _rate_limit(rate: RateLimit) -> dict[str, Any]:
     state: dict[str, Any] = {"key": rate.key.removeprefix(RATE_KEY), "active": rate.active}
     if rate.concurrency is not None:
         available = max(0, rate.concurrency - rate.active)

@@ -16,7 +16,6 @@ from windlass import __version__
 from windlass.app import Windlass
 from windlass.core.compositions import MAX_LEVELS, MAX_PARTS
 from windlass.core.json_value import PAYLOAD_LIMIT, RESULT_LIMIT
-from windlass.engine.workers import remote
 from windlass.errors import Unavailable, WindlassError
 from windlass.schemas.common import CREATE_LIMIT
 from windlass.web.ojs import (
@@ -131,7 +130,7 @@ async def health(request: Request) -> Response:
     started = time.perf_counter()
     try:
         async with asyncio.timeout(PATIENCE):
-            await remote.moment(await dependencies.db(request))
+            await (await dependencies.db(request)).now()
         status = "ok"
     except (TimeoutError, Unavailable):
         status = "degraded"

@@ -12,13 +12,12 @@ from starlette.routing import Route
 from windlass.core.jobs.job import Failed, Outcome, Released, Succeeded
 from windlass.core.json_value import RESULT_LIMIT, encode, plain
 from windlass.engine.compositions import parent_results
-from windlass.engine.compositions.parent_results import Standings
+from windlass.engine.compositions.parent_results import Positions
 from windlass.engine.jobs import checkpoints
 from windlass.engine.jobs.checkpoints import Checkpoint
 from windlass.engine.workers import registry, remote
 from windlass.engine.workers.registry import WorkerRow
-from windlass.engine.workers.remote import Job, Wish
-from windlass.engine.workers.remote_reports import Told
+from windlass.engine.workers.remote import Fetch, Job, RemoteReport
 from windlass.errors import Invalid
 from windlass.web.ojs import admission, dependencies, envelope, parse_job, progress, times
 from windlass.web.ojs.responses import answer, instant
@@ -39,7 +38,7 @@ async def fetch(request: Request) -> Response:
     queues = body.get("queues")
     if not isinstance(queues, list) or not 0 < len(queues) <= MOST_QUEUES:
         raise Invalid("queues must be a list of queue names", field="queues")
-    wish = Wish(
+    wish = Fetch(
         queues=[parse_job.queue_name(queue, field="queues") for queue in dict.fromkeys(queues)],
         count=dependencies.integer(body, "count", least=1, most=MOST, default=1) or 1,
         worker=_worker_id(body) or ANONYMOUS,
@@ -47,12 +46,12 @@ async def fetch(request: Request) -> Response:
         tenant=admission.tenant(request),
     )
     db, jobs = await dependencies.db(request), await (await dependencies.remote_jobs(request)).fetch(wish)
-    standings = await parent_results.of_jobs(db, [job for job in jobs if job.run_id is not None])
+    positions = await parent_results.of_jobs(db, [job for job in jobs if job.run_id is not None])
     saved = await checkpoints.of_jobs(db, [job.id for job in jobs]) if jobs else {}
     handed_out, unreadable = [], {}
     for job in jobs:
         try:
-            handed_out.append(_handed_out(job, standings, saved))
+            handed_out.append(_handed_out(job, positions, saved))
         except Exception as error:  # of any kind: the worker still gets the other jobs, which are leased to it
             unreadable[job.id] = f"the job cannot be handed out: {type(error).__name__}: {error}"
     if unreadable:
@@ -60,10 +59,10 @@ async def fetch(request: Request) -> Response:
     return answer(request, {"jobs": handed_out})
 
 
-def _handed_out(job: Job, standings: Standings, saved: Mapping[UUID, Checkpoint]) -> dict[str, Any]:
-    if job.run_id is not None and job.step is not None and (job.run_id, job.step) in standings.errors:
-        raise standings.errors[job.run_id, job.step]
-    shown = envelope.within(job, envelope.shown(job, job.updated_at), standings.found)
+def _handed_out(job: Job, positions: Positions, saved: Mapping[UUID, Checkpoint]) -> dict[str, Any]:
+    if job.run_id is not None and job.step is not None and (job.run_id, job.step) in positions.errors:
+        raise positions.errors[job.run_id, job.step]
+    shown = envelope.within(job, envelope.shown(job, job.updated_at), positions.by_step)
     return {**shown, "checkpoint": progress.checkpoint(saved[job.id])} if job.id in saved else shown
 
 
@@ -89,7 +88,9 @@ async def nack(request: Request) -> Response:
 
 async def _report(request: Request, body: dict[str, Any], outcome: Outcome) -> Job:
     job_id = dependencies.known_id(request.path_params.get("id") or dependencies.required(body, "job_id"), "job")
-    return await (await dependencies.remote_jobs(request)).report(Told(job_id, outcome, worker=_worker_id(body)))
+    return await (await dependencies.remote_jobs(request)).report(
+        RemoteReport(job_id, outcome, worker=_worker_id(body))
+    )
 
 
 def _failure(error: Any) -> Failed:
@@ -125,7 +126,7 @@ async def heartbeat(request: Request) -> Response:
         _check_state(state)
     listed = dependencies.strings(body, "active_jobs") or dependencies.strings(body, "active_job_ids")
     ids = [id_ for id_ in map(dependencies.as_id, listed) if id_ is not None]
-    answered = await remote.beat(
+    answered = await remote.heartbeat(
         await dependencies.db(request), worker, ids, lease=_lease(body), state=STATES[state] if state else None,
         host=_host(request),
     )  # fmt: skip
@@ -155,7 +156,7 @@ async def beat(request: Request) -> Response:
     active = body.get("active_jobs")
     ids = [id_ for id_ in map(dependencies.as_id, active) if id_ is not None] if isinstance(active, list) else []
     db = await dependencies.db(request)
-    answered = await remote.beat(db, worker, ids, state=STATES[state], host=_host(request))
+    answered = await remote.heartbeat(db, worker, ids, state=STATES[state], host=_host(request))
     return answer(
         request,
         {

@@ -227,7 +227,7 @@ def _callback(view: View, n: int) -> dict[str, Any]:
 def _of_job(job: PartJob | None, state: str) -> dict[str, Any]:
     if job is None:
         return {}
-    fields: dict[str, Any] = {"job_id": job.shown}
+    fields: dict[str, Any] = {"job_id": job.client_id}
     if job.started_at is not None:
         fields["started_at"] = instant(job.started_at)
     if state in ("completed", "failed") and job.status in ("succeeded", "failed", "cancelled"):
@@ -270,7 +270,7 @@ def _errors(view: View, kind: CompositionKind) -> dict[str, Any]:
     if view.node.state == "timeout":
         fields["timed_out"] = True
     if view.bad:
-        fields["failed_job_ids"] = [job.shown for job in view.bad]
+        fields["failed_job_ids"] = [job.client_id for job in view.bad]
         fields["errors"] = [_error(job) for job in view.bad]
     failed = [n for n in range(len(view.letters)) if _step_state(view, n) == "failed"]
     if kind in (CompositionKind.CHAIN, CompositionKind.DAG) and failed:
@@ -285,10 +285,10 @@ def _errors(view: View, kind: CompositionKind) -> dict[str, Any]:
 def _error(job: PartJob) -> dict[str, Any]:
     if job.error is not None and job.status == "failed":
         error = envelope.error(job.error)
-        return {"job_id": job.shown, **error, "attempt": error.get("attempt") or job.attempts}
+        return {"job_id": job.client_id, **error, "attempt": error.get("attempt") or job.attempts}
     code = "cancelled" if job.status == "cancelled" else "handler_error"
     message = "the job was cancelled" if job.status == "cancelled" else job.last_error or "the job failed"
-    return {"job_id": job.shown, "code": code, "type": code, "message": message, "attempt": job.attempts}
+    return {"job_id": job.client_id, "code": code, "type": code, "message": message, "attempt": job.attempts}
 
 
 ROUTES = [

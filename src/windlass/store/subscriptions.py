@@ -54,7 +54,7 @@ class Secrets(NamedTuple):
     now: datetime
 
 
-class Wanted(NamedTuple):
+class Interest(NamedTuple):
     id: UUID
     org: str
     events: list[str]
@@ -74,8 +74,8 @@ async def list_(conn: Connection, *, org: str, limit: int, offset: int) -> list[
 
 
 async def count(conn: Connection, *, org: str) -> int:
-    found: int = await conn.fetchval(_SQL["count"], org)
-    return found
+    number: int = await conn.fetchval(_SQL["count"], org)
+    return number
 
 
 async def get(conn: Connection, id_: UUID, *, org: str) -> Subscription | None:
@@ -112,12 +112,12 @@ async def given_up(conn: Connection, id_: UUID, *, most: int, reason: str | None
 
 async def place(conn: Connection) -> str | None:
     """Return the cursor; None if there are no active subscriptions."""
-    found: str | None = await conn.fetchval(_SQL["place"])
-    return found
+    cursor: str | None = await conn.fetchval(_SQL["place"])
+    return cursor
 
 
-async def interests(conn: Connection) -> list[Wanted]:
-    return [Wanted._make(row) for row in await conn.fetch(_SQL["interests"])]
+async def interests(conn: Connection) -> list[Interest]:
+    return [Interest._make(row) for row in await conn.fetch(_SQL["interests"])]
 
 
 async def begin_at(conn: Connection, at: str, *, but: UUID) -> None:
@@ -126,8 +126,8 @@ async def begin_at(conn: Connection, at: str, *, but: UUID) -> None:
 
 async def take_place(conn: Connection) -> str | None:
     """Lock and return the cursor; None if another process has locked it."""
-    found: str | None = await conn.fetchval(_SQL["take_place"])
-    return found
+    cursor: str | None = await conn.fetchval(_SQL["take_place"])
+    return cursor
 
 
 async def keep_place(conn: Connection, at: str) -> None:

@@ -1,6 +1,7 @@
--- Renumbers data restored from a dump of another cluster, whose transaction counter was ahead of that of this cluster.
+-- Renumbers data restored from a dump of another cluster, whose transaction counter was ahead of that of this cluster. For
+-- conformance tests, `tables` and `unpublish` remove everything that happened here, but not the definitions.
 
--- name: foreign
+-- name: is_foreign
 -- Return whether an event trail contains transaction ids that this cluster has not assigned yet. Each is read from the end of its
 -- index.
 with here as (select pg_snapshot_xmax(pg_current_snapshot()) as xmax)
@@ -49,3 +50,17 @@ update windlass.job_log set xid = '2'::xid8
 -- name: forget_takers
 -- Forget which transaction last took a token from a rate limit: the id is not one of this cluster.
 update windlass.rate set taken_by = null, taken = 0 where taken_by is not null
+
+-- name: tables
+-- Return the tables to empty: jobs, runs, events, schedules, and settings of queues and workers. Definitions are kept, because
+-- processes cache the shapes of compositions by number. Published workflows are deleted by `unpublish`.
+select format('%I.%I', n.nspname, c.relname) as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
+ where n.nspname in ('workflow', 'windlass') and c.relkind in ('r', 'p') and not c.relispartition
+   and (n.nspname, c.relname) not in (('windlass', 'migration'), ('windlass', 'workflow'), ('windlass', 'version'), ('windlass', 'term'),
+                                      ('windlass', 'secret'), ('windlass', 'hook_key'))
+ order by 1
+
+-- name: unpublish
+-- Delete all published workflows: their names become free and nothing starts new runs of them.
+update windlass.workflow set deleted_at = windlass.now(), updated_at = windlass.now(), token_hash = null
+ where deleted_at is null and not hidden

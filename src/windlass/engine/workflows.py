@@ -1,4 +1,4 @@
-"""Operations on workflows: publish, preview, inspect, enable and disable, delete."""
+"""Operations on workflows: publish, preview, deploy, inspect, enable and disable, delete."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -7,43 +7,22 @@ from typing import Any
 from uuid import UUID
 
 from windlass.core.definition.parser import checked, parse
-from windlass.core.definition.publish import check, difference, has_hidden, hidden, revealed, secrets
+from windlass.core.definition.publish import advice, check, difference, has_hidden, hidden, revealed, secrets
 from windlass.core.jobs.spec import check_range
 from windlass.core.json_value import as_stored, encode
 from windlass.core.workflows.step import ChildAction
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.database import Database, new_ids
 from windlass.engine.definitions import check_workflow_name, find_live, unknown_workflow
-from windlass.engine.schedules.publish import keep_triggers, lacking, switch
+from windlass.engine.schedules import publish as triggers
+from windlass.engine.schedules import workflow as workflow_schedules
 from windlass.errors import Invalid, InvalidWorkflow, NotFound
 from windlass.schemas.common import PAGE_LIMIT
+from windlass.schemas.workflows import Deployed, Deployment
 from windlass.store import workflows as store
 from windlass.store.workflows import Live, VersionRow, WorkflowLine, WorkflowRow
 
-__all__ = [
-    "Change",
-    "Given",
-    "Live",
-    "Page",
-    "Preview",
-    "Published",
-    "VersionPage",
-    "VersionRow",
-    "WorkflowLine",
-    "WorkflowRow",
-    "compare",
-    "delete",
-    "enable",
-    "get",
-    "list_",
-    "missing_children",
-    "name_of",
-    "preview",
-    "preview_many",
-    "publish",
-    "publish_many",
-    "versions",
-]
+__all__ = ["Live", "VersionRow", "WorkflowLine", "WorkflowRow"]
 MAX_NUMBER = 2**31 - 1
 Given = Workflow | Mapping[str, Any]  # a workflow, or its document
 
@@ -100,14 +79,14 @@ async def publish(db: Database, workflow: Workflow) -> Published:
 
 async def publish_many(db: Database, workflows: Sequence[Given]) -> list[Published]:
     """Publish all or none, in one transaction; an `InvalidWorkflow` has the errors of all of them."""
-    wanted = _ready(workflows)
-    before = await _live(db, wanted)
-    wanted = await _revealed(db, wanted, before)
-    fresh = [workflow for workflow in wanted if not _equal(before.get(workflow.name), workflow)]
-    same = [workflow for workflow in wanted if _equal(before.get(workflow.name), workflow)]
-    fresh += await lacking(db, same, before)
+    requested = _ready(workflows)
+    before = await _live(db, requested)
+    requested = await _revealed(db, requested, before)
+    fresh = [workflow for workflow in requested if not _equal(before.get(workflow.name), workflow)]
+    same = [workflow for workflow in requested if _equal(before.get(workflow.name), workflow)]
+    fresh += await triggers.missing(db, same, before)
     made, after, tokens = await _record(db, fresh) if fresh else (set(), {}, {})
-    return [_published((before | after)[workflow.name], made, tokens.get(workflow.name)) for workflow in wanted]
+    return [_published((before | after)[workflow.name], made, tokens.get(workflow.name)) for workflow in requested]
 
 
 async def preview(db: Database, workflow: Workflow) -> Preview:
@@ -116,27 +95,57 @@ async def preview(db: Database, workflow: Workflow) -> Preview:
 
 
 async def preview_many(db: Database, workflows: Sequence[Given]) -> list[Preview]:
-    wanted = _ready(workflows)
-    live = await _live(db, wanted)
-    wanted = await _revealed(db, wanted, live)
-    changed = [live[workflow.name].version_id for workflow in wanted if workflow.name in live]
+    requested = _ready(workflows)
+    live = await _live(db, requested)
+    requested = await _revealed(db, requested, live)
+    changed = [live[workflow.name].version_id for workflow in requested if workflow.name in live]
     async with db.once() as conn:
         documents = await store.documents(conn, changed) if changed else {}
-    return [_preview(workflow, live.get(workflow.name), documents) for workflow in wanted]
+    return [_preview(workflow, live.get(workflow.name), documents) for workflow in requested]
 
 
 async def missing_children(db: Database, workflows: Sequence[Workflow]) -> list[tuple[str, str, str]]:
     """Return (workflow, step, child) where the child is neither deployed nor given: a run would fail at that step."""
-    given = {workflow.name for workflow in workflows}
-    asked = [
+    names = {workflow.name for workflow in workflows}
+    children = [
         (workflow.name, step.name, step.action.workflow)
         for workflow in workflows
         for step in workflow.steps
-        if isinstance(step.action, ChildAction) and step.action.workflow not in given
+        if isinstance(step.action, ChildAction) and step.action.workflow not in names
     ]
     async with db.once() as conn:
-        known = await store.live(conn, {child for _, _, child in asked}, org=db.org) if asked else {}
-    return [each for each in asked if each[2] not in known]
+        known = await store.live(conn, {child for _, _, child in children}, org=db.org) if children else {}
+    return [each for each in children if each[2] not in known]
+
+
+async def deploy(db: Database, workflows: Sequence[Workflow], *, dry_run: bool = False) -> Deployment:
+    """Publish all of them in one transaction, or return what that would change."""
+    if dry_run:
+        deployed = [
+            Deployed(
+                name=row.name, workflow_id=None, version=row.number, change=row.change, webhook_url=None, lines=row.diff
+            )
+            for row in await preview_many(db, workflows)
+        ]
+    else:
+        deployed = [await _deployed(db, row) for row in await publish_many(db, workflows)]
+    missing = await missing_children(db, workflows)
+    warnings = [f"step {step} of {name} runs workflow {child}, which is not deployed" for name, step, child in missing]
+    warnings += [warning for workflow in workflows for warning in advice(workflow)]
+    return Deployment(dry_run=dry_run, workflows=deployed, warnings=warnings)
+
+
+async def _deployed(db: Database, row: Published) -> Deployed:
+    change = Change.NEW if row.created else Change.CHANGED if row.changed else Change.UNCHANGED
+    url = None if row.token is None else await workflow_schedules.address(db, row.token)
+    return Deployed(
+        name=row.name,
+        workflow_id=str(row.workflow_id),
+        version=row.number,
+        change=change,
+        webhook_url=url,
+        lines=[],
+    )
 
 
 async def get(db: Database, name: str, *, number: int | None = None) -> WorkflowRow:
@@ -210,7 +219,7 @@ async def enable(db: Database, name: str, enabled: bool = True) -> None:
     async with db.begin() as conn:
         if not await store.enable(conn, name, enabled, org=db.org):
             raise await unknown_workflow(conn, name, org=db.org)
-        await switch(conn, db, name, enabled)
+        await triggers.switch(conn, db, name, enabled)
 
 
 async def delete(db: Database, name: str) -> None:
@@ -223,24 +232,30 @@ async def delete(db: Database, name: str) -> None:
 
 def _ready(workflows: Sequence[Given]) -> list[Workflow]:
     """Return the workflows, validated and with numbers as the store will return them."""
-    found: dict[str, Workflow] = {}
+    parsed: dict[str, Workflow] = {}
     mistakes: list[tuple[str, str]] = []
-    for n, given in enumerate(workflows):
+    for n, document in enumerate(workflows):
         try:
-            workflow = check(checked(given) if isinstance(given, Workflow) else parse(given))
+            workflow = check(checked(document) if isinstance(document, Workflow) else parse(document))
             ready = parse(as_stored(workflow.to_document()))
         except InvalidWorkflow as refusal:
-            mistakes += refusal.errors if len(workflows) == 1 else _of(_called(given, n), refusal)
+            mistakes += refusal.errors if len(workflows) == 1 else _of(_called(document, n), refusal)
             continue
-        if found.setdefault(ready.name, ready) is not ready:
+        if parsed.setdefault(ready.name, ready) is not ready:
             mistakes.append(("name", f"there are two workflows {ready.name!r}: publish one at a time"))
     if mistakes:
         raise InvalidWorkflow(mistakes)
-    return list(found.values())
+    return list(parsed.values())
 
 
-def _called(given: Given, n: int) -> str:
-    name = given.name if isinstance(given, Workflow) else given.get("name") if isinstance(given, Mapping) else None
+def _called(document: Given, n: int) -> str:
+    name = (
+        document.name
+        if isinstance(document, Workflow)
+        else document.get("name")
+        if isinstance(document, Mapping)
+        else None
+    )
     return name if isinstance(name, str) and name and name.isprintable() else f"document {n + 1}"
 
 
@@ -276,7 +291,7 @@ async def _record(db: Database, workflows: Sequence[Workflow]) -> tuple[set[int]
         await store.hold(conn, new_ids(len(names)), names, org=db.org)
         made = await store.publish(conn, rows, org=db.org)
         live = await store.live(conn, names, org=db.org)
-        return made, live, await keep_triggers(conn, db, workflows, live)
+        return made, live, await triggers.put(conn, db, workflows, live)
 
 
 def _equal(live: Live | None, workflow: Workflow) -> bool:

@@ -73,6 +73,25 @@ select name from windlass.queue where paused and name = any($1)
 select count(*) from windlass.run
  where workflow_id = (select workflow_id from windlass.run where id = $1) and state in ('pending', 'running') and state = 'running'
 
+-- name: moves
+-- Return the events of the jobs of steps that are not fanned out, oldest first, without heartbeats.
+select j.step, e.event_type, e.attempt, e.created_at, e.data ->> 'reason', (e.data ->> 'delay_seconds')::float
+  from workflow.workflow_run j join workflow.workflow_event e on e.workflow_id = j.id
+ where j.run_id = $1 and j.step = any($2::int[]) and e.event_type <> 'heartbeat'
+ order by e.id limit $3
+
+-- name: spans
+-- Return, for each of these steps, when its instances had their first and last event between two times, and whether any failed.
+-- Also the same for the child runs that a round started. One row per step for each of the two.
+select j.step, min(e.created_at), max(e.created_at), bool_or(e.event_type = 'failed')
+  from workflow.workflow_run j join workflow.workflow_event e on e.workflow_id = j.id
+ where j.run_id = $1 and j.step = any($2::int[]) and e.event_type <> 'heartbeat'
+   and e.created_at >= $3 and ($4::timestamptz is null or e.created_at < $4)
+ group by j.step
+union all
+select r.parent_step, min(r.created_at), coalesce(max(r.finished_at), min(r.created_at)), bool_or(r.state in ('failed', 'timeout'))
+  from windlass.run r where r.parent_id = $1 and r.parent_round = $5 group by r.parent_step
+
 -- name: lines
 -- Return the log lines of the step jobs of a run, in the order of time, after a position.
 select j.step, j.item, j.items is not null as fanned_out, l.job_id, l.attempt, l.line, l.at, l.level, l.message
@@ -80,3 +99,39 @@ select j.step, j.item, j.items is not null as fanned_out, l.job_id, l.attempt, l
  where j.run_id = $1 and ($2::int is null or j.step = $2) and ($3::int is null or j.item = $3)
    and ($4::int is null or l.attempt = $4) and (l.at, l.job_id, l.attempt, l.line) > ($5, $6, $7, $8)
  order by l.at, l.job_id, l.attempt, l.line limit $9
+
+-- name: last_lines
+-- Return the last lines in the order of time, newest first.
+select l.xid::text as xid, j.step, j.item, j.items is not null as fanned_out, l.job_id, l.attempt, l.line, l.at, l.level, l.message
+  from workflow.workflow_run j join windlass.job_log l on l.job_id = j.id
+ where j.run_id = $1 and ($2::int is null or j.step = $2) and ($3::int is null or j.item = $3) and ($4::int is null or l.attempt = $4)
+ order by l.at desc, l.job_id desc, l.epoch desc, l.attempt desc, l.line desc limit $5
+
+-- name: lines_by_step
+-- Return all lines by step and instance, in pages. Each page starts at the end of the previous one, so that the total cost stays
+-- linear.
+select l.xid::text as xid, j.step, j.item, j.items is not null as fanned_out, l.job_id, l.attempt, l.line, l.at, l.level, l.message, l.epoch
+  from workflow.workflow_run j join windlass.job_log l on l.job_id = j.id
+ where j.run_id = $1 and ($2::int is null or j.step = $2) and ($3::int is null or j.item = $3) and ($4::int is null or l.attempt = $4)
+   and (j.step, j.item) >= ($5, $6) and (j.step, j.item, l.epoch, l.attempt, l.line) > ($5, $6, $7, $8, $9)
+ order by j.step, j.item, l.epoch, l.attempt, l.line limit $10
+
+-- name: lines_since
+-- Return the lines that were not visible in a snapshot ($5 and $6 are its xmax and the transactions that were in progress).
+select l.xid::text as xid, j.step, j.item, j.items is not null as fanned_out, l.job_id, l.attempt, l.line, l.at, l.level, l.message
+  from workflow.workflow_run j join windlass.job_log l on l.job_id = j.id
+ where j.run_id = $1 and ($2::int is null or j.step = $2) and ($3::int is null or j.item = $3) and ($4::int is null or l.attempt = $4)
+   and (l.xid >= $5::text::xid8 or l.xid = any($6::text[]::xid8[]))
+ order by l.at, l.job_id, l.epoch, l.attempt, l.line
+
+-- name: lines_of_jobs_since
+-- Return the same lines, but only of these jobs.
+select l.xid::text as xid, j.step, j.item, j.items is not null as fanned_out, l.job_id, l.attempt, l.line, l.at, l.level, l.message
+  from unnest($7::uuid[]) as w(id) join workflow.workflow_run j on j.id = w.id join windlass.job_log l on l.job_id = j.id
+ where j.run_id = $1 and ($2::int is null or j.step = $2) and ($3::int is null or j.item = $3) and ($4::int is null or l.attempt = $4)
+   and (l.xid >= $5::text::xid8 or l.xid = any($6::text[]::xid8[]))
+ order by l.at, l.job_id, l.epoch, l.attempt, l.line
+
+-- name: leased_jobs
+-- Return the leased jobs of a run.
+select id from workflow.workflow_run where run_id = $1 and status = 'leased' and ($2::int is null or step = $2)

@@ -5,9 +5,9 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
+from windlass.store.jobs import Job, job
 from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import statements
-from windlass.store.rows import Job, job
 
 _SQL = statements("dead_letters")
 LATEST = 2**62
@@ -62,3 +62,15 @@ async def find(conn: Connection, kinds: Kinds, *, limit: int) -> list[Dead]:
 
 async def list_(conn: Connection, kinds: Kinds, *, limit: int) -> list[Job]:
     return [job(row) for row in await conn.fetch(_SQL["list"], *kinds.arguments, limit)]
+
+
+async def list_by_queue(
+    conn: Connection, *, org: str, queue: str | None, limit: int, offset: int
+) -> tuple[list[Job], int]:
+    rows = await conn.fetch(_SQL["list_by_queue"], org, queue, limit, offset)
+    return [job(row) for row in rows], rows[0]["total"] if rows else 0
+
+
+async def exists(conn: Connection, id_: UUID, *, org: str) -> bool:
+    exists: bool = await conn.fetchval(_SQL["exists"], id_, org)
+    return exists

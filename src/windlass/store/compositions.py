@@ -87,7 +87,7 @@ class PartJob(NamedTuple):
     attempts: int
     created_at: datetime
     updated_at: datetime
-    shown: str  # the client's id
+    client_id: str
     started_at: datetime | None
     is_cut: bool  # it has a result that was too large to be read with the others
 
@@ -141,26 +141,26 @@ class PartResult(NamedTuple):
     omitted: bool  # the result was not read: all results together would be too large
 
 
-class Who(NamedTuple):
-    """A composition; `shown` and `around` are clients' ids."""
+class CompositionSummary(NamedTuple):
+    """A composition; `client_id` and `parent_id` are clients' ids."""
 
     run_id: UUID
     kind: str
     name: str
-    shown: str
-    around: str | None  # the enclosing composition
+    client_id: str
+    parent_id: str | None  # of the enclosing composition
 
 
-class ToldJob(NamedTuple):
-    shown: str
+class StepJob(NamedTuple):
+    client_id: str
     error: dict[str, Any] | None
     started_at: datetime | None
 
 
-class ToldInside(NamedTuple):
+class NestedComposition(NamedTuple):
     """A composition that is a step of another one; `job` is the first of its jobs that failed."""
 
-    shown: str
+    client_id: str
     kind: str
     started_at: datetime | None
     job: str | None
@@ -236,8 +236,9 @@ async def results(conn: Connection, places: Sequence[StepRef], *, each: int, mos
     return [PartResult._make(row)._replace(error=decode_object(row["error"])) for row in rows]
 
 
-async def kin(conn: Connection, runs: Sequence[UUID]) -> list[UUID]:
-    return column(await conn.fetch(_SQL["kin"], list(runs)))
+async def neighbors(conn: Connection, runs: Sequence[UUID]) -> list[UUID]:
+    """Return the compositions directly inside or around these that have something to do."""
+    return column(await conn.fetch(_SQL["neighbors"], list(runs)))
 
 
 async def copy_runs(conn: Connection, rows: Sequence[tuple[UUID, UUID, UUID]]) -> None:
@@ -250,15 +251,15 @@ async def copy_jobs(conn: Connection, rows: Sequence[tuple[UUID, UUID, int]]) ->
     await conn.execute(_SQL["copy_jobs"], *columns(rows))
 
 
-async def told(conn: Connection, runs: Sequence[UUID]) -> dict[UUID, Who]:
-    return {row[0]: Who._make(row) for row in await conn.fetch(_SQL["told"], list(runs))}
+async def summaries(conn: Connection, runs: Sequence[UUID]) -> dict[UUID, CompositionSummary]:
+    return {row[0]: CompositionSummary._make(row) for row in await conn.fetch(_SQL["summaries"], list(runs))}
 
 
-async def told_jobs(conn: Connection, places: Sequence[StepRef]) -> dict[StepRef, ToldJob]:
-    rows = await conn.fetch(_SQL["told_jobs"], *columns(places))
-    return {(row[0], row[1]): ToldJob(row[2], decode_object(row[3]), row[4]) for row in rows}
+async def step_jobs(conn: Connection, places: Sequence[StepRef]) -> dict[StepRef, StepJob]:
+    rows = await conn.fetch(_SQL["step_jobs"], *columns(places))
+    return {(row[0], row[1]): StepJob(row[2], decode_object(row[3]), row[4]) for row in rows}
 
 
-async def told_inside(conn: Connection, places: Sequence[StepRef]) -> dict[StepRef, ToldInside]:
-    rows = await conn.fetch(_SQL["told_inside"], *columns(places))
-    return {(row[0], row[1]): ToldInside._make([*row[2:6], decode_object(row[6])]) for row in rows}
+async def nested(conn: Connection, places: Sequence[StepRef]) -> dict[StepRef, NestedComposition]:
+    rows = await conn.fetch(_SQL["nested"], *columns(places))
+    return {(row[0], row[1]): NestedComposition._make([*row[2:6], decode_object(row[6])]) for row in rows}

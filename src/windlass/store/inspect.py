@@ -1,6 +1,6 @@
-"""Read-only queries for inspecting a run: the jobs of its steps, their child runs, and the lines handlers logged."""
+"""Read-only queries for inspecting a run: the jobs of its steps, their child runs, and the log lines of handlers."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -8,16 +8,16 @@ from uuid import UUID
 
 import asyncpg
 
+from windlass.core.events.cursor import Snapshot
 from windlass.core.explain.activity import Move, Span, SpanKind
 from windlass.core.explain.snapshot import JobSnapshot, ResponseSnapshot, Round
 from windlass.core.jobs.job import JobState
 from windlass.core.json_value import decode
+from windlass.store.events import snapshot_arguments
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import column, mapping, sql, statements
+from windlass.store.postgres.queries import column, mapping, statements
 
-_SQL = statements("accounts")
-_MOVES = sql("timelines", "moves")
-_TOGETHER = sql("timelines", "together")
+_SQL = statements("inspect")
 
 
 class FirstJob(NamedTuple):
@@ -47,6 +47,25 @@ class Below(NamedTuple):
     id: UUID
     state: str
     letters: str
+
+
+class LineFilter(NamedTuple):
+    """Selects the lines of a run, or of one step, instance or attempt."""
+
+    run: UUID
+    step: int | None = None
+    item: int | None = None
+    attempt: int | None = None
+
+
+class StepPlace(NamedTuple):
+    """The position of a log line among the lines of a run by step, for paging."""
+
+    step: int = -1
+    item: int = -1
+    epoch: int = 0
+    attempt: int = 0
+    line: int = 0
 
 
 class Place(NamedTuple):
@@ -113,18 +132,58 @@ async def running_beside(conn: Connection, run: UUID) -> int:
     return count
 
 
-async def lines(
-    conn: Connection,
-    run: UUID,
-    *,
-    step: int | None,
-    item: int | None,
-    attempt: int | None,
-    after: Place,
-    limit: int,
-) -> list[RunLine]:
-    rows = await conn.fetch(_SQL["lines"], run, step, item, attempt, *after, limit)
-    return [RunLine(*row) for row in rows]
+async def moves(conn: Connection, run: UUID, steps: Sequence[int], *, limit: int) -> list[Move]:
+    rows = await conn.fetch(_SQL["moves"], run, list(steps), limit)
+    return [
+        Move(step, word, attempt, at, reason, None if delay is None else timedelta(seconds=delay))
+        for step, word, attempt, at, reason, delay in rows
+    ]
+
+
+async def spans(conn: Connection, run: UUID, steps: Sequence[int], round_: Round) -> list[Span]:
+    """Return one span per step in a round: for all instances of a step, and for its child runs (of any step, not only
+    of `steps`)."""
+    rows = await conn.fetch(_SQL["spans"], run, list(steps), round_.began_at, round_.left_at, round_.number - 1)
+    return [Span(step, SpanKind.RUNNING, None, began, ended, failed) for step, began, ended, failed in rows]
+
+
+# Log lines
+
+
+async def lines(conn: Connection, which: LineFilter, *, after: Place, limit: int) -> list[RunLine]:
+    """Return a page of lines in the order of time."""
+    return [RunLine(*row) for row in await conn.fetch(_SQL["lines"], *which, *after, limit)]
+
+
+async def last_lines(conn: Connection, which: LineFilter, count: int) -> list[tuple[int, RunLine]]:
+    """Return the last lines in order, as (transaction, line)."""
+    return [_line(row) for row in reversed(await conn.fetch(_SQL["last_lines"], *which, count))]
+
+
+async def lines_by_step(
+    conn: Connection, which: LineFilter, after: StepPlace, *, limit: int
+) -> tuple[list[RunLine], StepPlace | None]:
+    """Return a page of lines by step and instance, and the position that the next page starts after; None: the end."""
+    rows = await conn.fetch(_SQL["lines_by_step"], *which, *after, limit)
+    last = rows[-1] if len(rows) == limit else None
+    place = StepPlace(*(last[name] for name in StepPlace._fields)) if last is not None else None
+    return [_line(row)[1] for row in rows], place
+
+
+async def lines_since(
+    conn: Connection, which: LineFilter, base: Snapshot, *, jobs: Collection[UUID] | None = None
+) -> list[tuple[int, RunLine]]:
+    """Return the lines that a snapshot does not see, as (transaction, line); only those of `jobs`, if given."""
+    arguments = (*which, *snapshot_arguments(base))
+    if jobs is None:
+        rows = await conn.fetch(_SQL["lines_since"], *arguments)
+    else:
+        rows = await conn.fetch(_SQL["lines_of_jobs_since"], *arguments, list(jobs)) if jobs else []
+    return [_line(row) for row in rows]
+
+
+async def leased_jobs(conn: Connection, run: UUID, step: int | None) -> set[UUID]:
+    return set(column(await conn.fetch(_SQL["leased_jobs"], run, step)))
 
 
 def _answer(status_code: object, duration_ms: object, is_truncated: object) -> ResponseSnapshot:
@@ -149,16 +208,5 @@ def _job(row: asyncpg.Record) -> JobSnapshot:
     )
 
 
-async def moves(conn: Connection, run: UUID, steps: Sequence[int], *, limit: int) -> list[Move]:
-    rows = await conn.fetch(_MOVES, run, list(steps), limit)
-    return [
-        Move(step, word, attempt, at, reason, None if delay is None else timedelta(seconds=delay))
-        for step, word, attempt, at, reason, delay in rows
-    ]
-
-
-async def together(conn: Connection, run: UUID, steps: Sequence[int], round_: Round) -> list[Span]:
-    """Return one span per step in a round: for all instances of a step, and for its child runs (of any step, not only
-    of `steps`)."""
-    rows = await conn.fetch(_TOGETHER, run, list(steps), round_.began_at, round_.left_at, round_.number - 1)
-    return [Span(step, SpanKind.RUNNING, None, began, ended, failed) for step, began, ended, failed in rows]
+def _line(row: asyncpg.Record) -> tuple[int, RunLine]:
+    return int(row["xid"]), RunLine(*(row[name] for name in RunLine.__slots__))

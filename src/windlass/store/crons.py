@@ -12,6 +12,7 @@ from windlass.core.cron.syntax import OJS
 from windlass.core.events.cursor import Snapshot
 from windlass.core.jobs.spec import JobTemplate
 from windlass.core.json_value import decode, encode
+from windlass.store.events import snapshot_arguments
 from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import column, statements
 
@@ -57,11 +58,11 @@ class Skipped:
 async def put(conn: Connection, row: CronRow) -> tuple[CronRow, bool]:
     """Create or replace a schedule; return it, and whether it is new."""
     schedule = row.schedule
-    told = (row.id, row.org, row.name, schedule.cron, schedule.timezone, schedule.overlap.value)
-    kept = (encode(row.asked, field="job_template"), encode(row.template.to_json(), field="job_template"))
-    found = await conn.fetchrow(_SQL["put"], *told, *kept, schedule.next_run_at)
-    assert found is not None
-    return _row(found), found["is_new"]
+    key = (row.id, row.org, row.name, schedule.cron, schedule.timezone, schedule.overlap.value)
+    documents = (encode(row.asked, field="job_template"), encode(row.template.to_json(), field="job_template"))
+    record = await conn.fetchrow(_SQL["put"], *key, *documents, schedule.next_run_at)
+    assert record is not None
+    return _row(record), record["is_new"]
 
 
 async def list_(conn: Connection, *, org: str, limit: int, offset: int) -> tuple[list[CronRow], int]:
@@ -100,8 +101,8 @@ async def next_due(conn: Connection) -> tuple[timedelta | None, bool]:
 
 async def skipped(conn: Connection, base: Snapshot, *, org: str) -> list[Skipped]:
     """Return the skipped ticks that a snapshot does not see."""
-    seen = (str(base.xmax), [str(xid) for xid in sorted(base.under_way)])
-    return [Skipped(int(row[0]), *tuple(row)[1:]) for row in await conn.fetch(_SQL["skipped"], *seen, org)]
+    rows = await conn.fetch(_SQL["skipped"], *snapshot_arguments(base), org)
+    return [Skipped(int(row[0]), *tuple(row)[1:]) for row in rows]
 
 
 async def prune_skipped(conn: Connection, *, age: timedelta, batch: int) -> None:

@@ -80,7 +80,7 @@ async def record_progress(
     conn: Connection, job: UUID, fraction: float, message: str | None, data: str | None, *, org: str
 ) -> datetime | None:
     """Write the progress of a job without a fence; return its time, or None if there is no such live job."""
-    at: datetime | None = await conn.fetchval(_PROGRESS["say"], job, org, fraction, message, data)
+    at: datetime | None = await conn.fetchval(_PROGRESS["record"], job, org, fraction, message, data)
     return at
 
 

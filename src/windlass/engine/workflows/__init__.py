@@ -1,1 +1,0 @@
-"""Workflows: publish, enable, list; the cache of their stored versions."""
