@@ -35,8 +35,8 @@ from windlass.engine.events import stream
 from windlass.engine.events.stream import ForeignCursor
 from windlass.engine.faults import point
 from windlass.engine.jobs import control as jobs
-from windlass.engine.quarantine import Kind
-from windlass.errors import Conflict, Invalid, NotFound, Unavailable
+from windlass.engine.quarantine import Kind, split_batch
+from windlass.errors import Conflict, Invalid, Locked, NotFound, Unavailable
 from windlass.store import events as event_store
 from windlass.store import subscriptions as store
 from windlass.store.postgres.pool import Connection
@@ -154,7 +154,7 @@ async def feed(db: Database, *, batch: int = 500) -> Fed:
     except Unavailable:
         raise
     except Exception as error:
-        _log.warning("deliveries of %d events are made one by one: %s", len(events), error)
+        _log.warning("deliveries of %d events are enqueued in smaller batches: %s", len(events), error)
         await _deliver_apart(db, events)
         made = await _deliver(db, [], begun, str(read.next))
     if made:
@@ -178,18 +178,21 @@ async def _deliver(db: Database, events: Sequence[OjsEvent], begun: str, place: 
 
 
 async def _deliver_apart(db: Database, events: Sequence[OjsEvent]) -> None:
-    """Enqueue the delivery jobs event by event; set aside an event that cannot be delivered.
+    """Enqueue the delivery jobs in smaller batches; set aside an event that cannot be delivered.
 
     The idempotency keys prevent a second job for a delivery that was enqueued before.
     """
-    for event in events:
-        try:
-            async with db.begin() as conn:
-                await _enqueue(conn, db, await _deliveries(conn, [event]))
-        except Unavailable:
-            raise
-        except Exception as error:
-            await quarantine.set_aside(db, Kind.EVENT, event.id, error, retry=False)
+
+    async def enqueue(batch: Sequence[OjsEvent]) -> int:
+        async with db.begin() as conn:
+            return await _enqueue(conn, db, await _deliveries(conn, batch))
+
+    async def set_aside(event: OjsEvent, error: Exception) -> None:
+        if isinstance(error, Locked):  # the event is not the cause, and what is set aside here is not tried again
+            raise error
+        await quarantine.set_aside(db, Kind.EVENT, event.id, error, retry=False)
+
+    await split_batch(events, enqueue, set_aside)
 
 
 async def _deliveries(conn: Connection, events: Sequence[OjsEvent]) -> Mapping[str, Sequence[JobSpec]]:
