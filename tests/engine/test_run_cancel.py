@@ -193,4 +193,4 @@ async def test_what_waited_when_the_time_was_over_says_so(db: Database, clock: C
     run = await begin(db, node("a"), max_duration=timedelta(hours=1))
     clock.move(timedelta(hours=2))
     await sweep.expire(db)
-    assert await reasons(db, run, "a") == ["the run's time was over"]
+    assert await reasons(db, run, "a") == ["the run exceeded its max_duration"]

@@ -52,6 +52,29 @@ async def test_cancel_travels_down_to_the_grandchildren(db: Database, player: Pl
     assert await player.take() == []
 
 
+async def test_jobs_below_a_cancelled_run_have_its_reason(db: Database, conn: Connection) -> None:
+    await publish(db, node("deep"), name="grandkid")
+    await publish(db, child(workflow="grandkid"), node("x"), name="kid")
+    run, other = await begin(db, child()), await begin(db, child(), name="other")
+    while await tick(db):
+        pass
+    await runs.cancel(db, run, reason="enough")
+    await runs.cancel(db, other, reason="not now")
+    while await tick(db):  # the notices of both trees are applied in one batch
+        pass
+    for root, reason in ((run, "enough"), (other, "not now")):
+        [kid] = await below(conn, root)
+        [grandkid] = await below(conn, kid)
+        assert (await reasons(db, kid, "x"), await reasons(db, grandkid, "deep")) == ([reason], [reason])
+        rows = await conn.fetch(
+            """select e.data ->> 'reason' as reason from workflow.workflow_event e
+                 join workflow.workflow_run j on j.id = e.workflow_id
+                where j.run_id = any($1) and e.event_type = 'cancelled'""",
+            [kid, grandkid],
+        )
+        assert [row["reason"] for row in rows] == [reason, reason]
+
+
 async def test_a_child_that_has_not_begun_is_cancelled_too(db: Database, conn: Connection) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, child())
@@ -73,7 +96,7 @@ async def test_expiry_travels_down_too(db: Database, conn: Connection, clock: Cl
         pass
     [kid] = await below(conn, run)
     assert (await state(db, run), await state(db, kid)) == ("timeout", "cancelled")
-    assert await reasons(db, kid) == ["the run's time was over"]
+    assert await reasons(db, kid) == ["the run exceeded its max_duration"]
 
 
 @pytest.mark.parametrize("cancel_first", [True, False])

@@ -18,7 +18,6 @@ from windlass.core.json_value import decode, plain
 from windlass.core.runs.run import LIVE, RunState
 from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import column, columns, mapping, statements
-from windlass.store.steps import StepRef
 
 _SQL = statements("runs")
 BAD = frozenset({"failed", "cancelled", "timeout"})
@@ -231,8 +230,9 @@ async def take_notices(conn: Connection, runs: Sequence[UUID]) -> list[Notice]:
     return list(map(Notice._make, await conn.fetch(_SQL["take_notices"], list(runs))))
 
 
-async def withdraw_children(conn: Connection, places: Sequence[StepRef], *, reason: str) -> None:
-    await conn.execute(_SQL["withdraw_children"], *columns(places), reason)
+async def withdraw_children(conn: Connection, rows: Sequence[tuple[UUID, int, str]]) -> None:
+    """Ask the child runs of steps, given as (run, step, reason), to stop."""
+    await conn.execute(_SQL["withdraw_children"], *columns(rows))
 
 
 async def bad_children(conn: Connection, id_: UUID, step: int, created: int, count: int, *, round_: int) -> list[int]:

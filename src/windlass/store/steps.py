@@ -151,9 +151,9 @@ async def unsettle(conn: Connection, jobs_: Sequence[UUID]) -> None:
     await conn.execute(_SQL["unsettle"], list(jobs_))
 
 
-async def withdraw(conn: Connection, places: Sequence[StepRef], *, reason: str, actor: str) -> list[Withdrawn]:
-    rows = await conn.fetch(_SQL["withdraw"], *columns(places), reason, actor)
-    return list(map(Withdrawn._make, rows))
+async def withdraw(conn: Connection, rows: Sequence[tuple[UUID, int, str]], *, actor: str) -> list[Withdrawn]:
+    """Cancel the jobs of steps, given as (run, step, reason)."""
+    return list(map(Withdrawn._make, await conn.fetch(_SQL["withdraw"], *columns(rows), actor)))
 
 
 async def keep_going(conn: Connection, rounds: Mapping[UUID, int]) -> None:

@@ -123,7 +123,7 @@ async def cancel(db: Database, id_: UUID, *, reason: str | None = None) -> None:
     """Stop a run: what waits ends at once, running jobs are asked to stop."""
     encode(reason, field="reason", limit=MAX_REASON)
     why = reason or "the run was cancelled"
-    await _steer(db, id_, RunMove.CANCEL, "cancelled", lambda _: CancelAsked(Reason("cancelled", why)), reason=why)
+    await _steer(db, id_, RunMove.CANCEL, "cancelled", lambda _: CancelAsked(Reason("cancelled", why)))
 
 
 async def retry(db: Database, id_: UUID) -> None:
@@ -149,7 +149,6 @@ async def _steer(
     event: Callable[[Workflow], Event],
     *,
     input_: str | None = None,
-    reason: str = "",
 ) -> None:
     async with db.begin() as conn:
         locked = await _lock(conn, db, id_)
@@ -163,7 +162,7 @@ async def _steer(
         request = event(workflow)
         if move is not RunMove.CANCEL:
             [locked] = await start_round(conn, db, [locked], word, _retry_reason(request, workflow), input_=input_)
-        wakeups = await settle(conn, db, [locked], {id_: [request]}, actor=db.actor, reason=reason)
+        wakeups = await settle(conn, db, [locked], {id_: [request]}, actor=db.actor)
     wakeups.poke(db)
 
 

@@ -124,7 +124,7 @@ async def cancel(db: Database, query: RunQuery, *, limit: int = 100, reason: str
         held = [run for run in await store.lock(conn, batch) if run.state in LIVE]
         if held:
             news = {run.id: [CancelAsked(Reason("cancelled", why))] for run in held}
-            wakeups = await settle(conn, db, held, news, actor=db.actor, reason=why)
+            wakeups = await settle(conn, db, held, news, actor=db.actor)
     wakeups.poke(db)
     return await _batch_done(db, query, RunMove.CANCEL, batch, [run.id for run in held])
 

@@ -67,11 +67,10 @@ async def settle(
     *,
     actor: str,
     new: NewRuns | None = None,
-    reason: str = "the run was cancelled",
 ) -> Wakeups:
     """Apply events to these runs and write what follows. `new` runs are inserted after their first decision.
 
-    `reason` is given to jobs and child runs that are cancelled. Call `Wakeups.poke` after the commit.
+    Call `Wakeups.poke` after the commit.
     """
     writes = RunWrites(conn, actor=actor)
     batch = Batch(locked, await db.definitions.of(conn, {run.version_id for run in locked}), db.step_templates, writes)
@@ -81,7 +80,7 @@ async def settle(
             await writes.insert(new, batch.insertable)
             batch.inserted()
             new = None
-        events = await Round(conn, db, batch, reason).carry_out() if batch.commands else {}
+        events = await Round(conn, db, batch).carry_out() if batch.commands else {}
     point("settle.decided")
     await writes.save(batch.saved())
     return writes.wakeups
@@ -152,6 +151,12 @@ class Batch:
     def question(self, id_: UUID, step: int, command: Enqueue | StartChild | None = None) -> Question:
         return Question(self.locked[id_], self.runs[id_], self.template(id_, step), command)
 
+    def stop_reason(self, id_: UUID) -> str:
+        """Return why a run was cancelled or expired."""
+        reason = self._ended[id_]
+        assert reason is not None  # only a run that completed has none
+        return reason.text
+
     @property
     def insertable(self) -> Mapping[UUID, Run]:
         """Return new runs as they are inserted: one that has ended already as running; it is saved as ended later."""
@@ -177,8 +182,8 @@ class Batch:
 class Round:
     """Carries out the commands of one round of decisions that can have events as their answer."""
 
-    def __init__(self, conn: Connection, db: Database, batch: Batch, reason: str) -> None:
-        self._conn, self._db, self._batch, self._reason = conn, db, batch, reason
+    def __init__(self, conn: Connection, db: Database, batch: Batch) -> None:
+        self._conn, self._db, self._batch = conn, db, batch
         self._answers: dict[UUID, list[Event]] = defaultdict(list)
 
     async def carry_out(self) -> Events:
@@ -269,26 +274,27 @@ class Round:
             batch.writes.wakeups.unsettled = True
 
     async def _cancel(self) -> None:
-        jobs = [(id_, cancel.step) for id_, cancel in self._batch.take(CancelJobs)]
-        sleeps = [(id_, cancel.step) for id_, cancel in self._batch.take(CancelTimer)]
-        below = [(id_, cancel.step) for id_, cancel in self._batch.take(CancelChildren)]
+        """Cancel the active steps of runs that were stopped: jobs and child runs get the reason of their own run."""
+        batch, writes = self._batch, self._batch.writes
+        jobs = [(id_, cancel.step, batch.stop_reason(id_)) for id_, cancel in batch.take(CancelJobs)]
+        sleeps = [(id_, cancel.step) for id_, cancel in batch.take(CancelTimer)]
+        below = [(id_, cancel.step, batch.stop_reason(id_)) for id_, cancel in batch.take(CancelChildren)]
         if not jobs and not sleeps and not below:
             return
-        writes, reason = self._batch.writes, Reason("cancelled", self._reason)
         await writes.flush()  # rows that this very decision creates must be written before they can be cancelled
         if jobs:
-            for id_, step, ended, busy in await steps.withdraw(
-                self._conn, jobs, reason=self._reason, actor=writes.actor
-            ):
+            for id_, step, ended, busy in await steps.withdraw(self._conn, jobs, actor=writes.actor):
                 writes.wakeups.stopped |= busy > 0
                 if ended:
+                    reason = Reason("cancelled", batch.stop_reason(id_))
                     self._answers[id_].append(Ended(step, Letter.CANCELLED, reason, ended))
         if sleeps:
             await steps.delete_timers(self._conn, sleeps)
             for id_, step in sleeps:
+                reason = Reason("cancelled", batch.stop_reason(id_))
                 self._answers[id_].append(Ended(step, Letter.CANCELLED, reason))
         if below:
-            await runs.withdraw_children(self._conn, below, reason=self._reason)
+            await runs.withdraw_children(self._conn, below)
             writes.wakeups.unsettled = True
 
 

@@ -30,7 +30,6 @@ from windlass.store.runs import LockedRun
 from windlass.store.steps import EndedJob
 
 ACTOR = "engine"
-EXPIRED = "the run's time was over"
 MOST_GENERATIONS = 4 * MAX_LEVELS  # up, down and back again; the rest is left to the loops
 Load = Callable[[Connection, list[LockedRun]], Awaitable[dict[UUID, list[Event]]]]
 
@@ -102,7 +101,7 @@ async def expire(db: Database, *, batch: int = 500) -> int:
     """End runs whose time is over; return their number."""
     async with db.once() as conn:
         ids = await runs.find_expired(conn, batch)
-    return await _apply(db, ids, _expired, reason=EXPIRED)
+    return await _apply(db, ids, _expired)
 
 
 async def retry(db: Database, id_: UUID) -> bool:
@@ -115,13 +114,12 @@ async def retry(db: Database, id_: UUID) -> bool:
         if not locked:
             return not await runs.states(conn, [id_])  # pruned meanwhile: nothing is left to do
         pending = locked[0].state == RunState.PENDING
-        if events := await _expired(conn, locked):
-            wakeups = await settle(conn, db, locked, events, actor=ACTOR, reason=EXPIRED)
-        else:
+        events = await _expired(conn, locked)
+        if not events:
             events = defaultdict(list, await _due_timers(db, conn, locked))
             for run, more in (await pending_events(conn, locked)).items():
                 events[run] += more
-            wakeups = await settle(conn, db, locked, events, actor=ACTOR) if events else Wakeups()
+        wakeups = await settle(conn, db, locked, events, actor=ACTOR) if events else Wakeups()
     wakeups.poke(db)
     if pending and not events:  # it waits to begin
         return await _begin(db, locked[0].workflow_id, only=[id_]) > 0
@@ -147,23 +145,23 @@ async def next_due(db: Database) -> tuple[timedelta | None, timedelta | None, ti
         return await steps.next_due(conn)
 
 
-async def _apply(db: Database, ids: Sequence[UUID], load: Load, *, reason: str = "the run was cancelled") -> int:
+async def _apply(db: Database, ids: Sequence[UUID], load: Load) -> int:
     """Apply the events of these runs; set aside a run that cannot be settled. Return the number of runs with events."""
 
     async def set_aside(id_: UUID, error: Exception) -> None:
         await quarantine.set_aside(db, Kind.RUN, id_, error)
 
-    return sum(await split_batch(ids, partial(_apply_together, db, load=load, reason=reason), set_aside))
+    return sum(await split_batch(ids, partial(_apply_together, db, load=load), set_aside))
 
 
-async def _apply_together(db: Database, ids: Sequence[UUID], *, load: Load, reason: str) -> int:
+async def _apply_together(db: Database, ids: Sequence[UUID], *, load: Load) -> int:
     """Lock those of the runs that no other session holds, load their events, settle."""
     async with db.begin() as conn:
         locked = await runs.lock(conn, ids, wait=False)
         events = await load(conn, locked) if locked else {}
         if not events:
             return 0
-        wakeups = await settle(conn, db, locked, events, actor=ACTOR, reason=reason)
+        wakeups = await settle(conn, db, locked, events, actor=ACTOR)
     wakeups.poke(db)
     return len(events)
 

@@ -122,7 +122,7 @@ async def _fire(conn: Connection, db: Database, held: LockedSchedule) -> list[Wa
 async def _cancel(conn: Connection, db: Database, ids: Sequence[UUID]) -> Wakeups:
     held = [run for run in await runs.lock(conn, ids) if run.state in LIVE]
     news = {run.id: [CancelAsked(Reason("replaced", REPLACED))] for run in held}
-    return await settle(conn, db, held, news, actor=db.actor, reason=REPLACED) if held else Wakeups()
+    return await settle(conn, db, held, news, actor=db.actor) if held else Wakeups()
 
 
 def _spec(held: LockedSchedule, tick: datetime, **labels: str) -> RunSpec:

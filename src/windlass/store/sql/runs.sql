@@ -128,8 +128,8 @@ delete from windlass.notice where run_id = any($1) returning run_id, word, step,
 -- name: withdraw_children
 -- Insert a notice to cancel for each live child run of these steps.
 insert into windlass.notice (run_id, word, reason)
-select c.id, 'cancel', $3
-  from unnest($1::uuid[], $2::int[]) as w(run_id, step)
+select c.id, 'cancel', w.reason
+  from unnest($1::uuid[], $2::int[], $3::text[]) as w(run_id, step, reason)
   join windlass.run c on c.parent_id = w.run_id and c.parent_step = w.step
  where c.state in ('pending', 'running')
 

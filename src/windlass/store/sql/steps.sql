@@ -79,8 +79,9 @@ update workflow.workflow_run set settled = false
 -- to cancelled.
 -- moves: pending -> cancelled; leased -> cancelled
 with live as (
-  select j.id, j.status = 'pending' or j.lease is null and not exists (select from windlass.worker w where w.id = j.leased_by) as ends
-    from unnest($1::uuid[], $2::int[]) as w(run_id, step)
+  select j.id, w.reason,
+         j.status = 'pending' or j.lease is null and not exists (select from windlass.worker w where w.id = j.leased_by) as ends
+    from unnest($1::uuid[], $2::int[], $3::text[]) as w(run_id, step, reason)
     join workflow.workflow_run j on j.run_id = w.run_id and j.step = w.step
    where j.status in ('pending', 'leased') order by j.id for update of j),
 done as (
@@ -88,10 +89,10 @@ done as (
      set status = case when live.ends then 'cancelled' else j.status end, cancel_requested = true,
          settled = j.settled or live.ends, updated_at = windlass.now()
     from live where j.id = live.id
-  returning j.id, j.run_id, j.step, live.ends, j.attempt + j.lost + 1 as number),
+  returning j.id, j.run_id, j.step, live.ends, live.reason, j.attempt + j.lost + 1 as number),
 logged as (
   insert into workflow.workflow_event (workflow_id, event_type, data, actor, attempt)
-  select id, 'cancelled', jsonb_build_object('reason', $3::text), $4, number from done where ends)
+  select id, 'cancelled', jsonb_build_object('reason', reason), $4, number from done where ends)
 select run_id, step, count(*) filter (where ends) as ended, count(*) filter (where not ends) as held
   from done group by run_id, step
 
