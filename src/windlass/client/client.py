@@ -21,7 +21,7 @@ DEFAULT_URL = "http://127.0.0.1:8080"
 
 
 class Operations(Group[W]):
-    """Everything a server can be asked, by noun."""
+    """All operations of a server, by noun."""
 
     def __init__(self, transport: W) -> None:
         super().__init__(transport)
@@ -48,10 +48,9 @@ class Operations(Group[W]):
     ) -> Call[StartedRun]:
         """Start a run; a known key answers with the run that has it. `wait`: seconds to wait for its end (60 at most),
         and what it gave."""
-        seconds = max_duration.total_seconds() if isinstance(max_duration, timedelta) else max_duration
-        order = given({"labels": labels, "max_duration": seconds, "input": input})
-        if input is None:
-            order["input"] = None
+        order = given({"labels": labels, "max_duration": max_duration})
+        if input is not NOTHING:
+            order["input"] = input
         return one(
             StartedRun,
             "POST",
@@ -71,7 +70,7 @@ class Operations(Group[W]):
     @streaming
     def stream(self, *, workflow: str | None = None, kind: Sequence[str] = (), after: str | None = None) -> Call[None]:
         """What happens, as it happens; `kind` is run, task or job. A lost connection is taken up where it was."""
-        query = given({"workflow": workflow, "kind": list(kind), "after": after})
+        query = given({"workflow": workflow, "kind": kind, "after": after})
         return Call("GET", "/stream", lambda _: None, query=query)
 
 
@@ -114,15 +113,15 @@ class AsyncClient(Operations[AsyncTransport]):
 
 
 def _options(url: str | None, key: str | None, timeout: float, retries: int) -> Options:
-    found = (url or os.environ.get("WINDLASS_URL", "") or DEFAULT_URL).strip().rstrip("/")
+    address = (url or os.environ.get("WINDLASS_URL", "") or DEFAULT_URL).strip().rstrip("/")
     secret = key or os.environ.get("WINDLASS_API_KEY", "").partition(",")[0].strip() or None
     if secret is not None and not (secret.isascii() and secret.isprintable()):
         raise Invalid("the key has characters that cannot stand in a header", field="key")
-    return Options(url=checked(found), key=secret, timeout=timeout, retries=retries)
+    return Options(url=checked(address), key=secret, timeout=timeout, retries=retries)
 
 
 def checked(url: str) -> str:
-    """An address of a server, or a sentence."""
+    """Return the address of a server without the path of the API; raise `Invalid` if it is none."""
     try:
         parts = urlsplit(url)
         _ = parts.port

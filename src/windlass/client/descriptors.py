@@ -9,7 +9,7 @@ from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from windlass.client.request import Call, Flow
-from windlass.client.transport import AsyncStream, AsyncTransport, Streamed, SyncStream, SyncTransport
+from windlass.client.transport import AsyncTransport, Streamed, SyncTransport
 from windlass.schemas.common import Page
 
 P = ParamSpec("P")
@@ -104,10 +104,7 @@ class streaming(Generic[P]):  # noqa: N801 - a decorator
     @overload
     def __get__(self, group: Group[AsyncTransport], kind: object = None) -> Callable[P, AsyncIterator[Streamed]]: ...
     def __get__(self, group: Any, kind: object = None) -> Any:
-        if group is None:
-            return self
-        stream = SyncStream if isinstance(group.transport, SyncTransport) else AsyncStream
-        return _bound(self.make, group, lambda call: stream(group.transport, call).events())
+        return self if group is None else _bound(self.make, group, group.transport.stream)
 
 
 class Listed(Generic[T]):

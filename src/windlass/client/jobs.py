@@ -33,21 +33,9 @@ class Jobs(Group[W]):
         meta: Mapping[str, Any] | None = None,
     ) -> Call[JobDetail]:
         """Record a job; a known idempotency key answers with the job that has it."""
-        body = given(
-            {
-                "type": type,
-                "payload": payload,
-                "queue": queue,
-                "priority": priority,
-                "run_at": run_at.isoformat() if run_at is not None else None,
-                "delay": _span(delay),
-                "max_attempts": max_attempts,
-                "retry": retry,
-                "timeout": _span(timeout),
-                "tags": list(tags) or None,
-                "meta": meta,
-            }
-        )
+        body = given({**locals(), "payload": None, "idempotency_key": None})
+        if payload is not None and payload is not NOTHING:
+            body["payload"] = payload
         headers = {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
         return one(JobDetail, "POST", "/jobs", body=body, headers=headers)
 
@@ -70,10 +58,7 @@ class Jobs(Group[W]):
         limit: int | None = None,
     ) -> Call[Page[Job]]:
         """Newest first. `type` is a LIKE pattern: billing.%; `steps=False` leaves out the jobs of tasks of runs."""
-        asked = None if steps is None else str(steps).lower()
-        wanted = {"queue": queue, "type": type, "tag": tag, "run": run, "before": before, "limit": limit}
-        wanted["steps"] = asked
-        return page(Job, "/jobs", status=[*status], **wanted)
+        return page(Job, "/jobs", **given(locals()))
 
     @operation
     def get(self, job_id: str) -> Call[JobDetail]:
@@ -121,7 +106,7 @@ class DeadLetters(Group[W]):
         limit: int | None = None,
     ) -> Call[Page[DeadLetterGroup]]:
         """Grouped by type, queue and error."""
-        return page(DeadLetterGroup, "/dead-letters", **_filters(locals()))
+        return page(DeadLetterGroup, "/dead-letters", **given(locals()))
 
     @downwards
     def jobs(
@@ -135,7 +120,7 @@ class DeadLetters(Group[W]):
         limit: int | None = None,
     ) -> Call[Page[Job]]:
         """One by one."""
-        return page(Job, "/dead-letters/jobs", **_filters(locals()))
+        return page(Job, "/dead-letters/jobs", **given(locals()))
 
     @operation
     def retry(
@@ -151,7 +136,7 @@ class DeadLetters(Group[W]):
         limit: int | None = None,
     ) -> Call[DeadLetterBatch]:
         """Start a batch of them over; `all=True` for no filter, `dry_run=True` to count them."""
-        return one(DeadLetterBatch, "POST", "/dead-letters/retry", body=_filters(locals()))
+        return one(DeadLetterBatch, "POST", "/dead-letters/retry", body=given(locals()))
 
     @operation
     def drop(
@@ -167,7 +152,7 @@ class DeadLetters(Group[W]):
         limit: int | None = None,
     ) -> Call[DeadLetterBatch]:
         """Hide a batch of them."""
-        return one(DeadLetterBatch, "POST", "/dead-letters/drop", body=_filters(locals()))
+        return one(DeadLetterBatch, "POST", "/dead-letters/drop", body=given(locals()))
 
 
 class Queues(Group[W]):
@@ -214,12 +199,3 @@ class Quarantine(Group[W]):
     def retry(self, kind: str, key: str) -> Call[Quarantined]:
         """Have it tried again within a second."""
         return one(Quarantined, "POST", "/quarantine/{kind}/{key}/retry", {"kind": kind, "key": key})
-
-
-def _filters(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """From the arguments of a method: those that were given."""
-    return {name: value for name, value in arguments.items() if name != "self" and value is not None}
-
-
-def _span(value: timedelta | float | str | None) -> float | str | None:
-    return value.total_seconds() if isinstance(value, timedelta) else value

@@ -8,7 +8,7 @@ import contextlib
 import random
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cache
 from types import UnionType
@@ -31,7 +31,7 @@ from windlass.schemas.common import Page, Problem
 T = TypeVar("T")
 NOTHING: Any = object()  # no value was given; None is one
 PREFIX = "/api/v1"
-AGAIN = frozenset({429, 502, 503, 504})  # come back later, they say
+AGAIN = frozenset({429, 502, 503, 504})  # statuses after which a request is repeated
 FIRST_PAUSE, MOST_PAUSE = 0.2, 10.0
 MOST_PATIENCE = 60.0  # a server that asks for more is not waited for
 MAX_SHOWN = 200
@@ -75,7 +75,7 @@ class Call(Generic[T]):
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether asking twice is as good as asking once."""
+        """Whether a second request changes nothing more."""
         return self.method == "GET" or "Idempotency-Key" in self.headers
 
     def asking(self, **query: object) -> "Call[T]":
@@ -84,7 +84,7 @@ class Call(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back. Status 0: nothing did, and `text` says why."""
+    """A response. Status 0: there was none, and `text` is the reason."""
 
     status: int
     text: str
@@ -115,12 +115,16 @@ def page(kind: type[T], path: str, values: Mapping[str, object] | None = None, /
 
 
 def given(values: Mapping[str, object]) -> dict[str, object]:
-    """Return the values that are set."""
-    return {name.rstrip("_"): value for name, value in values.items() if value is not None and value is not NOTHING}
+    """Return the values that are set, as JSON and queries have them: from a mapping, or from a method's `locals()`."""
+    return {
+        name.rstrip("_"): _plain(value)
+        for name, value in values.items()
+        if name != "self" and value is not None and value is not NOTHING and value not in ((), [])
+    }
 
 
 def performed(call: Call[T], url: str, retries: int) -> Flow[T]:
-    """Ask, and ask again where that is safe and worth it. Raises our own errors."""
+    """Perform a call, again after a failure where that is safe and useful. Raises our own errors."""
     pause = FIRST_PAUSE
     while True:
         answer = yield call
@@ -141,10 +145,10 @@ def unreachable(url: str, why: object) -> ServerUnreachable:
 
 
 def _wait(answer: Answer, pause: float) -> float:
-    """What the server asked for, or our own guess; spread, so that many do not come back together."""
-    asked = answer.headers.get("retry-after", "")
-    if asked.isdigit():
-        return float(asked)
+    """Return the Retry-After of the server, or our own pause with jitter, so that clients do not retry together."""
+    retry_after = answer.headers.get("retry-after", "")
+    if retry_after.isdigit():
+        return float(retry_after)
     return pause * random.uniform(0.5, 1.0)
 
 
@@ -159,10 +163,19 @@ def _each(value: object) -> list[object]:
 
 
 def _text(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    moment = getattr(value, "isoformat", None)
-    return str(moment()) if moment is not None else str(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _plain(value: object) -> object:
+    match value:
+        case datetime():
+            return value.isoformat()
+        case timedelta():
+            return value.total_seconds()
+        case tuple():
+            return list(value)
+        case _:
+            return value
 
 
 # Answers: JSON becomes the dataclasses of `windlass.schemas`. Keys that are not known here come from a newer server and

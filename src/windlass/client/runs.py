@@ -34,19 +34,8 @@ class Runs(Group[W]):
         limit: int | None = None,
     ) -> Call[Page[Run]]:
         """Newest first."""
-        return page(
-            Run,
-            "/runs",
-            workflow=workflow,
-            status=list(status),
-            label=[f"{key}={value}" for key, value in (labels or {}).items()],
-            inserted_after=inserted_after,
-            inserted_before=inserted_before,
-            text=text,
-            retrying=retrying,
-            before=before,
-            limit=limit,
-        )
+        filters = given({**locals(), "labels": None})
+        return page(Run, "/runs", label=[f"{key}={value}" for key, value in (labels or {}).items()], **filters)
 
     @operation
     def get(self, run_id: str) -> Call[RunDetail]:
@@ -160,7 +149,7 @@ class Runs(Group[W]):
         reason: str | None = None,
     ) -> Call[Batch]:
         """A batch of those that all of this is true of; `all=True` for no filter, `dry_run=True` to count them."""
-        return one(Batch, "POST", "/runs/cancel", body=_which(locals()))
+        return one(Batch, "POST", "/runs/cancel", body=given(locals()))
 
     @operation
     def retry_many(
@@ -179,7 +168,7 @@ class Runs(Group[W]):
         limit: int | None = None,
     ) -> Call[Batch]:
         """A batch of the failed and timed out ones that all of this is true of."""
-        return one(Batch, "POST", "/runs/retry", body=_which(locals()))
+        return one(Batch, "POST", "/runs/retry", body=given(locals()))
 
 
 class Tasks(Group[W]):
@@ -249,12 +238,3 @@ class Tasks(Group[W]):
 
 def got(run_id: str) -> Call[RunDetail]:
     return one(RunDetail, "GET", RUN, {"run_id": run_id})
-
-
-def _which(filters: Mapping[str, Any]) -> dict[str, object]:
-    """A filter as a body has it, from the arguments of a method."""
-    said = {name: value for name, value in filters.items() if name != "self" and value not in (None, ())}
-    return {
-        name: value.isoformat() if isinstance(value, datetime) else list(value) if name == "status" else value
-        for name, value in said.items()
-    }

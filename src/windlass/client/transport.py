@@ -1,6 +1,6 @@
 """Performs calls over httpx with kept-alive connections, blocking or awaiting, and reads streams of events.
 
-`Reader` has the format of server-sent events and the rules of reconnecting; the two streams feed it lines.
+`Reader` has the format of server-sent events and the rules of reconnecting; both transports feed it lines.
 """
 
 import asyncio
@@ -16,13 +16,13 @@ from windlass.client.request import AGAIN, NOTHING, Answer, Call, Flow, Pause, e
 from windlass.errors import Unavailable, WindlassError
 
 T = TypeVar("T")
-SILENCE = 60.0  # seconds; the server says something four times as often
+SILENCE = 60.0  # seconds; the server sends something every 15
 END = "end"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How a client talks. `timeout` is for one answer, in seconds; `retries` are those after the first try."""
+    """The options of a client. `timeout` is for one answer, in seconds; `retries` are those after the first try."""
 
     url: str
     key: str | None = field(default=None, repr=False)
@@ -32,6 +32,15 @@ class Options:
     @property
     def headers(self) -> dict[str, str]:
         return {"X-API-Key": self.key} if self.key is not None else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """An event: `id` is where to go on after it, `event` a word, `data` what it says."""
+
+    id: str
+    event: str
+    data: Any
 
 
 class SyncTransport:
@@ -58,9 +67,28 @@ class SyncTransport:
 
     def _ask(self, call: Call[Any]) -> Answer:
         try:
-            return answer_of(self.http.request(*target(call), **asked(call, self.options)))
+            return answer_of(self.http.request(**_request(call, self.options)))
         except httpx.HTTPError as error:
             return _nothing(self.options, error)
+
+    def stream(self, call: Call[None]) -> Iterator[Streamed]:
+        """Yield events until the stream has ended; reconnect where the last connection was lost."""
+        reader = Reader(self.options)
+        while not reader.ended:
+            error = reader.cut_off()
+            try:
+                with self.http.stream(**reader.request(call)) as response:
+                    if response.status_code == 204:  # there is nothing to come any more
+                        return
+                    if response.status_code != 200:
+                        response.read()
+                        error = _refused(response, call)
+                    else:
+                        yield from filter(None, map(reader.line, response.iter_lines()))
+            except httpx.HTTPError as broken:
+                error = unreachable(self.options.url, reason(broken, self.options))
+            if not reader.ended:
+                time.sleep(reader.lost(error))  # noqa: TID251 - the caller chose the client that blocks
 
     def close(self) -> None:
         self.http.close()
@@ -90,9 +118,30 @@ class AsyncTransport:
 
     async def _ask(self, call: Call[Any]) -> Answer:
         try:
-            return answer_of(await self.http.request(*target(call), **asked(call, self.options)))
+            return answer_of(await self.http.request(**_request(call, self.options)))
         except httpx.HTTPError as error:
             return _nothing(self.options, error)
+
+    async def stream(self, call: Call[None]) -> AsyncIterator[Streamed]:
+        """Yield events until the stream has ended; reconnect where the last connection was lost."""
+        reader = Reader(self.options)
+        while not reader.ended:
+            error = reader.cut_off()
+            try:
+                async with self.http.stream(**reader.request(call)) as response:
+                    if response.status_code == 204:  # there is nothing to come any more
+                        return
+                    if response.status_code != 200:
+                        await response.aread()
+                        error = _refused(response, call)
+                    else:
+                        async for line in response.aiter_lines():
+                            if event := reader.line(line):
+                                yield event
+            except httpx.HTTPError as broken:
+                error = unreachable(self.options.url, reason(broken, self.options))
+            if not reader.ended:
+                await asyncio.sleep(reader.lost(error))
 
     async def close(self) -> None:
         await self.http.aclose()
@@ -104,14 +153,12 @@ def _settings(options: Options) -> dict[str, Any]:
     return {"base_url": options.url, "headers": options.headers, "timeout": options.timeout, "verify": verify}
 
 
-def target(call: Call[Any]) -> tuple[str, str]:
-    return call.method, call.address
-
-
-def asked(call: Call[Any], options: Options) -> dict[str, Any]:
-    """Return the other arguments of httpx for a request."""
+def _request(call: Call[Any], options: Options) -> dict[str, Any]:
+    """Return the arguments of httpx for a request."""
     body = {} if call.body is NOTHING else {"json": call.body}
     return {
+        "method": call.method,
+        "url": call.address,
         "params": call.parameters,
         "headers": dict(call.headers),
         "timeout": options.timeout + call.patience,
@@ -151,33 +198,31 @@ def reason(error: httpx.HTTPError, options: Options) -> str:
 # Server-sent events
 
 
-@dataclass(frozen=True, slots=True)
-class Streamed:
-    """An event: `id` is where to go on after it, `event` a word, `data` what it says."""
-
-    id: str
-    event: str
-    data: Any
-
-
 class Reader:
-    """Lines in, events out; remembers where it was, and when to give up."""
+    """Parses lines into events. Keeps the position to resume from, and counts failures in a row."""
 
-    def __init__(self, retries: int) -> None:
+    def __init__(self, options: Options) -> None:
         self.last_id: str | None = None
-        self.pause = 1.0  # seconds before a new connection, until the server says otherwise
+        self.pause = 1.0  # seconds before a new connection, unless the server sends another number
         self.ended = False
-        self._retries = retries
+        self._options = options
         self._failures = 0
         self._event, self._id = "", ""
         self._data: list[str] = []
 
-    def headers(self) -> dict[str, str]:
-        found = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
-        return found if self.last_id is None else {**found, "Last-Event-ID": self.last_id}
+    def request(self, call: Call[None]) -> dict[str, Any]:
+        """Return the arguments of httpx for the next connection."""
+        resumed = {} if self.last_id is None else {"Last-Event-ID": self.last_id}
+        headers = {**call.headers, "Accept": "text/event-stream", "Cache-Control": "no-store", **resumed}
+        timeout = httpx.Timeout(self._options.timeout, read=SILENCE)
+        return {**_request(call, self._options), "headers": headers, "timeout": timeout}
+
+    def cut_off(self) -> WindlassError:
+        """Return the error of a connection that ended without an end event."""
+        return Unavailable(f"{self._options.url} ended the stream again and again")
 
     def line(self, text: str) -> Streamed | None:
-        """An event, at the blank line that ends it."""
+        """Return an event at the blank line that ends it."""
         if not text:
             return self._finished()
         name, _, value = text.partition(":")
@@ -194,10 +239,10 @@ class Reader:
         return None
 
     def lost(self, error: WindlassError) -> float:
-        """The connection is gone: the pause before the next; raises when it is not worth it."""
+        """Return the pause before the next connection; raise the error after too many failures in a row."""
         self._failures += 1
-        self._event, self._data, self._id = "", [], self.last_id or ""  # half an event is none
-        if self._failures > self._retries + 1:
+        self._event, self._data, self._id = "", [], self.last_id or ""  # an incomplete event is dropped
+        if self._failures > self._options.retries + 1:
             raise error
         return self.pause
 
@@ -212,70 +257,8 @@ class Reader:
         return Streamed(self.last_id or "", event or "message", json.loads("\n".join(data)))
 
 
-class SyncStream:
-    def __init__(self, transport: SyncTransport, call: Call[None]) -> None:
-        self._transport, self._call = transport, call
-        self._reader = Reader(transport.options.retries)
-
-    def events(self) -> Iterator[Streamed]:
-        reader = self._reader
-        while not reader.ended:
-            error: WindlassError = Unavailable(f"{self._transport.options.url} ended the stream again and again")
-            try:
-                with self._transport.http.stream(*target(self._call), **self._asked()) as response:
-                    if response.status_code == 204:  # there is nothing to come any more
-                        return
-                    if response.status_code != 200:
-                        response.read()
-                        error = _refused(response, self._call)
-                    else:
-                        yield from filter(None, map(reader.line, response.iter_lines()))
-            except httpx.HTTPError as broken:
-                error = unreachable(self._transport.options.url, reason(broken, self._transport.options))
-            if not reader.ended:
-                time.sleep(reader.lost(error))  # noqa: TID251 - the caller chose the client that blocks
-
-    def _asked(self) -> dict[str, Any]:
-        return _asked(self._call, self._transport, self._reader)
-
-
-class AsyncStream:
-    def __init__(self, transport: AsyncTransport, call: Call[None]) -> None:
-        self._transport, self._call = transport, call
-        self._reader = Reader(transport.options.retries)
-
-    async def events(self) -> AsyncIterator[Streamed]:
-        reader = self._reader
-        while not reader.ended:
-            error: WindlassError = Unavailable(f"{self._transport.options.url} ended the stream again and again")
-            try:
-                async with self._transport.http.stream(*target(self._call), **self._asked()) as response:
-                    if response.status_code == 204:  # there is nothing to come any more
-                        return
-                    if response.status_code != 200:
-                        await response.aread()
-                        error = _refused(response, self._call)
-                    else:
-                        async for line in response.aiter_lines():
-                            if event := reader.line(line):
-                                yield event
-            except httpx.HTTPError as broken:
-                error = unreachable(self._transport.options.url, reason(broken, self._transport.options))
-            if not reader.ended:
-                await asyncio.sleep(reader.lost(error))
-
-    def _asked(self) -> dict[str, Any]:
-        return _asked(self._call, self._transport, self._reader)
-
-
-def _asked(call: Call[None], transport: SyncTransport | AsyncTransport, reader: Reader) -> dict[str, Any]:
-    found = asked(call, transport.options)
-    patience = httpx.Timeout(transport.options.timeout, read=SILENCE)
-    return {**found, "headers": {**found["headers"], **reader.headers()}, "timeout": patience}
-
-
 def _refused(response: httpx.Response, call: Call[None]) -> WindlassError:
-    """Raises what will not become better by asking again."""
+    """Return the error of a response after which to reconnect; raise any other."""
     answer = answer_of(response)
     error = error_of(answer.status, answer.text, answer.json, call.address)
     if answer.status not in AGAIN:

@@ -141,6 +141,5 @@ class Schedules(Group[W]):
         dry_run: bool | None = None,
     ) -> Call[Backfill]:
         """Start the runs of past times; those that have their run are left alone. `dry_run=True` counts them."""
-        end = to.isoformat() if to is not None else None
-        body = {"from": from_.isoformat(), "to": end, "limit": limit, "dry_run": dry_run}
-        return one(Backfill, "POST", f"{SCHEDULE}/backfill", {"ref": name}, body=given(body))
+        body = given({"from": from_, "to": to, "limit": limit, "dry_run": dry_run})
+        return one(Backfill, "POST", f"{SCHEDULE}/backfill", {"ref": name}, body=body)
