@@ -29,7 +29,7 @@ from windlass.engine.views import workflows as views
 from windlass.engine.workers import registry as workers
 from windlass.errors import NotFound
 from windlass.runtime.handle import Run as RunHandle
-from windlass.schemas.common import Page
+from windlass.schemas.common import PAGE_LIMIT, Page
 from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup, Job, JobDetail, JobEvent, JobLogLine
 from windlass.schemas.monitoring import Quarantined, Queue, Worker
 from windlass.schemas.runs import Explanation, Run, RunDetail, RunEvent
@@ -39,7 +39,6 @@ from windlass.schemas.workflows import Deployment, Graph, ListedWorkflow, Versio
 
 OVERLAP = timedelta(seconds=60)  # how late the lines of one worker may arrive after those of another
 PAUSE = 0.5
-PAGE = 1000
 
 
 class DirectRun:
@@ -65,9 +64,9 @@ class DirectRun:
     async def events(self) -> list[RunEvent]:
         db, place, events = await self._app.open(), TrailPlace.parse("0.0"), []
         while True:
-            page = await runs.events(db, self.id, after=place, limit=PAGE)
+            page = await runs.events(db, self.id, after=place, limit=PAGE_LIMIT)
             events += [run_views.event(step, row) for step, row in page]
-            if len(page) < PAGE:
+            if len(page) < PAGE_LIMIT:
                 return events
             place = place.after([row for _, row in page])
 

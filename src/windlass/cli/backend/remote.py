@@ -14,7 +14,7 @@ from windlass.client.request import decode
 from windlass.core.runs.run import RunState
 from windlass.core.workflows.workflow import Workflow as Definition
 from windlass.errors import Conflict, Invalid, NotFound
-from windlass.schemas.common import Page
+from windlass.schemas.common import PAGE_LIMIT, Page
 from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup, Job, JobDetail, JobEvent, JobLogLine
 from windlass.schemas.monitoring import Quarantined, Queue, Worker
 from windlass.schemas.runs import Explanation, Run, RunDetail, RunEvent
@@ -23,7 +23,6 @@ from windlass.schemas.tasks import TaskLogLine
 from windlass.schemas.workflows import Deployment, Graph, ListedWorkflow, Version, VersionDetail, Workflow
 
 RETRIES = 1  # a person waits
-PAGE = 1000
 
 
 @contextlib.asynccontextmanager
@@ -53,7 +52,7 @@ class RemoteRun:
         return await self._client.runs.explain(str(self.id))
 
     async def events(self) -> list[RunEvent]:
-        return [event async for event in self._client.runs.events(str(self.id), limit=PAGE)]
+        return [event async for event in self._client.runs.events(str(self.id), limit=PAGE_LIMIT)]
 
     async def graph(self) -> Graph:
         return await self._client.runs.graph(str(self.id))
@@ -76,8 +75,8 @@ class RemoteRun:
 
     def _logged(self, step: str | None, index: int | None, attempt: int | None) -> AsyncListed[TaskLogLine]:
         if step is None:
-            return self._client.runs.logs(str(self.id), attempt=attempt, limit=PAGE)
-        return self._client.tasks.logs(str(self.id), step, index=index, attempt=attempt, limit=PAGE)
+            return self._client.runs.logs(str(self.id), attempt=attempt, limit=PAGE_LIMIT)
+        return self._client.tasks.logs(str(self.id), step, index=index, attempt=attempt, limit=PAGE_LIMIT)
 
     async def _follow(self, step: str | None, index: int | None, attempt: int | None) -> AsyncIterator[TaskLogLine]:
         if step is None:
@@ -184,10 +183,10 @@ class Remote:
         return await self._client.jobs.list(status=statuses, type=type_, **filters).page()
 
     async def job_events(self, id_: UUID) -> list[JobEvent]:
-        return [event async for event in self._client.jobs.events(str(id_), limit=PAGE)]
+        return [event async for event in self._client.jobs.events(str(id_), limit=PAGE_LIMIT)]
 
     async def job_logs(self, id_: UUID, *, attempt: int | None) -> list[JobLogLine]:
-        return [line async for line in self._client.jobs.logs(str(id_), attempt=attempt, limit=PAGE)]
+        return [line async for line in self._client.jobs.logs(str(id_), attempt=attempt, limit=PAGE_LIMIT)]
 
     async def cancel_job(self, id_: UUID, *, reason: str | None) -> None:
         await self._client.jobs.cancel(str(id_), reason=reason)
