@@ -19,7 +19,7 @@ from tests.web.test_api_openapi import DOCUMENT, METHODS
 from windlass.client import AsyncClient, Client
 from windlass.client.descriptors import Group, conversation, listing, operation, streaming
 from windlass.client.request import NOTHING, PREFIX, Call
-from windlass.client.runs import got
+from windlass.client.runs import run_call
 
 REFERENCE = (Path(__file__).parents[2] / "docs" / "reference" / "client.md").read_text("utf-8")
 # What the client has no method for, and why.
@@ -186,7 +186,7 @@ def test_both_clients_have_the_same_groups_and_operations() -> None:
 
 
 def test_values_cannot_reach_beyond_their_place_in_a_path() -> None:
-    call = got("../workflows?x=1#y")
+    call = run_call("../workflows?x=1#y")
     assert call.address == "/api/v1/runs/..%2Fworkflows%3Fx%3D1%23y"
 
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from windlass.client.descriptors import Group, W, operation, streaming
 from windlass.client.jobs import DeadLetters, Jobs, Quarantine, Queues, Workers
-from windlass.client.request import NOTHING, Call, given, one
+from windlass.client.request import NOTHING, Call, one, present
 from windlass.client.runs import Runs, Tasks
 from windlass.client.transport import AsyncTransport, Options, SyncTransport
 from windlass.client.workflows import Schedules, Workflows
@@ -48,7 +48,7 @@ class Operations(Group[W]):
     ) -> Call[StartedRun]:
         """Start a run; a known key answers with the run that has it. `wait`: seconds to wait for its end (60 at most),
         and what it gave."""
-        order = given({"labels": labels, "max_duration": max_duration})
+        order = present({"labels": labels, "max_duration": max_duration})
         if input is not NOTHING:
             order["input"] = input
         return one(
@@ -70,7 +70,7 @@ class Operations(Group[W]):
     @streaming
     def stream(self, *, workflow: str | None = None, kind: Sequence[str] = (), after: str | None = None) -> Call[None]:
         """What happens, as it happens; `kind` is run, task or job. A lost connection is taken up where it was."""
-        query = given({"workflow": workflow, "kind": kind, "after": after})
+        query = present({"workflow": workflow, "kind": kind, "after": after})
         return Call("GET", "/stream", lambda _: None, query=query)
 
 
@@ -117,10 +117,10 @@ def _options(url: str | None, key: str | None, timeout: float, retries: int) -> 
     secret = key or os.environ.get("WINDLASS_API_KEY", "").partition(",")[0].strip() or None
     if secret is not None and not (secret.isascii() and secret.isprintable()):
         raise Invalid("the key has characters that cannot stand in a header", field="key")
-    return Options(url=checked(address), key=secret, timeout=timeout, retries=retries)
+    return Options(url=server_url(address), key=secret, timeout=timeout, retries=retries)
 
 
-def checked(url: str) -> str:
+def server_url(url: str) -> str:
     """Return the address of a server without the path of the API; raise `Invalid` if it is none."""
     try:
         parts = urlsplit(url)

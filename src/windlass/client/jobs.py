@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from windlass.client.descriptors import Group, W, downwards, operation, upwards
-from windlass.client.request import NOTHING, Call, given, one, page
+from windlass.client.request import NOTHING, Call, one, page, present
 from windlass.schemas.common import Page
 from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup, Job, JobDetail, JobEvent, JobLogLine, SubmittedJobs
 from windlass.schemas.monitoring import Quarantined, Queue, Worker, WorkerDetail
@@ -33,7 +33,7 @@ class Jobs(Group[W]):
         meta: Mapping[str, Any] | None = None,
     ) -> Call[JobDetail]:
         """Record a job; a known idempotency key answers with the job that has it."""
-        body = given({**locals(), "payload": None, "idempotency_key": None})
+        body = present({**locals(), "payload": None, "idempotency_key": None})
         if payload is not None and payload is not NOTHING:
             body["payload"] = payload
         headers = {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
@@ -58,7 +58,7 @@ class Jobs(Group[W]):
         limit: int | None = None,
     ) -> Call[Page[Job]]:
         """Newest first. `type` is a LIKE pattern: billing.%; `steps=False` leaves out the jobs of tasks of runs."""
-        return page(Job, "/jobs", **given(locals()))
+        return page(Job, "/jobs", **present(locals()))
 
     @operation
     def get(self, job_id: str) -> Call[JobDetail]:
@@ -66,7 +66,7 @@ class Jobs(Group[W]):
 
     @operation
     def cancel(self, job_id: str, *, reason: str | None = None) -> Call[JobDetail]:
-        return one(JobDetail, "POST", f"{JOB}/cancel", {"job_id": job_id}, body=given({"reason": reason}))
+        return one(JobDetail, "POST", f"{JOB}/cancel", {"job_id": job_id}, body=present({"reason": reason}))
 
     @operation
     def retry(self, job_id: str) -> Call[JobDetail]:
@@ -106,7 +106,7 @@ class DeadLetters(Group[W]):
         limit: int | None = None,
     ) -> Call[Page[DeadLetterGroup]]:
         """Grouped by type, queue and error."""
-        return page(DeadLetterGroup, "/dead-letters", **given(locals()))
+        return page(DeadLetterGroup, "/dead-letters", **present(locals()))
 
     @downwards
     def jobs(
@@ -120,7 +120,7 @@ class DeadLetters(Group[W]):
         limit: int | None = None,
     ) -> Call[Page[Job]]:
         """One by one."""
-        return page(Job, "/dead-letters/jobs", **given(locals()))
+        return page(Job, "/dead-letters/jobs", **present(locals()))
 
     @operation
     def retry(
@@ -136,7 +136,7 @@ class DeadLetters(Group[W]):
         limit: int | None = None,
     ) -> Call[DeadLetterBatch]:
         """Start a batch of them over; `all=True` for no filter, `dry_run=True` to count them."""
-        return one(DeadLetterBatch, "POST", "/dead-letters/retry", body=given(locals()))
+        return one(DeadLetterBatch, "POST", "/dead-letters/retry", body=present(locals()))
 
     @operation
     def drop(
@@ -152,7 +152,7 @@ class DeadLetters(Group[W]):
         limit: int | None = None,
     ) -> Call[DeadLetterBatch]:
         """Hide a batch of them."""
-        return one(DeadLetterBatch, "POST", "/dead-letters/drop", body=given(locals()))
+        return one(DeadLetterBatch, "POST", "/dead-letters/drop", body=present(locals()))
 
 
 class Queues(Group[W]):

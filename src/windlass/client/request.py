@@ -102,7 +102,7 @@ Flow = Generator[Call[Any] | Pause, Answer, T]
 
 def one(kind: type[T], method: str, path: str, values: Mapping[str, object] | None = None, **more: Any) -> Call[T]:
     """A call whose answer is {"data": {...}}."""
-    return Call(method, path, lambda answer: decode(kind, answer["data"]), values or {}, kind=kind, **_given(more))
+    return Call(method, path, lambda answer: decode(kind, answer["data"]), values or {}, kind=kind, **_with_query(more))
 
 
 def page(kind: type[T], path: str, values: Mapping[str, object] | None = None, /, **query: object) -> Call[Page[T]]:
@@ -111,10 +111,10 @@ def page(kind: type[T], path: str, values: Mapping[str, object] | None = None, /
     def read(answer: Any) -> Page[T]:
         return Page([decode(kind, item) for item in answer["data"]], answer.get("next"))
 
-    return Call("GET", path, read, values or {}, given(query), kind=kind, many=True)
+    return Call("GET", path, read, values or {}, present(query), kind=kind, many=True)
 
 
-def given(values: Mapping[str, object]) -> dict[str, object]:
+def present(values: Mapping[str, object]) -> dict[str, object]:
     """Return the values that are set, as JSON and queries have them: from a mapping, or from a method's `locals()`."""
     return {
         name.rstrip("_"): _plain(value)
@@ -123,7 +123,7 @@ def given(values: Mapping[str, object]) -> dict[str, object]:
     }
 
 
-def performed(call: Call[T], url: str, retries: int) -> Flow[T]:
+def perform(call: Call[T], url: str, retries: int) -> Flow[T]:
     """Perform a call, again after a failure where that is safe and useful. Raises our own errors."""
     pause = FIRST_PAUSE
     while True:
@@ -152,9 +152,9 @@ def _wait(answer: Answer, pause: float) -> float:
     return pause * random.uniform(0.5, 1.0)
 
 
-def _given(more: dict[str, Any]) -> dict[str, Any]:
+def _with_query(more: dict[str, Any]) -> dict[str, Any]:
     if "query" in more:
-        more["query"] = given(more["query"])
+        more["query"] = present(more["query"])
     return more
 
 

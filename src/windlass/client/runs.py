@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from windlass.client.descriptors import Group, W, conversation, downwards, operation, streaming, upwards
-from windlass.client.request import NOTHING, Call, Flow, Pause, given, one, page, performed
+from windlass.client.request import NOTHING, Call, Flow, Pause, one, page, perform, present
 from windlass.schemas.common import Page
 from windlass.schemas.runs import Batch, Explanation, Run, RunDetail, RunEvent
 from windlass.schemas.tasks import Instance, NamedTask, Span, TaskLogLine
@@ -34,13 +34,13 @@ class Runs(Group[W]):
         limit: int | None = None,
     ) -> Call[Page[Run]]:
         """Newest first."""
-        filters = given({**locals(), "labels": None})
+        filters = present({**locals(), "labels": None})
         return page(Run, "/runs", label=[f"{key}={value}" for key, value in (labels or {}).items()], **filters)
 
     @operation
     def get(self, run_id: str) -> Call[RunDetail]:
         """With what became of each task."""
-        return got(run_id)
+        return run_call(run_id)
 
     @conversation
     def wait(self, run_id: str, *, timeout: float | None = None) -> Flow[RunDetail]:
@@ -48,7 +48,7 @@ class Runs(Group[W]):
         options = self.transport.options
         over = None if timeout is None else time.monotonic() + timeout
         pause, longest = LOOK
-        while not (run := (yield from performed(got(run_id), options.url, options.retries))).has_ended:
+        while not (run := (yield from perform(run_call(run_id), options.url, options.retries))).has_ended:
             left = longest if over is None else over - time.monotonic()
             if left <= 0:
                 raise TimeoutError(f"run {run_id} is still {run.status} after {timeout:g} s, and goes on")
@@ -84,13 +84,13 @@ class Runs(Group[W]):
         limit: int | None = None,
     ) -> Call[Page[TaskLogLine]]:
         """What the handlers of its tasks logged, in the order of time; with `tail` only that many of the last lines."""
-        wanted = {"attempt": attempt, "tail": tail, "after": after, "limit": limit}
-        return page(TaskLogLine, f"{RUN}/logs", {"run_id": run_id}, **wanted)
+        filters = {"attempt": attempt, "tail": tail, "after": after, "limit": limit}
+        return page(TaskLogLine, f"{RUN}/logs", {"run_id": run_id}, **filters)
 
     @operation
     def log_text(self, run_id: str, *, attempt: int | None = None) -> Call[str]:
         """All lines as text, task by task."""
-        query = given({"attempt": attempt, "format": "text"})
+        query = present({"attempt": attempt, "format": "text"})
         return Call("GET", f"{RUN}/logs", str, {"run_id": run_id}, query)
 
     @streaming
@@ -98,7 +98,7 @@ class Runs(Group[W]):
         self, run_id: str, *, attempt: int | None = None, tail: int | None = None, after: str | None = None
     ) -> Call[None]:
         """Lines as they come, until the run has ended: `data` of events `line`."""
-        query = given({"attempt": attempt, "tail": tail, "after": after})
+        query = present({"attempt": attempt, "tail": tail, "after": after})
         return Call("GET", f"{RUN}/logs/stream", lambda _: None, {"run_id": run_id}, query)
 
     @operation
@@ -114,11 +114,11 @@ class Runs(Group[W]):
     @streaming
     def stream(self, run_id: str, *, after: str | None = None) -> Call[None]:
         """What happens to it, as it happens, until it has ended; `after` is `RunDetail.cursor` or an event's id."""
-        return Call("GET", f"{RUN}/stream", lambda _: None, {"run_id": run_id}, given({"after": after}))
+        return Call("GET", f"{RUN}/stream", lambda _: None, {"run_id": run_id}, present({"after": after}))
 
     @operation
     def cancel(self, run_id: str, *, reason: str | None = None) -> Call[Run]:
-        return one(Run, "POST", f"{RUN}/cancel", {"run_id": run_id}, body=given({"reason": reason}))
+        return one(Run, "POST", f"{RUN}/cancel", {"run_id": run_id}, body=present({"reason": reason}))
 
     @operation
     def retry(self, run_id: str) -> Call[Run]:
@@ -149,7 +149,7 @@ class Runs(Group[W]):
         reason: str | None = None,
     ) -> Call[Batch]:
         """A batch of those that all of this is true of; `all=True` for no filter, `dry_run=True` to count them."""
-        return one(Batch, "POST", "/runs/cancel", body=given(locals()))
+        return one(Batch, "POST", "/runs/cancel", body=present(locals()))
 
     @operation
     def retry_many(
@@ -168,7 +168,7 @@ class Runs(Group[W]):
         limit: int | None = None,
     ) -> Call[Batch]:
         """A batch of the failed and timed out ones that all of this is true of."""
-        return one(Batch, "POST", "/runs/retry", body=given(locals()))
+        return one(Batch, "POST", "/runs/retry", body=present(locals()))
 
 
 class Tasks(Group[W]):
@@ -206,13 +206,13 @@ class Tasks(Group[W]):
         limit: int | None = None,
     ) -> Call[Page[TaskLogLine]]:
         """What its handler logged; of all instances and attempts unless one is named."""
-        wanted = {"index": index, "attempt": attempt, "tail": tail, "after": after, "limit": limit}
-        return page(TaskLogLine, f"{TASK}/logs", {"run_id": run_id, "task": task}, **wanted)
+        filters = {"index": index, "attempt": attempt, "tail": tail, "after": after, "limit": limit}
+        return page(TaskLogLine, f"{TASK}/logs", {"run_id": run_id, "task": task}, **filters)
 
     @operation
     def log_text(self, run_id: str, task: str, *, index: int | None = None, attempt: int | None = None) -> Call[str]:
         """All lines as text."""
-        query = given({"index": index, "attempt": attempt, "format": "text"})
+        query = present({"index": index, "attempt": attempt, "format": "text"})
         return Call("GET", f"{TASK}/logs", str, {"run_id": run_id, "task": task}, query)
 
     @streaming
@@ -227,7 +227,7 @@ class Tasks(Group[W]):
         after: str | None = None,
     ) -> Call[None]:
         """Lines as they come, until the task has ended: `data` of events `line`."""
-        query = given({"index": index, "attempt": attempt, "tail": tail, "after": after})
+        query = present({"index": index, "attempt": attempt, "tail": tail, "after": after})
         return Call("GET", f"{TASK}/logs/stream", lambda _: None, {"run_id": run_id, "task": task}, query)
 
     @operation
@@ -236,5 +236,5 @@ class Tasks(Group[W]):
         return one(Address, "GET", f"{TASK}/callback", {"run_id": run_id, "task": task})
 
 
-def got(run_id: str) -> Call[RunDetail]:
+def run_call(run_id: str) -> Call[RunDetail]:
     return one(RunDetail, "GET", RUN, {"run_id": run_id})

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import httpx
 
-from windlass.client.request import AGAIN, NOTHING, Answer, Call, Flow, Pause, error_of, performed, unreachable
+from windlass.client.request import AGAIN, NOTHING, Answer, Call, Flow, Pause, error_of, perform, unreachable
 from windlass.errors import Unavailable, WindlassError
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ class SyncTransport:
         self.http = httpx.Client(**_settings(options))
 
     def call(self, call: Call[T]) -> T:
-        return self.carry_out(performed(call, self.options.url, self.options.retries))
+        return self.carry_out(perform(call, self.options.url, self.options.retries))
 
     def carry_out(self, flow: Flow[T]) -> T:
         answer: Any = None
@@ -100,7 +100,7 @@ class AsyncTransport:
         self.http = httpx.AsyncClient(**_settings(options))
 
     async def call(self, call: Call[T]) -> T:
-        return await self.carry_out(performed(call, self.options.url, self.options.retries))
+        return await self.carry_out(perform(call, self.options.url, self.options.retries))
 
     async def carry_out(self, flow: Flow[T]) -> T:
         answer: Any = None

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from windlass.client.descriptors import Group, W, downwards, operation, upwards
-from windlass.client.request import Call, given, one, page
+from windlass.client.request import Call, one, page, present
 from windlass.errors import InvalidWorkflow
 from windlass.schemas.common import Page
 from windlass.schemas.runs import NewRun
@@ -47,7 +47,7 @@ class Workflows(Group[W]):
     @operation
     def deploy_many(self, definitions: Iterable[Mapping[str, Any]], *, dry_run: bool = False) -> Call[Deployment]:
         """All of them, or none if there is a mistake in any; with `dry_run` what would change."""
-        body = {"workflows": [dict(one_) for one_ in definitions], "dry_run": dry_run}
+        body = {"workflows": [dict(definition) for definition in definitions], "dry_run": dry_run}
         return one(Deployment, "POST", "/deployments", body=body, refused=InvalidWorkflow)
 
     @operation
@@ -118,7 +118,7 @@ class Schedules(Group[W]):
 
     @operation
     def pause(self, name: str, *, reason: str | None = None) -> Call[Schedule]:
-        return one(Schedule, "POST", f"{SCHEDULE}/pause", {"ref": name}, body=given({"reason": reason}))
+        return one(Schedule, "POST", f"{SCHEDULE}/pause", {"ref": name}, body=present({"reason": reason}))
 
     @operation
     def resume(self, name: str) -> Call[Schedule]:
@@ -141,5 +141,5 @@ class Schedules(Group[W]):
         dry_run: bool | None = None,
     ) -> Call[Backfill]:
         """Start the runs of past times; those that have their run are left alone. `dry_run=True` counts them."""
-        body = given({"from": from_, "to": to, "limit": limit, "dry_run": dry_run})
+        body = present({"from": from_, "to": to, "limit": limit, "dry_run": dry_run})
         return one(Backfill, "POST", f"{SCHEDULE}/backfill", {"ref": name}, body=body)

@@ -17,7 +17,7 @@ from windlass.errors import Invalid
 from windlass.schemas.common import BATCH_LIMIT, PAGE_LIMIT
 from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup, Job
 from windlass.web.api import bodies
-from windlass.web.api.jobs import shown
+from windlass.web.api.jobs import listing
 from windlass.web.api.shared import Data, Listing, Open, cursor, problems
 
 router = APIRouter(prefix="/dead-letters", tags=["dead letters"])
@@ -65,7 +65,7 @@ async def list_groups(db: Open, filters: Annotated[Filters, Query()]) -> Listing
 async def list_(db: Open, filters: Annotated[Filters, Query()]) -> Listing[Job]:
     """One by one, newest first; those of a group, if `type`, `queue` and `error` name one."""
     page = await dead_letters.list_(db, _wanted(filters), limit=filters.limit)
-    return await shown(db, page.jobs, page.next)
+    return await listing(db, page.jobs, page.next)
 
 
 @router.post(

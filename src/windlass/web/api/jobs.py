@@ -162,7 +162,7 @@ async def list_(db: Open, filters: Annotated[Filters, Query()]) -> Listing[Job]:
         before=filters.before,
         limit=filters.limit,
     )
-    return await shown(db, page.jobs, page.next)
+    return await listing(db, page.jobs, page.next)
 
 
 @router.get("/{job_id}", summary="Get a job", responses=problems(404))
@@ -221,7 +221,7 @@ async def logs(
     return Listing([views.log_line(row) for row in rows], next_)
 
 
-async def shown(db: Database, rows: Sequence[jobs.Job], next_: int | None) -> Listing[Job]:
+async def listing(db: Database, rows: Sequence[jobs.Job], next_: int | None) -> Listing[Job]:
     """Return a page of jobs with the names of their tasks."""
     tasks = await jobs.steps(db, rows)
     return Listing([views.line(row, org=db.org, tasks=tasks) for row in rows], cursor(next_))

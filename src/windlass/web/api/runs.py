@@ -119,10 +119,10 @@ async def list_of_workflow(db: Open, ref: Ref, filters: Annotated[ListFilter, Qu
 async def cancel_many(db: Open, request: Request) -> Data[Batch]:
     """A batch of the runs that the filter selects, newest first; `left` says how many more there are."""
     filters = await bodies.model(request, CancelFilter)
-    wanted = await _batch_filter(db, filters)
+    query = await _batch_filter(db, filters)
     if filters.dry_run:
-        return Data(views.counted(await search.matching(db, wanted, RunMove.CANCEL)))
-    return Data(views.batch(await search.cancel(db, wanted, limit=filters.limit, reason=filters.reason)))
+        return Data(views.counted(await search.matching(db, query, RunMove.CANCEL)))
+    return Data(views.batch(await search.cancel(db, query, limit=filters.limit, reason=filters.reason)))
 
 
 @router.post(
@@ -135,10 +135,10 @@ async def retry_many(db: Open, request: Request) -> Data[Batch]:
     """A batch of the failed and timed out runs that the filter selects, newest first. Child runs are left to their
     parents."""
     filters = await bodies.model(request, BatchFilter)
-    wanted = await _batch_filter(db, filters)
+    query = await _batch_filter(db, filters)
     if filters.dry_run:
-        return Data(views.counted(await search.matching(db, wanted, RunMove.RETRY)))
-    return Data(views.batch(await search.retry(db, wanted, limit=filters.limit)))
+        return Data(views.counted(await search.matching(db, query, RunMove.RETRY)))
+    return Data(views.batch(await search.retry(db, query, limit=filters.limit)))
 
 
 # One run
@@ -250,11 +250,11 @@ def run_states(words: Sequence[str]) -> list[str]:
 
 async def _list(db: Database, filters: ListFilter, ref: str | None) -> Listing[Run]:
     id_ = as_id(ref) if ref is not None else None
-    wanted = _wanted(filters, ref if id_ is None else None, _labels(filters.label))
+    query = _query(filters, ref if id_ is None else None, _labels(filters.label))
     if id_ is not None:
         await workflows.check_id(db, id_)
-        wanted = replace(wanted, workflow_id=id_)
-    page = await search.find(db, wanted, limit=filters.limit)
+        query = replace(query, workflow_id=id_)
+    page = await search.find(db, query, limit=filters.limit)
     return Listing([views.line(row) for row in page.runs], cursor(page.next))
 
 
@@ -264,10 +264,10 @@ async def _batch_filter(db: Database, filters: BatchFilter) -> RunQuery:
     if not is_narrow and not filters.all:
         raise Invalid('say which runs, or {"all": true}', field="body")
     workflow = await workflow_name(db, filters.workflow) if filters.workflow is not None else None
-    return _wanted(filters, workflow, filters.labels)
+    return _query(filters, workflow, filters.labels)
 
 
-def _wanted(filters: Filter, workflow: str | None, labels: dict[str, str]) -> RunQuery:
+def _query(filters: Filter, workflow: str | None, labels: dict[str, str]) -> RunQuery:
     return RunQuery(
         workflow=workflow,
         states=run_states(filters.status) or None,

@@ -50,12 +50,12 @@ ANSWERS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def _span(given: object) -> timedelta | None:
+def _span(value: object) -> timedelta | None:
     try:
-        if isinstance(given, str):
-            return duration.parse(given, field="it")
-        if isinstance(given, int | float) and not isinstance(given, bool):
-            return submit.as_timedelta(given, "it")
+        if isinstance(value, str):
+            return duration.parse(value, field="it")
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return submit.as_timedelta(value, "it")
     except Invalid as error:
         raise ValueError(str(error)) from None
     raise ValueError("it must be a string such as 1h30m, or a number of seconds")

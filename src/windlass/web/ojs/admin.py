@@ -121,7 +121,7 @@ async def _matching(
         limit=MOST_READ,
     )
     shown = [
-        envelope.shown(job, now)
+        envelope.render(job, now)
         for job in page.jobs
         if job.queue != OWN_QUEUE and (not since or job.created_at >= since) and (not until or job.created_at < until)
     ]
@@ -151,7 +151,7 @@ def _pattern(type_: str | None) -> str | None:
 async def list_dead(request: Request) -> Response:
     queue = request.query_params.get("queue")
     rows, _ = await dead_letters.list_by_queue(await dependencies.db(request), queue=queue, limit=MOST_READ, offset=0)
-    return answer(request, dependencies.numbered_page(request, [envelope.shown(job, job.updated_at) for job in rows]))
+    return answer(request, dependencies.numbered_page(request, [envelope.render(job, job.updated_at) for job in rows]))
 
 
 async def get_dead(request: Request) -> Response:

@@ -42,22 +42,22 @@ def job_state(job: Job, now: datetime) -> str:
 
 def current(job: JobDetails) -> dict[str, Any]:
     """Return the envelope of a job that was read with the times of its attempts."""
-    shown_ = shown(job.job, job.now)
-    if job.number is not None and shown_["state"] == CANCELLED:
-        shown_["attempt"] = job.number
+    fields = render(job.job, job.now)
+    if job.number is not None and fields["state"] == CANCELLED:
+        fields["attempt"] = job.number
     if job.started_at is not None:
-        shown_["started_at"] = instant(job.started_at)
-    return shown_
+        fields["started_at"] = instant(job.started_at)
+    return fields
 
 
-def shown(job: Job, now: datetime) -> dict[str, Any]:
+def render(job: Job, now: datetime) -> dict[str, Any]:
     """Return the envelope. Columns that cannot be rendered, because plain SQL wrote them in another form, are left
     out: they must not hide the job, or the list that it is in."""
     try:
-        return _shown(job, now)
+        return _render(job, now)
     except Exception:
         _log.warning("job %s: its envelope, retry policy or errors cannot be rendered", job.id, exc_info=True)
-        return _shown(replace(job, envelope=None, retry=None, errors=[]), now)
+        return _render(replace(job, envelope=None, retry=None, errors=[]), now)
 
 
 def within(job: Job, shown: dict[str, Any], positions: Mapping[StepRef, Position]) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def error(entry: Mapping[str, Any]) -> dict[str, Any]:
     return document | {name: entry[name] for name in ("retryable", "details") if entry.get(name) is not None}
 
 
-def _shown(job: Job, now: datetime) -> dict[str, Any]:
+def _render(job: Job, now: datetime) -> dict[str, Any]:
     stored: Mapping[str, Any] = job.envelope or {}
     options: Mapping[str, Any] = stored.get("options") or {}
     state = job_state(job, now)
@@ -104,7 +104,7 @@ def _shown(job: Job, now: datetime) -> dict[str, Any]:
         "state": state,
         "attempt": job.attempt + job.lost + (1 if is_started else 0),
         "max_attempts": job.max_attempts,
-        "retry": retry_policy.shown(policy, job.max_attempts, job.retry),
+        "retry": retry_policy.render(policy, job.max_attempts, job.retry),
         "created_at": (created_at := instant(job.created_at)),
     }
     if options:

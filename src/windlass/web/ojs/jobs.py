@@ -27,8 +27,8 @@ async def push(request: Request) -> Response:
     pushed = (await (await dependencies.remote_jobs(request)).push(admitted.specs))[0]
     if pushed.existed:
         now = await (await dependencies.db(request)).now()
-        return answer(request, {"job": envelope.shown(pushed.job, now), "deduplicated": True})
-    job = envelope.shown(pushed.job, pushed.job.created_at)
+        return answer(request, {"job": envelope.render(pushed.job, now), "deduplicated": True})
+    job = envelope.render(pushed.job, pushed.job.created_at)
     content = {"job": job, "id": job["id"], **({"warnings": admitted.warnings} if admitted.warnings else {})}
     return answer(request, content, status=201, headers={**created("jobs", pushed.job.id), **admitted.headers})
 
@@ -39,7 +39,7 @@ async def push_many(request: Request) -> Response:
         raise Invalid(f"jobs must be a list of 1 to {CREATE_LIMIT} jobs", field="jobs")
     admitted = await admission.admit(request, _read_all(listed, await _now(request, listed)))
     pushed = await (await dependencies.remote_jobs(request)).push(admitted.specs)
-    shown = [envelope.shown(each.job, each.job.created_at) for each in pushed]
+    shown = [envelope.render(each.job, each.job.created_at) for each in pushed]
     content = {"jobs": shown, "count": len(shown), **({"warnings": admitted.warnings} if admitted.warnings else {})}
     return answer(request, content, status=201, headers=admitted.headers)
 
@@ -96,7 +96,7 @@ async def list_dead(request: Request) -> Response:
     rows, total = await dead_letters.list_by_queue(
         await dependencies.db(request), queue=queue, limit=limit, offset=offset
     )
-    shown = [envelope.shown(job, job.updated_at) for job in rows]
+    shown = [envelope.render(job, job.updated_at) for job in rows]
     return answer(request, {"jobs": shown, "pagination": pagination(len(shown), total, limit, offset)})
 
 

@@ -98,7 +98,7 @@ def _interval(policy: Mapping[str, Any], name: str, default: timedelta, field: s
     return default
 
 
-def shown(policy: Any, max_attempts: int, stored: Mapping[str, Any] | None) -> dict[str, Any]:
+def render(policy: Any, max_attempts: int, stored: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the policy in force: the one of the job's options with defaults, or the stored one of ours."""
     if isinstance(policy, Mapping):
         return {**DEFAULTS, **policy, "max_attempts": max_attempts}

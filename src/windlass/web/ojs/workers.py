@@ -62,7 +62,7 @@ async def fetch(request: Request) -> Response:
 def _handed_out(job: Job, positions: Positions, saved: Mapping[UUID, Checkpoint]) -> dict[str, Any]:
     if job.run_id is not None and job.step is not None and (job.run_id, job.step) in positions.errors:
         raise positions.errors[job.run_id, job.step]
-    shown = envelope.within(job, envelope.shown(job, job.updated_at), positions.by_step)
+    shown = envelope.within(job, envelope.render(job, job.updated_at), positions.by_step)
     return {**shown, "checkpoint": progress.checkpoint(saved[job.id])} if job.id in saved else shown
 
 
@@ -70,7 +70,7 @@ async def ack(request: Request) -> Response:
     body = await dependencies.body(request, limit=dependencies.RESULT_ROOM)
     result = encode(body.get("result"), field="result", limit=RESULT_LIMIT)
     job = await _report(request, body, Succeeded(result))
-    shown = envelope.shown(job, job.updated_at)
+    shown = envelope.render(job, job.updated_at)
     state = {"state": envelope.COMPLETED, "completed_at": shown["completed_at"]}
     return answer(request, {"acknowledged": True, **_ids(job), **state, "job": shown})
 
@@ -81,7 +81,7 @@ async def nack(request: Request) -> Response:
     if not isinstance(requeue, bool):
         raise Invalid("requeue must be true or false", field="requeue")
     job = await _report(request, body, Released() if requeue else _failure(body.get("error")))
-    shown = envelope.shown(job, job.updated_at)
+    shown = envelope.render(job, job.updated_at)
     names = ("state", "attempt", "max_attempts", "next_attempt_at", "retry_delay_ms", "discarded_at", "completed_at")
     return answer(request, {**_ids(job), **{name: shown[name] for name in names if name in shown}, "job": shown})
 
