@@ -170,9 +170,10 @@ class Database:
             self._hook_key = await hooks.key(conn)
         return self._hook_key
 
-    def poke(self, topic: str) -> None:
-        """Wake the listeners of a topic; call it only after the commit."""
-        self._notifier.poke(topic)
+    def poke(self, *topics: str) -> None:
+        """Wake the listeners of these topics; call it only after the commit."""
+        for topic in topics:
+            self._notifier.poke(topic)
 
     @contextlib.contextmanager
     def subscribe(self, listener: Listener) -> Iterator[None]:

@@ -64,6 +64,10 @@ class Definitions:
                 raise errors[id_]
         return workflows
 
+    async def one(self, conn: Connection, version_id: int) -> Workflow:
+        """Return one version. Raises if it cannot be read."""
+        return self.get(version_id) or (await self.of(conn, [version_id]))[version_id]
+
     async def readable(self, conn: Connection, version_ids: Iterable[int]) -> dict[int, Workflow]:
         """Return those of these versions that this process can read; the others are logged once."""
         return (await self._find(conn, version_ids))[0]

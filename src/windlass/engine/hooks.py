@@ -12,7 +12,7 @@ from windlass.core.runs.run import LIVE, OPEN, Letter
 from windlass.core.workflows.step import HookAction
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.database import Database
-from windlass.engine.runs.control import known, step_number
+from windlass.engine.runs.control import load, step_number
 from windlass.engine.runs.settle import settle
 from windlass.errors import Gone, Invalid, NotFound, Refused
 from windlass.store import hooks, runs, steps
@@ -48,7 +48,7 @@ async def receive(db: Database, token: str, body: bytes, headers: Mapping[str, s
         if place is None or not locked:  # its run may just have been pruned
             raise _unknown()
         (id_, step), held = place, locked[0]
-        workflow = (await db.definitions.of(conn, [held.version_id]))[held.version_id]
+        workflow = await db.definitions.one(conn, held.version_id)
         _check(workflow, held, step, body, headers)
         signed_id = headers.get("webhook-id") if _action(workflow, step).secret is not None else None
         if await hooks.received(conn, place, signed_id):
@@ -78,8 +78,7 @@ def _over() -> Gone:
 async def address(db: Database, id_: UUID, step: str) -> str:
     """Return the callback URL of a step of a run."""
     async with db.once() as conn:
-        row = await known(conn, db, id_)
-        workflow = (await db.definitions.of(conn, [row.version_id]))[row.version_id]
+        row, workflow = await load(conn, db, id_)
         number = step_number(workflow, step)
         if not isinstance(workflow.steps[number].action, HookAction):
             raise NotFound("callback address", f"of task {step}", hint="it does not wait for a callback")

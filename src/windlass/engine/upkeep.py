@@ -37,8 +37,7 @@ class Swept:
 async def become_due(db: Database, *, batch: int = 1000) -> int:
     """Make rows claimable whose time has come, and wake their queues; return their number."""
     queues = await isolate_rows(db, partial(jobs.find_ripe, limit=batch), partial(jobs.become_due, batch=batch))
-    for queue in set(queues):
-        db.poke(queue)
+    db.poke(*set(queues))
     return len(queues)
 
 
@@ -79,12 +78,11 @@ async def isolate_rows(
         async with db.once() as conn:
             return await act(conn, only=ids)
 
-    async def set_aside(id_: UUID, error: Exception) -> None:
-        await quarantine.set_aside(db, Kind.JOB, id_, error)
-
     async with db.once() as conn:
         suspects = await find(conn)
-    return [row for rows in await split_batch(suspects, some, set_aside) for row in rows]
+    return [
+        row for rows in await split_batch(suspects, some, partial(quarantine.set_aside, db, Kind.JOB)) for row in rows
+    ]
 
 
 async def take_term(db: Database, *, duty: str, holder: str, term: timedelta) -> TermAnswer:
@@ -104,8 +102,7 @@ async def release_expired(db: Database, *, batch: int = 500, continuity: Continu
     release = partial(jobs.release_expired, batch=batch, actor="upkeep", gaps=gaps, answered_at=answered_at)
     freed = await isolate_rows(db, partial(jobs.find_expired, limit=batch), release)
     if freed:
-        db.poke("")
-        db.poke("settle")
+        db.poke("", "settle")
     ended = sum(status != "pending" for _, status in freed)
     return Swept(released=len(freed) - ended, failed=ended)
 

@@ -57,7 +57,7 @@ async def create(db: Database, composition: Composition) -> UUID:
         )
     wakeups.poke(db)
     if replaces:
-        poke_cancelled(db)
+        db.poke("cancel", "settle")  # workers stop the jobs that were cancelled, and their runs go on
     if wakeups.unsettled:
         await sweep.follow(db, [root])
     return root
@@ -292,12 +292,6 @@ async def take_keys_again(conn: Connection, steps: Sequence[tuple[UUID, UUID, in
     if owners:
         raise _duplicate(next(iter(owners.values())))
     await store.reserve_keys(conn, rows)
-
-
-def poke_cancelled(db: Database) -> None:
-    """Poke after jobs were cancelled: their workers stop them, and their runs go on."""
-    db.poke("cancel")
-    db.poke("settle")
 
 
 async def _find_owners(

@@ -108,7 +108,7 @@ async def list_(
     limit: int = 50,
 ) -> Page:
     """Return a page, newest first; without `steps` only jobs that are not steps of runs."""
-    _check_limit(limit)
+    check_range(limit, "limit", most=PAGE_LIMIT)
     if run is not None and not steps:
         raise Invalid("steps is false, and run asks for the steps of a run: leave one of them out", field="steps")
     for status in statuses or ():
@@ -160,8 +160,7 @@ async def cancel(db: Database, id_: UUID, *, reason: str | None = None) -> None:
     async with db.begin() as conn:
         if not await store.cancel(conn, [id_], org=db.org, actor=db.actor, reason=reason):
             await _refuse(conn, db, id_, "cancelled", "only pending and leased jobs can be")
-    db.poke("cancel")
-    db.poke("settle")
+    db.poke("cancel", "settle")
 
 
 async def reopen(db: Database, id_: UUID) -> None:
@@ -177,8 +176,7 @@ async def cancel_many(db: Database, ids: Sequence[UUID], *, reason: str | None =
     """End those of these jobs that are live, in one statement; return their ids."""
     async with db.once() as conn:
         ended = await store.cancel(conn, ids, org=db.org, actor=db.actor, reason=reason)
-    db.poke("cancel")
-    db.poke("settle")
+    db.poke("cancel", "settle")
     return ended
 
 
@@ -186,8 +184,7 @@ async def reopen_many(db: Database, ids: Sequence[UUID]) -> set[UUID]:
     """Reopen those of these jobs that failed or were cancelled and are not steps of runs; return their ids."""
     async with db.begin() as conn:
         queues = await store.reopen(conn, ids, org=db.org, actor=db.actor)
-    for queue in set(queues.values()):
-        db.poke(queue)
+    db.poke(*set(queues.values()))
     return set(queues)
 
 
@@ -201,7 +198,7 @@ async def delete(db: Database, id_: UUID) -> None:
 
 async def events(db: Database, id_: UUID, *, after: int = 0, limit: int = PAGE_LIMIT) -> list[Event]:
     """Return a job's event trail after an event, oldest first."""
-    _check_limit(limit)
+    check_range(limit, "limit", most=PAGE_LIMIT)
     async with db.begin() as conn:
         await _known(conn, db, id_)
         return await event_store.of_job(conn, id_, after=after, limit=limit)
@@ -332,7 +329,3 @@ async def _refuse(conn: Connection, db: Database, id_: UUID, word: str, rule: st
             f"job {id_} is a step of run {job.run_id}: retry the run once it ended, windlass runs retry {job.run_id}"
         )
     raise Conflict(f"job {id_} is {job.status} and cannot be {word}: {rule}")
-
-
-def _check_limit(limit: int) -> None:
-    check_range(limit, "limit", most=PAGE_LIMIT)

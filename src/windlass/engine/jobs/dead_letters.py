@@ -10,6 +10,7 @@ from uuid import UUID
 from windlass.core.jobs.spec import check_pattern, check_range
 from windlass.core.json_value import encode
 from windlass.engine.database import MOST_COUNTED, Database
+from windlass.engine.jobs.control import Page
 from windlass.engine.runs import control as runs
 from windlass.errors import Conflict, Invalid, NotFound
 from windlass.schemas.common import BATCH_LIMIT, PAGE_LIMIT
@@ -41,14 +42,6 @@ class GroupPage:
 
 
 @dataclass(frozen=True, slots=True)
-class JobPage:
-    """A page of jobs, newest first. Pass `next` as `before` for the next page; None means the end."""
-
-    jobs: list[Job]
-    next: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class Steered:
     """The jobs and runs that were changed. Pass `next` as `before` for the next batch; None means the end."""
 
@@ -59,18 +52,18 @@ class Steered:
 
 
 async def groups(db: Database, filter_: DeadLetterFilter | None = None, *, limit: int = 50) -> GroupPage:
-    _check_limit(limit, PAGE_LIMIT)
+    check_range(limit, "limit", most=PAGE_LIMIT)
     kinds = _kinds(db, filter_ or DeadLetterFilter())
     async with db.search("filter by type too") as conn:
         rows = await store.groups(conn, kinds, limit=limit, cap=MOST_COUNTED)
     return GroupPage(rows, rows[-1].seq if len(rows) == limit else None)
 
 
-async def list_(db: Database, filter_: DeadLetterFilter, *, limit: int = 50) -> JobPage:
-    _check_limit(limit, PAGE_LIMIT)
+async def list_(db: Database, filter_: DeadLetterFilter, *, limit: int = 50) -> Page:
+    check_range(limit, "limit", most=PAGE_LIMIT)
     async with db.search("filter by type too") as conn:
         rows = await store.list_(conn, _kinds(db, filter_), limit=limit)
-    return JobPage(rows, rows[-1].seq if len(rows) == limit else None)
+    return Page(rows, rows[-1].seq if len(rows) == limit else None)
 
 
 async def list_by_queue(db: Database, *, queue: str | None, limit: int, offset: int) -> tuple[list[Job], int]:
@@ -100,8 +93,7 @@ async def retry(db: Database, filter_: DeadLetterFilter, *, limit: int = 100) ->
     async with db.begin() as conn:
         ids = [dead.id for dead in batch if dead.run_id is None]
         queues = await jobs.reopen(conn, ids, org=db.org, actor=db.actor) if ids else {}
-    for queue in set(queues.values()):
-        db.poke(queue)
+    db.poke(*set(queues.values()))
     retried = []
     for id_ in dict.fromkeys(dead.run_id for dead in batch if dead.run_id is not None):
         try:
@@ -128,7 +120,7 @@ def droppable(filter_: DeadLetterFilter) -> DeadLetterFilter:
 
 
 async def _batch(db: Database, filter_: DeadLetterFilter, limit: int) -> list[Dead]:
-    _check_limit(limit, BATCH_LIMIT)
+    check_range(limit, "limit", most=BATCH_LIMIT)
     return await _find(db, filter_, limit)
 
 
@@ -158,7 +150,3 @@ def _kinds(db: Database, filter_: DeadLetterFilter) -> Kinds:
         of_run=filter_.of_runs,
         before=filter_.before,
     )
-
-
-def _check_limit(limit: int, most: int) -> None:
-    check_range(limit, "limit", most=most)

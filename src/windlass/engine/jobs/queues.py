@@ -142,6 +142,5 @@ async def wake_rate_limited(db: Database) -> int:
     """Make jobs that wait for a rate limit due where there is room for them; return their number."""
     async with db.once() as conn:
         queues = await store.wake_rate_limited(conn)
-    for queue in set(queues):
-        db.poke(queue)
+    db.poke(*set(queues))
     return len(queues)

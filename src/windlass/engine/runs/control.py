@@ -54,8 +54,7 @@ async def get(db: Database, id_: UUID) -> RunRow:
 
 async def view(db: Database, id_: UUID) -> RunView:
     async with db.begin() as conn:
-        row = await known(conn, db, id_)
-        workflow = (await db.definitions.of(conn, [row.version_id]))[row.version_id]
+        row, workflow = await load(conn, db, id_)
         trail = await store.trail(conn, id_, workflow.plan.single_jobs, since=row.created_at)
         return RunView(row, workflow, trail, await steps.jobs(conn, id_))
 
@@ -67,10 +66,9 @@ async def events(
 
     A step with one job includes the job's events. A fanned-out step has events only for its start and its end.
     """
-    _check_limit(limit)
+    check_range(limit, "limit", most=PAGE_LIMIT)
     async with db.begin() as conn:
-        row = await known(conn, db, id_)
-        workflow = (await db.definitions.of(conn, [row.version_id]))[row.version_id]
+        row, workflow = await load(conn, db, id_)
         before, since, until = None, row.created_at, None
         if attempt is not None:
             round_ = round_of(await rounds_of(conn, row), attempt)
@@ -85,16 +83,14 @@ async def events(
 async def output(db: Database, id_: UUID) -> Any:
     """Return a run's output: the output of its last step, or of its last steps by name."""
     async with db.begin() as conn:
-        row = await known(conn, db, id_)
-        workflow = (await db.definitions.of(conn, [row.version_id]))[row.version_id]
+        row, workflow = await load(conn, db, id_)
         return _displayed(await outputs.of_run(conn, db, id_, workflow.plan, row.letters))
 
 
 async def step_output(db: Database, id_: UUID, step: str) -> Any:
     """Return a step's output; null if it has none."""
     async with db.begin() as conn:
-        row = await known(conn, db, id_)
-        workflow = (await db.definitions.of(conn, [row.version_id]))[row.version_id]
+        _, workflow = await load(conn, db, id_)
         number = step_number(workflow, step)
         return (await outputs.of_steps(conn, db, {id_: (workflow.plan, [number])}))[id_, number]
 
@@ -108,10 +104,10 @@ def _displayed(value: Any) -> Any:
 
 async def instances(db: Database, id_: UUID, step: str, *, after: int = -1, limit: int = 100) -> list[Instance]:
     """Return a page of a step's instances, in order."""
-    _check_limit(limit)
+    check_range(limit, "limit", most=PAGE_LIMIT)
     async with db.begin() as conn:
-        number = await _number(conn, db, await known(conn, db, id_), step)
-        return await steps.instances(conn, id_, number, after=after, limit=limit)
+        _, workflow = await load(conn, db, id_)
+        return await steps.instances(conn, id_, step_number(workflow, step), after=after, limit=limit)
 
 
 async def states(db: Database, ids: Sequence[UUID]) -> dict[UUID, RunState]:
@@ -155,7 +151,7 @@ async def _steer(
         if (RunState(locked.state), move) not in RUN_EDGES:
             allowed = [state for state, known in RUN_EDGES if known is move]
             raise Conflict(f"run {id_} is {locked.state} and cannot be {word}: only {_listed(allowed)} runs can be")
-        workflow = (await db.definitions.of(conn, [locked.version_id]))[locked.version_id]
+        workflow = await db.definitions.one(conn, locked.version_id)
         if workflow.primitive is not None and move is not RunMove.CANCEL:
             fix = "create another one with retry_of, which copies what succeeded"
             raise Conflict(f"run {id_} is a {workflow.primitive} of jobs, which cannot be {word}: {fix}")
@@ -201,21 +197,21 @@ async def known(conn: Connection, db: Database, id_: UUID) -> RunRow:
     return row
 
 
+async def load(conn: Connection, db: Database, id_: UUID) -> tuple[RunRow, Workflow]:
+    """Return a run and the version of its workflow that it follows."""
+    row = await known(conn, db, id_)
+    return row, await db.definitions.one(conn, row.version_id)
+
+
 async def rounds_of(conn: Connection, row: RunRow) -> tuple[Round, ...]:
     lines = await store.turns(conn, row.id) if row.round else []
     return rounds(lines, state=row.state, began_at=row.created_at, ended_at=row.finished_at)
 
 
-async def _number(conn: Connection, db: Database, row: RunRow, step: str) -> int:
-    workflow = (await db.definitions.of(conn, [row.version_id]))[row.version_id]
-    return step_number(workflow, step)
-
-
 async def definition(db: Database, id_: UUID) -> Workflow:
     """Return the version that a run follows, even if the workflow was changed or deleted since."""
     async with db.once() as conn:
-        row = await known(conn, db, id_)
-        return (await db.definitions.of(conn, [row.version_id]))[row.version_id]
+        return (await load(conn, db, id_))[1]
 
 
 def step_number(workflow: Workflow, step: str) -> int:
@@ -224,7 +220,3 @@ def step_number(workflow: Workflow, step: str) -> int:
         known = ", ".join(known.name for known in workflow.steps[:20])
         raise Invalid(f"workflow {workflow.name!r} has no step {step!r}: it has {known}", field="step")
     return number
-
-
-def _check_limit(limit: int) -> None:
-    check_range(limit, "limit", most=PAGE_LIMIT)

@@ -27,7 +27,7 @@ from windlass.core.workflows.step import ChildAction, HttpAction
 from windlass.core.workflows.workflow import Workflow
 from windlass.effects.handlers import like
 from windlass.engine.database import Database
-from windlass.engine.runs.control import known, rounds_of, step_number
+from windlass.engine.runs.control import load, rounds_of, step_number
 from windlass.store import inspect as store
 from windlass.store import runs, workers
 from windlass.store.inspect import LineFilter, Place, RunLine, StepPlace
@@ -57,8 +57,7 @@ class LineSelection:
 async def account(db: Database, id_: UUID, *, answers: bool = False) -> RunSnapshot:
     """Return everything known about a run now. `answers`: with the responses to HTTP steps, which cost another read."""
     async with db.begin() as conn:
-        row = await known(conn, db, id_)
-        workflow = (await db.definitions.of(conn, [row.version_id]))[row.version_id]
+        row, workflow = await load(conn, db, id_)
         steps = await _steps(conn, row, workflow)
         if answers:
             steps = await _answered(conn, id_, steps)
@@ -157,8 +156,7 @@ async def leased_jobs(db: Database, selection: LineSelection) -> set[UUID]:
 async def _select(
     conn: Connection, db: Database, run: UUID, step: str | None, index: int | None, attempt: int | None
 ) -> LineSelection:
-    row = await known(conn, db, run)
-    workflow = (await db.definitions.of(conn, [row.version_id]))[row.version_id]
+    _, workflow = await load(conn, db, run)
     number = None if step is None else step_number(workflow, step)
     return LineSelection(
         LineFilter(run, number, index, attempt), workflow.name, tuple(one.name for one in workflow.steps)

@@ -67,7 +67,7 @@ async def of_steps(
 
 async def definition(db: Database, version_id: int) -> Workflow:
     async with db.once() as conn:
-        return (await db.definitions.of(conn, [version_id]))[version_id]
+        return await db.definitions.one(conn, version_id)
 
 
 async def of_needs(db: Database, jobs: Sequence[Claimed]) -> dict[UUID, dict[str, Any]]:

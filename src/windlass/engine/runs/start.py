@@ -101,7 +101,7 @@ async def _start(conn: Connection, db: Database, name: str, specs: Sequence[RunS
     live = await find_live(conn, name, org=db.org)
     if not live.enabled:
         raise Conflict(f"workflow {name!r} is disabled: windlass workflows enable {name}")
-    workflow = (await db.definitions.of(conn, [live.version_id]))[live.version_id]
+    workflow = await db.definitions.one(conn, live.version_id)
     known = await _known(conn, db, live, specs)
     fresh = _fresh(specs, known)
     wakeups = await _begin(conn, db, live, workflow, fresh) if fresh else Wakeups()

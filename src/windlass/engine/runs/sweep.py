@@ -148,10 +148,9 @@ async def next_due(db: Database) -> tuple[timedelta | None, timedelta | None, ti
 async def _apply(db: Database, ids: Sequence[UUID], load: Load) -> int:
     """Apply the events of these runs; set aside a run that cannot be settled. Return the number of runs with events."""
 
-    async def set_aside(id_: UUID, error: Exception) -> None:
-        await quarantine.set_aside(db, Kind.RUN, id_, error)
-
-    return sum(await split_batch(ids, partial(_apply_together, db, load=load), set_aside))
+    return sum(
+        await split_batch(ids, partial(_apply_together, db, load=load), partial(quarantine.set_aside, db, Kind.RUN))
+    )
 
 
 async def _apply_together(db: Database, ids: Sequence[UUID], *, load: Load) -> int:
@@ -181,10 +180,7 @@ async def start_held_of(db: Database, workflow: UUID, *, batch: int = 500) -> bo
     async def begin(some: Sequence[UUID]) -> int:
         return await _begin(db, workflow, only=some)
 
-    async def set_aside(id_: UUID, error: Exception) -> None:
-        await quarantine.set_aside(db, Kind.RUN, id_, error)
-
-    return sum(await split_batch(pending, begin, set_aside)) > 0
+    return sum(await split_batch(pending, begin, partial(quarantine.set_aside, db, Kind.RUN))) > 0
 
 
 async def _begin(db: Database, workflow: UUID, *, only: Sequence[UUID] | None = None, batch: int = 500) -> int:
@@ -193,7 +189,7 @@ async def _begin(db: Database, workflow: UUID, *, only: Sequence[UUID] | None = 
         version = await runs.hold_workflow(conn, workflow, wait=False)
         if version is None:
             return 0  # another session holds the workflow's row: the next sweep tries again
-        limit = (await db.definitions.of(conn, [version]))[version].concurrency
+        limit = (await db.definitions.one(conn, version)).concurrency
         room = batch if limit is None else min(batch, limit - await runs.running(conn, workflow))
         if room <= 0:
             return 0

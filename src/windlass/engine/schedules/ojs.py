@@ -109,8 +109,8 @@ async def serve(db: Database, id_: UUID) -> bool:
         await store.move(conn, id_, firing, job_id=job[0].job.id if job else None)
     if firing.reason:
         _log.info("cron %s made no job for %s: %s", held.row.name, firing.skipped_at, firing.reason)
-    for topic in ("settle", "cancel") if firing.replaces else ():
-        db.poke(topic)
+    if firing.replaces:
+        db.poke("cancel", "settle")
     db.poke(held.row.template.spec.queue)
     return True
 

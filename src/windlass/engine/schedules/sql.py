@@ -41,10 +41,7 @@ async def tick(db: Database, *, batch: int = 100) -> int:
     async with db.once() as conn:
         ids = await store.find_due_sql(conn, batch=batch)
 
-    async def set_aside(id_: UUID, error: Exception) -> None:
-        await quarantine.set_aside(db, Kind.SCHEDULE, id_, error)
-
-    return sum(await split_batch(ids, partial(fire, db), set_aside))
+    return sum(await split_batch(ids, partial(fire, db), partial(quarantine.set_aside, db, Kind.SCHEDULE)))
 
 
 async def fire(db: Database, ids: Sequence[UUID]) -> int:

@@ -254,7 +254,7 @@ async def receive(db: Database, token: str, body: bytes, headers: Mapping[str, s
         raise _strange()
     async with db.begin() as conn:
         address = _usable(await store.of_token(conn, webhook.token_digest(token)))
-        trigger = (await db.definitions.of(conn, [address.version_id]))[address.version_id].trigger
+        trigger = (await db.definitions.one(conn, address.version_id)).trigger
         lowered = {name.lower(): value for name, value in headers.items()}
         _check_signature(trigger, lowered, body, address.now)
         key = _key(address.name, trigger, lowered, body)
@@ -270,7 +270,7 @@ async def rotate(db: Database, name: str) -> str:
     token = new_token()
     async with db.begin() as conn:
         live = await find_live(conn, name, org=db.org)
-        workflow = (await db.definitions.of(conn, [live.version_id]))[live.version_id]
+        workflow = await db.definitions.one(conn, live.version_id)
         if not isinstance(workflow.trigger, WebhookTrigger):
             raise Conflict(f"workflow {name!r} has no address: its trigger is not a webhook")
         await store.rotate(conn, live.workflow_id, webhook.token_digest(token))

@@ -109,8 +109,7 @@ async def _fetch(conn: Connection, db: Database, request: Fetch) -> list[Job]:
     taken, limited = await _take(conn, request, request.count)
     if len(taken) < request.count and (queues := await jobs.become_due(conn, PROMOTE)):
         # Jobs that have just become due are not left to the timer loop, which could take another second.
-        for queue in set(queues):
-            db.poke(queue)
+        db.poke(*set(queues))
         limited = True
     if len(taken) < request.count and limited:
         more, limited = await _take(conn, request, request.count - len(taken))
