@@ -122,7 +122,7 @@ async def play(talk: Talk, flows: Flows, tree: Tree, leaves: list[Leaf], dice: r
         taken += [one["type"] for one in jobs]
         for one in dice.sample(jobs, len(jobs)):
             await (flows.nack(one, FATAL) if one["type"] in fails else flows.ack(one, one["type"]))
-        if not jobs and not await sweep.sweep_runs(db) and not await sweep.HeldRuns(db).start():
+        if not jobs and not await sweep.sweep_runs(db) and not await sweep.PendingRuns(db).start():
             assert await flows.state(tree.id) != "running", "nothing is left to do, and it has not ended"
             return taken
 

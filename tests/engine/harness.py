@@ -130,7 +130,7 @@ def _outcome(ending: Any) -> Outcome:
 async def tick(db: Database) -> int:
     """What the loops do in a moment: tell runs what they have not heard, begin what waits, end sleeps and runs."""
     moved = await sweep.sweep_runs(db)
-    moved += await sweep.HeldRuns(db).start()
+    moved += await sweep.PendingRuns(db).start()
     moved += await upkeep.become_due(db)
     moved += await sweep.wake(db)
     return moved + await sweep.expire(db)

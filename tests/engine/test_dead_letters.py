@@ -93,7 +93,7 @@ async def test_a_group_is_retried_a_batch_at_a_time_and_leaves_the_dead_letters(
     assert (rest.jobs, rest.left, rest.next) == (ids[1::-1], 0, None)
     assert {(await jobs.get(db, id_)).status for id_ in ids[:5]} == {"pending"}
     assert [group.error for group in (await dead_letters.groups(db)).groups] == ["ValueError: other"]
-    assert await dead_letters.retry(db, wanted) == dead_letters.Steered([], [], 0, None)
+    assert await dead_letters.retry(db, wanted) == dead_letters.BatchResult([], [], 0, None)
 
 
 async def test_dropped_ones_are_gone_and_what_plain_sql_failed_is_among_them(db: Database, conn: Client) -> None:

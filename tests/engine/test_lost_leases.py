@@ -13,7 +13,7 @@ from windlass.core.jobs.job import Continuity, JobMove, Setback
 from windlass.engine import upkeep
 from windlass.engine.database import Database
 from windlass.engine.jobs import control as jobs
-from windlass.engine.upkeep import Swept
+from windlass.engine.upkeep import UpkeepResult
 from windlass.engine.workers import turn
 from windlass.runtime.loops.upkeep import LeaseRecovery
 from windlass.testing import Clock
@@ -37,9 +37,9 @@ async def test_an_expired_lease_returns_to_pending_whoever_held_it(
     now = clock.now() or datetime.now(UTC)
     lease = {"status": "leased", "lease_until": now + LEASE}
     go, nameless = await by_sql(conn, leased_by="go-1", **lease), await by_sql(conn, **lease)
-    assert await upkeep.release_expired(db) == Swept()
+    assert await upkeep.release_expired(db) == UpkeepResult()
     clock.move(LEASE + timedelta(seconds=1))
-    assert await upkeep.release_expired(db) == Swept(released=3)
+    assert await upkeep.release_expired(db) == UpkeepResult(released=3)
     for id_, holder in ((ours, "w1"), (go, "go-1"), (nameless, "the worker")):
         job = await jobs.get(db, id_)
         assert (job.status, job.attempt, job.lost, job.leased_by, job.lease_until) == ("pending", 0, 1, None, None)
@@ -47,7 +47,7 @@ async def test_an_expired_lease_returns_to_pending_whoever_held_it(
         last = (await jobs.events(db, id_))[-1]
         assert (last.event_type, last.actor, last.data) == ("retried", "upkeep", {"error": job.last_error})
     assert {job.number for job in await take(db, 3)} == {2}
-    assert await upkeep.release_expired(db) == Swept()
+    assert await upkeep.release_expired(db) == UpkeepResult()
 
 
 async def test_a_heartbeat_keeps_a_lease(db: Database, clock: Clock) -> None:
@@ -56,7 +56,7 @@ async def test_a_heartbeat_keeps_a_lease(db: Database, clock: Clock) -> None:
     for _ in range(5):
         clock.move(LEASE - timedelta(seconds=1))
         assert await turn.heartbeat(db, [job.fence], worker="w1", lease=LEASE) == [(*job.fence, False, True)]
-        assert await upkeep.release_expired(db) == Swept()
+        assert await upkeep.release_expired(db) == UpkeepResult()
 
 
 async def rounds(db: Database, clock: Clock, continuity: Continuity, *waits: float) -> list[int]:
@@ -102,7 +102,7 @@ async def test_a_gap_that_ends_with_the_release_itself_counts_too(db: Database, 
     continuity = Continuity()
     assert await rounds(db, clock, continuity, 0) == [0]
     clock.move(timedelta(minutes=1))
-    assert await upkeep.release_expired(db, continuity=continuity) == Swept()
+    assert await upkeep.release_expired(db, continuity=continuity) == UpkeepResult()
 
 
 async def test_a_process_that_takes_over_from_a_dead_one_sees_no_gap(db: Database, clock: Clock) -> None:
@@ -151,7 +151,7 @@ async def test_suspects_that_are_lost_together_are_not_charged_for_it(
 ) -> None:
     ids = await suspects(db, clock, conn, 3)
     clock.move(LEASE * 2)
-    assert await upkeep.release_expired(db) == Swept(released=3)
+    assert await upkeep.release_expired(db) == UpkeepResult(released=3)
     rows = [await jobs.get(db, id_) for id_ in ids]
     assert {(row.status, row.lost) for row in rows} == {("pending", 1)}
     assert await conn.fetchval("select bool_and(alone) from workflow.workflow_run")
@@ -164,15 +164,15 @@ async def test_suspects_of_a_dead_worker_are_judged_together_though_they_expire_
     later = "update workflow.workflow_run set lease_until = lease_until + interval '5 seconds' where id = $1"
     await conn.execute(later, ids[1])
     clock.move(LEASE + timedelta(seconds=1))
-    assert await upkeep.release_expired(db) == Swept()
+    assert await upkeep.release_expired(db) == UpkeepResult()
     clock.move(timedelta(seconds=5))
-    assert await upkeep.release_expired(db) == Swept(released=2)
+    assert await upkeep.release_expired(db) == UpkeepResult(released=2)
 
 
 async def test_a_suspect_that_is_lost_by_itself_ends(db: Database, clock: Clock, conn: Connection) -> None:
     await suspects(db, clock, conn, 1)
     clock.move(LEASE * 2)
-    assert await upkeep.release_expired(db) == Swept(failed=1)
+    assert await upkeep.release_expired(db) == UpkeepResult(failed=1)
 
 
 async def test_suspects_of_a_worker_that_is_not_ours_are_charged(db: Database, clock: Clock, conn: Connection) -> None:
@@ -180,7 +180,7 @@ async def test_suspects_of_a_worker_that_is_not_ours_are_charged(db: Database, c
     await suspects(db, clock, conn, 2)
     await conn.execute("update windlass.worker set pid = 0")
     clock.move(LEASE * 2)
-    assert await upkeep.release_expired(db) == Swept(failed=2)
+    assert await upkeep.release_expired(db) == UpkeepResult(failed=2)
 
 
 async def losses_until_the_end(db: Database, clock: Clock, id_: UUID) -> int:
@@ -188,9 +188,9 @@ async def losses_until_the_end(db: Database, clock: Clock, id_: UUID) -> int:
         assert [job.id for job in await take(db)] == [id_]
         clock.move(LEASE * 2)
         swept = await upkeep.release_expired(db)
-        if swept == Swept(failed=1):
+        if swept == UpkeepResult(failed=1):
             return losses
-        assert swept == Swept(released=1)
+        assert swept == UpkeepResult(released=1)
     raise AssertionError("it never ends")
 
 

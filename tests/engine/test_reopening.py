@@ -77,7 +77,7 @@ async def test_an_instance_of_a_live_composition_is_not_started_over(db: Databas
         {"type": "do.item", "args": [], "map": True},
         {"type": "sum.up", "args": []},
     ]
-    read = Reader(functools.partial(compositions.given, db)).read
+    read = Reader(functools.partial(compositions.job_columns, db)).read
     run = await compositions.create(db, read({"type": "chain", "steps": steps}))
     [first] = await fetch(db)
     await tell(db, first.id, Succeeded("[1, 2, 3]"))

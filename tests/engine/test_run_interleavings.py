@@ -86,7 +86,7 @@ class Actor:
         await sweep.sweep_runs(self.db, batch=self.dice.choice([1, 3, 500]))
 
     async def hold(self) -> None:
-        await sweep.HeldRuns(self.db).start()
+        await sweep.PendingRuns(self.db).start()
 
     async def wake(self) -> None:
         await sweep.wake(self.db)

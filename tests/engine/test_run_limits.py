@@ -159,13 +159,15 @@ async def test_processes_that_start_and_promote_at_once_never_exceed_the_limit(
     for _ in range(12):
         await asyncio.gather(
             *(begin(each) for each in units for _ in range(2)),
-            *(sweep.HeldRuns(each).start() for each in units),
+            *(sweep.PendingRuns(each).start() for each in units),
         )
         running = await conn.fetchval(RUNNING)
         assert running <= 3
         seen = max(seen, running)
         claimed = await player.take(2)
-        await asyncio.gather(*(player.end(job) for job in claimed), *(sweep.HeldRuns(each).start() for each in units))
+        await asyncio.gather(
+            *(player.end(job) for job in claimed), *(sweep.PendingRuns(each).start() for each in units)
+        )
         assert await conn.fetchval(RUNNING) <= 3
     await player.play()
     assert seen == 3
@@ -191,7 +193,7 @@ async def test_workflows_at_their_limit_do_not_hide_others_however_many_there_ar
     await publish(db, node("a"), name="free", concurrency=1)
     [first, second] = await run_start.start(db, "free", [RunSpec()] * 2)
     await runs.cancel(db, first)
-    held = sweep.HeldRuns(db, batch=2)
+    held = sweep.PendingRuns(db, batch=2)
     for _ in range(7):  # each call looks at the next two workflows
         await held.start()
     assert await state(db, second) == "running"

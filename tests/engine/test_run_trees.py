@@ -20,7 +20,7 @@ async def db(db: Database) -> Database:
 
 
 async def grow(db: Database) -> None:
-    while await sweep.HeldRuns(db).start() + await sweep.sweep_runs(db):
+    while await sweep.PendingRuns(db).start() + await sweep.sweep_runs(db):
         pass
 
 
@@ -34,7 +34,7 @@ async def test_a_workflow_that_runs_itself_stops_growing_at_the_limit(db: Databa
     run = await begin(db, node("top", action=ChildAction("bomb", {})))
     most = 0
     for _ in range(100):
-        moved = await sweep.HeldRuns(db, batch=2).start() + await sweep.sweep_runs(db)
+        moved = await sweep.PendingRuns(db, batch=2).start() + await sweep.sweep_runs(db)
         most = max(most, await live(conn))
         if not moved:
             break

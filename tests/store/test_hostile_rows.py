@@ -12,7 +12,7 @@ from windlass.core.jobs.spec import MAX_LEASE, JobSpec
 from windlass.engine import upkeep
 from windlass.engine.database import Database
 from windlass.engine.jobs import control as jobs
-from windlass.engine.upkeep import Swept
+from windlass.engine.upkeep import UpkeepResult
 from windlass.engine.workers import remote, turn
 from windlass.engine.workers.remote import Fetch
 from windlass.errors import Invalid
@@ -122,7 +122,7 @@ async def test_a_strange_retry_policy_does_not_stop_lease_recovery(
     bad = await stored(conn, retry="""'{"kind": "constant", "dead_letter": "maybe"}'""", max_attempts="1", **lost)
     endless = await stored(conn, max_attempts="2147483647", **{**lost, "queue": "'sql'"})
     good = [await stored(conn, **lost) for _ in range(5)]
-    assert await upkeep.release_expired(db) == Swept(released=6, failed=1)
+    assert await upkeep.release_expired(db) == UpkeepResult(released=6, failed=1)
     rows = await conn.fetch("select id, status, dead_letter from workflow.workflow_run")
     assert {row["id"]: row["status"] for row in rows} == {
         bad: "failed",

@@ -27,7 +27,7 @@ _log = logging.getLogger("windlass.upkeep")
 
 
 @dataclass(frozen=True, slots=True)
-class Swept:
+class UpkeepResult:
     released: int = 0
     failed: int = 0
     pruned: int = 0
@@ -95,7 +95,7 @@ async def resign_term(db: Database, *, duty: str, holder: str) -> None:
         await workers.resign_term(conn, duty=duty, holder=holder)
 
 
-async def release_expired(db: Database, *, batch: int = 500, continuity: Continuity | None = None) -> Swept:
+async def release_expired(db: Database, *, batch: int = 500, continuity: Continuity | None = None) -> UpkeepResult:
     """Release jobs with expired leases, except those whose heartbeats could not arrive during a gap of `continuity`."""
     gaps = continuity.gaps if continuity is not None else ()
     answered_at = continuity.answered_at if continuity is not None else None
@@ -104,7 +104,7 @@ async def release_expired(db: Database, *, batch: int = 500, continuity: Continu
     if freed:
         db.poke("", "settle")
     ended = sum(status != "pending" for _, status in freed)
-    return Swept(released=len(freed) - ended, failed=ended)
+    return UpkeepResult(released=len(freed) - ended, failed=ended)
 
 
 async def prune(db: Database, *, age: timedelta, batch: int = 500) -> int:
@@ -131,11 +131,11 @@ async def tend(db: Database, *, age: timedelta) -> None:
     reader (a dump, an open psql) is in the way, the change is left for the next time.
     """
     for week in range(WEEKS_AHEAD + 1):
-        await _briefly(db, partial(events.make_partition, week=week))
+        await _with_short_lock(db, partial(events.make_partition, week=week))
     async with db.once() as conn:
         old = await events.old_partitions(conn, age=age)
     for name in old:
-        await _briefly(db, partial(events.drop_partition, name=name))
+        await _with_short_lock(db, partial(events.drop_partition, name=name))
     async with db.once() as conn:
         await workers.forget(conn, silent_for=timedelta(days=1))
     async with db.once() as conn:
@@ -144,7 +144,7 @@ async def tend(db: Database, *, age: timedelta) -> None:
         await queue_store.prune_rate_limits(conn, age=age)
 
 
-async def _briefly(db: Database, change: Callable[[Connection], Awaitable[object]]) -> None:
+async def _with_short_lock(db: Database, change: Callable[[Connection], Awaitable[object]]) -> None:
     """Change the event trail's partitions in a transaction of its own; give up if the lock is not free soon."""
     try:
         async with db.begin() as conn:

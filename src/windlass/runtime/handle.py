@@ -126,11 +126,11 @@ class Run:
 
     async def account(self) -> RunSnapshot:
         """Return everything that is known about the run and each of its steps at this moment."""
-        return await inspect.account(self._db, self.id)
+        return await inspect.snapshot(self._db, self.id)
 
     async def explain(self) -> Explanation:
         """Explain in sentences why the run and its steps are in their current states."""
-        return (await inspect.explained(self._db, self.id))[1]
+        return (await inspect.explanation(self._db, self.id))[1]
 
     async def lines(self, **filters: Any) -> Sequence[tuple[str, RunLine]]:
         """Return the lines that handlers logged, as (step, line), oldest first.

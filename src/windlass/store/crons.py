@@ -35,7 +35,7 @@ class CronRow:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldCron:
+class LockedCron:
     """A locked schedule. `live`: the job of its last tick has not ended."""
 
     row: CronRow
@@ -79,9 +79,9 @@ async def find_due(conn: Connection, batch: int) -> list[UUID]:
     return column(await conn.fetch(_SQL["find_due"], batch))
 
 
-async def hold(conn: Connection, id_: UUID) -> HeldCron | None:
-    row = await conn.fetchrow(_SQL["hold"], id_)
-    return HeldCron(_row(row), row["now"], row["live"]) if row else None
+async def lock(conn: Connection, id_: UUID) -> LockedCron | None:
+    row = await conn.fetchrow(_SQL["lock"], id_)
+    return LockedCron(_row(row), row["now"], row["live"]) if row else None
 
 
 async def move(conn: Connection, id_: UUID, firing: Firing, *, job_id: UUID | None) -> None:
@@ -89,8 +89,8 @@ async def move(conn: Connection, id_: UUID, firing: Firing, *, job_id: UUID | No
     await conn.execute(_SQL["move"], id_, firing.next_run_at, firing.buffered_at, job_id, skipped, firing.reason)
 
 
-async def switch_off(conn: Connection, id_: UUID) -> None:
-    await conn.execute(_SQL["switch_off"], id_)
+async def disable(conn: Connection, id_: UUID) -> None:
+    await conn.execute(_SQL["disable"], id_)
 
 
 async def next_due(conn: Connection) -> tuple[timedelta | None, bool]:

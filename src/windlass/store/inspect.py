@@ -127,8 +127,8 @@ async def wakes(conn: Connection, run: UUID) -> dict[int, datetime]:
     return mapping(await conn.fetch(_SQL["wakes"], run))
 
 
-async def running_beside(conn: Connection, run: UUID) -> int:
-    count: int = await conn.fetchval(_SQL["running_beside"], run)
+async def running_of_workflow(conn: Connection, run: UUID) -> int:
+    count: int = await conn.fetchval(_SQL["running_of_workflow"], run)
     return count
 
 

@@ -240,14 +240,14 @@ async def bad_children(conn: Connection, id_: UUID, step: int, created: int, cou
     return column(await conn.fetch(_SQL["bad_children"], id_, step, created, round_, count))
 
 
-async def find_held(conn: Connection, batch: int, *, after: UUID) -> list[UUID]:
+async def find_pending(conn: Connection, batch: int, *, after: UUID) -> list[UUID]:
     """Return workflows with runs that wait to start: those with ids above `after`, then the others."""
-    return column(await conn.fetch(_SQL["find_held"], batch, after))
+    return column(await conn.fetch(_SQL["find_pending"], batch, after))
 
 
-async def hold_workflow(conn: Connection, workflow_id: UUID, *, wait: bool = True) -> int | None:
+async def lock_workflow(conn: Connection, workflow_id: UUID, *, wait: bool = True) -> int | None:
     """Lock a workflow; return its live version, or None if another session holds it and `wait` is false."""
-    query = _SQL["hold_workflow" if wait else "hold_free_workflow"]
+    query = _SQL["lock_workflow" if wait else "lock_free_workflow"]
     version: int | None = await conn.fetchval(query, workflow_id)
     return version
 
@@ -262,8 +262,8 @@ async def running(conn: Connection, workflow_id: UUID) -> int:
     return count
 
 
-async def first_held(conn: Connection, workflow_id: UUID, count: int) -> list[UUID]:
-    return column(await conn.fetch(_SQL["first_held"], workflow_id, count))
+async def first_pending(conn: Connection, workflow_id: UUID, count: int) -> list[UUID]:
+    return column(await conn.fetch(_SQL["first_pending"], workflow_id, count))
 
 
 async def find_expired(conn: Connection, batch: int) -> list[UUID]:

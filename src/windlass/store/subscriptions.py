@@ -106,8 +106,8 @@ async def delivered(conn: Connection, id_: UUID) -> None:
     await conn.execute(_SQL["delivered"], id_)
 
 
-async def given_up(conn: Connection, id_: UUID, *, most: int, reason: str | None) -> None:
-    await conn.execute(_SQL["given_up"], id_, most, reason)
+async def delivery_failed(conn: Connection, id_: UUID, *, most: int, reason: str | None) -> None:
+    await conn.execute(_SQL["delivery_failed"], id_, most, reason)
 
 
 async def place(conn: Connection) -> str | None:
@@ -124,14 +124,14 @@ async def begin_at(conn: Connection, at: str, *, but: UUID) -> None:
     await conn.execute(_SQL["begin_at"], at, but)
 
 
-async def take_place(conn: Connection) -> str | None:
+async def lock_cursor(conn: Connection) -> str | None:
     """Lock and return the cursor; None if another process has locked it."""
-    cursor: str | None = await conn.fetchval(_SQL["take_place"])
+    cursor: str | None = await conn.fetchval(_SQL["lock_cursor"])
     return cursor
 
 
-async def keep_place(conn: Connection, at: str) -> None:
-    await conn.execute(_SQL["keep_place"], at)
+async def save_cursor(conn: Connection, at: str) -> None:
+    await conn.execute(_SQL["save_cursor"], at)
 
 
 def _subscription(row: asyncpg.Record) -> Subscription:

@@ -50,7 +50,7 @@ class DirectRun:
         return self._run.id
 
     async def detail(self) -> RunDetail:
-        return run_views.detail(await inspect.account(await self._app.open(), self.id, answers=True))
+        return run_views.detail(await inspect.snapshot(await self._app.open(), self.id, answers=True))
 
     async def ended(self) -> RunState:
         return await self._run.ended()
@@ -59,7 +59,7 @@ class DirectRun:
         return await runs.output(await self._app.open(), self.id)
 
     async def explanation(self) -> Explanation:
-        return run_views.explanation(*await inspect.explained(await self._app.open(), self.id))
+        return run_views.explanation(*await inspect.explanation(await self._app.open(), self.id))
 
     async def events(self) -> list[RunEvent]:
         db, place, events = await self._app.open(), TrailPlace.parse("0.0"), []

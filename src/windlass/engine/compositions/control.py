@@ -125,7 +125,7 @@ async def begin(
         raise Duplicate(f"there is a workflow {root} already", existing=str(root)) from None
 
 
-def given(db: Database, template: JobTemplate) -> dict[str, Any]:
+def job_columns(db: Database, template: JobTemplate) -> dict[str, Any]:
     """Return the columns of a job's row that differ from the defaults, as its part of the run's input."""
     spec, lifetime = template.spec, template.lifetime
     check(spec)

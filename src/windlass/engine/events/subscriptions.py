@@ -52,7 +52,7 @@ STRIDE = 1000  # transactions: without events the cursor is saved only this ofte
 
 
 @dataclass(frozen=True, slots=True)
-class Fed:
+class FeedResult:
     """The number of lines read and deliveries made, and whether there is more to read."""
 
     lines: int = 0
@@ -125,10 +125,10 @@ async def delivered(db: Database, id_: UUID) -> None:
         await store.delivered(conn, id_)
 
 
-async def given_up(db: Database, id_: UUID, *, reason: str | None = None) -> None:
+async def delivery_failed(db: Database, id_: UUID, *, reason: str | None = None) -> None:
     """Count a delivery that failed for good; many in a row, or a `reason` to stop, deactivate the subscription."""
     async with db.once() as conn:
-        await store.given_up(conn, id_, most=MOST_GIVEN_UP, reason=reason)
+        await store.delivery_failed(conn, id_, most=MOST_GIVEN_UP, reason=reason)
 
 
 async def place(db: Database) -> str | None:
@@ -137,16 +137,16 @@ async def place(db: Database) -> str | None:
         return await store.place(conn)
 
 
-async def feed(db: Database, *, batch: int = 500) -> Fed:
+async def feed(db: Database, *, batch: int = 500) -> FeedResult:
     """Read the next events and enqueue a delivery job for each event and each subscription that matches it."""
     begun = await place(db)
     if begun is None:
-        return Fed()
+        return FeedResult()
     at = Cursor.parse(begun)
     try:
         read = await stream.since(db, at, limit=batch)
     except ForeignCursor:  # the data came from another cluster, which has other transaction ids
-        return await _begin_anew(db, begun)
+        return await _restart(db, begun)
     events = [event for event, _ in await ojs_events.of_batch(db, read)]
     moves = bool(read.entries or read.more or read.upto.xmax - at.upto.xmax > STRIDE)
     try:
@@ -159,7 +159,7 @@ async def feed(db: Database, *, batch: int = 500) -> Fed:
         made = await _deliver(db, [], begun, str(read.next))
     if made:
         db.poke(OWN_QUEUE)
-    return Fed(len(read.entries), made or 0, read.more) if made is not None else Fed()
+    return FeedResult(len(read.entries), made or 0, read.more) if made is not None else FeedResult()
 
 
 async def _deliver(db: Database, events: Sequence[OjsEvent], begun: str, place: str | None) -> int | None:
@@ -168,12 +168,12 @@ async def _deliver(db: Database, events: Sequence[OjsEvent], begun: str, place: 
     None: another process holds the cursor or has moved it.
     """
     async with db.begin() as conn:
-        if await store.take_place(conn) != begun:  # locks the cursor; None if another process has it locked
+        if await store.lock_cursor(conn) != begun:  # locks the cursor; None if another process has it locked
             return None
         made = await _enqueue(conn, db, await _deliveries(conn, events))
         point("feed.enqueued")
         if place is not None:
-            await store.keep_place(conn, place)
+            await store.save_cursor(conn, place)
     return made
 
 
@@ -205,13 +205,13 @@ async def _deliveries(conn: Connection, events: Sequence[OjsEvent]) -> Mapping[s
     return specs
 
 
-async def _begin_anew(db: Database, begun: str) -> Fed:
+async def _restart(db: Database, begun: str) -> FeedResult:
     """Restart at the end of the event trail and log it: events between the copy and now are not delivered."""
     async with db.begin() as conn:
-        if await store.take_place(conn) == begun:
-            await store.keep_place(conn, str(Cursor(await event_store.here(conn))))
+        if await store.lock_cursor(conn) == begun:
+            await store.save_cursor(conn, str(Cursor(await event_store.here(conn))))
             _log.warning("the trail is not the one that was read last: subscribers receive only later events")
-    return Fed()
+    return FeedResult()
 
 
 async def _enqueue(conn: Connection, db: Database, specs: Mapping[str, Sequence[JobSpec]]) -> int:

@@ -42,7 +42,7 @@ class GroupPage:
 
 
 @dataclass(frozen=True, slots=True)
-class Steered:
+class BatchResult:
     """The jobs and runs that were changed. Pass `next` as `before` for the next batch; None means the end."""
 
     jobs: list[UUID]
@@ -84,7 +84,7 @@ async def matching(db: Database, filter_: DeadLetterFilter) -> int:
     return len(await _find(db, filter_, MOST_COUNTED))
 
 
-async def retry(db: Database, filter_: DeadLetterFilter, *, limit: int = 100) -> Steered:
+async def retry(db: Database, filter_: DeadLetterFilter, *, limit: int = 100) -> BatchResult:
     """Reopen a batch of jobs, all or none, and retry the runs of steps, each in its own transaction.
 
     A run that cannot be retried (it is still live, or succeeded in spite of the failure) is left unchanged.
@@ -101,16 +101,16 @@ async def retry(db: Database, filter_: DeadLetterFilter, *, limit: int = 100) ->
         except (Conflict, NotFound):
             continue
         retried.append(id_)
-    return await _steered(db, filter_, batch, [id_ for id_ in ids if id_ in queues], retried)
+    return await _batch_result(db, filter_, batch, [id_ for id_ in ids if id_ in queues], retried)
 
 
-async def drop(db: Database, filter_: DeadLetterFilter, *, limit: int = 100) -> Steered:
+async def drop(db: Database, filter_: DeadLetterFilter, *, limit: int = 100) -> BatchResult:
     """Hide a batch of jobs, all or none. Steps stay: they are removed with their runs."""
     filter_ = droppable(filter_)
     batch = await _batch(db, filter_, limit)
     async with db.once() as conn:
         gone = await jobs.soft_delete(conn, [dead.id for dead in batch], org=db.org) if batch else set()
-    return await _steered(db, filter_, batch, [dead.id for dead in batch if dead.id in gone], [])
+    return await _batch_result(db, filter_, batch, [dead.id for dead in batch if dead.id in gone], [])
 
 
 def droppable(filter_: DeadLetterFilter) -> DeadLetterFilter:
@@ -129,13 +129,13 @@ async def _find(db: Database, filter_: DeadLetterFilter, limit: int) -> list[Dea
         return await store.find(conn, _kinds(db, filter_), limit=limit)
 
 
-async def _steered(
+async def _batch_result(
     db: Database, filter_: DeadLetterFilter, batch: Sequence[Dead], done: list[UUID], retried: list[UUID]
-) -> Steered:
+) -> BatchResult:
     if not batch:
-        return Steered([], [], 0, None)
+        return BatchResult([], [], 0, None)
     left = await matching(db, replace(filter_, before=batch[-1].seq))
-    return Steered(done, retried, left, batch[-1].seq if left else None)
+    return BatchResult(done, retried, left, batch[-1].seq if left else None)
 
 
 def _kinds(db: Database, filter_: DeadLetterFilter) -> Kinds:

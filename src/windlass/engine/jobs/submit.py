@@ -106,7 +106,7 @@ async def include(conn: Connection, db: Database, specs: Sequence[JobSpec]) -> l
 
 async def _push(conn: Connection, db: Database, rows: Sequence[NewJob], specs: Sequence[JobSpec]) -> list[Pushed]:
     # Unique keys before the rows of rate limits, as compositions do: the other order would deadlock with them.
-    existing, specs = await _meet(conn, db, specs)
+    existing, specs = await _resolve_conflicts(conn, db, specs)
     if limits := [(f"{db.org}/{spec.limit.key}", spec.limit) for spec in specs if spec.limit]:
         await claims.put_rate_limits(conn, limits)
     taken: dict[str, int] = {}  # unique keys that first occur in this batch
@@ -134,7 +134,9 @@ async def _push(conn: Connection, db: Database, rows: Sequence[NewJob], specs: S
     return pushed
 
 
-async def _meet(conn: Connection, db: Database, specs: Sequence[JobSpec]) -> tuple[dict[int, UUID], list[JobSpec]]:
+async def _resolve_conflicts(
+    conn: Connection, db: Database, specs: Sequence[JobSpec]
+) -> tuple[dict[int, UUID], list[JobSpec]]:
     """Lock the unique keys and resolve conflicts: return the existing jobs by index, and the specs for the rest."""
     keys = [(f"{db.org}/{spec.unique.key}", spec.unique) for spec in specs if spec.unique]
     if not keys:
@@ -156,11 +158,11 @@ async def _meet(conn: Connection, db: Database, specs: Sequence[JobSpec]) -> tup
                 raise Duplicate(f"job {owner.id} has the same unique key", existing=owner.id)
             case OnConflict.REPLACE | OnConflict.REPLACE_EXCEPT_SCHEDULE:
                 await store.cancel(conn, [owner.id], org=db.org, actor=db.actor, reason=REPLACED)
-                after[n] = _in_place_of(owner, spec)
+                after[n] = _replacing(owner, spec)
     return existing, after
 
 
-def _in_place_of(owner: KeyOwner, spec: JobSpec) -> JobSpec:
+def _replacing(owner: KeyOwner, spec: JobSpec) -> JobSpec:
     if spec.unique and spec.unique.on_conflict is OnConflict.REPLACE_EXCEPT_SCHEDULE and owner.status == "pending":
         return replace(spec, run_at=owner.run_at, delay=None)
     return spec

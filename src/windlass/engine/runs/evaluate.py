@@ -171,7 +171,7 @@ async def expand(conn: Connection, db: Database, question: Question) -> Event:
 async def _expand_value(conn: Connection, db: Database, question: Question, path: Path, *, make: bool) -> Expansion:
     """Expand a value inside SQL if it is stored in one row; otherwise load it from the facts of the run."""
     run, number = question.row.id, question.template.number
-    if not _lies_in_a_row(question.template, path):
+    if not _is_contiguous(question.template, path):
         facts = await outputs.load_facts(conn, db, [Referenced(question.row, question.run, [path])])
         value = encode(value_at(facts[run], path), field=path.text, limit=MAX_LIST)
         return await steps.expand(conn, run, number, None, [], make=make, value=value)
@@ -179,7 +179,7 @@ async def _expand_value(conn: Connection, db: Database, question: Question, path
     return await steps.expand(conn, run, number, source, list(map(str, path.rest)), make=make, value=None)
 
 
-def _lies_in_a_row(template: StepTemplate, path: Path) -> bool:
+def _is_contiguous(template: StepTemplate, path: Path) -> bool:
     if path.root == "trigger":
         return path.field == "body"
     source = template.plan.steps[template.plan.number[path.name]]

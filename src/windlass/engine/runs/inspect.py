@@ -54,7 +54,7 @@ class LineSelection:
         return self.names[line.step]
 
 
-async def account(db: Database, id_: UUID, *, answers: bool = False) -> RunSnapshot:
+async def snapshot(db: Database, id_: UUID, *, answers: bool = False) -> RunSnapshot:
     """Return everything known about a run now. `answers`: with the responses to HTTP steps, which cost another read."""
     async with db.begin() as conn:
         row, workflow = await load(conn, db, id_)
@@ -62,26 +62,26 @@ async def account(db: Database, id_: UUID, *, answers: bool = False) -> RunSnaps
         if answers:
             steps = await _answered(conn, id_, steps)
         trail = await runs.events(conn, id_)
-        return _account(
+        return _snapshot(
             row,
             workflow,
             steps=[_with_reasons(step, n, trail) for n, step in enumerate(steps)],
             trail=trail,
             now=await runs.now(conn),
             rounds=await rounds_of(conn, row),
-            running=await store.running_beside(conn, id_) if row.state is RunState.PENDING else 0,
+            running=await store.running_of_workflow(conn, id_) if row.state is RunState.PENDING else 0,
         )
 
 
-async def explained(db: Database, id_: UUID) -> tuple[RunSnapshot, Explanation]:
+async def explanation(db: Database, id_: UUID) -> tuple[RunSnapshot, Explanation]:
     """Return a run's snapshot and the explanation of its state."""
-    snapshot = await account(db, id_)
-    return snapshot, explain(snapshot)
+    run = await snapshot(db, id_)
+    return run, explain(run)
 
 
 async def run_timeline(db: Database, id_: UUID, *, attempt: int | None = None) -> tuple[RunSnapshot, list[Span]]:
     """Return the timeline of all rounds of a run, or of one."""
-    run = await account(db, id_)
+    run = await snapshot(db, id_)
     round_ = None if attempt is None else round_of(run.rounds, attempt)
     several = [n for n, step in enumerate(run.steps) if is_several(step.step)]
     plain = [n for n in range(len(run.steps)) if n not in several]
@@ -163,7 +163,7 @@ async def _select(
     )
 
 
-def _account(
+def _snapshot(
     row: RunRow,
     workflow: Workflow,
     *,

@@ -139,8 +139,8 @@ async def _begin(
     room, now = len(fresh), live.now
     if workflow.concurrency is not None:
         # Lock the workflow: otherwise two transactions could both count the last free place as theirs.
-        await runs.hold_workflow(conn, live.workflow_id)
-        waiting = await runs.first_held(conn, live.workflow_id, 1)  # a new run must not overtake pending ones
+        await runs.lock_workflow(conn, live.workflow_id)
+        waiting = await runs.first_pending(conn, live.workflow_id, 1)  # a new run must not overtake pending ones
         room = 0 if waiting else max(0, workflow.concurrency - await runs.running(conn, live.workflow_id))
     if now is None or workflow.concurrency is not None:  # time may have passed while waiting for the lock
         now = await runs.now(conn)

@@ -69,7 +69,7 @@ async def with_notices(
     return events
 
 
-class HeldRuns:
+class PendingRuns:
     """Starts pending runs whose workflow has room.
 
     Each call looks at the next `batch` workflows with pending runs, in the order of their ids and around: workflows at
@@ -84,10 +84,12 @@ class HeldRuns:
     async def start(self) -> int:
         """Start the runs that fit; return the number of workflows they belong to."""
         async with self._db.once() as conn:
-            workflows = await runs.find_held(conn, self._batch, after=self._last)
+            workflows = await runs.find_pending(conn, self._batch, after=self._last)
         if workflows:
             self._last = workflows[-1]
-        return await each_alone(self._db, Kind.WORKFLOW, workflows, partial(start_held_of, self._db, batch=self._batch))
+        return await each_alone(
+            self._db, Kind.WORKFLOW, workflows, partial(start_pending_of, self._db, batch=self._batch)
+        )
 
 
 async def wake(db: Database, *, batch: int = 1000) -> int:
@@ -165,7 +167,7 @@ async def _apply_together(db: Database, ids: Sequence[UUID], *, load: Load) -> i
     return len(events)
 
 
-async def start_held_of(db: Database, workflow: UUID, *, batch: int = 500) -> bool:
+async def start_pending_of(db: Database, workflow: UUID, *, batch: int = 500) -> bool:
     """Begin pending runs of one workflow; return whether any began. A run that cannot begin is set aside."""
     try:
         return await _begin(db, workflow, batch=batch) > 0
@@ -173,7 +175,7 @@ async def start_held_of(db: Database, workflow: UUID, *, batch: int = 500) -> bo
         raise
     except Exception:  # reported below, about the run that causes it
         async with db.once() as conn:
-            pending = await runs.first_held(conn, workflow, batch)
+            pending = await runs.first_pending(conn, workflow, batch)
         if not pending:
             raise
 
@@ -186,14 +188,14 @@ async def start_held_of(db: Database, workflow: UUID, *, batch: int = 500) -> bo
 async def _begin(db: Database, workflow: UUID, *, only: Sequence[UUID] | None = None, batch: int = 500) -> int:
     """Begin as many of the oldest pending runs as the workflow's limit has room for, or of those in `only`."""
     async with db.begin() as conn:
-        version = await runs.hold_workflow(conn, workflow, wait=False)
+        version = await runs.lock_workflow(conn, workflow, wait=False)
         if version is None:
             return 0  # another session holds the workflow's row: the next sweep tries again
         limit = (await db.definitions.one(conn, version)).concurrency
         room = batch if limit is None else min(batch, limit - await runs.running(conn, workflow))
         if room <= 0:
             return 0
-        first = await runs.first_held(conn, workflow, room) if only is None else only[:room]
+        first = await runs.first_pending(conn, workflow, room) if only is None else only[:room]
         rows = await runs.lock(conn, first, wait=False) if first else []
         locked = [run for run in rows if run.state == RunState.PENDING]
         if not locked:

@@ -22,7 +22,7 @@ from windlass.engine.quarantine import Kind, each_alone
 from windlass.errors import Duplicate, Invalid, NotFound
 from windlass.store import crons as store
 from windlass.store import jobs, runs
-from windlass.store.crons import CronRow, HeldCron, Skipped
+from windlass.store.crons import CronRow, LockedCron, Skipped
 from windlass.store.postgres.pool import savepoint
 
 __all__ = ["CronRow", "Skipped"]
@@ -89,7 +89,7 @@ async def skipped(db: Database, base: Snapshot) -> list[Skipped]:
 async def serve(db: Database, id_: UUID) -> bool:
     """Fire a schedule; return False if another process holds it."""
     async with db.begin() as conn:
-        held = await store.hold(conn, id_)
+        held = await store.lock(conn, id_)
         if held is None:
             return False
         acting = db.acting_for(held.row.org, actor=ACTOR)
@@ -104,7 +104,7 @@ async def serve(db: Database, id_: UUID) -> bool:
             firing = replace(firing, skipped_at=firing.ticks[-1], reason=str(duplicate))
         except Invalid as error:
             _log.error("cron %s is switched off: %s", held.row.name, error)
-            await store.switch_off(conn, id_)
+            await store.disable(conn, id_)
             return True
         await store.move(conn, id_, firing, job_id=job[0].job.id if job else None)
     if firing.reason:
@@ -115,5 +115,5 @@ async def serve(db: Database, id_: UUID) -> bool:
     return True
 
 
-def _specs(held: HeldCron, count: int) -> list[JobSpec]:
+def _specs(held: LockedCron, count: int) -> list[JobSpec]:
     return [held.row.template.job(held.now)] * count

@@ -243,7 +243,7 @@ async def _unscheduled(conn: Connection, db: Database, name: str) -> NotFound:
 async def check_token(db: Database, token: str) -> None:
     """Raise the error that `receive` would raise for this token, before an untrusted body is read."""
     if len(token) > MAX_TOKEN:
-        raise _strange()
+        raise _unknown_address()
     async with db.once() as conn:
         _usable(await store.of_token(conn, webhook.token_digest(token)))
 
@@ -251,7 +251,7 @@ async def check_token(db: Database, token: str) -> None:
 async def receive(db: Database, token: str, body: bytes, headers: Mapping[str, str]) -> UUID:
     """Start a run from a request to a workflow's webhook address, with its body as input and its headers."""
     if len(token) > MAX_TOKEN:
-        raise _strange()
+        raise _unknown_address()
     async with db.begin() as conn:
         address = _usable(await store.of_token(conn, webhook.token_digest(token)))
         trigger = (await db.definitions.one(conn, address.version_id)).trigger
@@ -310,11 +310,11 @@ def _key(workflow: str, trigger: Trigger, headers: Mapping[str, str], body: byte
 
 def _usable(address: store.Address | None) -> store.Address:
     if address is None:
-        raise _strange()
+        raise _unknown_address()
     if not address.enabled:
         raise Conflict("the workflow of this address is disabled")
     return address
 
 
-def _strange() -> NotFound:
+def _unknown_address() -> NotFound:
     return NotFound("workflow", "has this address")

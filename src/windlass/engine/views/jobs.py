@@ -115,7 +115,7 @@ def dead_letter_group(row: dead_letters.Group) -> DeadLetterGroup:
     )
 
 
-def dead_letter_batch(done: dead_letters.Steered) -> DeadLetterBatch:
+def dead_letter_batch(done: dead_letters.BatchResult) -> DeadLetterBatch:
     return DeadLetterBatch(
         dry_run=False,
         done=len(done.jobs) + len(done.runs),

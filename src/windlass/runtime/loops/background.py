@@ -140,7 +140,7 @@ class Sweeper:
         self.options = options or LoopOptions(every=timedelta(milliseconds=500), batch=500)
         self._db = db
         self._duties = Duties(db, "sweeper")
-        self._held = sweep.HeldRuns(db, batch=self.options.batch)
+        self._held = sweep.PendingRuns(db, batch=self.options.batch)
         self._wake = asyncio.Event()
 
     async def tick(self) -> int:
@@ -172,7 +172,7 @@ def retries(db: Database) -> dict[Kind, Retry]:
 
     return {
         Kind.RUN: _by_id(partial(sweep.retry, db)),
-        Kind.WORKFLOW: _by_id(partial(sweep.start_held_of, db)),
+        Kind.WORKFLOW: _by_id(partial(sweep.start_pending_of, db)),
         Kind.TRIGGER: _by_id(partial(workflow_schedules.serve, db)),
         Kind.CRON: _by_id(partial(ojs_schedules.serve, db)),
         Kind.SCHEDULE: _by_id(schedule),

@@ -18,7 +18,7 @@ from windlass.effects.http.step import Http, HttpRequest
 from windlass.effects.tracing import traceparent
 from windlass.engine.database import Database
 from windlass.engine.events import subscriptions
-from windlass.engine.events.subscriptions import Fed
+from windlass.engine.events.subscriptions import FeedResult
 from windlass.errors import NotFound, Unavailable
 from windlass.runtime.loops.loop import LeaderTerm, run_periodically
 
@@ -44,10 +44,10 @@ class Deliveries:
         self._db = db
         self._term = LeaderTerm(db, "subscriptions", holder, length=self.options.term)
 
-    async def tick(self) -> Fed:
+    async def tick(self) -> FeedResult:
         """Create a batch of delivery jobs; none if there is no subscription or another process holds the term."""
         if await subscriptions.place(self._db) is None or not await self._term.held():
-            return Fed()
+            return FeedResult()
         return await subscriptions.feed(self._db, batch=self.options.batch)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -73,7 +73,7 @@ def delivery_handler(http: Http, open_: Callable[[], Awaitable[Database]]) -> Ha
             await subscriptions.delivered(db, id_)
         elif isinstance(outcome, Failed) and (not outcome.retryable or ctx.attempt >= MAX_ATTEMPTS):
             gone = _status(outcome.result) == GONE
-            await subscriptions.given_up(db, id_, reason="the receiver answered 410 Gone" if gone else None)
+            await subscriptions.delivery_failed(db, id_, reason="the receiver answered 410 Gone" if gone else None)
         return outcome
 
     return Handler.of(DELIVERY_TYPE, deliver, queue=OWN_QUEUE, keeps_time=True, wants_upstream=False)

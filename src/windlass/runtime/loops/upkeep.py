@@ -14,7 +14,7 @@ from windlass.core.jobs.job import Continuity
 from windlass.engine import quarantine, upkeep
 from windlass.engine.database import Database
 from windlass.engine.jobs import queues
-from windlass.engine.upkeep import Swept
+from windlass.engine.upkeep import UpkeepResult
 from windlass.engine.workers import remote
 from windlass.errors import Unavailable
 from windlass.runtime.loops.loop import Duties, LeaderTerm, run_periodically
@@ -45,12 +45,12 @@ class LeaseRecovery:
         self._continuity = Continuity()
         self._release_at = float("-inf")
 
-    async def tick(self) -> Swept:
+    async def tick(self) -> UpkeepResult:
         """Renew the term and release expired leases; nothing is released if another process holds the term."""
         answer = await self._term.renew()
         self.leading = answer.held
         self._continuity.answered(answer.now, before=answer.renewed_before)
-        return await self._duties.run("leases", self._release, Swept()) if answer.held else Swept()
+        return await self._duties.run("leases", self._release, UpkeepResult()) if answer.held else UpkeepResult()
 
     async def run(self, stop: asyncio.Event) -> None:
         async def tick() -> timedelta | None:
@@ -61,7 +61,7 @@ class LeaseRecovery:
         with contextlib.suppress(Unavailable):
             await self._term.resign()
 
-    async def _release(self) -> Swept:
+    async def _release(self) -> UpkeepResult:
         """Release expired leases.
 
         While an old snapshot keeps dead index entries alive, this query can be slow. After one that found nothing the
@@ -69,10 +69,10 @@ class LeaseRecovery:
         """
         now = time.monotonic()
         if now < self._release_at:
-            return Swept()
+            return UpkeepResult()
         swept = await upkeep.release_expired(self._db, batch=self.options.batch, continuity=self._continuity)
         took = time.monotonic() - now
-        self._release_at = now + (min(LONGEST_REST, REST * took) if swept == Swept() else 0.0)
+        self._release_at = now + (min(LONGEST_REST, REST * took) if swept == UpkeepResult() else 0.0)
         return swept
 
 
@@ -86,10 +86,10 @@ class Upkeep:
         self._duties = Duties(db, "upkeep")
         self._prune_at = self._tend_at = float("-inf")
 
-    async def tick(self) -> Swept:
+    async def tick(self) -> UpkeepResult:
         """Run the duties that are due. A failing duty does not prevent the others."""
         if not self._recovery.leading:
-            return Swept()
+            return UpkeepResult()
         db, batch, run = self._db, self.options.batch, self._duties.run
         await run("rates", lambda: queues.wake_rate_limited(db), 0)
         late = await run("expired", lambda: upkeep.expire(db, batch=batch), 0)
@@ -97,7 +97,7 @@ class Upkeep:
         logged = await run("created events", lambda: upkeep.log_created(db, batch=batch), 0)
         pruned = await run("prune", self._prune, 0)
         await run("tend", self._tend, None)
-        return Swept(failed=late + overdue, logged=logged, pruned=pruned)
+        return UpkeepResult(failed=late + overdue, logged=logged, pruned=pruned)
 
     async def run(self, stop: asyncio.Event) -> None:
         async def tick() -> timedelta | None:

@@ -31,7 +31,7 @@ union
     select from workflow.workflow_run j where j.id = c.last_job_id and j.status in ('pending', 'leased') and j.deleted_at is null)
   limit $1)
 
--- name: hold
+-- name: lock
 -- Lock one due schedule. A schedule that another session has locked is skipped, because that session fires it. `live` means that
 -- the job of its last tick has not ended.
 select c.*, windlass.now() as now,
@@ -49,7 +49,7 @@ with moved as (
 insert into windlass.cron_event (org, name, tick, reason)
 select org, name, $5::timestamptz, $6::text from moved where $5::timestamptz is not null
 
--- name: switch_off
+-- name: disable
 -- Disable an invalid schedule, so that it is not tried forever.
 update windlass.cron set enabled = false, updated_at = windlass.now() where id = $1
 

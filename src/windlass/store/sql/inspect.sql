@@ -68,7 +68,7 @@ select step, due_at from windlass.timer where run_id = $1
 -- Return which of these queues are paused.
 select name from windlass.queue where paused and name = any($1)
 
--- name: running_beside
+-- name: running_of_workflow
 -- Count the running runs of the workflow that this run belongs to.
 select count(*) from windlass.run
  where workflow_id = (select workflow_id from windlass.run where id = $1) and state in ('pending', 'running') and state = 'running'

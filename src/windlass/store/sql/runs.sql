@@ -145,7 +145,7 @@ select n from generate_series(0, $3::int - 1) as n
             and e.word in ('completed', 'failed', 'cancelled', 'timeout') order by e.id limit 1) <> 'completed'
  order by n limit $5
 
--- name: find_held
+-- name: find_pending
 -- Return up to $1 workflows that have pending runs, in the order of their ids after $2 and then around. The caller passes the
 -- last one of its previous call, so that workflows at their concurrency limit cannot hide the others.
 with recursive later as (
@@ -163,14 +163,14 @@ select workflow_id from (select workflow_id from later union all select workflow
  where workflow_id is not null and workflow_id <> all(array(select key::uuid from windlass.quarantine where kind = 'workflow'))
  limit $1
 
--- name: hold_workflow
+-- name: lock_workflow
 -- Lock a workflow before starting pending runs of it: without the lock two processes could both use the last free slot. Returns
 -- the id of its live version.
 select v.id from windlass.workflow w join windlass.version v on v.workflow_id = w.id and v.number = w.live
  where w.id = $1 for no key update of w
 
--- name: hold_free_workflow
--- Lock a workflow like `hold_workflow`, but return no row if another session has locked it.
+-- name: lock_free_workflow
+-- Lock a workflow like `lock_workflow`, but return no row if another session has locked it.
 select v.id from windlass.workflow w join windlass.version v on v.workflow_id = w.id and v.number = w.live
  where w.id = $1 for no key update of w skip locked
 
@@ -182,7 +182,7 @@ select windlass.now()
 -- Count the running runs of this workflow.
 select count(*) from windlass.run where workflow_id = $1 and state in ('pending', 'running') and state = 'running'
 
--- name: first_held
+-- name: first_pending
 -- Return the oldest pending runs of this workflow.
 select id from windlass.run where workflow_id = $1 and state = 'pending'
    and id <> all(array(select key::uuid from windlass.quarantine where kind = 'run')) order by id limit $2

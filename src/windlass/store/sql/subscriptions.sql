@@ -57,7 +57,7 @@ select url, secret, old_secret, rotation, rotated_at is not null and rotated_at 
 update windlass.subscription set failures = 0, delivered_at = windlass.now()
  where id = $1 and (failures > 0 or delivered_at is null or delivered_at < windlass.now() - interval '1 minute')
 
--- name: given_up
+-- name: delivery_failed
 -- Record that a delivery was given up. After $2 in a row, or at once if a reason is given, the subscription is deactivated.
 update windlass.subscription
    set failures = failures + 1, active = active and $3::text is null and failures + 1 < $2,
@@ -81,10 +81,10 @@ insert into windlass.bookmark (reader, place) values ('subscriptions', $1)
 on conflict (reader) do update set place = excluded.place
  where not exists (select from windlass.subscription where active and id <> $2)
 
--- name: take_place
+-- name: lock_cursor
 -- Lock and return the position of the reader, to continue from it. Returns no row if another process holds the lock.
 select place from windlass.bookmark where reader = 'subscriptions' for update skip locked
 
--- name: keep_place
+-- name: save_cursor
 -- Store the position of the reader.
 update windlass.bookmark set place = $1 where reader = 'subscriptions'

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from windlass.engine.database import Database
 from windlass.engine.jobs import dead_letters
-from windlass.engine.jobs.dead_letters import DeadLetterFilter, Steered
+from windlass.engine.jobs.dead_letters import BatchResult, DeadLetterFilter
 from windlass.engine.views import jobs as views
 from windlass.errors import Invalid
 from windlass.schemas.common import BATCH_LIMIT, PAGE_LIMIT
@@ -105,7 +105,7 @@ def _wanted(filters: Filters | Which) -> DeadLetterFilter:
 
 
 async def _batch(
-    db: Database, body: Which, wanted: DeadLetterFilter, act: Callable[..., Awaitable[Steered]]
+    db: Database, body: Which, wanted: DeadLetterFilter, act: Callable[..., Awaitable[BatchResult]]
 ) -> Data[DeadLetterBatch]:
     if body.dry_run:
         return Data(views.counted_dead_letters(await dead_letters.matching(db, wanted)))

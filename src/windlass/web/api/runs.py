@@ -158,7 +158,7 @@ class Rerun(bodies.RequestBody):
 @run_router.get("/{run_id}", summary="Get a run", responses=problems(404))
 async def get(db: Open, run_id: RunId) -> Data[RunDetail]:
     """With what became of each task."""
-    return Data(views.detail(await inspect.account(db, run_id, answers=True)))
+    return Data(views.detail(await inspect.snapshot(db, run_id, answers=True)))
 
 
 @run_router.get("/{run_id}/events", summary="List the events of a run", responses=problems(404, 422))
@@ -180,7 +180,7 @@ async def events(
 @run_router.get("/{run_id}/explain", summary="Explain a run", responses=problems(404))
 async def explain(db: Open, run_id: RunId) -> Data[Explanation]:
     """Why each task ran, waits, was skipped or failed, in sentences."""
-    return Data(views.explanation(*await inspect.explained(db, run_id)))
+    return Data(views.explanation(*await inspect.explanation(db, run_id)))
 
 
 @run_router.get("/{run_id}/output", summary="Get what a run gave", responses=problems(404, 409))

@@ -139,7 +139,7 @@ async def _start(
         return Data(views.started(row or await runs.get(db, run.id)))
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(run.ended(), wait)
-    account = await inspect.account(db, run.id, answers=True)
+    account = await inspect.snapshot(db, run.id, answers=True)
     output = None
     if not account.is_live:
         with contextlib.suppress(Conflict):  # more than fits in here

@@ -84,13 +84,13 @@ LogParameters = Annotated[LogQuery, Depends()]
 @router.get("", summary="List the tasks of a run", responses=problems(404))
 async def list_(db: Open, run_id: RunId) -> Listing[NamedTask]:
     """All of them, in the order of the definition."""
-    account = await inspect.account(db, run_id, answers=True)
+    account = await inspect.snapshot(db, run_id, answers=True)
     return Listing([views.named_task(step, account) for step in account.steps])
 
 
 @router.get("/{task}", summary="Get a task of a run", responses=problems(404))
 async def get(db: Open, run_id: RunId, task: TaskName) -> Data[NamedTask]:
-    account = await inspect.account(db, run_id, answers=True)
+    account = await inspect.snapshot(db, run_id, answers=True)
     with task_named(task):
         step = account.steps[runs.step_number(account.workflow, task)]
     return Data(views.named_task(step, account))

@@ -54,7 +54,7 @@ async def create(request: Request) -> Response:
         if "retry_of" in body:
             root = await _retry(db, body)
         else:
-            composition = Reader(lambda template: compositions.given(db, template)).read(body)
+            composition = Reader(lambda template: compositions.job_columns(db, template)).read(body)
             headers = await admission.make_room(request, [part.queue for part in composition.opening()])
             root = await compositions.create(db, composition)
     except Duplicate as error:
