@@ -3,7 +3,8 @@
 from datetime import timedelta
 
 from bench.cron_contestants.stage import MOMENT, ZONE, Tally, lines, minutes, perform, stopwatch
-from windlass.core.cron.expression import IN_PROCESS, parse
+from windlass.core.cron.expression import parse
+from windlass.core.cron.syntax import IN_PROCESS
 from windlass.cron import Cron, FakeClock
 
 HOUR = timedelta(hours=1)

@@ -28,7 +28,7 @@ async def player(db: Database) -> Player:
 
 
 def job(type_: str, *args: Any, **more: Any) -> Part:
-    return Part(type=type_, given={"payload": list(args), **more.pop("given", {})}, **more)
+    return Part(type=type_, fields={"payload": list(args), **more.pop("fields", {})}, **more)
 
 
 def chain(*parts: Part | Composition, **more: Any) -> Composition:
@@ -110,7 +110,7 @@ async def test_what_is_inside_begins_at_once_and_tells_what_is_around_it(db: Dat
 async def test_ids_of_clients_are_kept(db: Database) -> None:
     own = str(uuid4())
     run = await compositions.create(
-        db, chain(group(job("x"), id="wf_in"), job("y", given={"id": str(of_name("job_1"))}), id="wf_out")
+        db, chain(group(job("x"), id="wf_in"), job("y", fields={"id": str(of_name("job_1"))}), id="wf_out")
     )
     assert await compositions.create(db, chain(job("x"), id=own)) == UUID(own)
     assert (await composition_views.view(db, "wf_out")).node.run_id == run
@@ -119,7 +119,7 @@ async def test_ids_of_clients_are_kept(db: Database) -> None:
         with pytest.raises(Duplicate):
             await compositions.create(db, group(job("x"), id=taken))
     with pytest.raises(Duplicate):
-        await compositions.create(db, group(job("x", given={"id": str(of_name("job_1"))})))
+        await compositions.create(db, group(job("x", fields={"id": str(of_name("job_1"))})))
     with pytest.raises(NotFound):
         await composition_views.view(db, "wf_other")
     await compositions.cancel(db, "wf_out")

@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tests.unit.instants import BERLIN, NEW_YORK, SATURDAY, at, runs
-from windlass.core.cron.expression import CLASSIC, FULL, IN_PROCESS, OJS, Dialect, Presence, parse
-from windlass.core.cron.syntax import fnv1a
+from windlass.core.cron.expression import parse
+from windlass.core.cron.syntax import CLASSIC, FULL, IN_PROCESS, OJS, Dialect, Presence, fnv1a
 from windlass.errors import InvalidCron
 
 

@@ -9,7 +9,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.unit.instants import APIA, BERLIN, LORD_HOWE, NEW_YORK, SAO_PAULO, at, unhurried
-from windlass.core.cron.expression import CLASSIC, OJS, Cron, DayRule, Dialect, Gap, parse
+from windlass.core.cron.expression import Cron, parse
+from windlass.core.cron.syntax import CLASSIC, OJS, DayRule, Dialect, Gap
 
 CHANGES = {
     BERLIN: ["2030-03-31T01:00Z", "2030-10-27T01:00Z"],

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.instants import SATURDAY, at, unhurried
-from windlass.core.cron.expression import CLASSIC, FULL, IN_PROCESS, OJS, Descriptors, Dialect, Presence, parse
+from windlass.core.cron.expression import parse
+from windlass.core.cron.syntax import CLASSIC, FULL, IN_PROCESS, OJS, Descriptors, Dialect, Presence
 from windlass.errors import Invalid, InvalidCron
 
 YEARLY = Dialect(year=Presence.OPTIONAL)

@@ -7,7 +7,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tests.unit.instants import APIA, BEIRUT, BERLIN, LORD_HOWE, NEW_YORK, SAO_PAULO, SATURDAY, at, runs
-from windlass.core.cron.expression import CLASSIC, FULL, IN_PROCESS, OJS, Cron, DayRule, Dialect, parse
+from windlass.core.cron.expression import Cron, parse
+from windlass.core.cron.syntax import CLASSIC, FULL, IN_PROCESS, OJS, DayRule, Dialect
 
 # --- asking ---
 

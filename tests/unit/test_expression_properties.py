@@ -113,7 +113,7 @@ def test_an_expression_has_the_value_that_its_parts_give_it(meaning: Meaning) ->
     text, value = meaning
     verdict = evaluate(parse(text), FACTS)
     assert verdict.holds is bool(value)
-    assert verdict.text.startswith(parse(text).shown)
+    assert verdict.text.startswith(parse(text).summary)
 
 
 @given(st.text(max_size=80) | st.lists(st.sampled_from(WORDS), max_size=25).map("".join), documents)

@@ -69,8 +69,8 @@ def test_a_batch_is_judged_by_its_callbacks(endings: dict[str, str]) -> None:
 
 
 def test_the_shape_is_shared_and_everything_else_is_input() -> None:
-    one = chain(job(given={"payload": [1], "id": "x"}), name="one", id="wf_1")
-    other = chain(job(given={"payload": [2]}), name="other")
+    one = chain(job(fields={"payload": [1], "id": "x"}), name="one", id="wf_1")
+    other = chain(job(fields={"payload": [2]}), name="other")
     assert one.workflow == other.workflow
     assert one.workflow.name != chain(job("a.c")).workflow.name
     assert one.workflow.name != chain(job(queue="q")).workflow.name

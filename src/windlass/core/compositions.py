@@ -28,11 +28,11 @@ _SHAPE = re.compile(r"(?:chain|group|batch|dag)-[0-9a-f]{32}").fullmatch
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """A job of a composition. `given` holds the fields of its row: arguments, options and other producer data."""
+    """A job of a composition. `fields` are those of its row: arguments, options and other producer data."""
 
     type: str
     queue: str = "default"
-    given: Mapping[str, Any] = field(default_factory=dict)
+    fields: Mapping[str, Any] = field(default_factory=dict)
     label: str | None = None  # the client's name for it
     needs: tuple[str, ...] = ()  # labels of its predecessors, in a graph
     condition: str | None = None
@@ -64,8 +64,8 @@ class Composition:
     @cached_property
     def input(self) -> dict[str, Any]:
         """Return the input of the run: the parts by step number."""
-        found = [dict(part.given) if isinstance(part, Part) else part.input for part in self.numbered]
-        return {"name": self.name, "parts": found} if self.name else {"parts": found}
+        parts = [dict(part.fields) if isinstance(part, Part) else part.input for part in self.numbered]
+        return {"name": self.name, "parts": parts} if self.name else {"parts": parts}
 
     @cached_property
     def numbered(self) -> tuple["Part | Composition", ...]:
@@ -164,8 +164,8 @@ def _chain(composition: Composition) -> Iterator[Step]:
         condition = part.condition
         if loose:
             condition = NO_FAILURE if condition is None else f"{NO_FAILURE} && ({condition})"
-        asked = Condition.SUCCESS if condition is None else Condition.COMPLETE
-        edges = (Edge(_name(composition, n - 1), asked),) if n else ()
+        on = Condition.SUCCESS if condition is None else Condition.COMPLETE
+        edges = (Edge(_name(composition, n - 1), on),) if n else ()
         yield _step(composition, n, edges=edges, condition=condition)
         loose = loose or part.condition is not None
 
@@ -174,8 +174,8 @@ def _callbacks(composition: Composition) -> Iterator[Step]:
     names = [_name(composition, n) for n in range(len(composition.parts))]
     for word in CALLBACKS:
         if (part := composition.callbacks.get(word)) is not None:
-            asked = Condition.SUCCESS if word == "on_success" else Condition.COMPLETE
-            edges = tuple(Edge(name, asked) for name in names)
+            on = Condition.SUCCESS if word == "on_success" else Condition.COMPLETE
+            edges = tuple(Edge(name, on) for name in names)
             action = JobAction(part.type, queue=part.queue)
             yield Step(
                 name=word,
@@ -188,8 +188,8 @@ def _callbacks(composition: Composition) -> Iterator[Step]:
 
 def _graph(composition: Composition) -> Iterator[Step]:
     for n, part in enumerate(composition.parts):
-        asked = Condition.SUCCESS if part.condition is None else Condition.COMPLETE
-        edges = tuple(Edge(name, asked) for name in part.needs)
+        on = Condition.SUCCESS if part.condition is None else Condition.COMPLETE
+        edges = tuple(Edge(name, on) for name in part.needs)
         yield _step(composition, n, edges=edges, condition=part.condition)
 
 

@@ -112,15 +112,15 @@ def doing(action: Action) -> str:
 
 def conditions(step: Step) -> list[str]:
     """Return the labels for conditions, fan-out and failure handling of a step."""
-    found = ["final"] if step.final else []
+    labels = ["final"] if step.final else []
     if step.allow_failure:
-        found.append("may fail")
+        labels.append("may fail")
     if step.fan_out is not None:
         at_a_time = f", {step.concurrency} at a time" if step.concurrency is not None else ""
-        found.append(_copies(step.fan_out) + at_a_time)
+        labels.append(_copies(step.fan_out) + at_a_time)
     if step.condition is not None:
-        found.append(f"if {step.condition}")
-    return found
+        labels.append(f"if {step.condition}")
+    return labels
 
 
 def need(edge: Edge) -> str:
@@ -130,11 +130,11 @@ def need(edge: Edge) -> str:
 def lines(workflow: Workflow) -> list[Line]:
     """Return all edges, including those from every step without children to the final step."""
     plan = workflow.plan
-    found = [Line(parent, child, condition) for child, edges in enumerate(plan.parents) for parent, condition in edges]
+    drawn = [Line(parent, child, condition) for child, edges in enumerate(plan.parents) for parent, condition in edges]
     if plan.final is not None:
         ends = [n for n, children in enumerate(plan.children) if not children and n != plan.final]
-        found += [Line(n, plan.final, Condition.COMPLETE) for n in ends]
-    return found
+        drawn += [Line(n, plan.final, Condition.COMPLETE) for n in ends]
+    return drawn
 
 
 def depths(count: int, edges: Iterable[tuple[int, int]]) -> list[int]:
@@ -216,8 +216,8 @@ def places(workflow: Workflow) -> list[tuple[str, int, int | None]]:
     depth = depths(len(workflow.steps), edges)
     parent = [_main_parent(workflow, n, depth) for n in range(len(workflow.steps))]
     branches = _branches(parent, depth, workflow.plan.final)
-    found = [(f"{prefix}{joint}", n, parent[n]) for prefix, joint, n in _walk(branches)]
-    return found if workflow.plan.final is None else [*found, ("", workflow.plan.final, parent[workflow.plan.final])]
+    rows = [(f"{prefix}{joint}", n, parent[n]) for prefix, joint, n in _walk(branches)]
+    return rows if workflow.plan.final is None else [*rows, ("", workflow.plan.final, parent[workflow.plan.final])]
 
 
 def _line(step: Step, above: str | None, state: str | None) -> str:
@@ -232,9 +232,9 @@ def _needs(step: Step, above: str | None) -> list[str]:
     plain = Condition.SUCCESS if step.condition is None else Condition.COMPLETE
     if not step.edges or [(edge.parent, edge.condition) for edge in step.edges] == [(above, plain)]:
         return []
-    shown = ", ".join(need(edge) for edge in step.edges[:MOST_NEEDS])
+    names = ", ".join(need(edge) for edge in step.edges[:MOST_NEEDS])
     more = f" and {len(step.edges) - MOST_NEEDS} more" if len(step.edges) > MOST_NEEDS else ""
-    return [f"needs {'any of ' if step.join is Join.ANY else ''}{shown}{more}"]
+    return [f"needs {'any of ' if step.join is Join.ANY else ''}{names}{more}"]
 
 
 def _main_parent(workflow: Workflow, n: int, depth: Sequence[int]) -> int | None:
@@ -249,26 +249,26 @@ def _branches(parent: Sequence[int | None], depth: Sequence[int], final: int | N
         above = parent[n]
         if above is not None:
             size[above] += size[n]
-    found: dict[int | None, list[int]] = {None: []}
+    branches: dict[int | None, list[int]] = {None: []}
     for n, above in enumerate(parent):
         if n != final:
-            found.setdefault(above, []).append(n)
-    for children in found.values():
+            branches.setdefault(above, []).append(n)
+    for children in branches.values():
         largest = max(children, key=lambda n: (size[n], n)) if children else None
         children.sort(key=lambda n: n == largest)
-    return found
+    return branches
 
 
 def _walk(branches: dict[int | None, list[int]]) -> list[tuple[str, str, int]]:
     """Return (prefix, joint, step) for each line, top down."""
-    found: list[tuple[str, str, int]] = []
+    entries: list[tuple[str, str, int]] = []
     waiting = _hung(branches.get(None, []), "")
     while waiting:
         prefix, joint, n = waiting.pop()
-        found.append((prefix, joint, n))
+        entries.append((prefix, joint, n))
         inside = prefix + ("│ " if joint else "")
         waiting += _hung(branches.get(n, []), inside)
-    return found
+    return entries
 
 
 def _hung(children: list[int], prefix: str) -> list[tuple[str, str, int]]:

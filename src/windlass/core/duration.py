@@ -18,10 +18,10 @@ _WHOLE = re.compile("".join(rf"(?:([0-9]+(?:\.[0-9]+)?){unit})?" for unit in UNI
 
 def parse(text: str, *, field: str = "duration") -> timedelta:
     """Return the duration that a string denotes; `field` names the option in the error."""
-    found = _WHOLE.fullmatch(text.strip())
-    if found is None or not any(found.groups()):
+    match = _WHOLE.fullmatch(text.strip())
+    if match is None or not any(match.groups()):
         raise Invalid(f"{field} is {text!r}: it must be {ALLOWED}", field=field)
-    micros = sum((Decimal(n) * size for n, size in zip(found.groups(), UNITS.values(), strict=True) if n), Decimal())
+    micros = sum((Decimal(n) * size for n, size in zip(match.groups(), UNITS.values(), strict=True) if n), Decimal())
     if micros > LONGEST // timedelta(microseconds=1):
         raise Invalid(f"{field} is {text!r}: the longest is {LONGEST.days}d", field=field)
     return timedelta(microseconds=round(micros))

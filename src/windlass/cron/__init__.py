@@ -3,8 +3,8 @@
 Executions are kept in memory and lost at a restart. Use the durable engine for work that must survive one.
 """
 
-from windlass.core.cron.expression import CLASSIC, FULL, IN_PROCESS, Dialect, Presence
 from windlass.core.cron.expression import Cron as Spec
+from windlass.core.cron.syntax import CLASSIC, FULL, IN_PROCESS, Dialect, Presence
 from windlass.core.duration import Duration
 from windlass.core.workflows.step import Condition
 from windlass.cron.builder import Workflow, WorkflowStep

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from types import EllipsisType
 from typing import TypeVar, Unpack, cast, overload
 
-from windlass.core.cron.expression import FULL, parse
 from windlass.core.cron.expression import Cron as Spec
+from windlass.core.cron.expression import parse
+from windlass.core.cron.syntax import FULL
 from windlass.core.workflows import graph
 from windlass.core.workflows import workflow as definition
 from windlass.core.workflows.step import Condition, Edge, JobAction, Step

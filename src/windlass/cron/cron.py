@@ -10,7 +10,8 @@ from typing import Self, TypeVar, Unpack
 from zoneinfo import ZoneInfo
 
 from windlass.core import duration
-from windlass.core.cron.expression import IN_PROCESS, YEARS, Dialect
+from windlass.core.cron.expression import YEARS
+from windlass.core.cron.syntax import IN_PROCESS, Dialect
 from windlass.core.duration import Duration
 from windlass.core.workflows.step import Condition
 from windlass.cron.builder import TRIGGERED, Workflow

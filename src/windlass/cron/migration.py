@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from windlass.core.cron.expression import CLASSIC, parse
+from windlass.core.cron.expression import parse
 from windlass.core.cron.schedule import CatchUp, Overlap
-from windlass.core.cron.syntax import At, Every, split_zone
+from windlass.core.cron.syntax import CLASSIC, At, Every, split_zone
 from windlass.core.definition.fields import step_name_mistake, workflow_name_mistake
 from windlass.core.workflows.workflow import CronTrigger
 from windlass.cron.context import EntryId

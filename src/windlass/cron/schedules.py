@@ -13,9 +13,9 @@ from zoneinfo import ZoneInfo
 
 from windlass.core import duration
 from windlass.core.cron import expression as cron_expression
-from windlass.core.cron.expression import IN_PROCESS, YEARS, Dialect, Presence
+from windlass.core.cron.expression import YEARS
 from windlass.core.cron.expression import Cron as Spec
-from windlass.core.cron.syntax import Every, read_zone
+from windlass.core.cron.syntax import IN_PROCESS, Dialect, Every, Presence, read_zone
 from windlass.core.duration import Duration
 from windlass.cron.context import EntryId
 from windlass.cron.entry import LiveEntry, Missed, When

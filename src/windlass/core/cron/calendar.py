@@ -138,27 +138,27 @@ class Calendar:
     def _date(self, way: Way, year: int, month: int, day: int, limit: int) -> tuple[int, int, int] | None:
         while way.within(year, limit):
             if self.years >> year & self.months >> month & 1:
-                found = way.seek(self.days[_kind(year, month)], day)
-                if found > 0:
-                    return year, month, found
+                match = way.seek(self.days[_kind(year, month)], day)
+                if match > 0:
+                    return year, month, match
             year, month = self._month_beyond(way, year, month)
             day = way.edge
         return None
 
     def _month_beyond(self, way: Way, year: int, month: int) -> tuple[int, int]:
-        found = way.seek(self.months, month + way.step) if self.years >> year & 1 else -1
-        if found > 0:
-            return year, found
+        later = way.seek(self.months, month + way.step) if self.years >> year & 1 else -1
+        if later > 0:
+            return year, later
         return way.seek(self.years, year + way.step), way.seek(self.months, way.edge)
 
     def _clock(self, way: Way, hour: int, minute: int, second: int) -> tuple[int, int, int] | None:
         if self.hours >> hour & 1:
-            if self.minutes >> minute & 1 and (found := way.seek(self.seconds, second)) >= 0:
-                return hour, minute, found
-            if (found := way.seek(self.minutes, minute + way.step)) >= 0:
-                return hour, found, way.seek(self.seconds, way.edge)
-        if (found := way.seek(self.hours, hour + way.step)) >= 0:
-            return found, way.seek(self.minutes, way.edge), way.seek(self.seconds, way.edge)
+            if self.minutes >> minute & 1 and (value := way.seek(self.seconds, second)) >= 0:
+                return hour, minute, value
+            if (value := way.seek(self.minutes, minute + way.step)) >= 0:
+                return hour, value, way.seek(self.seconds, way.edge)
+        if (value := way.seek(self.hours, hour + way.step)) >= 0:
+            return value, way.seek(self.minutes, way.edge), way.seek(self.seconds, way.edge)
         return None
 
     def _fresh(self, way: Way) -> tuple[int, int, int]:

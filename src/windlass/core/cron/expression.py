@@ -19,38 +19,17 @@ from zoneinfo import ZoneInfo
 from windlass.core.cron.calendar import DOWN, EVERY_HOUR, UP, Calendar, Way
 from windlass.core.cron.syntax import (
     CLASSIC,
-    FULL,
-    IN_PROCESS,
-    OJS,
     At,
-    DayRule,
-    Descriptors,
     Dialect,
     Every,
     Gap,
     Never,
-    Presence,
     Rule,
     read_rule,
     read_zone,
     split_zone,
 )
 from windlass.errors import Invalid
-
-__all__ = [
-    "CLASSIC",
-    "FULL",
-    "IN_PROCESS",
-    "OJS",
-    "Cron",
-    "DayRule",
-    "Descriptors",
-    "Dialect",
-    "Gap",
-    "Presence",
-    "once",
-    "parse",
-]
 
 YEARS = 5
 _SECOND = timedelta(seconds=1)
@@ -98,8 +77,8 @@ class Cron:
         second = _utc(at).replace(microsecond=0)
         if not isinstance(self.rule, Calendar | At):
             return False
-        found = self.next(second - timedelta.resolution, years=1)
-        return found is not None and found.astimezone(UTC).replace(microsecond=0) == second
+        match = self.next(second - timedelta.resolution, years=1)
+        return match is not None and match.astimezone(UTC).replace(microsecond=0) == second
 
     def upcoming(self, after: datetime, count: int, *, years: int = YEARS) -> list[datetime]:
         return list(islice(self._following(after, years), max(count, 0)))
@@ -113,10 +92,10 @@ class Cron:
         return islice(_until(end, self._following(start, years)), limit)
 
     def _following(self, after: datetime, years: int) -> Iterator[datetime]:
-        found = self.next(after, years=years)
-        while found:
-            yield found
-            found = self.next(found, years=years)
+        at = self.next(after, years=years)
+        while at:
+            yield at
+            at = self.next(at, years=years)
 
     def _beyond(self, way: Way, moment: datetime, years: int) -> datetime | None:
         try:
@@ -148,8 +127,8 @@ class Cron:
     ) -> datetime | None:
         """Return the closest match to `moment`, counting only the first occurrence of a repeated wall time."""
         wall = _start(way, local)
-        while found := calendar.search(way, wall, limit):
-            at, wall = self._place(calendar, way, found)
+        while match := calendar.search(way, wall, limit):
+            at, wall = self._place(calendar, way, match)
             if at and (at > moment if way is UP else at < moment):
                 return at
         return None
@@ -216,10 +195,10 @@ def _second_pass(calendar: Calendar, way: Way, local: datetime, first: datetime 
     end = _repeat_end(anchor)
     start = end - repeated
     edge = start if way is UP else end - _SECOND
-    found = calendar.search(way, _beside(way, local) if local.fold else edge, limit)
-    if found is None or not start <= found < end:
+    wall = calendar.search(way, _beside(way, local) if local.fold else edge, limit)
+    if wall is None or not start <= wall < end:
         return None
-    at = found.replace(tzinfo=local.tzinfo, fold=1)
+    at = wall.replace(tzinfo=local.tzinfo, fold=1)
     return at if way is UP or at.astimezone(UTC) < local.astimezone(UTC) else None
 
 

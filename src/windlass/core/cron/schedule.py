@@ -143,20 +143,20 @@ def _line_up(line: list[datetime], next_run_at: datetime | None, *, begin: int, 
 
 
 def _all(cron: Cron, first: datetime, now: datetime, limit: int) -> tuple[list[datetime], datetime | None]:
-    found: list[datetime] = []
+    ticks: list[datetime] = []
     for tick in _since(cron, first):
-        if tick > now or len(found) == limit:
-            return found, tick
-        found.append(tick)
-    return found, None
+        if tick > now or len(ticks) == limit:
+            return ticks, tick
+        ticks.append(tick)
+    return ticks, None
 
 
 def _latest(cron: Cron, first: datetime, now: datetime) -> datetime:
     """Return the last tick up to now, without iterating over the earlier ones."""
     if isinstance(cron.rule, Every):
         return first + (now - first) // cron.rule.period * cron.rule.period
-    found = _utc(cron.prev(now + timedelta.resolution, years=YEARS))
-    return first if found is None else max(first, found)
+    latest = _utc(cron.prev(now + timedelta.resolution, years=YEARS))
+    return first if latest is None else max(first, latest)
 
 
 def _since(cron: Cron, first: datetime) -> Iterator[datetime]:

@@ -121,16 +121,16 @@ def split_zone(text: str, dialect: Dialect) -> tuple[str | None, str]:
         raise InvalidCron("cron: the text is empty; expected are five fields or a descriptor such as @daily")
     if len(text) > LONGEST:
         raise InvalidCron(f"cron: the text has {len(text)} characters; allowed are {LONGEST}")
-    found = _PREFIX.fullmatch(text.strip())
-    if not found:
+    match = _PREFIX.fullmatch(text.strip())
+    if not match:
         return None, text.strip()
     if not dialect.zone_prefix:
         raise InvalidCron(
             f"time zone: the prefix {text.split()[0]!r} is not enabled here; give the zone beside the cron"
         )
-    if not found[2]:
-        raise InvalidCron(f"cron: nothing follows the time zone {found[1]!r}; expected are five fields or a descriptor")
-    return found[1].strip("\"'"), found[2]
+    if not match[2]:
+        raise InvalidCron(f"cron: nothing follows the time zone {match[1]!r}; expected are five fields or a descriptor")
+    return match[1].strip("\"'"), match[2]
 
 
 def read_zone(name: str) -> ZoneInfo:
@@ -208,9 +208,9 @@ def _ends_in_a_year(texts: list[str], dialect: Dialect) -> bool:
 
 def _miscounted(count: int, least: int, most: int, dialect: Dialect) -> str:
     layout = "minute hour day-of-month month day-of-week"
-    shown = {Presence.NEVER: "{0}", Presence.OPTIONAL: "[{1}] ", Presence.REQUIRED: "{1} "}
-    before = shown[dialect.seconds].format("", "second")
-    after = shown[dialect.year].format("", "year").rstrip()
+    spelling = {Presence.NEVER: "{0}", Presence.OPTIONAL: "[{1}] ", Presence.REQUIRED: "{1} "}
+    before = spelling[dialect.seconds].format("", "second")
+    after = spelling[dialect.year].format("", "year").rstrip()
     expected = str(least) if least == most else f"{least} to {most}"
     return f"cron: {count} fields found, expected {expected}: {before}{layout} {after}".rstrip()
 

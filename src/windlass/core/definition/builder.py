@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from windlass.core.cron.schedule import CatchUp, Overlap
 from windlass.core.definition.action import UNREADABLE
-from windlass.core.definition.fields import Mistakes, inside, shown
+from windlass.core.definition.fields import Mistakes, format_value, inside
 from windlass.core.definition.parser import parse
 from windlass.core.definition.step_builder import Reference, Span, StepBuilder, span
 from windlass.core.workflows.step import Condition
@@ -154,15 +154,15 @@ class WorkflowBuilder:
     def build(self) -> Workflow:
         """Return the workflow; raise `InvalidWorkflow` with all errors if it is not valid."""
         mistakes = Mistakes()
-        mistakes.found += self._mistakes.found
+        mistakes.errors += self._mistakes.errors
         names = {step.name for step in self._steps}
         tasks = [step.to_document(names, mistakes) for step in self._steps]
         try:
             workflow = parse({**self._options, "tasks": tasks})
         except InvalidWorkflow as error:
-            raise InvalidWorkflow([*mistakes.found, *error.errors]) from None
-        if mistakes.found:
-            raise InvalidWorkflow(mistakes.found)
+            raise InvalidWorkflow([*mistakes.errors, *error.errors]) from None
+        if mistakes.errors:
+            raise InvalidWorkflow(mistakes.errors)
         return workflow
 
     def _add(self, name: str, needs: Needs, **action: Any) -> StepBuilder:
@@ -179,7 +179,7 @@ class WorkflowBuilder:
     def _served(self, name: str, work: object) -> Served:
         path = inside(inside("tasks", name), "job")
         if not callable(work):
-            self._mistakes.add(path, f"it is {shown(work)}: it must be a function or the type of a job")
+            self._mistakes.add(path, f"it is {format_value(work)}: it must be a function or the type of a job")
         elif self._register is None:
             self._mistakes.add(path, "a function needs an app to run it: use app.workflow, or give the type of a job")
         elif name not in self._names:  # a second step with this name is refused by `build`

@@ -42,18 +42,18 @@ class Mistakes:
     """
 
     def __init__(self, *, stored: bool = False) -> None:
-        self.found: list[tuple[str, str]] = []
+        self.errors: list[tuple[str, str]] = []
         self.stored = stored
         self._suggestions = 0
 
     def add(self, path: str, message: str) -> None:
         """Record a broken rule; the value itself was understood."""
         if not self.stored:
-            self.found.append((path, message))
+            self.errors.append((path, message))
 
     def lost(self, path: str, message: str) -> None:
         """Record a value that cannot be understood."""
-        self.found.append((path, message))
+        self.errors.append((path, message))
 
     def add_invalid(self, path: str, error: Invalid, field: str = "it") -> None:
         """Record a broken rule of another module; `field` in its message is replaced, since the path names it."""
@@ -63,7 +63,7 @@ class Mistakes:
         self.lost(path, _about(error, field))
 
     def unknown(self, path: str, what: str, name: object, known: Iterable[str]) -> None:
-        self.add(path, f"unknown {what} {shown(name)}{self._suggestion(name, known)}")
+        self.add(path, f"unknown {what} {format_value(name)}{self._suggestion(name, known)}")
 
     def _suggestion(self, name: object, known: Iterable[str]) -> str:
         if name is True:
@@ -94,11 +94,11 @@ class Fields:
         self.mistakes.add(self.at(key), message)
 
     def refuse_value(self, key: str, rule: str) -> None:
-        self.refuse(key, f"it is {shown(self.values[key])}: it must be {rule}")
+        self.refuse(key, f"it is {format_value(self.values[key])}: it must be {rule}")
 
     def lose(self, key: str, rule: str) -> None:
         """Record a value of a kind that this release does not know, or of an invalid kind."""
-        self.mistakes.lost(self.at(key), f"it is {shown(self.values[key])}: it must be {rule}")
+        self.mistakes.lost(self.at(key), f"it is {format_value(self.values[key])}: it must be {rule}")
 
     def refuse_unknown(self, known: Collection[str]) -> None:
         if self.mistakes.stored:
@@ -109,10 +109,10 @@ class Fields:
 
     def one_of(self, *keys: str) -> str | None:
         """Return the key that is present. The keys are alternatives: a second one is a mistake."""
-        given = [key for key in keys if key in self]
-        for other in given[1:]:
-            self.refuse(other, f"`{given[0]}` is given too: give one of them")
-        return given[0] if given else None
+        present = [key for key in keys if key in self]
+        for other in present[1:]:
+            self.refuse(other, f"`{present[0]}` is given too: give one of them")
+        return present[0] if present else None
 
     def text(self, key: str, *, limit: int = 1000) -> str | None:
         """Return a string that is not blank."""
@@ -169,11 +169,11 @@ class Fields:
         value = self.values.get(key)
         if value is None:
             return None
-        found = self._span(key, value, unit)
-        if found is not None and positive and found <= timedelta():
+        length = self._span(key, value, unit)
+        if length is not None and positive and length <= timedelta():
             self.refuse_value(key, "positive")
             return None
-        return found
+        return length
 
     def _span(self, key: str, value: object, unit: timedelta | None) -> timedelta | None:
         if isinstance(value, str) and len(value) <= LONGEST_SHOWN:
@@ -202,15 +202,15 @@ class Fields:
 def step_name_mistake(name: object) -> str | None:
     if isinstance(name, str) and _STEP(name):
         return None
-    return f"{shown(name)} is not a valid step name: use up to {MAX_NAME} letters, digits, _ and -"
+    return f"{format_value(name)} is not a valid step name: use up to {MAX_NAME} letters, digits, _ and -"
 
 
 def workflow_name_mistake(name: object) -> str | None:
     if not isinstance(name, str) or not _WORKFLOW(name):
         rule = f"up to {MAX_NAME} letters, digits, _, - and ., beginning with a letter or a digit"
-        return f"{shown(name)} is not a valid workflow name: use {rule}"
+        return f"{format_value(name)} is not a valid workflow name: use {rule}"
     if _ID(name):
-        return f"{shown(name)} looks like an id: choose a name that cannot be mistaken for one"
+        return f"{format_value(name)} looks like an id: choose a name that cannot be mistaken for one"
     return None
 
 
@@ -225,10 +225,10 @@ def is_number(value: object) -> TypeGuard[int | float]:
 
 def inside(path: str, key: object) -> str:
     """Return the path of a key; a key with special characters is quoted."""
-    written = key if isinstance(key, str) and _PLAIN_KEY(key) else f"[{shown(key)}]"
+    written = key if isinstance(key, str) and _PLAIN_KEY(key) else f"[{format_value(key)}]"
     return f"{path}.{written}" if path and not written.startswith("[") else f"{path}{written}"
 
 
-def shown(value: object) -> str:
+def format_value(value: object) -> str:
     """Return a value for a message, with the literals of JSON and YAML: true, false and null."""
     return WORDS[value] if value is None or isinstance(value, bool) else cut(repr(value), LONGEST_SHOWN)

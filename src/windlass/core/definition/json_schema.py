@@ -39,8 +39,8 @@ def _either(description: str, *schemas: Schema) -> Schema:
 
 
 def _object(properties: Schema, *required: str, description: str = "", **more: Any) -> Schema:
-    found = {"type": "object", "properties": properties, "additionalProperties": False, "description": description}
-    return found | ({"required": list(required)} if required else {}) | more
+    schema = {"type": "object", "properties": properties, "additionalProperties": False, "description": description}
+    return schema | ({"required": list(required)} if required else {}) | more
 
 
 def _texts(description: str) -> Schema:

@@ -15,9 +15,9 @@ from windlass.core.definition.action import SECOND, UNREADABLE, read_secret
 from windlass.core.definition.fields import (
     Fields,
     Mistakes,
+    format_value,
     inside,
     is_number,
-    shown,
     step_name_mistake,
     workflow_name_mistake,
 )
@@ -50,8 +50,8 @@ def parse(document: Mapping[str, Any]) -> Workflow:
     mistakes = Mistakes()
     workflow = _read(document, mistakes)
     check_shape(workflow.steps, mistakes)
-    if mistakes.found:
-        raise InvalidWorkflow(mistakes.found)
+    if mistakes.errors:
+        raise InvalidWorkflow(mistakes.errors)
     return workflow
 
 
@@ -60,8 +60,8 @@ def parse_stored(document: Mapping[str, Any]) -> Workflow:
     rules are not checked again; `InvalidWorkflow` means that this release does not understand a value."""
     mistakes = Mistakes(stored=True)
     workflow = _read(document, mistakes)
-    if mistakes.found:
-        raise InvalidWorkflow(mistakes.found)
+    if mistakes.errors:
+        raise InvalidWorkflow(mistakes.errors)
     return workflow
 
 
@@ -88,7 +88,7 @@ def checked(workflow: Workflow) -> Workflow:
 
 def _check_document(document: object) -> None:
     if not isinstance(document, Mapping):
-        raise InvalidWorkflow([("", f"the workflow is {shown(document)}: it must be an object")])
+        raise InvalidWorkflow([("", f"the workflow is {format_value(document)}: it must be an object")])
     try:
         encode(document, field="the workflow", limit=MAX_DOCUMENT)
     except Invalid as error:
@@ -121,7 +121,7 @@ def _labels(fields: Fields) -> dict[str, str]:
         return {}
     for key in labels.values:
         if not isinstance(key, str) or not 0 < len(key) <= 100:
-            fields.mistakes.add(labels.path, f"{shown(key)} is not a valid label name: use 1 to 100 characters")
+            fields.mistakes.add(labels.path, f"{format_value(key)} is not a valid label name: use 1 to 100 characters")
         else:
             labels.name(key, "a label is a short string")
     return labels.values
@@ -157,7 +157,7 @@ def _listed(tasks: Sequence[Any], mistakes: Mistakes) -> Iterator[Step]:
     for n, value in enumerate(tasks):
         name: Any = value.get("name") if isinstance(value, Mapping) else None
         if not isinstance(value, Mapping):
-            mistakes.lost(f"tasks[{n}]", f"it is {shown(value)}: it must be an object")
+            mistakes.lost(f"tasks[{n}]", f"it is {format_value(value)}: it must be an object")
         elif mistake := step_name_mistake(name):
             mistakes.lost(f"tasks[{n}].name", mistake)
         elif name in seen:
@@ -169,7 +169,7 @@ def _listed(tasks: Sequence[Any], mistakes: Mistakes) -> Iterator[Step]:
 
 def _step(name: str, value: object, path: str, mistakes: Mistakes) -> Step:
     if not isinstance(value, Mapping):
-        mistakes.lost(path, f"it is {shown(value)}: it must be an object")
+        mistakes.lost(path, f"it is {format_value(value)}: it must be an object")
         return Step(name=name, action=UNREADABLE)
     fields = Fields(value, path, mistakes)
     if fields.values.get("name", name) != name:

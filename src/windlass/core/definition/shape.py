@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple, assert_never
 
-from windlass.core.definition.fields import Mistakes, inside, shown
+from windlass.core.definition.fields import Mistakes, format_value, inside
 from windlass.core.expressions import expression
 from windlass.core.expressions.expression import Expression
 from windlass.core.expressions.scope import Path
@@ -59,10 +59,10 @@ def check_shape(steps: Sequence[Step], mistakes: Mistakes) -> None:
     for step in steps:
         _check_needs(step, named, mistakes)
     parents = _parents(steps)
-    found = cycles(parents)
-    for cycle in found:
+    loops = cycles(parents)
+    for cycle in loops:
         mistakes.add(f"tasks.{cycle[0]}.needs", f"dependency cycle: {_written(cycle)}")
-    lineage = None if found else Lineage(parents)
+    lineage = None if loops else Lineage(parents)
     for step in steps:
         _check_source(step, named, lineage, mistakes)
     check_references(steps, lineage, mistakes)
@@ -115,7 +115,7 @@ def _check_source(step: Step, named: Mapping[str, Step], lineage: Lineage | None
             return
     head = source.split(".", 1)[0]
     if not _PATH(source):
-        mistakes.add(path, f"{shown(source)} is not a path: write it like discover.files or input.files")
+        mistakes.add(path, f"{format_value(source)} is not a path: write it like discover.files or input.files")
     elif head in RUN_INPUT:
         if head in named:
             mistakes.add(path, f"{head!r} is the run's input and also a step: give the step another name")
@@ -136,13 +136,13 @@ def _without_tasks(source: str) -> str:
 def check_references(steps: Sequence[Step], lineage: Lineage | None, mistakes: Mistakes) -> None:
     """Record invalid references. Without a lineage (the steps have a cycle) the order of steps is not checked."""
     check = _Check({step.name: step for step in steps}, lineage, mistakes)
-    refused = {place for place, _ in mistakes.found}
-    limit = len(mistakes.found) + ENOUGH
+    refused = {place for place, _ in mistakes.errors}
+    limit = len(mistakes.errors) + ENOUGH
     for step in steps:
         for text in _texts(step):
             if text.place not in refused:
                 check.check(step, text)
-            if len(mistakes.found) > limit:
+            if len(mistakes.errors) > limit:
                 mistakes.add("tasks", "there are more mistakes like these")
                 return
 

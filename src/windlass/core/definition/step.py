@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from windlass.core.definition.action import ALL_ACTION_KEYS, MILLISECOND, read_action
-from windlass.core.definition.fields import Fields, inside, is_number, shown
+from windlass.core.definition.fields import Fields, format_value, inside, is_number
 from windlass.core.jobs.retry import Retry
 from windlass.core.workflows.step import (
     Action,
@@ -84,20 +84,20 @@ def _needs(fields: Fields, key: str, plain: Condition) -> tuple[Edge, ...]:
     if isinstance(needs, str):
         return (Edge(needs, plain),)
     if isinstance(needs, Mapping):
-        found = [_edge(fields, inside(path, parent), parent, condition) for parent, condition in needs.items()]
+        edges = [_edge(fields, inside(path, parent), parent, condition) for parent, condition in needs.items()]
     elif isinstance(needs, list | tuple):
-        found = [_need(fields, f"{path}[{n}]", need, plain) for n, need in enumerate(needs)]
+        edges = [_need(fields, f"{path}[{n}]", need, plain) for n, need in enumerate(needs)]
     else:
         fields.lose(key, "a list of step names, or an object such as {charge: failure}")
         return ()
-    return tuple(edge for edge in found if edge is not None)
+    return tuple(edge for edge in edges if edge is not None)
 
 
 def _need(fields: Fields, path: str, need: object, plain: Condition) -> Edge | None:
     if isinstance(need, str):
         return Edge(need, plain)
     if not isinstance(need, Mapping):
-        fields.mistakes.lost(path, f"it is {shown(need)}: it must be the name of a step")
+        fields.mistakes.lost(path, f"it is {format_value(need)}: it must be the name of a step")
         return None
     Fields(need, path, fields.mistakes).refuse_unknown(NEED_KEYS)
     condition = need.get("on")
@@ -106,10 +106,10 @@ def _need(fields: Fields, path: str, need: object, plain: Condition) -> Edge | N
 
 def _edge(fields: Fields, path: str, parent: object, condition: object) -> Edge | None:
     if not isinstance(parent, str):
-        fields.mistakes.lost(path, f"the step is {shown(parent)}: it must be the name of a step")
+        fields.mistakes.lost(path, f"the step is {format_value(parent)}: it must be the name of a step")
         return None
     if not isinstance(condition, str) or condition not in list(Condition):
-        message = f"the condition is {shown(condition)}: it must be one of {', '.join(Condition)}"
+        message = f"the condition is {format_value(condition)}: it must be one of {', '.join(Condition)}"
         fields.mistakes.lost(path, message)
         return Edge(parent)
     return Edge(parent, Condition(condition))

@@ -15,7 +15,7 @@ from datetime import timedelta
 from typing import Any, NoReturn, Protocol, Self
 
 from windlass.core import duration
-from windlass.core.definition.fields import Mistakes, inside, is_number, shown
+from windlass.core.definition.fields import Mistakes, format_value, inside, is_number
 from windlass.core.jobs.retry import Retry
 from windlass.core.json_value import MAX_DEPTH
 from windlass.core.workflows.step import Condition
@@ -66,7 +66,7 @@ class Reference:
 
 def mentioned(text: str) -> Iterator[str]:
     """Return the steps that the templates in a text refer to."""
-    return (found[1] for found in _MENTION.finditer(text))
+    return (match[1] for match in _MENTION.finditer(text))
 
 
 def bare(text: str) -> str:
@@ -80,7 +80,7 @@ def _key(key: object) -> str:
     if isinstance(key, str) and _KEY(key):
         return key
     rule = "a number from 0, or a key of letters, digits, _, -, $ and @; other keys can be written as a template"
-    raise Invalid(f"{shown(key)} cannot be used in a path: it must be {rule}", field="key")
+    raise Invalid(f"{format_value(key)} cannot be used in a path: it must be {rule}", field="key")
 
 
 class StepBuilder:
@@ -141,7 +141,7 @@ class StepBuilder:
             elif isinstance(step, StepBuilder | str):
                 self._needs.append((step if isinstance(step, str) else step.name, on))
             else:
-                self._refuse("needs", f"it is {shown(step)}: it must be a step or the name of one")
+                self._refuse("needs", f"it is {format_value(step)}: it must be a step or the name of one")
         return self
 
     def join_any(self) -> Self:
@@ -226,13 +226,13 @@ class StepBuilder:
 
     def _source(self, value: object, key: str) -> str:
         """Return the path of a fan-out."""
-        found = value.output if isinstance(value, StepBuilder) else value
-        if not isinstance(found, Reference) or found.items is None:
+        reference = value.output if isinstance(value, StepBuilder) else value
+        if not isinstance(reference, Reference) or reference.items is None:
             rule = "a number, a step's output" if key == "parallel" else "a step's output"
-            self._refuse(key, f"it is {shown(value)}: it must be {rule} or the workflow's input")
-        elif self._is_own(found, key):
-            self._reads |= dict.fromkeys(mentioned(str(found)))
-            return found.items
+            self._refuse(key, f"it is {format_value(value)}: it must be {rule} or the workflow's input")
+        elif self._is_own(reference, key):
+            self._reads |= dict.fromkeys(mentioned(str(reference)))
+            return reference.items
         return STAND_IN
 
     def _plain(self, value: Any, key: str, level: int = 0) -> Any:

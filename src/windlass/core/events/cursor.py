@@ -103,16 +103,16 @@ class Cursor:
             if not rest:
                 return cls(_snapshot(upto))
             before, run_line, job_line = rest
-            found = cls(_snapshot(upto), _snapshot(before), int(run_line), int(job_line))
+            cursor = cls(_snapshot(upto), _snapshot(before), int(run_line), int(job_line))
         except ValueError:
             raise Invalid(
                 f"{name} is no place in this stream: give the `next` of a page of it, or the id of an event", field=name
             ) from None
-        if not (0 <= found.run_line <= LAST and 0 <= found.job_line <= LAST):
+        if not (0 <= cursor.run_line <= LAST and 0 <= cursor.job_line <= LAST):
             raise Invalid(
                 f"{name} is no place in this stream: give the `next` of a page of it, or the id of an event", field=name
             )
-        return found
+        return cursor
 
     def has(self, line: Line) -> bool:
         """Return whether the reader has received this event."""
@@ -144,8 +144,8 @@ class TrailPlace(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "TrailPlace":
-        found = _PLACE(text)
-        place = cls(int(found[1]), int(found[2])) if found is not None else None
+        match = _PLACE(text)
+        place = cls(int(match[1]), int(match[2])) if match is not None else None
         if place is None or max(place) > LAST:
             raise Invalid(
                 f"after is {text[:100]!r}, which is no place in the trail: give what `next` was", field="after"
@@ -195,11 +195,11 @@ def places(lines: Sequence[Line], at: Cursor, upto: Snapshot, *, more: bool = Fa
 
 
 def _snapshot(text: str) -> Snapshot:
-    found = _SNAPSHOT(text)
-    if found is None:
+    match = _SNAPSHOT(text)
+    if match is None:
         raise ValueError
-    first, span = int(found[1]), int(found[2])
-    under_way = frozenset(first + int(step) for step in found[3].split(",")[1:])
+    first, span = int(match[1]), int(match[2])
+    under_way = frozenset(first + int(step) for step in match[3].split(",")[1:])
     if first + span > LAST or any(xid >= first + span for xid in under_way):
         raise ValueError
     return Snapshot(first + span, under_way)

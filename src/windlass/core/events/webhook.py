@@ -114,28 +114,28 @@ def _standard(secret: str, headers: Mapping[str, str], body: bytes, now: datetim
         return "the headers webhook-id, webhook-timestamp and webhook-signature are required"
     if why := _stale("webhook-timestamp", moment, now):
         return why
-    given = (part.removeprefix("v1,") for part in signatures.split() if part.startswith("v1,"))
-    return None if _matches(signature(secret, id_, moment, body), given) else "webhook-signature does not match"
+    candidates = (part.removeprefix("v1,") for part in signatures.split() if part.startswith("v1,"))
+    return None if _matches(signature(secret, id_, moment, body), candidates) else "webhook-signature does not match"
 
 
 def _github(secret: str, headers: Mapping[str, str], body: bytes) -> str | None:
-    given = headers.get("x-hub-signature-256", "")
-    if not given:
+    received = headers.get("x-hub-signature-256", "")
+    if not received:
         return "the header x-hub-signature-256 is required"
     expected = "sha256=" + hmac.digest(secret.encode(), body, hashlib.sha256).hex()
-    return None if _matches(expected, [given]) else "x-hub-signature-256 does not match"
+    return None if _matches(expected, [received]) else "x-hub-signature-256 does not match"
 
 
 def _stripe(secret: str, headers: Mapping[str, str], body: bytes, now: datetime) -> str | None:
     parts = _stripe_parts(headers)
     moment = next((value for name, value in parts if name == "t"), "")
-    given = [value for name, value in parts if name == "v1"]
-    if not (moment and given):
+    candidates = [value for name, value in parts if name == "v1"]
+    if not (moment and candidates):
         return "the header stripe-signature with t and v1 is required"
     if why := _stale("t in stripe-signature", moment, now):
         return why
     expected = hmac.digest(secret.encode(), f"{moment}.".encode() + body, hashlib.sha256).hex()
-    return None if _matches(expected, given) else "stripe-signature does not match"
+    return None if _matches(expected, candidates) else "stripe-signature does not match"
 
 
 def _stripe_parts(headers: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -151,9 +151,9 @@ def _stale(name: str, moment: str, now: datetime) -> str | None:
     return None
 
 
-def _matches(expected: str, given: Iterable[str]) -> bool:
+def _matches(expected: str, candidates: Iterable[str]) -> bool:
     """Return whether any signature matches. All are compared, each in constant time."""
-    return sum(hmac.compare_digest(expected.encode(), part.encode("latin-1", "replace")) for part in given) > 0
+    return sum(hmac.compare_digest(expected.encode(), part.encode("latin-1", "replace")) for part in candidates) > 0
 
 
 def _key(secret: str) -> bytes:

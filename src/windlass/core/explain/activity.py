@@ -147,7 +147,7 @@ def _from_now(account: RunSnapshot, moment: datetime) -> str:
 
 def summary(step: StepSnapshot) -> str:
     """Return progress, then what the step waits for or why it ended; empty if there is nothing to add to its state."""
-    parts = [progress(step.fan.shown(step.letter))] if step.fan is not None else []
+    parts = [progress(step.fan.for_display(step.letter))] if step.fan is not None else []
     if step.letter is Letter.ACTIVE:
         parts += _waiting(step)
     elif step.letter in EXPLAINED:

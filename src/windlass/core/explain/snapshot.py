@@ -90,15 +90,15 @@ def rounds(
     lines: Sequence[StateChange], *, state: RunState, began_at: datetime, ended_at: datetime | None
 ) -> tuple[Round, ...]:
     """Return the rounds in order; the last one has the current state of the run."""
-    found: list[Round] = []
+    earlier: list[Round] = []
     first, end = 0, (state, ended_at)
     for line in lines:
         if line.word in ENDS:
             end = (RunState(line.word), line.at)
         elif line.word in AGAIN:
-            found.append(Round(len(found) + 1, end[0], began_at, end[1], first, line.id, line.at))
+            earlier.append(Round(len(earlier) + 1, end[0], began_at, end[1], first, line.id, line.at))
             first, began_at = line.id, line.at
-    return (*found, Round(len(found) + 1, state, began_at, ended_at, first))
+    return (*earlier, Round(len(earlier) + 1, state, began_at, ended_at, first))
 
 
 def round_of(known: Sequence[Round], number: int) -> Round:

@@ -52,15 +52,15 @@ class Expression:
     root: Node
 
     @cached_property
-    def shown(self) -> str:
+    def summary(self) -> str:
         """The source on one line, shortened."""
         return cut(" ".join(self.text.split()), LONGEST_EXPRESSION)
 
     @cached_property
     def paths(self) -> tuple[Path, ...]:
         """The paths that it may read, without duplicates."""
-        found = (node.path for node in _nodes(self.root) if isinstance(node, Reference))
-        return tuple(dict.fromkeys(found))
+        references = (node.path for node in _nodes(self.root) if isinstance(node, Reference))
+        return tuple(dict.fromkeys(references))
 
     @cached_property
     def steps(self) -> frozenset[str]:
@@ -88,8 +88,8 @@ def evaluate(expression: Expression, facts: Facts) -> Verdict:
     try:
         holds = truth(expression.root.value(sight))
     except TooCostly:
-        return Verdict(False, f"{expression.shown} is false: evaluating it would compare too many values")
-    return Verdict(holds, _explained(expression.shown, holds, sight.seen))
+        return Verdict(False, f"{expression.summary} is false: evaluating it would compare too many values")
+    return Verdict(holds, _explained(expression.summary, holds, sight.seen))
 
 
 def _nodes(root: Node) -> Iterator[Node]:
@@ -146,14 +146,14 @@ def _reading(text: str, path: Path | None, value: Any) -> str:
 
 
 def _beginning(value: Any) -> str:
-    found = ""
+    text = ""
     try:
         if isinstance(value, int | float):
             return str(value)
         for piece in _encoder.iterencode(value):
-            found += piece
-            if len(found) > LONGEST_VALUE:
+            text += piece
+            if len(text) > LONGEST_VALUE:
                 break
     except (TypeError, ValueError, RecursionError):
         return "a value that cannot be shown"
-    return found
+    return text

@@ -130,11 +130,11 @@ class Reference:
     path: Path
 
     def value(self, sight: Sight) -> Any:
-        found = find(sight.facts, self.path)
-        sight.seen[self.path.text] = self.path, found
-        if found.__class__ is Nothing:
+        value = find(sight.facts, self.path)
+        sight.seen[self.path.text] = self.path, value
+        if value.__class__ is Nothing:
             return None
-        return None if found.__class__ is float and not isfinite(found) else found
+        return None if value.__class__ is float and not isfinite(value) else value
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,17 @@ unary   := '!' unary | '(' any ')' | literal | list | path | function '(' (any (
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 from math import isfinite
-from typing import Any
+from typing import Any, TypeVar
 
 from windlass.core.expressions.nodes import FUNCTIONS, Call, Compare, Every, Literal, Node, Not, Reference, Some
-from windlass.core.expressions.scope import LONGEST_WORD, QUOTED, nearest, read_path, unquoted
+from windlass.core.expressions.scope import LONGEST_WORD, after_space, match_quoted, nearest, read_path, unquoted
 from windlass.errors import InvalidExpression
+
+T = TypeVar("T")
 
 MAX_LENGTH = 4096
 MAX_DEPTH = 32
@@ -51,9 +54,7 @@ class Token:
     column: int
 
 
-_space = re.compile(r"\s*").match
 _number = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?(?![\w.$@-])").match
-_quoted = re.compile(QUOTED, re.DOTALL).match
 _sign = re.compile(r"==|!=|>=|<=|&&|\|\||[<>!()\[\],]").match
 _word = re.compile(r"[^\W\d][\w$@-]*").match
 _call = re.compile(r"\s*\(").match
@@ -62,9 +63,9 @@ _lump = re.compile(r"[^\s()\[\],]+|.", re.DOTALL).match
 
 def tree(source: str) -> Node:
     reader = _Reader(source)
-    found = reader.any()
+    root = reader.any()
     reader.finish()
-    return found
+    return root
 
 
 def tokens(source: str) -> list[Token]:
@@ -72,18 +73,18 @@ def tokens(source: str) -> list[Token]:
         raise InvalidExpression(
             f"it is {len(source)} characters long, the limit is {MAX_LENGTH}", source=source, column=MAX_LENGTH + 1
         )
-    found, at = [], _after_space(source, 0)
+    result, at = [], after_space(source, 0)
     while at < len(source):
         token, end = _read_token(source, at)
-        found.append(token)
-        at = _after_space(source, end)
-    return [*found, Token(Kind.END, "the end", len(source.rstrip()) + 1)]
+        result.append(token)
+        at = after_space(source, end)
+    return [*result, Token(Kind.END, "the end", len(source.rstrip()) + 1)]
 
 
 def _read_token(source: str, at: int) -> tuple[Token, int]:
     if match := _number(source, at):
         return Token(Kind.LITERAL, _as_number(match, source), at + 1), match.end()
-    if match := _quoted(source, at):
+    if match := match_quoted(source, at):
         return Token(Kind.LITERAL, unquoted(match.group(), source, at), at + 1), match.end()
     if match := _sign(source, at):
         return Token(Kind.SIGN, match.group(), at + 1), match.end()
@@ -122,11 +123,6 @@ def _unreadable(source: str, at: int) -> InvalidExpression:
     return InvalidExpression(problem, source=source, column=at + 1)
 
 
-def _after_space(source: str, at: int) -> int:
-    match = _space(source, at)
-    return match.end() if match else at
-
-
 class _Reader:
     def __init__(self, source: str) -> None:
         self._source = source
@@ -135,10 +131,7 @@ class _Reader:
         self._depth = 0
 
     def any(self) -> Node:
-        items = [self._all()]
-        while self._take("||"):
-            items.append(self._all())
-        return items[0] if len(items) == 1 else Some(tuple(items))
+        return self._joined("||", self._all, Some)
 
     def finish(self) -> None:
         token = self._token
@@ -149,34 +142,37 @@ class _Reader:
         raise self._wrong(f"an operator such as == or && is missing before {_named(token)}")
 
     def _all(self) -> Node:
-        items = [self._compare()]
-        while self._take("&&"):
-            items.append(self._compare())
-        return items[0] if len(items) == 1 else Every(tuple(items))
+        return self._joined("&&", self._compare, Every)
+
+    def _joined(self, sign: str, item: Callable[[], Node], node: Callable[[tuple[Node, ...]], Node]) -> Node:
+        items = [item()]
+        while self._take(sign):
+            items.append(item())
+        return items[0] if len(items) == 1 else node(tuple(items))
 
     def _compare(self) -> Node:
         left = self._unary()
         sign = self._comparison()
         if sign is None:
             return left
-        found = Compare(sign, left, self._unary())
+        comparison = Compare(sign, left, self._unary())
         if self._token.kind is Kind.SIGN and self._token.value in COMPARISONS:
             raise self._wrong("comparisons cannot follow each other: join them with &&, or use parentheses")
-        return found
+        return comparison
 
     def _unary(self) -> Node:
         self._enter()
         if self._take("!"):
-            found: Node = Not(self._unary())
+            node: Node = Not(self._unary())
         elif self._take("("):
-            found = self.any()
+            node = self.any()
             self._close(")")
         elif self._take("["):
-            found = Literal(self._list())
+            node = Literal(self._separated(self._item, "]"))
         else:
-            found = self._operand()
+            node = self._operand()
         self._depth -= 1
-        return found
+        return node
 
     def _operand(self) -> Node:
         token = self._token
@@ -196,33 +192,25 @@ class _Reader:
         if token.value not in FUNCTIONS:
             raise self._wrong(f"unknown function {token.value!r}{nearest(token.value, list(FUNCTIONS))}")
         self._at += 2
-        arguments = self._arguments()
+        arguments = tuple(self._separated(self.any, ")"))
         arity = FUNCTIONS[token.value].arity
         if len(arguments) != arity:
             problem = f"{token.value}() takes {arity} value{'' if arity == 1 else 's'}, not {len(arguments)}"
             raise InvalidExpression(problem, source=self._source, column=token.column)
         return Call(token.value, arguments)
 
-    def _arguments(self) -> tuple[Node, ...]:
-        if self._take(")"):
-            return ()
-        found = [self.any()]
-        while self._take(","):
-            found.append(self.any())
-        self._close(")")
-        return tuple(found)
-
-    def _list(self) -> list[Any]:
-        """Return a list. It holds literals only, so its value does not depend on the facts."""
-        if self._take("]"):
+    def _separated(self, item: Callable[[], T], close: str) -> list[T]:
+        """Read items between commas, up to the closing bracket."""
+        if self._take(close):
             return []
-        found = [self._item()]
+        items = [item()]
         while self._take(","):
-            found.append(self._item())
-        self._close("]")
-        return found
+            items.append(item())
+        self._close(close)
+        return items
 
     def _item(self) -> Any:
+        """Read an item of a list: literals only, so that the value of a list does not depend on the facts."""
         token = self._token
         if token.kind is not Kind.LITERAL:
             raise self._wrong("a list may contain numbers, strings, true, false and null")

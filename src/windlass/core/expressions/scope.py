@@ -37,6 +37,8 @@ ESCAPES = {"\\": "\\", "'": "'", '"': '"', "n": "\n", "r": "\r", "t": "\t"}
 _NAME = r"[\w$@-]+"
 _match_path = re.compile(rf"[^\W\d][\w$@-]*(?:\.{_NAME}|\[(?:[0-9]{{1,9}}|{QUOTED})\])*", re.DOTALL).match
 _part = re.compile(rf"\.?({_NAME})|\[([0-9]+)\]|\[({QUOTED})\]", re.DOTALL)
+match_quoted = re.compile(QUOTED, re.DOTALL).match
+_space = re.compile(r"\s*").match
 _escape = re.compile(r"\\(.)", re.DOTALL)
 _plain = re.compile(_NAME).fullmatch
 
@@ -91,6 +93,12 @@ def unquoted(text: str, source: str, start: int) -> str:
             problem = r"invalid escape: write \\ for a backslash; \n, \r, \t and \ before a quote are allowed"
             raise InvalidExpression(problem, source=source, column=start + match.start() + 1)
     return _escape.sub(lambda match: ESCAPES[match[1]], text[1:-1])
+
+
+def after_space(text: str, at: int) -> int:
+    """Return the position of the first character from `at` on that is not white space."""
+    match = _space(text, at)
+    return match.end() if match else at
 
 
 def nearest(word: str, known: Sequence[str]) -> str:

@@ -71,9 +71,9 @@ class Retry:
 
     def to_json(self) -> dict[str, Any]:
         """Return the stored form. Every row with a policy has a copy, so rarely used fields are omitted if unset."""
-        found: dict[str, Any] = {name: getattr(self, name) for name in ("kind", "base", "factor", "cap", "jitter")}
+        document: dict[str, Any] = {name: getattr(self, name) for name in ("kind", "base", "factor", "cap", "jitter")}
         rare = {"both_ways": self.both_ways, "non_retryable": self.non_retryable, "dead_letter": self.dead_letter}
-        return found | {name: value for name, value in rare.items() if value}
+        return document | {name: value for name, value in rare.items() if value}
 
     @classmethod
     def from_json(cls, policy: Mapping[str, Any]) -> Self:
@@ -94,9 +94,11 @@ def _backoff(kind: str) -> Backoff:
 
 
 def _patterns(value: Any) -> tuple[str, ...]:
-    found = tuple(item for item in value if isinstance(item, str) and item) if isinstance(value, list | tuple) else None
-    _check(found is not None and len(found) == len(value), "retry.non_retryable", "a list of error types", value)
-    return found or ()
+    patterns = (
+        tuple(item for item in value if isinstance(item, str) and item) if isinstance(value, list | tuple) else None
+    )
+    _check(patterns is not None and len(patterns) == len(value), "retry.non_retryable", "a list of error types", value)
+    return patterns or ()
 
 
 def _matches(pattern: str, name: str) -> bool:

@@ -156,7 +156,7 @@ class Fan:
             return Reason("instances", f"{self.failed} of {self.count} instances failed")
         return Reason("instances", f"{self.count - self.succeeded} of {self.count} instances were cancelled")
 
-    def shown(self, letter: str) -> "Fan":
+    def for_display(self, letter: str) -> "Fan":
         """Return the counters for display: once the step has ended, instances that never ran count as cancelled."""
         if letter in OPEN:
             return self

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from windlass.core import json_value
-from windlass.core.expressions.scope import QUOTED, Facts, Nothing, Path, find, read_path, unquoted
+from windlass.core.expressions.scope import Facts, Nothing, Path, after_space, find, match_quoted, read_path, unquoted
 from windlass.errors import Invalid, InvalidExpression, TemplateError
 
 OPEN, CLOSE = "{{", "}}"
@@ -25,8 +25,6 @@ NO_FACTS = Facts()
 
 Pieces = Sequence[str | Path]
 
-_space = re.compile(r"\s*")
-_quoted = re.compile(QUOTED, re.DOTALL)
 _control = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]").search
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
@@ -147,13 +145,13 @@ def paths_of(parts: Pieces) -> Iterator[Path]:
 
 def _read_template(text: str, at: int) -> tuple[str | Path, int]:
     """Return the template that opens at `at`, and the position after it."""
-    start = _after_space(text, at + len(OPEN))
+    start = after_space(text, at + len(OPEN))
     if start >= len(text):
         raise InvalidExpression("the template is not closed: }} is missing", source=text, column=at + 1)
     if text.startswith(CLOSE, start):
         raise InvalidExpression("the template is empty: write a path between {{ and }}", source=text, column=at + 1)
     piece, end = _read_inner(text, start)
-    end = _after_space(text, end)
+    end = after_space(text, end)
     if text.startswith(CLOSE, end):
         return piece, end + len(CLOSE)
     if text.find(CLOSE, end) < 0:
@@ -162,14 +160,9 @@ def _read_template(text: str, at: int) -> tuple[str | Path, int]:
 
 
 def _read_inner(text: str, start: int) -> tuple[str | Path, int]:
-    if quoted := _quoted.match(text, start):
+    if quoted := match_quoted(text, start):
         return unquoted(quoted.group(), text, start), quoted.end()
     return read_path(text, start)
-
-
-def _after_space(text: str, at: int) -> int:
-    match = _space.match(text, at)
-    return match.end() if match else at
 
 
 # Values

@@ -23,14 +23,14 @@ def order(parents: Parents) -> list[str]:
         for name in names:
             missing[name] += 1
     ready = deque(name for name, count in missing.items() if not count)
-    found = []
+    ordered = []
     while ready:
-        found.append(ready.popleft())
-        for name in followers[found[-1]]:
+        ordered.append(ready.popleft())
+        for name in followers[ordered[-1]]:
             missing[name] -= 1
             if not missing[name]:
                 ready.append(name)
-    return found
+    return ordered
 
 
 def cycles(parents: Parents) -> list[tuple[str, ...]]:
@@ -46,12 +46,12 @@ def cycles(parents: Parents) -> list[tuple[str, ...]]:
 
 def children(parents: Parents) -> dict[str, list[str]]:
     """Return the reversed graph: the children of each name, without duplicates."""
-    found: dict[str, list[str]] = {name: [] for name in parents}
+    followers: dict[str, list[str]] = {name: [] for name in parents}
     for name, before in parents.items():
         for parent in dict.fromkeys(before):
-            if parent in found:
-                found[parent].append(name)
-    return found
+            if parent in followers:
+                followers[parent].append(name)
+    return followers
 
 
 class Lineage:
@@ -128,11 +128,11 @@ class Plan:
     @cached_property
     def children(self) -> tuple[tuple[int, ...], ...]:
         """Return, for each step, the steps with an edge from it. The final step is in none: it waits for all steps."""
-        found: list[dict[int, None]] = [{} for _ in self.steps]
+        followers: list[dict[int, None]] = [{} for _ in self.steps]
         for child, edges in enumerate(self.parents):
             for parent, _ in edges:
-                found[parent][child] = None
-        return tuple(tuple(children) for children in found)
+                followers[parent][child] = None
+        return tuple(tuple(children) for children in followers)
 
     @cached_property
     def any_join(self) -> tuple[bool, ...]:

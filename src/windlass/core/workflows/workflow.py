@@ -24,7 +24,6 @@ from windlass.core.workflows.step import (
     CommandAction,
     Condition,
     Edge,
-    FanOut,
     Foreach,
     HookAction,
     HttpAction,
@@ -112,15 +111,15 @@ class Workflow:
         Steps are a list because their order gives their numbers in a run's state, and jsonb does not keep the order of
         keys. Defaults (attempts, time limits) are written out, so that changing them does not change a version.
         """
-        found: dict[str, Any] = {"name": self.name, "trigger": _trigger_document(self.trigger)}
-        if self.description is not None:
-            found["description"] = self.description
-        found["max_duration"] = duration.text(self.max_duration)
-        if self.concurrency is not None:
-            found["concurrency"] = self.concurrency
-        if self.labels:
-            found["labels"] = dict(self.labels)
-        return found | {"tasks": [step_document(step) for step in self.steps]}
+        return _present(
+            name=self.name,
+            trigger=_trigger_document(self.trigger),
+            description=self.description,
+            max_duration=duration.text(self.max_duration),
+            concurrency=self.concurrency,
+            labels=dict(self.labels) or None,
+            tasks=[step_document(step) for step in self.steps],
+        )
 
 
 def step_document(step: Step) -> dict[str, Any]:
@@ -148,20 +147,19 @@ def _trigger_document(trigger: Trigger) -> str | dict[str, Any]:
             assert_never(trigger)
 
 
+def _present(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
 def _when(step: Step) -> dict[str, Any]:
     plain = Condition.SUCCESS if step.condition is None else Condition.COMPLETE
-    found: dict[str, Any] = {}
-    if step.edges:
-        found["needs"] = [_need(edge, plain) for edge in step.edges]
-    if step.join is not Join.ALL:
-        found["join"] = str(step.join)
-    if step.condition is not None:
-        found["if"] = step.condition
-    if step.final:
-        found["final"] = True
-    if step.allow_failure:
-        found["allow_failure"] = True
-    return found
+    return _present(
+        needs=[_need(edge, plain) for edge in step.edges] or None,
+        join=None if step.join is Join.ALL else str(step.join),
+        **{"if": step.condition},
+        final=step.final or None,
+        allow_failure=step.allow_failure or None,
+    )
 
 
 def _need(edge: Edge, plain: Condition) -> str | dict[str, str]:
@@ -171,13 +169,16 @@ def _need(edge: Edge, plain: Condition) -> str | dict[str, str]:
 def _action(action: Action) -> dict[str, Any]:
     match action:
         case JobAction():
-            return _job(action)
+            document = {"job": action.type, "queue": action.queue} | _input_document(action.input)
+            return document if action.priority == DEFAULT_PRIORITY else document | {"priority": action.priority}
         case HttpAction():
-            return _http(action)
+            headers, query = dict(action.headers) or None, dict(action.query) or None
+            return _present(url=action.url, method=action.method, headers=headers, query=query, body=action.body)
         case SleepAction(span):
             return {"sleep": duration.text(span)}
-        case HookAction():
-            return {"wait_for_webhook": _hook_document(action) or True}
+        case HookAction(timeout, secret):
+            limit = None if timeout is None else duration.text(timeout)
+            return {"wait_for_webhook": _present(timeout=limit, secret=secret) or True}
         case CommandAction():
             return {"run": action.run, "runs_on": action.runs_on} | _input_document(action.input)
         case ChildAction():
@@ -186,51 +187,26 @@ def _action(action: Action) -> dict[str, Any]:
             assert_never(action)
 
 
-def _job(action: JobAction) -> dict[str, Any]:
-    found = {"job": action.type, "queue": action.queue} | _input_document(action.input)
-    return found if action.priority == DEFAULT_PRIORITY else found | {"priority": action.priority}
-
-
-def _http(action: HttpAction) -> dict[str, Any]:
-    found: dict[str, Any] = {"url": action.url, "method": action.method}
-    if action.headers:
-        found["headers"] = dict(action.headers)
-    if action.query:
-        found["query"] = dict(action.query)
-    return found if action.body is None else found | {"body": action.body}
-
-
-def _hook_document(action: HookAction) -> dict[str, str]:
-    found = {} if action.timeout is None else {"timeout": duration.text(action.timeout)}
-    return found if action.secret is None else found | {"secret": action.secret}
-
-
 def _input_document(value: Any) -> dict[str, Any]:
     return {} if value == {} else {"input": value}
 
 
 def _copies(step: Step) -> dict[str, Any]:
-    found = {} if step.fan_out is None else _fan_out(step.fan_out)
-    return found if step.concurrency is None else found | {"concurrency": step.concurrency}
-
-
-def _fan_out(fan_out: FanOut) -> dict[str, Any]:
-    match fan_out:
+    match step.fan_out:
+        case None:
+            return _present(concurrency=step.concurrency)
         case Parallel(count):
-            return {"parallel": count}
+            return _present(parallel=count, concurrency=step.concurrency)
         case Foreach(items):
-            return {"foreach": items}
+            return _present(foreach=items, concurrency=step.concurrency)
         case _:
-            assert_never(fan_out)
+            assert_never(step.fan_out)
 
 
 def _attempts(step: Step) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    if step.max_attempts != 1 or isinstance(step.action, HttpAction | JobAction | CommandAction):
-        found["max_attempts"] = step.max_attempts
-    if step.retry is not None:
-        policy = step.retry.to_json() | {"kind": str(step.retry.kind)}
-        found["retry"] = {key: value for key, value in policy.items() if value is not None}
-    if step.timeout is not None:
-        found["timeout"] = duration.text(step.timeout)
-    return found
+    counted = step.max_attempts != 1 or isinstance(step.action, HttpAction | JobAction | CommandAction)
+    return _present(
+        max_attempts=step.max_attempts if counted else None,
+        retry=None if step.retry is None else _present(**step.retry.to_json() | {"kind": str(step.retry.kind)}),
+        timeout=None if step.timeout is None else duration.text(step.timeout),
+    )

@@ -229,7 +229,7 @@ async def _reserve(conn: Connection, db: Database, composition: Composition, row
     if await store.insert(conn, rows[0].run_id, rows, org=db.org) < len(rows):
         name = composition.id if len(rows) == 1 else "with one of these ids"
         raise Duplicate(f"there is a workflow {name} already", existing=composition.id)
-    await _reserve_ids(conn, [(run, part) for run, _, part in members if "id" in part.given])
+    await _reserve_ids(conn, [(run, part) for run, _, part in members if "id" in part.fields])
     if limits := [(f"{db.org}/{part.limit.key}", part.limit) for _, _, part in members if part.limit is not None]:
         await claims.put_rate_limits(conn, limits)
     return replaces
@@ -237,13 +237,13 @@ async def _reserve(conn: Connection, db: Database, composition: Composition, row
 
 async def _reserve_ids(conn: Connection, members: Sequence[tuple[UUID, Part]]) -> None:
     """Take the ids that clients gave to jobs, or raise with the one that is taken, in the client's spelling."""
-    ids = {UUID(part.given["id"]): run for run, part in members}
+    ids = {UUID(part.fields["id"]): run for run, part in members}
     free = await store.reserve(conn, list(ids.items())) if ids else set()
     seen: set[UUID] = set()
     for _, part in members:
-        id_ = UUID(part.given["id"])
+        id_ = UUID(part.fields["id"])
         if id_ not in free or id_ in seen:
-            name = (part.given.get("envelope") or {}).get("alias", str(id_))
+            name = (part.fields.get("envelope") or {}).get("alias", str(id_))
             raise Duplicate(f"there is a job {name} already", existing=id_)
         seen.add(id_)
 

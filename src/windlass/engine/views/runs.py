@@ -255,7 +255,7 @@ def _task(step: StepSnapshot, run: RunState, now: datetime) -> dict[str, Any]:
         "worker": job.worker if job else None,
         "child_run_id": str(step.below.id) if step.below else None,
         "child": _child(step.below) if step.below else None,
-        "instances": instance_counts(step.fan.shown(step.letter)) if step.fan else None,
+        "instances": instance_counts(step.fan.for_display(step.letter)) if step.fan else None,
     }
 
 

@@ -198,7 +198,7 @@ def event_data(entry: TrailEntry, *, whole: bool = False) -> dict[str, Any]:
         pairs = zip(entry.workflow.steps, line.letters, strict=True)
         fields["tasks"] = {step.name: run_views.task_status(Letter(letter), step.action) for step, letter in pairs}
     if line.fan is not None:
-        fields["instances"] = asdict(instance_counts(Fan(*line.fan).shown(line.letters or Letter.ACTIVE)))
+        fields["instances"] = asdict(instance_counts(Fan(*line.fan).for_display(line.letters or Letter.ACTIVE)))
     return fields | (_job_fields(entry) if line.of_job else {})
 
 

@@ -249,18 +249,18 @@ class Reader:
             spec = template.spec
             if alias is not None:
                 spec = replace(spec, id=ids.of_name(alias), envelope={**(spec.envelope or {}), "alias": alias})
-            given = self.stored(replace(template, spec=spec))
+            fields = self.stored(replace(template, spec=spec))
         except Invalid as error:
             self._wrong(f"{path}.{error.field}" if error.field else path, str(error))
             return Part(type="?")
         try:
-            encode(given, field="a job with its options", limit=PAYLOAD_LIMIT)
+            encode(fields, field="a job with its options", limit=PAYLOAD_LIMIT)
         except Invalid as error:
             self._wrong(path, str(error))
         return Part(
             type=spec.type,
             queue=spec.queue,
-            given=given,
+            fields=fields,
             needs=self._needs(item, path),
             condition=self._condition(item, path),
             items=self._map(item, path),
