@@ -212,9 +212,9 @@ def draw_tree(workflow: Workflow, letters: str | None = None) -> str:
 
 def places(workflow: Workflow) -> list[tuple[str, int, int | None]]:
     """Return (prefix, step, the step above it) for each line, top down."""
-    edges = [(above, n) for n, needs in enumerate(workflow.plan.parents) for above, _ in needs]
-    depth = depths(len(workflow.steps), edges)
-    parent = [_main_parent(workflow, n, depth) for n in range(len(workflow.steps))]
+    parents = workflow.plan.parents
+    depth = depths(len(parents), ((above, n) for n, needs in enumerate(parents) for above, _ in needs))
+    parent = [max((above for above, _ in needs), key=lambda n: (depth[n], n), default=None) for needs in parents]
     branches = _branches(parent, depth, workflow.plan.final)
     rows = [(f"{prefix}{joint}", n, parent[n]) for prefix, joint, n in _walk(branches)]
     return rows if workflow.plan.final is None else [*rows, ("", workflow.plan.final, parent[workflow.plan.final])]
@@ -235,11 +235,6 @@ def _needs(step: Step, above: str | None) -> list[str]:
     names = ", ".join(need(edge) for edge in step.edges[:MOST_NEEDS])
     more = f" and {len(step.edges) - MOST_NEEDS} more" if len(step.edges) > MOST_NEEDS else ""
     return [f"needs {'any of ' if step.join is Join.ANY else ''}{names}{more}"]
-
-
-def _main_parent(workflow: Workflow, n: int, depth: Sequence[int]) -> int | None:
-    parents = [parent for parent, _ in workflow.plan.parents[n]]
-    return max(parents, key=lambda parent: (depth[parent], parent)) if parents else None
 
 
 def _branches(parent: Sequence[int | None], depth: Sequence[int], final: int | None) -> dict[int | None, list[int]]:

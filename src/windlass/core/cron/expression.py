@@ -17,18 +17,7 @@ from typing import assert_never
 from zoneinfo import ZoneInfo
 
 from windlass.core.cron.calendar import DOWN, EVERY_HOUR, UP, Calendar, Way
-from windlass.core.cron.syntax import (
-    CLASSIC,
-    At,
-    Dialect,
-    Every,
-    Gap,
-    Never,
-    Rule,
-    read_rule,
-    read_zone,
-    split_zone,
-)
+from windlass.core.cron.syntax import CLASSIC, At, Dialect, Every, Gap, Never, Rule, read_rule, read_zone, split_zone
 from windlass.errors import Invalid
 
 YEARS = 5

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 from urllib.parse import urlsplit
 
-from windlass.core.definition.fields import Fields, format_value, inside, is_number, workflow_name_mistake
+from windlass.core.definition.fields import Fields, format_value, inside, workflow_name_mistake
 from windlass.core.jobs.spec import DEFAULT_PRIORITY, MAX_PRIORITY
 from windlass.core.templates.url import STAND_IN
 from windlass.core.workflows.step import (
@@ -186,14 +186,10 @@ def _query(fields: Fields) -> dict[str, Any]:
     query = fields.object("query")
     for name, value in query.values.items() if query else ():
         items = value if isinstance(value, list | tuple) else [value]
-        if not isinstance(name, str) or not all(_is_scalar(item) for item in items):
+        if not isinstance(name, str) or not all(isinstance(item, str | int | float) for item in items):
             message = f"it is {format_value(value)}: it must be a string, a number, true, false or a list of these"
             fields.mistakes.add(inside(fields.at("query"), name), message)
     return query.values if query else {}
-
-
-def _is_scalar(value: object) -> bool:
-    return isinstance(value, str | bool) or is_number(value)
 
 
 ACTIONS: Mapping[str, Callable[[Fields], Action]] = {

@@ -104,14 +104,12 @@ class Cursor:
                 return cls(_snapshot(upto))
             before, run_line, job_line = rest
             cursor = cls(_snapshot(upto), _snapshot(before), int(run_line), int(job_line))
+            if not (0 <= cursor.run_line <= LAST and 0 <= cursor.job_line <= LAST):
+                raise ValueError
         except ValueError:
             raise Invalid(
                 f"{name} is no place in this stream: give the `next` of a page of it, or the id of an event", field=name
             ) from None
-        if not (0 <= cursor.run_line <= LAST and 0 <= cursor.job_line <= LAST):
-            raise Invalid(
-                f"{name} is no place in this stream: give the `next` of a page of it, or the id of an event", field=name
-            )
         return cursor
 
     def has(self, line: Line) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 from uuid import UUID
 
 from windlass.core.events import webhook
-from windlass.core.jobs.retry import Backoff, Retry
+from windlass.core.jobs.retry import Backoff, Retry, matches
 from windlass.errors import Invalid
 
 SOURCE = "/ojs/v1"
@@ -110,7 +110,7 @@ class EventFilter:
 
     def covers(self, event: OjsEvent) -> bool:
         return (
-            any(_matches(name, event.type) for name in self.events)
+            any(name == "*" or matches(name, event.type) for name in self.events)
             and (not self.queues or event.data.get("queue") in self.queues)
             and (not self.types or event.data.get("job_type") in self.types)
         )
@@ -157,7 +157,3 @@ def headers(target: Target, *, id_: str, event: str, subscription: str, body: by
         "X-OJS-Timestamp": moment,
         "X-OJS-Signature": ",".join(f"sha256={one}" for one in theirs),
     }
-
-
-def _matches(pattern: str, name: str) -> bool:
-    return pattern in ("*", name) or (pattern.endswith(".*") and name.startswith(pattern[:-1]))

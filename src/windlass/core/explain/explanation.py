@@ -220,17 +220,13 @@ def _counted(account: RunSnapshot) -> str:
     counts = {letter: account.letters.count(letter) for letter in Letter}
     parts = [
         f"{counts[letter]} {STATE_WORDS[letter] if counts[letter] == 1 else _plural(letter)}"
-        for letter in sorted(Letter, key=_order)
+        for letter in map(Letter, "sftkca.")
         if counts[letter]
     ]
     total = len(account.steps)
     if counts[Letter.SUCCEEDED] == total:
         return f"all {total} steps succeeded" if total > 1 else "its step succeeded"
     return f"of {total} {_verb(total, 'step', 'steps')} {join_names(parts)}"
-
-
-def _order(letter: Letter) -> int:
-    return "sftkca.".index(letter)
 
 
 def _plural(letter: Letter) -> str:

@@ -116,6 +116,11 @@ class Sight:
         self.seen: dict[str, tuple[Path | None, Any]] = {}
         self.budget = Budget()
 
+    def note(self, text: str, value: Any, path: Path | None = None) -> Any:
+        """Record and return a value that was read."""
+        self.seen[text] = path, value
+        return value
+
 
 @dataclass(frozen=True, slots=True)
 class Literal:
@@ -130,8 +135,7 @@ class Reference:
     path: Path
 
     def value(self, sight: Sight) -> Any:
-        value = find(sight.facts, self.path)
-        sight.seen[self.path.text] = self.path, value
+        value = sight.note(self.path.text, find(sight.facts, self.path), self.path)
         if value.__class__ is Nothing:
             return None
         return None if value.__class__ is float and not isfinite(value) else value
@@ -203,19 +207,9 @@ class Function:
     work: Callable[..., Any]
 
 
-def _success(sight: Sight) -> bool:
-    sight.seen["success()"] = None, sight.facts.all_succeeded
-    return sight.facts.all_succeeded
-
-
-def _failure(sight: Sight) -> bool:
-    sight.seen["failure()"] = None, sight.facts.ancestors_failed
-    return sight.facts.ancestors_failed
-
-
 FUNCTIONS: Mapping[str, Function] = {
-    "success": Function(0, _success),
-    "failure": Function(0, _failure),
+    "success": Function(0, lambda sight: sight.note("success()", sight.facts.all_succeeded)),
+    "failure": Function(0, lambda sight: sight.note("failure()", sight.facts.ancestors_failed)),
     "always": Function(0, lambda sight: True),
     "len": Function(1, lambda sight, value: size(value)),
     "contains": Function(2, lambda sight, whole, part: contains(whole, part, sight.budget)),

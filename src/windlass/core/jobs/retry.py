@@ -53,7 +53,7 @@ class Retry:
 
     def is_final(self, *names: str | None) -> bool:
         """Return whether an error with one of these names must not be retried."""
-        return any(_matches(pattern, name) for pattern in self.non_retryable for name in names if name)
+        return any(matches(pattern, name) for pattern in self.non_retryable for name in names if name)
 
     def _seconds(self, n: int) -> float:
         try:
@@ -101,7 +101,8 @@ def _patterns(value: Any) -> tuple[str, ...]:
     return patterns or ()
 
 
-def _matches(pattern: str, name: str) -> bool:
+def matches(pattern: str, name: str) -> bool:
+    """Return whether the pattern is the name; `auth.*` matches all names that begin with `auth.`."""
     return name.startswith(pattern[:-1]) if pattern.endswith(".*") else name == pattern
 
 

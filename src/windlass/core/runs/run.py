@@ -28,15 +28,7 @@ class Letter(StrEnum):
     CANCELLED = "c"
 
 
-WORDS = {
-    Letter.WAITING: "waiting",
-    Letter.ACTIVE: "active",
-    Letter.SUCCEEDED: "succeeded",
-    Letter.FAILED: "failed",
-    Letter.TIMED_OUT: "timed out",
-    Letter.SKIPPED: "skipped",
-    Letter.CANCELLED: "cancelled",
-}
+WORDS = {letter: letter.name.lower().replace("_", " ") for letter in Letter}
 
 
 class StepMove(StrEnum):

@@ -150,19 +150,17 @@ def _read_template(text: str, at: int) -> tuple[str | Path, int]:
         raise InvalidExpression("the template is not closed: }} is missing", source=text, column=at + 1)
     if text.startswith(CLOSE, start):
         raise InvalidExpression("the template is empty: write a path between {{ and }}", source=text, column=at + 1)
-    piece, end = _read_inner(text, start)
+    piece: str | Path
+    if quoted := match_quoted(text, start):
+        piece, end = unquoted(quoted.group(), text, start), quoted.end()
+    else:
+        piece, end = read_path(text, start)
     end = after_space(text, end)
     if text.startswith(CLOSE, end):
         return piece, end + len(CLOSE)
     if text.find(CLOSE, end) < 0:
         raise InvalidExpression("the template is not closed: }} is missing", source=text, column=at + 1)
     raise InvalidExpression("a template must contain one path and nothing else", source=text, column=end + 1)
-
-
-def _read_inner(text: str, start: int) -> tuple[str | Path, int]:
-    if quoted := match_quoted(text, start):
-        return unquoted(quoted.group(), text, start), quoted.end()
-    return read_path(text, start)
 
 
 # Values
