@@ -4,14 +4,14 @@ from datetime import UTC, datetime
 
 from windlass.core.runs.command import Command, Conclude, Note, OpenHook, Start
 from windlass.core.runs.decide import decide
-from windlass.core.runs.event import Begun, CancelAsked, Ended, Event, Judged
+from windlass.core.runs.event import Begun, CancelRequested, Ended, Event, Judged
 from windlass.core.runs.run import Fan, Letter, Reason, Run, RunState
 from windlass.core.workflows.graph import Plan
 from windlass.core.workflows.step import Step
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 WHY = Reason("test", "because")
-ENOUGH = CancelAsked(Reason("user", "enough"))
+ENOUGH = CancelRequested(Reason("user", "enough"))
 
 
 class Play:

@@ -5,7 +5,7 @@ import pytest
 from tests.unit.reference import node
 from tests.unit.run_harness import ENOUGH, WHY, Play, concluded
 from windlass.core.runs.command import Conclude, Expand, Note
-from windlass.core.runs.event import Begun, Expanded, Expired, Judged, RetryAsked
+from windlass.core.runs.event import Begun, Expanded, Expired, Judged, RetryRequested
 from windlass.core.runs.run import Fan, Letter, RunState
 from windlass.core.workflows.step import Foreach, Parallel
 
@@ -54,7 +54,7 @@ def test_an_ended_run_is_not_moved_by_anything_stale() -> None:
     ended = play.run
     assert play.state is RunState.COMPLETED
     play.end(a="f", b="f", c="f")
-    assert play.tell(Begun(), Expired(), ENOUGH, RetryAsked(), Judged(0, False, WHY), Expanded(2, 3)) == []
+    assert play.tell(Begun(), Expired(), ENOUGH, RetryRequested(), Judged(0, False, WHY), Expanded(2, 3)) == []
     assert play.run == ended
 
 

@@ -24,7 +24,7 @@ from windlass.core.runs.command import (
     Cancel,
 )
 from windlass.core.runs.decide import decide
-from windlass.core.runs.event import Begun, CancelAsked, Expired, RerunAsked, RetryAsked
+from windlass.core.runs.event import Begun, CancelRequested, Expired, RerunRequested, RetryRequested
 from windlass.core.runs.run import Letter, Reason, RunState
 
 
@@ -64,7 +64,7 @@ def test_a_failed_run_retried_on_a_better_day_completes_and_keeps_what_succeeded
         if all(edge.parent in kept for edge in step.edges) and not step.final
     }
     shell.another_try(all_good(world))
-    shell.tell(RetryAsked())
+    shell.tell(RetryRequested())
     shell.drive()
     assert shell.state == "completed"
     assert shell.known == results(steps, shell.world, kept=kept)
@@ -89,7 +89,7 @@ def test_a_run_retried_again_and_again_ends_as_the_reference_says(scene: Scene, 
         shell.another_try(replace(world, outcomes=data.draw(worlds(steps)).outcomes))
         shell.forced = {step for step, letter in enumerate(shell.run.letters) if letter == Letter.ACTIVE}
         held = {steps[step].name for step in shell.forced}  # they were begun, and their end counts
-        shell.tell(RetryAsked())
+        shell.tell(RetryRequested())
         if data.draw(st.booleans()):
             continue
         shell.drive()
@@ -111,7 +111,7 @@ def test_a_rerun_does_a_step_and_what_follows_again_and_keeps_the_rest(scene: Sc
     after = descendants(steps, steps[again].name)
     kept = {name: end for name, end in shell.known.items() if name not in after | forced}
     shell.another_try(replace(world, outcomes=data.draw(worlds(steps)).outcomes))
-    shell.tell(RerunAsked(again))
+    shell.tell(RerunRequested(again))
     shell.drive()
     assert shell.known == results(steps, shell.recorded(), kept=kept, forced=forced)
     assert shell.state == verdict(steps, shell.known)
@@ -119,9 +119,9 @@ def test_a_rerun_does_a_step_and_what_follows_again_and_keeps_the_rest(scene: Sc
 
 
 @unhurried
-@given(scenes, seeds, st.integers(0, 12), st.sampled_from([CancelAsked(Reason("user", "enough")), Expired()]))
+@given(scenes, seeds, st.integers(0, 12), st.sampled_from([CancelRequested(Reason("user", "enough")), Expired()]))
 def test_a_run_stopped_at_any_moment_starts_nothing_more(
-    scene: Scene, seed: int, batches: int, stop: CancelAsked | Expired
+    scene: Scene, seed: int, batches: int, stop: CancelRequested | Expired
 ) -> None:
     shell = play(scene, seed, batches)
     if shell.state != "running":
@@ -149,6 +149,6 @@ def test_a_cancelled_run_never_revives(scene: Scene, seed: int, batches: int) ->
     shell = play(scene, seed, batches)
     if shell.state != "running":
         return
-    shell.tell(CancelAsked(Reason("user", "enough")))
+    shell.tell(CancelRequested(Reason("user", "enough")))
     cancelled = shell.run
-    assert decide(cancelled, [RetryAsked(), RerunAsked(0), Expired(), Begun()], NOW) == (cancelled, [])
+    assert decide(cancelled, [RetryRequested(), RerunRequested(0), Expired(), Begun()], NOW) == (cancelled, [])

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.reference import node
 from tests.unit.run_harness import ENOUGH, WHY, Play, concluded, notes
 from windlass.core.runs.command import CancelJobs, Conclude, Enqueue, Note
-from windlass.core.runs.event import Begun, Ended, Event, Expanded, Expired, Judged, RerunAsked, RetryAsked
+from windlass.core.runs.event import Begun, Ended, Event, Expanded, Expired, Judged, RerunRequested, RetryRequested
 from windlass.core.runs.run import EXPIRED, Letter, RunState
 from windlass.core.workflows.step import Foreach, Parallel
 
@@ -92,5 +92,5 @@ def test_a_cancel_told_with_an_outcome_records_it_and_starts_nothing() -> None:
 def test_a_cancelled_run_is_neither_retried_nor_rerun() -> None:
     play = Play(node("a"), node("b", "a"))
     play.tell(ENOUGH)
-    assert play.tell(RetryAsked(), RerunAsked(0)) == []
+    assert play.tell(RetryRequested(), RerunRequested(0)) == []
     assert (play.letters, play.state) == ("ac", RunState.CANCELLED)

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.reference import node
 from tests.unit.run_harness import ENOUGH, WHY, Play
 from windlass.core.runs.command import CancelTimer, ForgetHook, ListenUntil, Note
-from windlass.core.runs.event import Begun, Ended, Expanded, Expired, RerunAsked, RetryAsked
+from windlass.core.runs.event import Begun, Ended, Expanded, Expired, RerunRequested, RetryRequested
 from windlass.core.runs.run import NEVER_BEGAN, Letter, Reason, RunState
 from windlass.core.workflows.step import Action, ChildAction, Foreach, HookAction, Parallel, SleepAction
 
@@ -39,9 +39,9 @@ def test_a_pending_run_opens_them_when_it_begins_and_one_that_was_cancelled_neve
     assert play.opened == []
 
 
-@pytest.mark.parametrize("again", [RetryAsked(), RerunAsked(0)])
+@pytest.mark.parametrize("again", [RetryRequested(), RerunRequested(0)])
 def test_a_retry_opens_addresses_too_because_the_run_may_have_expired_before_it_began(
-    again: RetryAsked | RerunAsked,
+    again: RetryRequested | RerunRequested,
 ) -> None:
     play = Play(node("a"), node("b", "a", action=HOOK), held=True)
     play.tell(Expired())
@@ -54,21 +54,21 @@ def test_a_used_callback_is_forgotten_before_its_step_waits_again() -> None:
     play.end(a="s")
     play.end(b="s")
     assert play.state is RunState.COMPLETED
-    assert play.tell(RerunAsked(0)) == [ForgetHook(0), ListenUntil(0, None)]
+    assert play.tell(RerunRequested(0)) == [ForgetHook(0), ListenUntil(0, None)]
 
 
 def test_a_callback_that_is_not_run_again_is_kept() -> None:
     play = Play(node("a", action=HOOK), node("b", "a"))
     play.end(a="s")
     play.end(b="f")
-    assert not any(isinstance(command, ForgetHook) for command in play.tell(RerunAsked(1)))
+    assert not any(isinstance(command, ForgetHook) for command in play.tell(RerunRequested(1)))
 
 
 @pytest.mark.parametrize("letter", "ftc")
 def test_a_callback_that_was_not_used_is_kept_for_the_retry(letter: str) -> None:
     play = Play(node("a", action=HOOK))
     play.end(a=letter)
-    assert play.tell(RetryAsked()) == [ListenUntil(0, None)]
+    assert play.tell(RetryRequested()) == [ListenUntil(0, None)]
 
 
 def test_the_timers_of_sleeps_and_waits_are_cancelled_with_the_run() -> None:

@@ -62,7 +62,7 @@ def test_a_step_that_ran_names_the_parents_that_let_it(
     held = {"held": "because"} if "condition" in more else {}
     steps = [node("a"), node("b"), node("c", *needs, **more)]
     found = account(
-        letters[:2] + "s", *steps, state="failed", tell_c=held, asked_again="rerun, from step c" if not held else None
+        letters[:2] + "s", *steps, state="failed", tell_c=held, last_restart="rerun, from step c" if not held else None
     )
     assert step(found, "c").startswith(told)
 
@@ -226,7 +226,7 @@ def test_a_held_run_says_what_holds_it(running: int, told: str) -> None:
 
 
 def test_a_run_done_again_says_so() -> None:
-    found = account("s", node("a"), state="completed", round=2, asked_again="rerun, from step a")
+    found = account("s", node("a"), state="completed", round=2, last_restart="rerun, from step a")
     assert run(found).endswith("It was started again twice, the last time: rerun, from step a.")
 
 

@@ -257,16 +257,16 @@ def _branches(parent: Sequence[int | None], depth: Sequence[int], final: int | N
 def _walk(branches: dict[int | None, list[int]]) -> list[tuple[str, str, int]]:
     """Return (prefix, joint, step) for each line, top down."""
     entries: list[tuple[str, str, int]] = []
-    waiting = _hung(branches.get(None, []), "")
+    waiting = _child_entries(branches.get(None, []), "")
     while waiting:
         prefix, joint, n = waiting.pop()
         entries.append((prefix, joint, n))
         inside = prefix + ("│ " if joint else "")
-        waiting += _hung(branches.get(n, []), inside)
+        waiting += _child_entries(branches.get(n, []), inside)
     return entries
 
 
-def _hung(children: list[int], prefix: str) -> list[tuple[str, str, int]]:
+def _child_entries(children: list[int], prefix: str) -> list[tuple[str, str, int]]:
     """Return the entries of the children in reverse order, since the caller pops from the end."""
     return [(prefix, "" if n == children[-1] else "├─", n) for n in reversed(children)]
 

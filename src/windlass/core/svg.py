@@ -7,9 +7,10 @@ neighbours. Every pass is linear except for sorting; the number of passes is fix
 
 import html
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from operator import itemgetter
 
 from windlass.core.diagrams import Line, conditions, cut, depths, doing, kind, lines, states
 from windlass.core.workflows.step import Condition, Step
@@ -163,15 +164,12 @@ def _route(start: Spot, end: Spot, direct: bool) -> list[Spot]:
 
 
 def _order(rows: list[list[Spot]]) -> None:
-    """Sort each row by the mean position of its neighbours, alternating downwards and upwards."""
+    """Sort each row by the mean position of its neighbours."""
     for row in rows:
         _number(row)
-    for sweep in range(SWEEPS):
-        down = sweep % 2 == 0
-        for row in rows if down else reversed(rows):
-            wish = {id(spot): _mean(spot.above if down else spot.below, spot.x) for spot in row}
-            row.sort(key=lambda spot: wish[id(spot)])
-            _number(row)
+    for row, targets in _sweeps(rows):
+        row[:] = [spot for _, spot in sorted(zip(targets, row, strict=True), key=itemgetter(0))]
+        _number(row)
 
 
 def _number(row: list[Spot]) -> None:
@@ -183,15 +181,24 @@ def _number(row: list[Spot]) -> None:
 def _place(rows: list[list[Spot]], gap: float) -> None:
     for row in rows:
         _spread(row, [0.0] * len(row), gap)
+    for row, targets in _sweeps(rows):
+        _spread(row, targets, gap)
+
+
+def _sweeps(rows: list[list[Spot]]) -> Iterator[tuple[list[Spot], list[float]]]:
+    """Yield each row with the mean positions of its spots' neighbours, alternating downwards and upwards.
+
+    The caller moves the spots of a row before the next one is computed.
+    """
     for sweep in range(SWEEPS):
         down = sweep % 2 == 0
         for row in rows if down else reversed(rows):
-            _spread(row, [_mean(spot.above if down else spot.below, spot.x) for spot in row], gap)
+            yield row, [_mean(spot.above if down else spot.below, spot.x) for spot in row]
 
 
-def _spread(row: list[Spot], wishes: list[float], gap: float) -> None:
-    """Place spots as close to the wishes as the gaps allow: the mean of pushing right and pushing left."""
-    right, left = [*wishes], [*wishes]
+def _spread(row: list[Spot], targets: list[float], gap: float) -> None:
+    """Place spots as close to the targets as the gaps allow: the mean of pushing right and pushing left."""
+    right, left = [*targets], [*targets]
     for n in range(1, len(row)):
         right[n] = max(right[n], right[n - 1] + (row[n - 1].width + row[n].width) / 2 + gap)
     for n in range(len(row) - 2, -1, -1):

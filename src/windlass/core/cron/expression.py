@@ -144,7 +144,7 @@ def _parse(text: str, dialect: Dialect, zone: str | ZoneInfo, key: str | None) -
 
 def _utc(moment: datetime) -> datetime:
     if moment.utcoffset() is None:
-        raise Invalid(f"{moment} has no time zone; a cron can only be asked about aware datetimes")
+        raise Invalid(f"{moment} has no time zone; pass an aware datetime")
     return moment.astimezone(UTC)
 
 

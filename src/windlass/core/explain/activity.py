@@ -56,7 +56,7 @@ SERVED = {
 }
 
 
-def current_sentences(account: RunSnapshot, step: StepSnapshot) -> Iterator[str]:
+def current_sentences(run: RunSnapshot, step: StepSnapshot) -> Iterator[str]:
     """Yield what an active step is waiting for; for a fanned-out step, the counts of its instances come first."""
     if step.fan is not None:
         fan = step.fan
@@ -69,9 +69,9 @@ def current_sentences(account: RunSnapshot, step: StepSnapshot) -> Iterator[str]
         until = f", until {at(step.wakes_at)} at the latest" if step.wakes_at is not None else ""
         yield f"It waits for a callback{until}."
     elif step.wakes_at is not None:
-        yield f"It sleeps until {at(step.wakes_at)}, {_from_now(account, step.wakes_at)}."
+        yield f"It sleeps until {at(step.wakes_at)}, {_from_now(run, step.wakes_at)}."
     elif step.job is not None:
-        yield from _job(account, step, step.job)
+        yield from _job(run, step, step.job)
     else:
         yield "It is running."
 
@@ -95,37 +95,37 @@ def _below(step: StepSnapshot) -> str:
     return f"It waits for its runs: {counts}, `windlass explain {below.id}`."
 
 
-def _job(account: RunSnapshot, step: StepSnapshot, job: JobSnapshot) -> Iterator[str]:
+def _job(run: RunSnapshot, step: StepSnapshot, job: JobSnapshot) -> Iterator[str]:
     which = "Its job" if step.fan is None else f"Instance {job.item}"
     if job.state is JobState.LEASED:
-        since = step.took(account.now) if step.fan is None else None
+        since = step.took(run.now) if step.fan is None else None
         time = f" for {duration.brief(since)}" if since is not None and not job.failures else ""
         stopping = " and was asked to stop" if job.stopping else ""
         yield f"Worker {job.worker} has been running it{time}, attempt {job.attempts} of {job.max_attempts}{stopping}."
     elif job.state is JobState.PENDING:
         if job.failures:
             yield f"Attempt {job.failures} of {job.max_attempts} failed: {first_line(job.error)}."
-        later = job.due_at > account.now
+        later = job.due_at > run.now
         if later:
-            yield f"The next attempt starts at {at(job.due_at)}, {_from_now(account, job.due_at)}."
+            yield f"The next attempt starts at {at(job.due_at)}, {_from_now(run, job.due_at)}."
         if not later or job.served is not Served.YES:
-            yield from _in_line(which, job)
+            yield _queue_sentence(which, job)
     else:
         yield f"{which} is {job.state}, and the run will be updated in a moment."
 
 
-def _in_line(which: str, job: JobSnapshot) -> Iterator[str]:
+def _queue_sentence(which: str, job: JobSnapshot) -> str:
     match job.served:
         case Served.NO_WORKER:
-            yield f"No worker serves type {job.type} in queue {job.queue}: {_remedy(job)}."
+            return f"No worker serves type {job.type} in queue {job.queue}: {_remedy(job)}."
         case Served.PAUSED:
-            yield f"Queue {job.queue} is paused: `windlass queues resume {job.queue}`."
+            return f"Queue {job.queue} is paused: `windlass queues resume {job.queue}`."
         case Served.OFF:
-            yield f"Type {job.type} is switched off: set is_enabled of its row in workflow.workflow_registry."
+            return f"Type {job.type} is switched off: set is_enabled of its row in workflow.workflow_registry."
         case Served.ELSEWHERE:
-            yield f"{which} waits in queue {job.queue} for a {job.runtime} worker: {job.type} is registered to it."
+            return f"{which} waits in queue {job.queue} for a {job.runtime} worker: {job.type} is registered to it."
         case Served.YES:
-            yield f"{which} waits in queue {job.queue} for a free worker."
+            return f"{which} waits in queue {job.queue} for a free worker."
 
 
 def _remedy(job: JobSnapshot) -> str:
@@ -140,8 +140,8 @@ def _remedy(job: JobSnapshot) -> str:
     return f"start one with `windlass worker MODULE:APP{queue}`, where APP has a handler for it"
 
 
-def _from_now(account: RunSnapshot, moment: datetime) -> str:
-    left = moment - account.now
+def _from_now(run: RunSnapshot, moment: datetime) -> str:
+    left = moment - run.now
     return f"{duration.rough(left)} from now" if left.total_seconds() >= 1 else "any moment"
 
 
@@ -256,15 +256,15 @@ class Span:
     failed: bool = False  # the attempt or the step failed
 
 
-def timeline(account: RunSnapshot, moves: Iterable[Move]) -> list[Span]:
+def timeline(run: RunSnapshot, moves: Iterable[Move]) -> list[Span]:
     """Return the spans in definition order of the steps, and by time within a step."""
     trails: dict[int, list[Move]] = defaultdict(list)
     for move in moves:
         trails[move.step].append(move)
     return [
         span
-        for n, step in enumerate(account.steps)
-        for span in (_worked(trails[n], account.now) if n in trails else _whole(n, step))
+        for n, step in enumerate(run.steps)
+        for span in (_worked(trails[n], run.now) if n in trails else _whole(n, step))
     ]
 
 
@@ -273,7 +273,7 @@ def is_several(step: Step) -> bool:
     return step.fan_out is not None or isinstance(step.action, ChildAction)
 
 
-def during(account: RunSnapshot, round_: Round, moves: Iterable[Move], together: Iterable[Span]) -> list[Span]:
+def during(run: RunSnapshot, round_: Round, moves: Iterable[Move], together: Iterable[Span]) -> list[Span]:
     """Return the spans of one round.
 
     A step with several jobs or child runs may have been done in part in earlier rounds: `together` has the spans of
@@ -282,16 +282,16 @@ def during(account: RunSnapshot, round_: Round, moves: Iterable[Move], together:
     until = round_.left_at
     alone = [
         span
-        for span in timeline(account, moves)
+        for span in timeline(run, moves)
         if round_.began_at <= span.began_at
         and (until is None or span.began_at < until)
-        and not is_several(account.steps[span.step].step)
+        and not is_several(run.steps[span.step].step)
     ]
-    return sorted([*alone, *(_still(account, span, until) for span in together)], key=lambda span: span.step)
+    return sorted([*alone, *(_still(run, span, until) for span in together)], key=lambda span: span.step)
 
 
-def _still(account: RunSnapshot, span: Span, until: datetime | None) -> Span:
-    goes_on = until is None and account.steps[span.step].letter is Letter.ACTIVE
+def _still(run: RunSnapshot, span: Span, until: datetime | None) -> Span:
+    goes_on = until is None and run.steps[span.step].letter is Letter.ACTIVE
     return replace(span, ended_at=None) if goes_on else span
 
 

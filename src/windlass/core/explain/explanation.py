@@ -12,7 +12,7 @@ from windlass.core import duration
 from windlass.core.diagrams import doing
 from windlass.core.explain.activity import at, current_sentences, first_line
 from windlass.core.explain.snapshot import RunSnapshot, StepSnapshot
-from windlass.core.runs.edges import MEETS, MOST_NAMES, STATE_WORDS, WISH_WORDS, handlers, join_names
+from windlass.core.runs.edges import CONDITION_WORDS, MEETS, MOST_NAMES, STATE_WORDS, handlers, join_names
 from windlass.core.runs.run import BAD, OPEN, Letter, RunState
 from windlass.core.workflows.step import Condition, Edge, Join
 
@@ -34,74 +34,74 @@ class Explanation:
     steps: list[StepExplanation]
 
 
-def explain(account: RunSnapshot) -> Explanation:
+def explain(run: RunSnapshot) -> Explanation:
     """Return the explanation of a run, with its steps in definition order."""
     steps = [
-        StepExplanation(step.step.name, step.word, doing(step.step.action), [*_step(account, n)])
-        for n, step in enumerate(account.steps)
+        StepExplanation(step.step.name, step.word, doing(step.step.action), [*_step(run, n)])
+        for n, step in enumerate(run.steps)
     ]
-    return Explanation([*_run(account)], [*_now(account)], steps)
+    return Explanation([*_run(run)], [*_now(run)], steps)
 
 
 # Steps
 
 
-def _step(account: RunSnapshot, n: int) -> Iterator[str]:
-    step = account.steps[n]
+def _step(run: RunSnapshot, n: int) -> Iterator[str]:
+    step = run.steps[n]
     match step.letter:
         case Letter.WAITING:
-            yield _why_it_waits(account, n)
+            yield _why_it_waits(run, n)
         case Letter.SKIPPED:
             yield f"It was skipped: {step.reason or 'no reason was recorded'}."
         case Letter.ACTIVE:
-            yield _why_it_ran(account, n)
-            yield from current_sentences(account, step)
+            yield _why_it_ran(run, n)
+            yield from current_sentences(run, step)
         case Letter.SUCCEEDED:
-            yield _why_it_ran(account, n)
-            yield from _success(account, step)
+            yield _why_it_ran(run, n)
+            yield from _success(run, step)
         case Letter.FAILED | Letter.TIMED_OUT:
-            yield _why_it_ran(account, n)
-            yield from _failure(account, step)
-            yield from _handling(account, n)
+            yield _why_it_ran(run, n)
+            yield from _failure(run, step)
+            yield from _handling(run, n)
         case Letter.CANCELLED:
-            yield from _cancelled(account, step)
+            yield from _cancelled(run, step)
         case _:
             assert_never(step.letter)
 
 
-def _why_it_ran(account: RunSnapshot, n: int) -> str:
-    node = account.steps[n].step
-    held = account.steps[n].held
+def _why_it_ran(run: RunSnapshot, n: int) -> str:
+    node = run.steps[n].step
+    held = run.steps[n].held
     judged = f"its `if` held ({held})" if held else "its `if` held"
     if node.final:
         return f"It is the final step: it ran once all others had ended{_and(judged if node.condition else None)}."
     if not node.edges:
         return f"It needs no other step and started with the run{_and(judged if node.condition else None)}."
-    met = [edge for edge in node.edges if _is_met(account, edge)]
+    met = [edge for edge in node.edges if _is_met(run, edge)]
     if len(met) < (1 if node.join is Join.ANY else len(node.edges)):
-        return f"It ran because a rerun was requested ({account.asked_again or 'from it'})."
-    why = join_names([_ended(account, edge) for edge in met])
+        return f"It ran because a rerun was requested ({run.last_restart or 'from it'})."
+    why = join_names([_ended(run, edge) for edge in met])
     one = " (one of its edges is enough)" if node.join is Join.ANY and len(node.edges) > 1 else ""
     return f"It ran because {why}{one}{_and(judged if node.condition else None)}."
 
 
-def _why_it_waits(account: RunSnapshot, n: int) -> str:
-    node = account.steps[n].step
-    if account.state is RunState.PENDING:
+def _why_it_waits(run: RunSnapshot, n: int) -> str:
+    node = run.steps[n].step
+    if run.state is RunState.PENDING:
         return "It waits for the run to start."
     if node.final:
-        open_ = [s.step.name for m, s in enumerate(account.steps) if m != n and s.letter in OPEN]
-        unfinished = f"{join_names(open_)} {_verb(open_, 'has', 'have')} not"
+        names = [s.step.name for m, s in enumerate(run.steps) if m != n and s.letter in OPEN]
+        unfinished = f"{join_names(names)} {_verb(names, 'has', 'have')} not"
         return f"It is the final step and waits for all others to end: {unfinished}."
-    lacking = [edge for edge in node.edges if not _is_met(account, edge)]
-    wants = [f"{e.parent} {WISH_WORDS[e.condition]} (it {_state(account, e.parent)})" for e in lacking]
+    unmet = [edge for edge in node.edges if not _is_met(run, edge)]
+    conditions = [f"{e.parent} {CONDITION_WORDS[e.condition]} (it {_state(run, e.parent)})" for e in unmet]
     glue = " or " if node.join is Join.ANY else " and "
     then = "; then its `if` is evaluated" if node.condition is not None else ""
-    return f"It waits for {join_names(wants, glue)}{then}." if wants else "It is about to start."
+    return f"It waits for {join_names(conditions, glue)}{then}." if conditions else "It is about to start."
 
 
-def _success(account: RunSnapshot, step: StepSnapshot) -> Iterator[str]:
-    took = step.took(account.now)
+def _success(run: RunSnapshot, step: StepSnapshot) -> Iterator[str]:
+    took = step.took(run.now)
     time = f" in {duration.brief(took)}" if took is not None else ""
     if step.fan is not None:
         yield f"All of its {step.fan.count} instances succeeded{time}."
@@ -116,14 +116,14 @@ def _success(account: RunSnapshot, step: StepSnapshot) -> Iterator[str]:
         yield f"It succeeded{time}."
 
 
-def _failure(account: RunSnapshot, step: StepSnapshot) -> Iterator[str]:
+def _failure(run: RunSnapshot, step: StepSnapshot) -> Iterator[str]:
     verb = "It timed out" if step.letter is Letter.TIMED_OUT else "It failed"
     if step.fan is not None:
         fan = step.fan
         yield f"{verb}: {fan.failed} of {fan.count} instances failed and {fan.succeeded} succeeded."
         if step.failed is not None:
             yield f"The first is number {step.failed.item}: {first_line(step.failed.error)}."
-            yield f"Its log: `windlass runs logs {account.id} --step {step.step.name} --index {step.failed.item}`."
+            yield f"Its log: `windlass runs logs {run.id} --step {step.step.name} --index {step.failed.item}`."
         return
     if step.below is not None:
         yield f"{verb}: {first_line(step.reason or f'run {step.below.id} is {step.below.state}')}."
@@ -133,97 +133,97 @@ def _failure(account: RunSnapshot, step: StepSnapshot) -> Iterator[str]:
     if step.job is not None:
         used, most = step.job.failures, step.job.max_attempts
         yield f"It was tried {_times(used)}" + (f" of {most} possible" if used < most else "") + "."
-        yield f"Its log: `windlass runs logs {account.id} --step {step.step.name}`."
+        yield f"Its log: `windlass runs logs {run.id} --step {step.step.name}`."
 
 
-def _handling(account: RunSnapshot, n: int) -> Iterator[str]:
+def _handling(run: RunSnapshot, n: int) -> Iterator[str]:
     """Yield which steps handled a failure; this is known only once the run has ended."""
-    if account.is_live or account.state in (RunState.CANCELLED, RunState.TIMEOUT):
+    if run.is_live or run.state in (RunState.CANCELLED, RunState.TIMEOUT):
         return
-    by = [account.steps[m].step.name for m in handlers(account.workflow.plan, account.letters, n)]
-    alone = "It is allowed to fail." if account.steps[n].step.allow_failure else "No step handled this failure."
+    by = [run.steps[m].step.name for m in handlers(run.workflow.plan, run.letters, n)]
+    alone = "It is allowed to fail." if run.steps[n].step.allow_failure else "No step handled this failure."
     yield f"This was handled by {join_names(by)}." if by else alone
 
 
-def _cancelled(account: RunSnapshot, step: StepSnapshot) -> Iterator[str]:
+def _cancelled(run: RunSnapshot, step: StepSnapshot) -> Iterator[str]:
     if step.reason is not None:
         yield f"It was cancelled: {step.reason}."
     elif step.job is None and step.below is None:
-        yield f"It had not started when the run {_ending(account.state)}."
+        yield f"It had not started when the run {_ending(run.state)}."
     else:
-        yield f"It was cancelled when the run {_ending(account.state)}."
+        yield f"It was cancelled when the run {_ending(run.state)}."
 
 
 # The run
 
 
-def _run(account: RunSnapshot) -> Iterator[str]:
-    took = account.took
+def _run(run: RunSnapshot) -> Iterator[str]:
+    took = run.took
     time = f" after {duration.brief(took)}" if took is not None else ""
-    match account.state:
+    match run.state:
         case RunState.PENDING:
-            yield _held(account)
+            yield _held(run)
         case RunState.RUNNING:
-            yield f"The run has been active{time.replace(' after', ' for')}: {_counted(account)}."
+            yield f"The run has been active{time.replace(' after', ' for')}: {_counted(run)}."
         case RunState.COMPLETED:
-            yield f"The run completed{time}: {_counted(account)}."
-            yield from _failures(account)
+            yield f"The run completed{time}: {_counted(run)}."
+            yield from _failures(run)
         case RunState.FAILED:
-            yield f"The run failed{time}: {_counted(account)}."
-            yield from _failures(account)
+            yield f"The run failed{time}: {_counted(run)}."
+            yield from _failures(run)
         case RunState.CANCELLED:
-            by = f" by {account.actor}" if account.actor else ""
-            why = f": {account.reason}" if account.reason else ""
+            by = f" by {run.actor}" if run.actor else ""
+            why = f": {run.reason}" if run.reason else ""
             yield f"The run was cancelled{by}{time}{why}."
-            yield f"Now {_counted(account)}."
+            yield f"Now {_counted(run)}."
         case RunState.TIMEOUT:
-            yield f"The run timed out{time}: it had to end by {at(account.expires_at)}; {_counted(account)}."
+            yield f"The run timed out{time}: it had to end by {at(run.expires_at)}; {_counted(run)}."
         case _:
-            assert_never(account.state)
-    if account.parent_id is not None:
-        yield f"It was started by run {account.parent_id}: `windlass explain {account.parent_id}`."
-    if account.asked_again is not None:
-        yield f"It was started again {_times(account.round)}, the last time: {account.asked_again}."
+            assert_never(run.state)
+    if run.parent_id is not None:
+        yield f"It was started by run {run.parent_id}: `windlass explain {run.parent_id}`."
+    if run.last_restart is not None:
+        yield f"It was started again {_times(run.round)}, the last time: {run.last_restart}."
 
 
-def _held(account: RunSnapshot) -> str:
-    limit = account.workflow.concurrency
-    if limit is not None and account.running >= limit:
-        rule = f"workflow {account.workflow.name} allows {limit} active {_verb(limit, 'run', 'runs')} at a time"
-        return f"The run waits to start: {rule}, and {account.running} {_verb(account.running, 'is', 'are')} active."
+def _held(run: RunSnapshot) -> str:
+    limit = run.workflow.concurrency
+    if limit is not None and run.running >= limit:
+        rule = f"workflow {run.workflow.name} allows {limit} active {_verb(limit, 'run', 'runs')} at a time"
+        return f"The run waits to start: {rule}, and {run.running} {_verb(run.running, 'is', 'are')} active."
     return "The run waits to start: a worker or `windlass up` starts it in a moment, if one is running."
 
 
-def _failures(account: RunSnapshot) -> Iterator[str]:
-    plan, letters = account.workflow.plan, account.letters
+def _failures(run: RunSnapshot) -> Iterator[str]:
+    plan, letters = run.workflow.plan, run.letters
     bad = [n for n, letter in enumerate(letters) if letter in BAD]
-    by = {n: [account.steps[m].step.name for m in handlers(plan, letters, n)] for n in bad}
-    unhandled = [account.steps[n].step.name for n in bad if not by[n] and not account.steps[n].step.allow_failure]
+    by = {n: [run.steps[m].step.name for m in handlers(plan, letters, n)] for n in bad}
+    unhandled = [run.steps[n].step.name for n in bad if not by[n] and not run.steps[n].step.allow_failure]
     if unhandled:
         yield f"No step handled the failure of {join_names(unhandled)}, so the run failed."
     for n in [n for n in bad if by[n]][:MOST_NAMES]:
-        yield f"The failure of {account.steps[n].step.name} was handled by {join_names(by[n])}."
+        yield f"The failure of {run.steps[n].step.name} was handled by {join_names(by[n])}."
 
 
-def _now(account: RunSnapshot) -> Iterator[str]:
+def _now(run: RunSnapshot) -> Iterator[str]:
     """Yield what the active steps of the run are waiting for."""
-    active = [step for step in account.steps if step.letter is Letter.ACTIVE]
+    active = [step for step in run.steps if step.letter is Letter.ACTIVE]
     for step in active[:MOST_NAMES]:
-        for sentence in current_sentences(account, step):
+        for sentence in current_sentences(run, step):
             yield f"{step.step.name}: {sentence[0].lower() + sentence[1:]}"
     if len(active) > MOST_NAMES:
         yield f"and {len(active) - MOST_NAMES} more steps are active."
 
 
-def _counted(account: RunSnapshot) -> str:
+def _counted(run: RunSnapshot) -> str:
     """Return the steps counted by state: of 5 steps 3 succeeded, 1 failed and 1 was skipped."""
-    counts = {letter: account.letters.count(letter) for letter in Letter}
+    counts = {letter: run.letters.count(letter) for letter in Letter}
     parts = [
         f"{counts[letter]} {STATE_WORDS[letter] if counts[letter] == 1 else _plural(letter)}"
         for letter in map(Letter, "sftkca.")
         if counts[letter]
     ]
-    total = len(account.steps)
+    total = len(run.steps)
     if counts[Letter.SUCCEEDED] == total:
         return f"all {total} steps succeeded" if total > 1 else "its step succeeded"
     return f"of {total} {_verb(total, 'step', 'steps')} {join_names(parts)}"
@@ -236,18 +236,18 @@ def _plural(letter: Letter) -> str:
 # Phrases
 
 
-def _is_met(account: RunSnapshot, edge: Edge) -> bool:
-    return account.steps[account.workflow.plan.number[edge.parent]].letter in MEETS[edge.condition]
+def _is_met(run: RunSnapshot, edge: Edge) -> bool:
+    return run.steps[run.workflow.plan.number[edge.parent]].letter in MEETS[edge.condition]
 
 
-def _ended(account: RunSnapshot, edge: Edge) -> str:
+def _ended(run: RunSnapshot, edge: Edge) -> str:
     """Return how a parent met an edge. A `complete` edge handles no failure, so it must not read like one that does."""
-    state = _state(account, edge.parent)
+    state = _state(run, edge.parent)
     return f"{edge.parent} ended (it {state})" if edge.condition is Condition.COMPLETE else f"{edge.parent} {state}"
 
 
-def _state(account: RunSnapshot, name: str) -> str:
-    return STATE_WORDS[account.steps[account.workflow.plan.number[name]].letter]
+def _state(run: RunSnapshot, name: str) -> str:
+    return STATE_WORDS[run.steps[run.workflow.plan.number[name]].letter]
 
 
 def _ending(state: RunState) -> str:

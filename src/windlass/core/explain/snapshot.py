@@ -217,7 +217,7 @@ class RunSnapshot:
     steps: tuple[StepSnapshot, ...] = ()
     reason: str | None = None  # why it was cancelled or ended early
     actor: str | None = None  # who cancelled it or ended it early
-    asked_again: str | None = None  # the last retry or rerun, as text
+    last_restart: str | None = None  # the last retry or rerun, as text
     cursor: str | None = None  # later events are not in this snapshot
     running: int = 0  # active runs of this workflow; only set for a pending run
 

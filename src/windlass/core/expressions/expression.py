@@ -18,12 +18,12 @@ from typing import Any
 from windlass.core.expressions.nodes import (
     Call,
     Compare,
+    Evaluation,
     Every,
     Literal,
     Node,
     Not,
     Reference,
-    Sight,
     Some,
     TooCostly,
     truth,
@@ -63,12 +63,7 @@ class Expression:
         return tuple(dict.fromkeys(references))
 
     @cached_property
-    def steps(self) -> frozenset[str]:
-        """The steps whose results it may read."""
-        return frozenset(path.name for path in self.paths if path.root == "tasks")
-
-    @cached_property
-    def asks_about_ancestors(self) -> bool:
+    def needs_ancestors(self) -> bool:
         """Whether `ancestors_failed` and `all_succeeded` are needed."""
         return any(isinstance(node, Call) and node.function in ABOUT_ANCESTORS for node in _nodes(self.root))
 
@@ -84,12 +79,12 @@ def parse(text: str) -> Expression:
 
 
 def evaluate(expression: Expression, facts: Facts) -> Verdict:
-    sight = Sight(facts)
+    evaluation = Evaluation(facts)
     try:
-        holds = truth(expression.root.value(sight))
+        holds = truth(expression.root.value(evaluation))
     except TooCostly:
         return Verdict(False, f"{expression.summary} is false: evaluating it would compare too many values")
-    return Verdict(holds, _explained(expression.summary, holds, sight.seen))
+    return Verdict(holds, _explained(expression.summary, holds, evaluation.seen))
 
 
 def _nodes(root: Node) -> Iterator[Node]:

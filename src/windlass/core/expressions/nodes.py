@@ -106,7 +106,7 @@ def size(value: Any) -> int | None:
     return len(value) if kind(value) in ("text", "list", "object") else None
 
 
-class Sight:
+class Evaluation:
     """The state of one evaluation: the facts, and the values that were read."""
 
     __slots__ = ("budget", "facts", "seen")
@@ -126,7 +126,7 @@ class Sight:
 class Literal:
     constant: Any
 
-    def value(self, sight: Sight) -> Any:
+    def value(self, evaluation: Evaluation) -> Any:
         return self.constant
 
 
@@ -134,8 +134,8 @@ class Literal:
 class Reference:
     path: Path
 
-    def value(self, sight: Sight) -> Any:
-        value = sight.note(self.path.text, find(sight.facts, self.path), self.path)
+    def value(self, evaluation: Evaluation) -> Any:
+        value = evaluation.note(self.path.text, find(evaluation.facts, self.path), self.path)
         if value.__class__ is Nothing:
             return None
         return None if value.__class__ is float and not isfinite(value) else value
@@ -147,15 +147,15 @@ class Compare:
     left: "Node"
     right: "Node"
 
-    def value(self, sight: Sight) -> bool:
-        left, right = self.left.value(sight), self.right.value(sight)
+    def value(self, evaluation: Evaluation) -> bool:
+        left, right = self.left.value(evaluation), self.right.value(evaluation)
         match self.sign:
             case "==":
-                return same(left, right, sight.budget)
+                return same(left, right, evaluation.budget)
             case "!=":
-                return not same(left, right, sight.budget)
+                return not same(left, right, evaluation.budget)
             case "in":
-                return contains(right, left, sight.budget)
+                return contains(right, left, evaluation.budget)
             case _:
                 return ordered(self.sign, left, right)
 
@@ -164,8 +164,8 @@ class Compare:
 class Not:
     inner: "Node"
 
-    def value(self, sight: Sight) -> bool:
-        return not truth(self.inner.value(sight))
+    def value(self, evaluation: Evaluation) -> bool:
+        return not truth(self.inner.value(evaluation))
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +174,8 @@ class Every:
 
     items: tuple["Node", ...]
 
-    def value(self, sight: Sight) -> bool:
-        return all(truth(item.value(sight)) for item in self.items)
+    def value(self, evaluation: Evaluation) -> bool:
+        return all(truth(item.value(evaluation)) for item in self.items)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +184,8 @@ class Some:
 
     items: tuple["Node", ...]
 
-    def value(self, sight: Sight) -> bool:
-        return any(truth(item.value(sight)) for item in self.items)
+    def value(self, evaluation: Evaluation) -> bool:
+        return any(truth(item.value(evaluation)) for item in self.items)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,9 +193,9 @@ class Call:
     function: str
     arguments: tuple["Node", ...]
 
-    def value(self, sight: Sight) -> Any:
-        values = [argument.value(sight) for argument in self.arguments]
-        return FUNCTIONS[self.function].work(sight, *values)
+    def value(self, evaluation: Evaluation) -> Any:
+        values = [argument.value(evaluation) for argument in self.arguments]
+        return FUNCTIONS[self.function].work(evaluation, *values)
 
 
 Node = Literal | Reference | Compare | Not | Every | Some | Call
@@ -208,10 +208,10 @@ class Function:
 
 
 FUNCTIONS: Mapping[str, Function] = {
-    "success": Function(0, lambda sight: sight.note("success()", sight.facts.all_succeeded)),
-    "failure": Function(0, lambda sight: sight.note("failure()", sight.facts.ancestors_failed)),
-    "always": Function(0, lambda sight: True),
-    "len": Function(1, lambda sight, value: size(value)),
-    "contains": Function(2, lambda sight, whole, part: contains(whole, part, sight.budget)),
-    "startsWith": Function(2, lambda sight, text, start: begins(text, start, sight.budget)),
+    "success": Function(0, lambda evaluation: evaluation.note("success()", evaluation.facts.all_succeeded)),
+    "failure": Function(0, lambda evaluation: evaluation.note("failure()", evaluation.facts.ancestors_failed)),
+    "always": Function(0, lambda evaluation: True),
+    "len": Function(1, lambda evaluation, value: size(value)),
+    "contains": Function(2, lambda evaluation, whole, part: contains(whole, part, evaluation.budget)),
+    "startsWith": Function(2, lambda evaluation, text, start: begins(text, start, evaluation.budget)),
 }

@@ -23,15 +23,15 @@ from windlass.core.runs import command
 from windlass.core.runs.edges import readiness, verdict
 from windlass.core.runs.event import (
     Begun,
-    CancelAsked,
+    CancelRequested,
     ChildStopped,
     Ended,
     Event,
     Expanded,
     Expired,
     Judged,
-    RerunAsked,
-    RetryAsked,
+    RerunRequested,
+    RetryRequested,
 )
 from windlass.core.runs.run import (
     BAD,
@@ -74,20 +74,20 @@ STOPPED = frozenset({RunState.CANCELLED, RunState.TIMEOUT})
 
 def decide(run: Run, events: Iterable[Event], now: datetime) -> tuple[Run, list[command.Command]]:
     """Return the run after these events and the commands that the caller must execute."""
-    board = _Board(run, now)
+    decision = _Decision(run, now)
     for event in events:
-        board.take(event)
-    board.settle()
-    return board.run(), board.commands
+        decision.apply(event)
+    decision.settle()
+    return decision.run(), decision.commands
 
 
-class _Board:
+class _Decision:
     """The mutable state of one decision.
 
     Changed letters are kept beside the old string, so that the cost of a step depends only on its own edges.
     """
 
-    __slots__ = ("_asked", "_changed", "_ended", "_fans", "_joined", "_now", "_old", "_plan", "_state", "commands")
+    __slots__ = ("_changed", "_ended", "_fans", "_joined", "_now", "_old", "_plan", "_state", "_unanswered", "commands")
 
     def __init__(self, run: Run, now: datetime) -> None:
         self._old = run
@@ -98,13 +98,13 @@ class _Board:
         self._changed: dict[int, str] = {}
         self._fans = run.fans
         self._ended: list[int] = []  # steps whose children must be considered
-        self._asked: set[int] = set()  # steps with an unanswered question in this decision
+        self._unanswered: set[int] = set()  # steps with an unanswered question in this decision
         self.commands: list[command.Command] = []
 
     def run(self) -> Run:
         return Run(self._plan, self._state, self._letters(), self._fans)
 
-    def take(self, event: Event) -> None:
+    def apply(self, event: Event) -> None:
         match event:
             case Ended():
                 self._end(event)
@@ -116,13 +116,13 @@ class _Board:
                 self._judged(event)
             case Expanded():
                 self._expanded(event)
-            case CancelAsked(reason):
+            case CancelRequested(reason):
                 self._stop(RunMove.CANCEL, reason)
             case Expired():
                 self._stop(RunMove.EXPIRE, EXPIRED)
-            case RetryAsked():
+            case RetryRequested():
                 self._retry()
-            case RerunAsked(step):
+            case RerunRequested(step):
                 self._rerun(step)
             case _:
                 assert_never(event)
@@ -274,7 +274,7 @@ class _Board:
 
     def _consider(self, step: int) -> None:
         """Start or skip a waiting step if its edges allow the decision now."""
-        if self._letter(step) != Letter.WAITING or step in self._asked:
+        if self._letter(step) != Letter.WAITING or step in self._unanswered:
             return
         ready = readiness(self._plan, step, self._letter)
         if ready is True:
@@ -292,8 +292,8 @@ class _Board:
         """Evaluate the `if` of a step whose edges are met, or start it if it has none."""
         if self._plan.steps[step].condition is None:
             self._fire(step, None)
-        elif step not in self._asked:
-            self._asked.add(step)
+        elif step not in self._unanswered:
+            self._unanswered.add(step)
             self.commands.append(command.Judge(step))
 
     def _fire(self, step: int, reason: Reason | None) -> None:
@@ -310,7 +310,7 @@ class _Board:
             if isinstance(fan_out, Parallel) and isinstance(fan_out.count, int):
                 self._spread(step, fan_out.count)
             else:
-                self._asked.add(step)
+                self._unanswered.add(step)
                 self.commands.append(command.Expand(step))
 
     def _spread(self, step: int, count: int) -> None:
@@ -371,7 +371,7 @@ class _Board:
     def _due_final(self, letters: str) -> int | None:
         """Return the final step if all others have ended and it has not started."""
         final = self._plan.final
-        if final is None or final in self._asked or letters[final] != Letter.WAITING:
+        if final is None or final in self._unanswered or letters[final] != Letter.WAITING:
             return None
         return final if letters.count(Letter.WAITING) == 1 and Letter.ACTIVE not in letters else None
 

@@ -22,7 +22,7 @@ STATE_WORDS = {
     "k": "was skipped",
     "c": "was cancelled",
 }
-WISH_WORDS = {"success": "to succeed", "failure": "to fail", "skipped": "to be skipped", "complete": "to end"}
+CONDITION_WORDS = {"success": "to succeed", "failure": "to fail", "skipped": "to be skipped", "complete": "to end"}
 NONE_MET = Reason("unmet", "none of its edges was met")
 
 
@@ -49,8 +49,8 @@ def _every(plan: Plan, step: int, letter_of: Callable[[int], str]) -> bool | Rea
     if missed is None:
         return True
     parent, condition = missed
-    wish, state = WISH_WORDS[condition], STATE_WORDS[letter_of(parent)]
-    return Reason("unmet", f"needs {plan.steps[parent].name} {wish}, but it {state}")
+    required, state = CONDITION_WORDS[condition], STATE_WORDS[letter_of(parent)]
+    return Reason("unmet", f"needs {plan.steps[parent].name} {required}, but it {state}")
 
 
 def _any(plan: Plan, step: int, letter_of: Callable[[int], str]) -> bool | Reason:

@@ -57,7 +57,7 @@ class Expanded:
 
 
 @dataclass(frozen=True, slots=True)
-class CancelAsked:
+class CancelRequested:
     reason: Reason
 
 
@@ -67,18 +67,18 @@ class Expired:
 
 
 @dataclass(frozen=True, slots=True)
-class RetryAsked:
+class RetryRequested:
     """Run all failed, timed-out, cancelled and skipped steps again; keep what succeeded."""
 
 
 @dataclass(frozen=True, slots=True)
-class RerunAsked:
+class RerunRequested:
     """Run this step and all its descendants again."""
 
     step: int
 
 
-Event = Begun | Ended | ChildStopped | Judged | Expanded | CancelAsked | Expired | RetryAsked | RerunAsked
+Event = Begun | Ended | ChildStopped | Judged | Expanded | CancelRequested | Expired | RetryRequested | RerunRequested
 
 
 def ended_letter(status: str, error_type: str | None) -> Letter:

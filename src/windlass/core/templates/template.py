@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Protocol
 
 from windlass.core import json_value
@@ -43,14 +42,8 @@ class Binding:
     def __init__(self, template: Template) -> None:
         paths = list(template.paths())
         self.references = tuple(dict.fromkeys(paths))
-        self.is_constant = not paths
         self._template = template
         self._heavy = len(paths) > FEW
-
-    @cached_property
-    def steps(self) -> frozenset[str]:
-        """The steps whose results it reads."""
-        return frozenset(path.name for path in self.references if path.root == "tasks")
 
     def resolve(self, facts: Facts) -> Any:
         """Return the value with every template resolved; raise `TemplateError` if one has no value."""

@@ -69,9 +69,6 @@ class Lineage:
     def has(self, name: str, ancestor: str) -> bool:
         return bool(self._before.get(name, 0) & self._bit.get(ancestor, 0))
 
-    def ancestors(self, name: str) -> set[str]:
-        return {other for other, bit in self._bit.items() if self._before.get(name, 0) & bit}
-
 
 def _cycles_from(start: str, followers: Mapping[str, list[str]], done: set[str]) -> Iterator[tuple[str, ...]]:
     """Yield the cycles found depth first. A name that is already on the path closes a cycle; its names are done."""

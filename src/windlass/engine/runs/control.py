@@ -9,7 +9,7 @@ from windlass.core.events.cursor import TrailPlace
 from windlass.core.explain.snapshot import Round, round_of, rounds
 from windlass.core.jobs.spec import check_range
 from windlass.core.json_value import encode
-from windlass.core.runs.event import CancelAsked, Event, RerunAsked, RetryAsked
+from windlass.core.runs.event import CancelRequested, Event, RerunRequested, RetryRequested
 from windlass.core.runs.run import RUN_EDGES, WORDS, Letter, Reason, RunMove, RunState
 from windlass.core.workflows.step import Step
 from windlass.core.workflows.workflow import Workflow
@@ -119,12 +119,12 @@ async def cancel(db: Database, id_: UUID, *, reason: str | None = None) -> None:
     """Stop a run: what waits ends at once, running jobs are asked to stop."""
     encode(reason, field="reason", limit=MAX_REASON)
     why = reason or "the run was cancelled"
-    await _steer(db, id_, RunMove.CANCEL, "cancelled", lambda _: CancelAsked(Reason("cancelled", why)))
+    await _steer(db, id_, RunMove.CANCEL, "cancelled", lambda _: CancelRequested(Reason("cancelled", why)))
 
 
 async def retry(db: Database, id_: UUID) -> None:
     """Repeat the failed steps and those that depend on them; successful steps are kept."""
-    await _steer(db, id_, RunMove.RETRY, "retried", lambda _: RetryAsked())
+    await _steer(db, id_, RunMove.RETRY, "retried", lambda _: RetryRequested())
 
 
 async def rerun(db: Database, id_: UUID, step: str, *, input_: Any = None, with_input: bool = False) -> None:
@@ -132,7 +132,7 @@ async def rerun(db: Database, id_: UUID, step: str, *, input_: Any = None, with_
     text = encode(input_, field="input") if with_input else None
 
     def event(workflow: Workflow) -> Event:
-        return RerunAsked(step_number(workflow, step))
+        return RerunRequested(step_number(workflow, step))
 
     await _steer(db, id_, RunMove.RERUN, "rerun", event, input_=text)
 
@@ -174,7 +174,7 @@ async def start_round(
 
 
 def _retry_reason(event: Event, workflow: Workflow) -> str:
-    if isinstance(event, RerunAsked):
+    if isinstance(event, RerunRequested):
         return f"from step {workflow.steps[event.step].name}"
     return FAILED_AGAIN
 

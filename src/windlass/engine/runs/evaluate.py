@@ -81,7 +81,7 @@ def judge(question: Question, facts: Facts) -> Event:
 def _judge(question: Question, facts: Facts) -> Event:
     condition, number = question.template.condition, question.template.number
     assert condition is not None
-    if condition.asks_about_ancestors:
+    if condition.needs_ancestors:
         letters = [question.run.letters[n] for n in question.template.plan.ancestors(number)]
         failed = any(letter in BAD for letter in letters)
         good = all(letter == Letter.SUCCEEDED for letter in letters)

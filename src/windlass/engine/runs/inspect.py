@@ -196,7 +196,7 @@ def _snapshot(
         steps=tuple(steps),
         reason=why.reason if why else None,
         actor=why.actor if why else None,
-        asked_again=f"{again[-1].word}, {again[-1].reason}" if again else None,
+        last_restart=f"{again[-1].word}, {again[-1].reason}" if again else None,
         cursor=row.cursor,
         running=running,
     )

@@ -8,7 +8,7 @@ from uuid import UUID
 from windlass.core import ids
 from windlass.core.jobs.spec import check_range
 from windlass.core.json_value import encode
-from windlass.core.runs.event import CancelAsked, RetryAsked
+from windlass.core.runs.event import CancelRequested, RetryRequested
 from windlass.core.runs.run import LIVE, RUN_EDGES, Reason, RunMove, RunState
 from windlass.engine.database import MOST_COUNTED, Database
 from windlass.engine.definitions import find_live
@@ -123,7 +123,7 @@ async def cancel(db: Database, query: RunQuery, *, limit: int = 100, reason: str
     async with db.begin() as conn:
         held = [run for run in await store.lock(conn, batch) if run.state in LIVE]
         if held:
-            news = {run.id: [CancelAsked(Reason("cancelled", why))] for run in held}
+            news = {run.id: [CancelRequested(Reason("cancelled", why))] for run in held}
             wakeups = await settle(conn, db, held, news, actor=db.actor)
     wakeups.poke(db)
     return await _batch_done(db, query, RunMove.CANCEL, batch, [run.id for run in held])
@@ -137,7 +137,7 @@ async def retry(db: Database, query: RunQuery, *, limit: int = 100) -> RunBatch:
         held = [run for run in await store.lock(conn, batch) if (RunState(run.state), RunMove.RETRY) in RUN_EDGES]
         if held:  # another session may have retried them first
             held = await control.start_round(conn, db, held, "retried", control.FAILED_AGAIN)
-            news = {run.id: [RetryAsked()] for run in held}
+            news = {run.id: [RetryRequested()] for run in held}
             wakeups = await settle(conn, db, held, news, actor=db.actor)
     wakeups.poke(db)
     return await _batch_done(db, query, RunMove.RETRY, batch, [run.id for run in held])

@@ -10,7 +10,7 @@ from uuid import UUID
 from windlass.core.compositions import MAX_LEVELS
 from windlass.core.runs.event import (
     Begun,
-    CancelAsked,
+    CancelRequested,
     Event,
     Expired,
     ended_child,
@@ -61,7 +61,7 @@ async def with_notices(
         run = rows[notice.run_id]
         if notice.word == "cancel" and run.state in LIVE:
             reason = Reason("cancelled", notice.reason or "the run above was cancelled")
-            events[run.id].append(CancelAsked(reason))
+            events[run.id].append(CancelRequested(reason))
         elif notice.word == "ended" and notice.step is not None:
             letter = Letter(notice.letter or Letter.FAILED)
             earlier = notice.round is not None and notice.round < run.round

@@ -19,7 +19,7 @@ from windlass.core.events.webhook import parse_body
 from windlass.core.explain.snapshot import SCHEDULED_FOR
 from windlass.core.jobs.spec import check_range
 from windlass.core.json_value import encode
-from windlass.core.runs.event import CancelAsked
+from windlass.core.runs.event import CancelRequested
 from windlass.core.runs.run import LIVE, Reason
 from windlass.core.workflows.workflow import Trigger, WebhookTrigger
 from windlass.engine.database import Database
@@ -121,7 +121,7 @@ async def _fire(conn: Connection, db: Database, held: LockedSchedule) -> list[Wa
 
 async def _cancel(conn: Connection, db: Database, ids: Sequence[UUID]) -> Wakeups:
     held = [run for run in await runs.lock(conn, ids) if run.state in LIVE]
-    news = {run.id: [CancelAsked(Reason("replaced", REPLACED))] for run in held}
+    news = {run.id: [CancelRequested(Reason("replaced", REPLACED))] for run in held}
     return await settle(conn, db, held, news, actor=db.actor) if held else Wakeups()
 
 
