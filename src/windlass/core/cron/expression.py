@@ -8,11 +8,12 @@ The calendar finds wall times; this module maps them to instants. At changes of 
   run is less than an hour away, and it keeps running through the second pass of a repeated hour.
 """
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, takewhile
 from typing import assert_never
 from zoneinfo import ZoneInfo
 
@@ -78,7 +79,7 @@ class Cron:
         if not isinstance(self.rule, Every):
             start -= timedelta.resolution
         years = end.year - start.year + 1
-        return islice(_until(end, self._following(start, years)), limit)
+        return islice(takewhile(lambda at: at < end, self._following(start, years)), limit)
 
     def _following(self, after: datetime, years: int) -> Iterator[datetime]:
         at = self.next(after, years=years)
@@ -148,13 +149,6 @@ def _utc(moment: datetime) -> datetime:
     return moment.astimezone(UTC)
 
 
-def _until(end: datetime, times: Iterator[datetime]) -> Iterator[datetime]:
-    for at in times:
-        if at >= end:
-            return
-        yield at
-
-
 def _start(way: Way, local: datetime) -> datetime:
     """Return the first wall time to check. In the second pass of a repeated hour, the whole hour has already run."""
     if local.fold:
@@ -194,25 +188,29 @@ def _second_pass(calendar: Calendar, way: Way, local: datetime, first: datetime 
 def _repeat_end(local: datetime) -> datetime:
     """Return the first wall time after the repeated hour."""
     second = local.replace(microsecond=0)
-    low, high = 0, (_offset(second.replace(fold=0)) - _offset(second.replace(fold=1))) // _SECOND
-    while high - low > 1:
-        middle = (low + high) // 2
-        later = second + middle * _SECOND
-        repeated = _offset(later.replace(fold=0)) != _offset(later.replace(fold=1))
-        low, high = (middle, high) if repeated else (low, middle)
-    return (second + high * _SECOND).replace(tzinfo=None, fold=0)
+
+    def repeated(seconds: int) -> timedelta:
+        later = second + seconds * _SECOND
+        return _offset(later.replace(fold=0)) - _offset(later.replace(fold=1))
+
+    length = _first(repeated(0) // _SECOND, lambda seconds: not repeated(seconds))
+    return (second + length * _SECOND).replace(tzinfo=None, fold=0)
 
 
 def _gap_end(skipped: datetime) -> datetime:
     """Return the first instant after the gap that contains this wall time."""
     earlier = skipped.replace(fold=1).astimezone(UTC)  # with the offset after the gap: an instant before it
-    before = _offset(skipped)
-    low, high = 0, (_offset(skipped.replace(fold=1)) - before) // _SECOND
-    while high - low > 1:
-        middle = (low + high) // 2
-        moved = _offset((earlier + middle * _SECOND).astimezone(skipped.tzinfo)) != before
-        low, high = (low, middle) if moved else (middle, high)
-    return (earlier + high * _SECOND).astimezone(skipped.tzinfo)
+    before, after = _offset(skipped), _offset(skipped.replace(fold=1))
+
+    def later(seconds: int) -> datetime:
+        return (earlier + seconds * _SECOND).astimezone(skipped.tzinfo)
+
+    return later(_first((after - before) // _SECOND, lambda seconds: _offset(later(seconds)) != before))
+
+
+def _first(limit: int, holds: Callable[[int], bool]) -> int:
+    """Return the first number from 1 to `limit` for which `holds` is true, as it is for all that follow."""
+    return bisect_left(range(1, limit), True, key=holds) + 1
 
 
 def _offset(at: datetime) -> timedelta:

@@ -4,7 +4,6 @@ A tick is an instant at which the cron runs. The latest due tick is current; ear
 decides whether they run. If a run is still active, `overlap` decides what happens to the remaining ticks.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -144,11 +143,11 @@ def _line_up(line: list[datetime], next_run_at: datetime | None, *, begin: int, 
 
 def _all(cron: Cron, first: datetime, now: datetime, limit: int) -> tuple[list[datetime], datetime | None]:
     ticks: list[datetime] = []
-    for tick in _since(cron, first):
-        if tick > now or len(ticks) == limit:
-            return ticks, tick
+    tick: datetime | None = first
+    while tick is not None and tick <= now and len(ticks) < limit:
         ticks.append(tick)
-    return ticks, None
+        tick = _after(cron, tick)
+    return ticks, tick
 
 
 def _latest(cron: Cron, first: datetime, now: datetime) -> datetime:
@@ -157,13 +156,6 @@ def _latest(cron: Cron, first: datetime, now: datetime) -> datetime:
         return first + (now - first) // cron.rule.period * cron.rule.period
     latest = _utc(cron.prev(now + timedelta.resolution, years=YEARS))
     return first if latest is None else max(first, latest)
-
-
-def _since(cron: Cron, first: datetime) -> Iterator[datetime]:
-    tick: datetime | None = first
-    while tick is not None:
-        yield tick
-        tick = _after(cron, tick)
 
 
 def _after(cron: Cron, tick: datetime) -> datetime | None:

@@ -46,6 +46,14 @@ class Context(Enum):
     HEREDOC_QUOTED = auto()  # its delimiter is quoted, so nothing is expanded
 
 
+OPENINGS = (  # what opens a context, and what closes it
+    ("$((", Context.ARITHMETIC, "))"),
+    ("$(", Context.PLAIN, ")"),
+    ("${", Context.EXPANSION, "}"),
+    ("`", Context.PLAIN, "`"),
+    ("'", Context.SINGLE, "'"),
+    ('"', Context.DOUBLE, '"'),
+)
 UNQUOTED = frozenset({Context.DOUBLE, Context.HEREDOC, Context.COMMENT, Context.EXPANSION})
 REFUSED = {
     Context.SINGLE: "it is inside single quotes, where the shell expands nothing: use double quotes",
@@ -176,14 +184,9 @@ class Script:
         return 1
 
     def _opened(self, text: str, at: int, context: Context) -> int:
-        """Enter a context that can open inside double quotes, too, and return the length of its opening; 0 if none."""
-        openings = [("$((", Context.ARITHMETIC, "))"), ("$(", Context.PLAIN, ")"), ("${", Context.EXPANSION, "}")]
-        openings.append(("`", Context.PLAIN, "`"))
-        if context is not Context.DOUBLE:
-            openings.append(("'", Context.SINGLE, "'"))
-        openings.append(('"', Context.DOUBLE, '"'))
-        for opening, inner, end in openings:
-            if text.startswith(opening, at):
+        """Enter the context that opens here and return the length of its opening; 0 if none opens."""
+        for opening, inner, end in OPENINGS:
+            if text.startswith(opening, at) and not (inner is Context.SINGLE and context is Context.DOUBLE):
                 self._push(inner, end)
                 return len(opening)
         return 0
