@@ -170,7 +170,7 @@ select j.*, trail.started_at, trail.number, windlass.now() as now
 select pg_advisory_xact_lock(hashtextextended(key, 0)) from unnest($1::text[]) as key
 
 -- name: find_unique
--- Return the latest job for each unique key that counts as existing (`core.jobs.unique.STANDINGS` lists the values). If there is
+-- Return the latest job for each unique key that counts as existing (`core.jobs.spec.STANDINGS` lists the values). If there is
 -- none, return a composition step that has the key and waits for its turn: it has no job yet.
 select u.key, j.id, j.status, j.run_at, j.workflow
   from unnest($1::text[], $2::jsonb[], $3::interval[]) as u(key, states, period)

@@ -256,7 +256,7 @@ select id from workflow.workflow_run
 -- job that was requested to stop is cancelled instead of retried.
 -- Releases nothing in the first 5 seconds after the server started, and no lease within one lease length after a gap in which no
 -- worker could send a heartbeat (gaps are $3 and $4, and the latest one may have ended just now: $5). See
--- core/jobs/lease_gaps.py. `lease_until - updated_at` is the length of a lease, because every extension sets both.
+-- core/jobs/job.py (`Continuity`). `lease_until - updated_at` is the length of a lease, because every extension sets both.
 -- A job that one more loss would end is marked `alone`: it is claimed by itself from then on, so that a job that kills its
 -- workers takes no other jobs down with it. A Python worker (pid <> 0) may hold several such jobs. They are released together,
 -- when all of them have expired, and none is charged, because it is unknown which one killed the worker. A worker that starts
