@@ -1,4 +1,4 @@
-"""Compositions of jobs become workflows: who waits for whom, what is shared, what is kept by another try."""
+"""Compositions of jobs become workflows: the dependencies, the shared parts, and the letters that a retry keeps."""
 
 import json
 from dataclasses import replace
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.reference import World, results
-from windlass.core.compositions import Composition, Part, kept, read, sources
+from windlass.core.compositions import Composition, Part, letters_to_retry, read, sources
 from windlass.core.definition.parser import checked, parse
 from windlass.core.ids import of_name
 from windlass.core.runs.edges import verdict
@@ -130,7 +130,7 @@ def test_results_come_from_all_before_and_to_callbacks_from_all_jobs() -> None:
     ids=["chain", "skipped", "batch", "callback", "group"],
 )
 def test_another_try_keeps_what_went_well(composition: Composition, letters: str, again: str) -> None:
-    assert kept(composition.workflow, letters) == again
+    assert letters_to_retry(composition.workflow, letters) == again
 
 
 def test_a_name_always_stands_for_the_same_id() -> None:

@@ -134,7 +134,7 @@ def sources(workflow: Workflow, step: int) -> list[int]:
             return []
 
 
-def kept(workflow: Workflow, letters: str) -> str:
+def letters_to_retry(workflow: Workflow, letters: str) -> str:
     """Return the letters to start a new attempt with: steps that did not end well and their descendants wait again."""
     again = {n for n, letter in enumerate(letters) if letter in BAD or letter in OPEN}
     again |= workflow.plan.descendants(again)

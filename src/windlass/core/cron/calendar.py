@@ -31,7 +31,7 @@ def down(mask: int, at: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class Direction:
     """A direction in time; `edge` is where a field restarts after a larger one has changed."""
 
     step: int
@@ -42,8 +42,8 @@ class Way:
         return year > 0 and (limit - year) * self.step >= 0
 
 
-UP = Way(1, 0, up)
-DOWN = Way(-1, 63, down)
+UP = Direction(1, 0, up)
+DOWN = Direction(-1, 63, down)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,46 +124,46 @@ class Calendar:
     years: int
     days: tuple[int, ...]
 
-    def search(self, way: Way, wall: datetime, limit: int) -> datetime | None:
+    def search(self, direction: Direction, wall: datetime, limit: int) -> datetime | None:
         """Return the first match at or beyond `wall`, in the years up to and including `limit`."""
         today = (wall.year, wall.month, wall.day)
-        date = self._date(way, *today, limit)
+        date = self._date(direction, *today, limit)
         if date == today:
-            clock = self._clock(way, wall.hour, wall.minute, wall.second)
+            clock = self._clock(direction, wall.hour, wall.minute, wall.second)
             if clock:
                 return datetime(*date, *clock)  # noqa: DTZ001
-            date = self._date(way, wall.year, wall.month, wall.day + way.step, limit)
-        return datetime(*date, *self._fresh(way)) if date else None  # noqa: DTZ001
+            date = self._date(direction, wall.year, wall.month, wall.day + direction.step, limit)
+        return datetime(*date, *self._edge_time(direction)) if date else None  # noqa: DTZ001
 
-    def _date(self, way: Way, year: int, month: int, day: int, limit: int) -> tuple[int, int, int] | None:
-        while way.within(year, limit):
+    def _date(self, direction: Direction, year: int, month: int, day: int, limit: int) -> tuple[int, int, int] | None:
+        while direction.within(year, limit):
             if self.years >> year & self.months >> month & 1:
-                match = way.seek(self.days[_kind(year, month)], day)
+                match = direction.seek(self.days[_kind(year, month)], day)
                 if match > 0:
                     return year, month, match
-            year, month = self._month_beyond(way, year, month)
-            day = way.edge
+            year, month = self._next_month(direction, year, month)
+            day = direction.edge
         return None
 
-    def _month_beyond(self, way: Way, year: int, month: int) -> tuple[int, int]:
-        later = way.seek(self.months, month + way.step) if self.years >> year & 1 else -1
+    def _next_month(self, direction: Direction, year: int, month: int) -> tuple[int, int]:
+        later = direction.seek(self.months, month + direction.step) if self.years >> year & 1 else -1
         if later > 0:
             return year, later
-        return way.seek(self.years, year + way.step), way.seek(self.months, way.edge)
+        return direction.seek(self.years, year + direction.step), direction.seek(self.months, direction.edge)
 
-    def _clock(self, way: Way, hour: int, minute: int, second: int) -> tuple[int, int, int] | None:
+    def _clock(self, direction: Direction, hour: int, minute: int, second: int) -> tuple[int, int, int] | None:
         if self.hours >> hour & 1:
-            if self.minutes >> minute & 1 and (value := way.seek(self.seconds, second)) >= 0:
+            if self.minutes >> minute & 1 and (value := direction.seek(self.seconds, second)) >= 0:
                 return hour, minute, value
-            if (value := way.seek(self.minutes, minute + way.step)) >= 0:
-                return hour, value, way.seek(self.seconds, way.edge)
-        if (value := way.seek(self.hours, hour + way.step)) >= 0:
-            return value, way.seek(self.minutes, way.edge), way.seek(self.seconds, way.edge)
+            if (value := direction.seek(self.minutes, minute + direction.step)) >= 0:
+                return hour, value, direction.seek(self.seconds, direction.edge)
+        if (value := direction.seek(self.hours, hour + direction.step)) >= 0:
+            return value, direction.seek(self.minutes, direction.edge), direction.seek(self.seconds, direction.edge)
         return None
 
-    def _fresh(self, way: Way) -> tuple[int, int, int]:
-        edge = way.edge
-        return way.seek(self.hours, edge), way.seek(self.minutes, edge), way.seek(self.seconds, edge)
+    def _edge_time(self, direction: Direction) -> tuple[int, int, int]:
+        edge = direction.edge
+        return direction.seek(self.hours, edge), direction.seek(self.minutes, edge), direction.seek(self.seconds, edge)
 
 
 def _bits(values: Iterable[int]) -> int:

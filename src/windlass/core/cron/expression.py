@@ -17,7 +17,7 @@ from itertools import islice, takewhile
 from typing import assert_never
 from zoneinfo import ZoneInfo
 
-from windlass.core.cron.calendar import DOWN, EVERY_HOUR, UP, Calendar, Way
+from windlass.core.cron.calendar import DOWN, EVERY_HOUR, UP, Calendar, Direction
 from windlass.core.cron.syntax import CLASSIC, At, Dialect, Every, Gap, Never, Rule, read_rule, read_zone, split_zone
 from windlass.errors import Invalid
 
@@ -56,11 +56,11 @@ class Cron:
 
     def next(self, after: datetime, *, years: int = YEARS) -> datetime | None:
         """Return the first run strictly after `after`; None if there is none this year or in the next `years`."""
-        return self._beyond(UP, _utc(after), years)
+        return self._closest(UP, _utc(after), years)
 
     def prev(self, before: datetime, *, years: int = YEARS) -> datetime | None:
         """Return the last run strictly before `before`."""
-        return self._beyond(DOWN, _utc(before), years)
+        return self._closest(DOWN, _utc(before), years)
 
     def matches(self, at: datetime) -> bool:
         """Return whether a run falls into this second. `@every` has no fixed times and never matches."""
@@ -87,52 +87,52 @@ class Cron:
             yield at
             at = self.next(at, years=years)
 
-    def _beyond(self, way: Way, moment: datetime, years: int) -> datetime | None:
+    def _closest(self, direction: Direction, moment: datetime, years: int) -> datetime | None:
         try:
             match self.rule:
                 case Calendar():
-                    return self._search(self.rule, way, moment, years)
+                    return self._search(self.rule, direction, moment, years)
                 case Every(period):
-                    return (moment.replace(microsecond=0) + way.step * period).astimezone(self.zone)
+                    return (moment.replace(microsecond=0) + direction.step * period).astimezone(self.zone)
                 case Never():
                     return None
                 case At(at):
-                    return at if (_utc(at) - moment) * way.step > timedelta(0) else None
+                    return at if (_utc(at) - moment) * direction.step > timedelta(0) else None
                 case _:
                     assert_never(self.rule)
         except OverflowError:  # beyond the range of datetime
             return None
 
-    def _search(self, calendar: Calendar, way: Way, moment: datetime, years: int) -> datetime | None:
+    def _search(self, calendar: Calendar, direction: Direction, moment: datetime, years: int) -> datetime | None:
         local = moment.astimezone(self.zone)
-        limit = max(2, min(local.year + way.step * years, 9998))  # so that every result exists in every zone
-        first = self._first_pass(calendar, way, local, moment, limit)
-        second = _second_pass(calendar, way, local, first, limit) if calendar.hours == EVERY_HOUR else None
+        limit = max(2, min(local.year + direction.step * years, 9998))  # so that every result exists in every zone
+        first = self._first_pass(calendar, direction, local, moment, limit)
+        second = _second_pass(calendar, direction, local, first, limit) if calendar.hours == EVERY_HOUR else None
         if first is None or second is None:
             return first or second
-        return min(first, second, key=_utc) if way is UP else max(first, second, key=_utc)
+        return min(first, second, key=_utc) if direction is UP else max(first, second, key=_utc)
 
     def _first_pass(
-        self, calendar: Calendar, way: Way, local: datetime, moment: datetime, limit: int
+        self, calendar: Calendar, direction: Direction, local: datetime, moment: datetime, limit: int
     ) -> datetime | None:
         """Return the closest match to `moment`, counting only the first occurrence of a repeated wall time."""
-        wall = _start(way, local)
-        while match := calendar.search(way, wall, limit):
-            at, wall = self._place(calendar, way, match)
-            if at and (at > moment if way is UP else at < moment):
+        wall = _start(direction, local)
+        while match := calendar.search(direction, wall, limit):
+            at, wall = self._place(calendar, direction, match)
+            if at and (at > moment if direction is UP else at < moment):
                 return at
         return None
 
-    def _place(self, calendar: Calendar, way: Way, wall: datetime) -> tuple[datetime | None, datetime]:
+    def _place(self, calendar: Calendar, direction: Direction, wall: datetime) -> tuple[datetime | None, datetime]:
         """Return the instant of a wall time, None if it has none, and the wall time to continue from."""
         at = wall.replace(tzinfo=self.zone)
         skipped = _offset(at.replace(fold=1)) - _offset(at)
         if skipped <= timedelta(0):
-            return at, wall + way.step * _SECOND
+            return at, wall + direction.step * _SECOND
         end = _gap_end(at)
         edge = end.replace(tzinfo=None)
         made_up_for = self.gap is Gap.AFTER and calendar.hours != EVERY_HOUR
-        return end if made_up_for else None, edge if way is UP else edge - skipped - _SECOND
+        return end if made_up_for else None, edge if direction is UP else edge - skipped - _SECOND
 
 
 @lru_cache(maxsize=1024)
@@ -149,40 +149,42 @@ def _utc(moment: datetime) -> datetime:
     return moment.astimezone(UTC)
 
 
-def _start(way: Way, local: datetime) -> datetime:
+def _start(direction: Direction, local: datetime) -> datetime:
     """Return the first wall time to check. In the second pass of a repeated hour, the whole hour has already run."""
     if local.fold:
         wall = _repeat_end(local)
-        return wall if way is UP else wall - _SECOND
-    return _beside(way, local)
+        return wall if direction is UP else wall - _SECOND
+    return _beside(direction, local)
 
 
-def _beside(way: Way, local: datetime) -> datetime:
+def _beside(direction: Direction, local: datetime) -> datetime:
     """Return the wall time one step beyond a local time, in whole seconds."""
     wall = local.replace(tzinfo=None, microsecond=0, fold=0)
-    if way is UP:
+    if direction is UP:
         return wall + _SECOND
     return wall if local.microsecond else wall - _SECOND
 
 
-def _second_pass(calendar: Calendar, way: Way, local: datetime, first: datetime | None, limit: int) -> datetime | None:
+def _second_pass(
+    calendar: Calendar, direction: Direction, local: datetime, first: datetime | None, limit: int
+) -> datetime | None:
     """Return the closest match in the second pass of a repeated hour, if one is between `local` and the match `first`.
 
     Both passes have the same wall times, so the second can only be closer if `local` is inside the repeated hour or,
     backwards, if `first` is.
     """
-    anchor = local if way is UP or local.fold or first is None else first
+    anchor = local if direction is UP or local.fold or first is None else first
     repeated = _offset(anchor.replace(fold=0)) - _offset(anchor.replace(fold=1))
     if repeated <= timedelta(0):
         return None
     end = _repeat_end(anchor)
     start = end - repeated
-    edge = start if way is UP else end - _SECOND
-    wall = calendar.search(way, _beside(way, local) if local.fold else edge, limit)
+    edge = start if direction is UP else end - _SECOND
+    wall = calendar.search(direction, _beside(direction, local) if local.fold else edge, limit)
     if wall is None or not start <= wall < end:
         return None
     at = wall.replace(tzinfo=local.tzinfo, fold=1)
-    return at if way is UP or at.astimezone(UTC) < local.astimezone(UTC) else None
+    return at if direction is UP or at.astimezone(UTC) < local.astimezone(UTC) else None
 
 
 def _repeat_end(local: datetime) -> datetime:

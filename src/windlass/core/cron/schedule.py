@@ -96,9 +96,9 @@ def fire(schedule: Schedule, now: datetime, *, live: bool, limit: int = LIMIT) -
     """Return what the schedule does now. `live`: a run that it started earlier is still active."""
     ticks, next_run_at = due(schedule, now, limit=limit)
     if schedule.catch_up is CatchUp.NONE and ticks and now - ticks[-1] > GRACE:
-        firing = _meet(schedule, [], next_run_at, live=live)
+        firing = _apply_overlap(schedule, [], next_run_at, live=live)
         return replace(firing, skipped_at=ticks[-1], reason=f"it was missed, and noticed at {moment(now)}")
-    return _meet(schedule, ticks, next_run_at, live=live)
+    return _apply_overlap(schedule, ticks, next_run_at, live=live)
 
 
 def due(schedule: Schedule, now: datetime, *, limit: int = LIMIT) -> tuple[list[datetime], datetime | None]:
@@ -113,23 +113,23 @@ def due(schedule: Schedule, now: datetime, *, limit: int = LIMIT) -> tuple[list[
     return [latest], _after(cron, latest)
 
 
-def _meet(schedule: Schedule, ticks: list[datetime], next_run_at: datetime | None, *, live: bool) -> Firing:
+def _apply_overlap(schedule: Schedule, ticks: list[datetime], next_run_at: datetime | None, *, live: bool) -> Firing:
     match schedule.overlap:
         case Overlap.ALLOW:
             return Firing(tuple(ticks), False, next_run_at)
         case Overlap.SKIP:
-            return _line_up(ticks, next_run_at, begin=0 if live else 1, wait=0, reason="an earlier run was under way")
+            return _queue_up(ticks, next_run_at, begin=0 if live else 1, wait=0, reason="an earlier run was under way")
         case Overlap.REPLACE:
             firing = Firing(tuple(ticks[-1:]), live and bool(ticks), next_run_at)
             return replace(firing, skipped_at=ticks[-2], reason="a later tick replaced it") if ticks[1:] else firing
         case Overlap.BUFFER:
             line = [schedule.buffered_at.astimezone(UTC), *ticks] if schedule.buffered_at else ticks
-            return _line_up(line, next_run_at, begin=0 if live else 1, wait=1, reason="another tick was waiting")
+            return _queue_up(line, next_run_at, begin=0 if live else 1, wait=1, reason="another tick was waiting")
         case _:
             assert_never(schedule.overlap)
 
 
-def _line_up(line: list[datetime], next_run_at: datetime | None, *, begin: int, wait: int, reason: str) -> Firing:
+def _queue_up(line: list[datetime], next_run_at: datetime | None, *, begin: int, wait: int, reason: str) -> Firing:
     waiting, skipped = line[begin : begin + wait], line[begin + wait :]
     return Firing(
         tuple(line[:begin]),

@@ -58,7 +58,7 @@ _number = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?(?![\w.$@
 _sign = re.compile(r"==|!=|>=|<=|&&|\|\||[<>!()\[\],]").match
 _word = re.compile(r"[^\W\d][\w$@-]*").match
 _call = re.compile(r"\s*\(").match
-_lump = re.compile(r"[^\s()\[\],]+|.", re.DOTALL).match
+_fragment = re.compile(r"[^\s()\[\],]+|.", re.DOTALL).match
 
 
 def tree(source: str) -> Node:
@@ -117,9 +117,9 @@ def _as_number(match: re.Match[str], source: str) -> int | float:
 
 
 def _unreadable(source: str, at: int) -> InvalidExpression:
-    match = _lump(source, at)
-    lump = match.group() if match else ""
-    problem = INSTEAD.get(lump) or INSTEAD.get(lump[:1]) or f"{lump[:LONGEST_WORD]!r} is not valid here"
+    match = _fragment(source, at)
+    fragment = match.group() if match else ""
+    problem = INSTEAD.get(fragment) or INSTEAD.get(fragment[:1]) or f"{fragment[:LONGEST_WORD]!r} is not valid here"
     return InvalidExpression(problem, source=source, column=at + 1)
 
 
@@ -138,8 +138,8 @@ class _Reader:
         if token.kind is Kind.END:
             return
         if token.value == ")":
-            raise self._wrong("unmatched )")
-        raise self._wrong(f"an operator such as == or && is missing before {_named(token)}")
+            raise self._error("unmatched )")
+        raise self._error(f"an operator such as == or && is missing before {_describe(token)}")
 
     def _all(self) -> Node:
         return self._joined("&&", self._compare, Every)
@@ -157,7 +157,7 @@ class _Reader:
             return left
         comparison = Compare(sign, left, self._unary())
         if self._token.kind is Kind.SIGN and self._token.value in COMPARISONS:
-            raise self._wrong("comparisons cannot follow each other: join them with &&, or use parentheses")
+            raise self._error("comparisons cannot follow each other: join them with &&, or use parentheses")
         return comparison
 
     def _unary(self) -> Node:
@@ -186,11 +186,11 @@ class _Reader:
             case Kind.FUNCTION:
                 return self._function(token)
             case _:
-                raise self._wrong(f"a value is missing before {_named(token)}")
+                raise self._error(f"a value is missing before {_describe(token)}")
 
     def _function(self, token: Token) -> Node:
         if token.value not in FUNCTIONS:
-            raise self._wrong(f"unknown function {token.value!r}{nearest(token.value, list(FUNCTIONS))}")
+            raise self._error(f"unknown function {token.value!r}{nearest(token.value, list(FUNCTIONS))}")
         self._at += 2
         arguments = tuple(self._separated(self.any, ")"))
         arity = FUNCTIONS[token.value].arity
@@ -213,7 +213,7 @@ class _Reader:
         """Read an item of a list: literals only, so that the value of a list does not depend on the facts."""
         token = self._token
         if token.kind is not Kind.LITERAL:
-            raise self._wrong("a list may contain numbers, strings, true, false and null")
+            raise self._error("a list may contain numbers, strings, true, false and null")
         self._at += 1
         return token.value
 
@@ -237,18 +237,18 @@ class _Reader:
 
     def _close(self, sign: str) -> None:
         if not self._take(sign):
-            raise self._wrong(f"a {sign} is missing before {_named(self._token)}")
+            raise self._error(f"a {sign} is missing before {_describe(self._token)}")
 
     def _enter(self) -> None:
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise self._wrong(f"it is nested deeper than {MAX_DEPTH} levels")
+            raise self._error(f"it is nested deeper than {MAX_DEPTH} levels")
 
-    def _wrong(self, problem: str) -> InvalidExpression:
+    def _error(self, problem: str) -> InvalidExpression:
         return InvalidExpression(problem, source=self._source, column=self._token.column)
 
 
-def _named(token: Token) -> str:
+def _describe(token: Token) -> str:
     match token.kind:
         case Kind.END:
             return "the end"

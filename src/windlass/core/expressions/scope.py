@@ -71,7 +71,7 @@ def read_path(source: str, start: int) -> tuple[Path, int]:
     if after in (".", "["):
         problem = "a name must follow the dot" if after == "." else "[ ] must contain a number or a quoted string"
         raise InvalidExpression(problem, source=source, column=match.end() + 1)
-    return _checked_path(match.group(), _Words(source, start, match.group())), match.end()
+    return _checked_path(match.group(), _PathParts(source, start, match.group())), match.end()
 
 
 def source_path(text: str) -> Path:
@@ -107,11 +107,11 @@ def nearest(word: str, known: Sequence[str]) -> str:
     return f": did you mean {near[0]!r}?" if near else f": it must be one of {', '.join(known)}"
 
 
-def _checked_path(text: str, words: "_Words") -> Path:
-    root = words.choose("name", ROOTS)
-    name = words.step() if root in NAMED else ""
-    field = words.choose(f"field of `{root}`", FIELDS[root]) if root in FIELDS else ""
-    rest = words.rest(whole=root in WHOLE)
+def _checked_path(text: str, parts: "_PathParts") -> Path:
+    root = parts.choose("name", ROOTS)
+    name = parts.step() if root in NAMED else ""
+    field = parts.choose(f"field of `{root}`", FIELDS[root]) if root in FIELDS else ""
+    rest = parts.rest(whole=root in WHOLE)
     if root == "input":
         return Path(text, "trigger", "", "body", rest)
     if field == "headers" and rest:  # header names are case-insensitive
@@ -119,7 +119,7 @@ def _checked_path(text: str, words: "_Words") -> Path:
     return Path(text, root, name, field, rest)
 
 
-class _Words:
+class _PathParts:
     """The parts of a path, consumed from the left, with their columns for error messages."""
 
     def __init__(self, source: str, start: int, text: str) -> None:
@@ -129,26 +129,26 @@ class _Words:
         self._parts = [_part_value(match, source, start) for match in matches]
         self._taken = 0
         if len(matches) > MAX_PARTS:
-            raise self._wrong(f"the path has {len(matches)} parts, the limit is {MAX_PARTS}")
+            raise self._error(f"the path has {len(matches)} parts, the limit is {MAX_PARTS}")
 
     def choose(self, what: str, known: Sequence[str]) -> str:
         word = self._next(f"a {what}: one of {', '.join(known)}")
         if word not in known:
-            raise self._wrong(f"unknown {what} {_quote_part(word)}{nearest(str(word), known)}")
+            raise self._error(f"unknown {what} {_quote_part(word)}{nearest(str(word), known)}")
         self._taken += 1
         return str(word)
 
     def step(self) -> str:
         name = self._next("the name of a step")
         if not isinstance(name, str):
-            raise self._wrong("a step must be given by its name")
+            raise self._error("a step must be given by its name")
         self._taken += 1
         return name
 
     def rest(self, *, whole: bool) -> tuple[Part, ...]:
         rest = tuple(self._parts[self._taken :])
         if rest and whole:
-            raise self._wrong("the value has no members")
+            raise self._error("the value has no members")
         return rest
 
     def _next(self, what: str) -> Part:
@@ -158,7 +158,7 @@ class _Words:
             )
         return self._parts[self._taken]
 
-    def _wrong(self, problem: str) -> InvalidExpression:
+    def _error(self, problem: str) -> InvalidExpression:
         return InvalidExpression(problem, source=self._source, column=self._columns[self._taken])
 
 

@@ -163,6 +163,9 @@ def _limit(key: str, rate: float | None, period: float, concurrency: int | None)
     return Limit(key=key, rate=rate, period=timedelta(seconds=period), concurrency=concurrency)
 
 
+# Validation
+
+
 def check(spec: JobSpec) -> None:
     """Raise `Invalid`, with the field, if a value is malformed or out of range."""
     _check_often(spec.type, "type", "name the work, for example content.thumbnail.v1")
@@ -175,22 +178,20 @@ def check(spec: JobSpec) -> None:
     _whole(spec.max_attempts, "max_attempts", 1, 1000)
     if spec.run_at is not None and spec.delay is not None:
         raise Invalid("run_at and delay are both given: pass one of them", field="run_at")
-    _is(spec.run_at, datetime, "run_at", "an aware datetime")
     _is(spec.delay, timedelta, "delay", "a timedelta")
     _is(spec.timeout, timedelta, "timeout", "a timedelta")
     _is(spec.retry, Retry, "retry", "a Retry")
     _is(spec.meta, Mapping, "meta", "a mapping")
-    if spec.run_at is not None and spec.run_at.tzinfo is None:
-        raise Invalid("run_at has no time zone: pass an aware datetime, for example datetime.now(UTC)", field="run_at")
     if spec.delay is not None and spec.delay < timedelta():
         raise Invalid("delay is negative", field="delay")
     if spec.delay is not None and spec.delay > LONGEST:  # keeps the due time within the calendar
         raise Invalid(f"delay is {spec.delay}: the longest is {LONGEST.days} days", field="delay")
     for name, moment in (("run_at", spec.run_at), ("expires_at", spec.expires_at)):
+        _is(moment, datetime, name, "an aware datetime")
+        if moment is not None and moment.tzinfo is None:
+            raise Invalid(f"{name} has no time zone: pass an aware datetime, such as datetime.now(UTC)", field=name)
         if moment is not None and not EARLIEST <= moment.replace(tzinfo=None) <= LATEST:
             raise Invalid(f"{name} is {moment}: it must be in the years 1 to 9999", field=name)
-    if spec.expires_at is not None and spec.expires_at.tzinfo is None:
-        raise Invalid("expires_at has no time zone: pass an aware datetime", field="expires_at")
     check_length(spec.timeout, "timeout", most=LONGEST)
     check_length(spec.visibility, "visibility", most=MAX_LEASE)
     _check_tags(spec.tags)
@@ -274,6 +275,9 @@ def _whole(value: object, field_: str, least: int, most: int) -> None:
         raise Invalid(f"{field_} is {value!r}: it must be an integer", field=field_)
     if not least <= value <= most:
         raise Invalid(f"{field_} is {value}: it must be between {least} and {most}", field=field_)
+
+
+# Unique keys
 
 
 def unique_key(parts: Mapping[str, Any]) -> str:

@@ -96,11 +96,11 @@ def handlers(plan: Plan, letters: str, failure: int) -> Iterator[int]:
             seen.add(child)
             if letters[child] == Letter.SKIPPED:
                 waiting.append(child)
-            elif letters[child] != Letter.CANCELLED and _because(plan, child, failure):
+            elif letters[child] != Letter.CANCELLED and _ran_because_of(plan, child, failure):
                 yield child
 
 
-def _because(plan: Plan, child: int, failure: int) -> bool:
+def _ran_because_of(plan: Plan, child: int, failure: int) -> bool:
     """Return whether `child`, which ran, ran because of this failure.
 
     Only a direct `failure` edge counts: one to a skipped step in between was not met.

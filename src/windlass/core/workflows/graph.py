@@ -41,7 +41,7 @@ def cycles(parents: Parents) -> list[tuple[str, ...]]:
     rank = {name: n for n, name in enumerate(parents)}
     followers = children(parents)
     done: set[str] = set()
-    return [_turned(cycle, rank) for name in parents for cycle in _cycles_from(name, followers, done)]
+    return [_rotated(cycle, rank) for name in parents for cycle in _cycles_from(name, followers, done)]
 
 
 def children(parents: Parents) -> dict[str, list[str]]:
@@ -99,7 +99,7 @@ def _leave(path: list[str], on_path: set[str], done: set[str], depth: int) -> tu
     return left
 
 
-def _turned(cycle: tuple[str, ...], rank: Mapping[str, int]) -> tuple[str, ...]:
+def _rotated(cycle: tuple[str, ...], rank: Mapping[str, int]) -> tuple[str, ...]:
     first = min(range(len(cycle)), key=lambda n: rank[cycle[n]])
     return cycle[first:] + cycle[:first]
 

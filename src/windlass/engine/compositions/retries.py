@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from windlass.core.compositions import kept
+from windlass.core.compositions import letters_to_retry
 from windlass.core.json_value import encode
 from windlass.core.runs.run import LIVE, Letter
 from windlass.core.workflows.workflow import Workflow
@@ -72,7 +72,7 @@ class _Plan:
         """Plan a composition and everything inside it; return the letters it begins with."""
         workflow = self.known[node.version_id]
         before = letters_of(node, workflow)
-        letters = before if whole else kept(workflow, before)
+        letters = before if whole else letters_to_retry(workflow, before)
         brought = letters if letters.strip(Letter.WAITING) and parent is not None and not whole else None
         self.rows.append(self._row(node, new, parent, brought))
         if whole and parent is not None:
