@@ -49,9 +49,9 @@ def read_action(fields: Fields) -> Action:
     actions = [key for key in ACTIONS if key in fields]
     if not actions:
         known = ", ".join(ACTIONS)
-        fields.mistakes.lost(fields.path, f"it has no action: give one of {known}")
+        fields.mistakes.unreadable(fields.path, f"it has no action: give one of {known}")
     elif len(actions) > 1:
-        fields.mistakes.lost(fields.path, f"it has both `{actions[0]}` and `{actions[1]}`: a step has one action")
+        fields.mistakes.unreadable(fields.path, f"it has both `{actions[0]}` and `{actions[1]}`: a step has one action")
     else:
         _refuse_foreign(fields, actions[0])
         return ACTIONS[actions[0]](fields)
@@ -87,7 +87,7 @@ def _hook(fields: Fields) -> Action:
     if fields.values["wait_for_webhook"] is True:
         return HookAction()
     if not isinstance(fields.values["wait_for_webhook"], Mapping):
-        fields.lose("wait_for_webhook", "true or an object such as {timeout: 1h}")
+        fields.unreadable("wait_for_webhook", "true or an object such as {timeout: 1h}")
         return HookAction()
     hook = Fields(fields.values["wait_for_webhook"], fields.at("wait_for_webhook"), fields.mistakes)
     hook.refuse_unknown(HOOK_KEYS)
@@ -114,7 +114,7 @@ def _command(fields: Fields) -> Action:
 def _child(fields: Fields) -> Action:
     mistake = workflow_name_mistake(fields.values["workflow"])
     if mistake:
-        fields.mistakes.lost(fields.at("workflow"), mistake)
+        fields.mistakes.unreadable(fields.at("workflow"), mistake)
         return UNREADABLE
     return ChildAction(fields.values["workflow"], _input(fields))
 
@@ -166,7 +166,7 @@ def _method(fields: Fields) -> str:
     method = fields.values.get("method", "POST")
     if isinstance(method, str) and method.upper() in METHODS:
         return method.upper()
-    fields.lose("method", f"one of {', '.join(METHODS)}")
+    fields.unreadable("method", f"one of {', '.join(METHODS)}")
     return "POST"
 
 

@@ -37,8 +37,8 @@ class Mistakes:
     """The mistakes found so far: (path, message).
 
     A stored version is not validated again: rules may have become stricter since, and a newer release may know more
-    keys. For it only values that cannot be understood count (`lost`): continuing with a default would change what the
-    workflow does.
+    keys. For it only values that cannot be understood count (`unreadable`): continuing with a default would change
+    what the workflow does.
     """
 
     def __init__(self, *, stored: bool = False) -> None:
@@ -51,7 +51,7 @@ class Mistakes:
         if not self.stored:
             self.errors.append((path, message))
 
-    def lost(self, path: str, message: str) -> None:
+    def unreadable(self, path: str, message: str) -> None:
         """Record a value that cannot be understood."""
         self.errors.append((path, message))
 
@@ -59,8 +59,8 @@ class Mistakes:
         """Record a broken rule of another module; `field` in its message is replaced, since the path names it."""
         self.add(path, _about(error, field))
 
-    def lost_invalid(self, path: str, error: Invalid, field: str = "it") -> None:
-        self.lost(path, _about(error, field))
+    def unreadable_invalid(self, path: str, error: Invalid, field: str = "it") -> None:
+        self.unreadable(path, _about(error, field))
 
     def unknown(self, path: str, what: str, name: object, known: Iterable[str]) -> None:
         self.add(path, f"unknown {what} {format_value(name)}{self._suggestion(name, known)}")
@@ -96,9 +96,9 @@ class Fields:
     def refuse_value(self, key: str, rule: str) -> None:
         self.refuse(key, f"it is {format_value(self.values[key])}: it must be {rule}")
 
-    def lose(self, key: str, rule: str) -> None:
+    def unreadable(self, key: str, rule: str) -> None:
         """Record a value of a kind that this release does not know, or of an invalid kind."""
-        self.mistakes.lost(self.at(key), f"it is {format_value(self.values[key])}: it must be {rule}")
+        self.mistakes.unreadable(self.at(key), f"it is {format_value(self.values[key])}: it must be {rule}")
 
     def refuse_unknown(self, known: Collection[str]) -> None:
         if self.mistakes.stored:
@@ -120,7 +120,7 @@ class Fields:
         if value is None:
             return None
         if not isinstance(value, str) or not value.strip():
-            self.lose(key, "a string that is not empty")
+            self.unreadable(key, "a string that is not empty")
             return None
         if len(value) > limit:
             self.refuse(key, f"it is {len(value)} characters long, the limit is {limit}")
@@ -142,7 +142,7 @@ class Fields:
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int):
-            self.lose(key, "an integer")
+            self.unreadable(key, "an integer")
             return None
         if not least <= value <= most:
             self.refuse_value(key, f"between {least} and {most}")
@@ -152,7 +152,7 @@ class Fields:
     def flag(self, key: str) -> bool:
         value = self.values.get(key, False)
         if not isinstance(value, bool):
-            self.lose(key, "true or false")
+            self.unreadable(key, "true or false")
         return value is True
 
     def choice(self, key: str, words: type[Word], default: Word) -> Word:
@@ -161,7 +161,7 @@ class Fields:
             return default
         if isinstance(value, str) and value in list(words):
             return words(value)
-        self.lose(key, f"one of {', '.join(words)}")
+        self.unreadable(key, f"one of {', '.join(words)}")
         return default
 
     def span(self, key: str, *, unit: timedelta | None, positive: bool = True) -> timedelta | None:
@@ -180,13 +180,13 @@ class Fields:
             try:
                 return duration.parse(value, field="it")
             except Invalid as error:
-                self.mistakes.lost_invalid(self.at(key), error)
+                self.mistakes.unreadable_invalid(self.at(key), error)
         elif unit is not None and is_number(value):
             if 0 <= value <= duration.LONGEST / unit:
                 return value * unit
-            self.lose(key, f"at least 0 and at most {duration.LONGEST.days}d")
+            self.unreadable(key, f"at least 0 and at most {duration.LONGEST.days}d")
         else:
-            self.lose(key, duration.ALLOWED)
+            self.unreadable(key, duration.ALLOWED)
         return None
 
     def object(self, key: str) -> "Fields | None":
@@ -195,7 +195,7 @@ class Fields:
             return None
         if isinstance(value, Mapping):
             return Fields(value, self.at(key), self.mistakes)
-        self.lose(key, "an object")
+        self.unreadable(key, "an object")
         return None
 
 

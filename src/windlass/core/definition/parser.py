@@ -133,13 +133,13 @@ def _labels(fields: Fields) -> dict[str, str]:
 def _steps(fields: Fields) -> tuple[Step, ...]:
     tasks = fields.values.get("tasks")
     if tasks is None or tasks in ([], {}):
-        fields.mistakes.lost("tasks", "it is empty: a workflow needs at least one step")
+        fields.mistakes.unreadable("tasks", "it is empty: a workflow needs at least one step")
         return ()
     if isinstance(tasks, Mapping):
         return tuple(_named(tasks, fields.mistakes))
     if isinstance(tasks, list | tuple):
         return tuple(_listed(tasks, fields.mistakes))
-    fields.lose("tasks", "an object with a step for each name, or a list of steps with names")
+    fields.unreadable("tasks", "an object with a step for each name, or a list of steps with names")
     return ()
 
 
@@ -147,7 +147,7 @@ def _named(tasks: Mapping[Any, Any], mistakes: Mistakes) -> Iterator[Step]:
     for name, value in tasks.items():
         path = inside("tasks", name)
         if mistake := step_name_mistake(name):
-            mistakes.lost(path, mistake)
+            mistakes.unreadable(path, mistake)
         else:
             yield _step(name, {} if value is None else value, path, mistakes)
 
@@ -157,11 +157,11 @@ def _listed(tasks: Sequence[Any], mistakes: Mistakes) -> Iterator[Step]:
     for n, value in enumerate(tasks):
         name: Any = value.get("name") if isinstance(value, Mapping) else None
         if not isinstance(value, Mapping):
-            mistakes.lost(f"tasks[{n}]", f"it is {format_value(value)}: it must be an object")
+            mistakes.unreadable(f"tasks[{n}]", f"it is {format_value(value)}: it must be an object")
         elif mistake := step_name_mistake(name):
-            mistakes.lost(f"tasks[{n}].name", mistake)
+            mistakes.unreadable(f"tasks[{n}].name", mistake)
         elif name in seen:
-            mistakes.lost(f"tasks[{n}].name", f"the name {name!r} is used by another step")
+            mistakes.unreadable(f"tasks[{n}].name", f"the name {name!r} is used by another step")
         else:
             seen.add(name)
             yield _step(name, value, inside("tasks", name), mistakes)
@@ -169,7 +169,7 @@ def _listed(tasks: Sequence[Any], mistakes: Mistakes) -> Iterator[Step]:
 
 def _step(name: str, value: object, path: str, mistakes: Mistakes) -> Step:
     if not isinstance(value, Mapping):
-        mistakes.lost(path, f"it is {format_value(value)}: it must be an object")
+        mistakes.unreadable(path, f"it is {format_value(value)}: it must be an object")
         return Step(name=name, action=UNREADABLE)
     fields = Fields(value, path, mistakes)
     if fields.values.get("name", name) != name:
@@ -192,7 +192,7 @@ def _trigger(fields: Fields) -> Trigger:
     if trigger == "cron":
         return _flat_cron(fields)
     if trigger not in TRIGGER_WORDS:
-        fields.lose("trigger", f"one of {', '.join(TRIGGER_WORDS)}, or an object such as {{cron: '0 2 * * *'}}")
+        fields.unreadable("trigger", f"one of {', '.join(TRIGGER_WORDS)}, or an object such as {{cron: '0 2 * * *'}}")
     return WebhookTrigger() if trigger == "webhook" else ApiTrigger()
 
 

@@ -69,7 +69,7 @@ def _edges(fields: Fields) -> tuple[Edge, ...]:
     key = fields.one_of("needs", "depends_on")
     run_always = fields.values.get("on_failure") == "run"
     if not run_always and fields.values.get("on_failure", "skip") != "skip":
-        fields.lose("on_failure", "run or skip")
+        fields.unreadable("on_failure", "run or skip")
     if key is None:
         return ()
     plain = Condition.COMPLETE if run_always or "if" in fields else Condition.SUCCESS
@@ -88,7 +88,7 @@ def _needs(fields: Fields, key: str, plain: Condition) -> tuple[Edge, ...]:
     elif isinstance(needs, list | tuple):
         edges = [_need(fields, f"{path}[{n}]", need, plain) for n, need in enumerate(needs)]
     else:
-        fields.lose(key, "a list of step names, or an object such as {charge: failure}")
+        fields.unreadable(key, "a list of step names, or an object such as {charge: failure}")
         return ()
     return tuple(edge for edge in edges if edge is not None)
 
@@ -97,7 +97,7 @@ def _need(fields: Fields, path: str, need: object, plain: Condition) -> Edge | N
     if isinstance(need, str):
         return Edge(need, plain)
     if not isinstance(need, Mapping):
-        fields.mistakes.lost(path, f"it is {format_value(need)}: it must be the name of a step")
+        fields.mistakes.unreadable(path, f"it is {format_value(need)}: it must be the name of a step")
         return None
     Fields(need, path, fields.mistakes).refuse_unknown(NEED_KEYS)
     condition = need.get("on")
@@ -106,11 +106,11 @@ def _need(fields: Fields, path: str, need: object, plain: Condition) -> Edge | N
 
 def _edge(fields: Fields, path: str, parent: object, condition: object) -> Edge | None:
     if not isinstance(parent, str):
-        fields.mistakes.lost(path, f"the step is {format_value(parent)}: it must be the name of a step")
+        fields.mistakes.unreadable(path, f"the step is {format_value(parent)}: it must be the name of a step")
         return None
     if not isinstance(condition, str) or condition not in list(Condition):
         message = f"the condition is {format_value(condition)}: it must be one of {', '.join(Condition)}"
-        fields.mistakes.lost(path, message)
+        fields.mistakes.unreadable(path, message)
         return Edge(parent)
     return Edge(parent, Condition(condition))
 
@@ -184,7 +184,7 @@ def _retry(fields: Fields) -> Retry | None:
                 Retry(**{key: value})
                 good[key] = value
         except Invalid as error:
-            policy.mistakes.lost_invalid(policy.at(key), error, f"retry.{key}")
+            policy.mistakes.unreadable_invalid(policy.at(key), error, f"retry.{key}")
     return Retry(**good)
 
 

@@ -23,7 +23,9 @@ from windlass.core.workflows.step_payload import COMMAND_TYPE, HTTP_TYPE
 LONGEST_ERROR = 300
 REOPENED = "reopened"
 HANDED_BACK = "handed back"
-EXPLAINED = frozenset({Letter.FAILED, Letter.TIMED_OUT, Letter.SKIPPED, Letter.CANCELLED})  # a summary says why
+EXPLAINED = frozenset(
+    {Letter.FAILED, Letter.TIMED_OUT, Letter.SKIPPED, Letter.CANCELLED}
+)  # a summary includes the reason
 
 
 class Activity(StrEnum):

@@ -27,7 +27,7 @@ class StepExplanation:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """`now` says what the run is waiting for; it is empty if the run has ended."""
+    """`now` is what the run is waiting for; empty if the run has ended."""
 
     run: list[str]
     now: list[str]

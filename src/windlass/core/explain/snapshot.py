@@ -47,8 +47,8 @@ def origin(
 ) -> Origin:
     """Return the origin of a run.
 
-    `key` is its idempotency key, `headers` are the headers of its trigger (None: it had none), and `composed` says that
-    it is a composition of jobs.
+    `key` is its idempotency key, `headers` are those of its trigger (None: it had none), and `composed` means that it
+    is a composition of jobs.
     """
     if parent_id is not None:
         return Origin(OriginKind.PARENT, parent_id=parent_id)

@@ -1,6 +1,6 @@
 """The specification of a job by its producer: fields, uniqueness rule, rate limit, and their validation.
 
-Unique jobs: the key is a hash of chosen fields, and the rule says what happens on a conflict with an existing job.
+Unique jobs: the key is a hash of chosen fields, and the rule decides what happens on a conflict with an existing job.
 Postgres enforces rate and concurrency limits: `windlass.rate_admit`. A schedule enqueues a `JobTemplate` at each tick.
 The arguments of a job type may have a schema; the last section orders its versions and finds the one a job refers to.
 """

@@ -361,9 +361,9 @@ class _Decision:
 
     def _note(self, step: int, letter: Letter, reason: Reason | None) -> None:
         if letter is Letter.WAITING:
-            return  # the trail says that the run was retried
+            return  # the retry of the run is in its trail
         if letter is Letter.CANCELLED and self._plan.composition and self._state in STOPPED:
-            return  # the end of the composition says it for all its parts
+            return  # the end of the composition covers all its parts
         self.commands.append(command.Note(step, letter, reason))
 
     # The run
