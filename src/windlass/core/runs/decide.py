@@ -58,16 +58,8 @@ from windlass.core.workflows.step import (
     SleepAction,
 )
 
-MOVE_TO = {
-    Letter.ACTIVE: StepMove.START,
-    Letter.SUCCEEDED: StepMove.SUCCEED,
-    Letter.FAILED: StepMove.FAIL,
-    Letter.TIMED_OUT: StepMove.TIME_OUT,
-    Letter.SKIPPED: StepMove.SKIP,
-    Letter.CANCELLED: StepMove.CANCEL,
-    Letter.WAITING: StepMove.REOPEN,
-}
-MOVES: Mapping[tuple[str, StepMove], Letter] = {(str(old), move): new for (old, move), new in STEP_EDGES.items()}
+# The allowed transitions of a step by its old and new letter; any other raises a KeyError.
+TRANSITIONS: Mapping[tuple[str, Letter], Letter] = {(str(old), new): new for (old, _), new in STEP_EDGES.items()}
 NEVER_BEGUN = frozenset({Letter.FAILED, Letter.SKIPPED})  # letters with which a waiting step may end
 STOPPED = frozenset({RunState.CANCELLED, RunState.TIMEOUT})
 
@@ -351,7 +343,7 @@ class _Decision:
         self._set_fan(step, self._refill(step, fan, free))
 
     def _move(self, step: int, letter: Letter, reason: Reason | None, *, noted: bool = False) -> None:
-        self._changed[step] = MOVES[self._letter(step), MOVE_TO[letter]]
+        self._changed[step] = TRANSITIONS[self._letter(step), letter]
         self._joined = None
         if letter not in OPEN:
             self._ended.append(step)
