@@ -162,7 +162,7 @@ def test_a_failed_fan_out_counts_and_names_the_first_instance() -> None:
 
 def test_a_failed_run_below_is_where_to_look() -> None:
     below = ChildSnapshot(count=1, live=0, id=BELOW, state=RunState.FAILED)
-    found = account("f", node("a", action=ChildAction("b")), state="failed", tell_a={"below": below})
+    found = account("f", node("a", action=ChildAction("b")), state="failed", tell_a={"child": below})
     assert f"It failed: run {BELOW} is failed. To see why: `windlass explain {BELOW}`." in step(found, "a")
 
 

@@ -116,13 +116,13 @@ SITUATIONS: dict[str, tuple[Action, dict[str, Any], str, str]] = {
     ),
     "a run": (
         JOB,
-        {"below": run_below(1, 1)},
+        {"child": run_below(1, 1)},
         f"It waits for run {BELOW}, which is running: `windlass explain {BELOW}`.",
         f"run {BELOW} is running",
     ),
     "runs": (
         JOB,
-        {"below": run_below(5, 2)},
+        {"child": run_below(5, 2)},
         f"It waits for its runs: 2 of 5 runs are active; one of them is running, `windlass explain {BELOW}`.",
         f"run {BELOW} is running",
     ),

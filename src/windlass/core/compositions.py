@@ -81,7 +81,7 @@ class Composition:
     def levels(self) -> int:
         return 1 + max((part.levels for part in self.parts if isinstance(part, Composition)), default=0)
 
-    def opening(self) -> Iterator[Part]:
+    def initial_jobs(self) -> Iterator[Part]:
         """Yield the jobs that start immediately; the others have predecessors."""
         parts = (
             self.parts[:1] if self.kind is CompositionKind.CHAIN else [part for part in self.parts if not part.needs]
@@ -90,9 +90,9 @@ class Composition:
             if isinstance(part, Part):
                 yield part
             else:
-                yield from part.opening()
+                yield from part.initial_jobs()
 
-    def below(self) -> Iterator[tuple[int, "Composition"]]:
+    def nested(self) -> Iterator[tuple[int, "Composition"]]:
         """Return the nested compositions, each with its step number."""
         return ((n, part) for n, part in enumerate(self.parts) if isinstance(part, Composition))
 

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from windlass.core import duration
-from windlass.core.explain.snapshot import JobSnapshot, Round, RunSnapshot, Served, StepSnapshot
+from windlass.core.explain.snapshot import ChildSnapshot, JobSnapshot, Round, RunSnapshot, Served, StepSnapshot
 from windlass.core.jobs.job import JobState
 from windlass.core.runs.run import Fan, Letter, RunState
 from windlass.core.workflows.step import ChildAction, HookAction, SleepAction, Step
@@ -65,8 +65,8 @@ def current_sentences(run: RunSnapshot, step: StepSnapshot) -> Iterator[str]:
         failed = f", {fan.failed} failed" if fan.failed else ""
         later = f", {fan.count - fan.created} have not started" if fan.count > fan.created else ""
         yield f"{fan.ended} of its {fan.count} instances have ended{failed}; {fan.active} are active{later}."
-    if step.below is not None:
-        yield _below(step)
+    if step.child is not None:
+        yield _child_sentence(step.child)
     elif isinstance(step.step.action, HookAction):
         until = f", until {at(step.wakes_at)} at the latest" if step.wakes_at is not None else ""
         yield f"It waits for a callback{until}."
@@ -88,13 +88,11 @@ def first_line(text: str | None) -> str:
     return (line if len(line) <= LONGEST_ERROR else f"{line[: LONGEST_ERROR - 1]}…").rstrip(".")
 
 
-def _below(step: StepSnapshot) -> str:
-    below = step.below
-    assert below is not None
-    if below.count == 1:
-        return f"It waits for run {below.id}, which is {below.state}: `windlass explain {below.id}`."
-    counts = f"{below.live} of {below.count} runs are active; one of them is {below.state}"
-    return f"It waits for its runs: {counts}, `windlass explain {below.id}`."
+def _child_sentence(child: ChildSnapshot) -> str:
+    if child.count == 1:
+        return f"It waits for run {child.id}, which is {child.state}: `windlass explain {child.id}`."
+    counts = f"{child.live} of {child.count} runs are active; one of them is {child.state}"
+    return f"It waits for its runs: {counts}, `windlass explain {child.id}`."
 
 
 def _job(run: RunSnapshot, step: StepSnapshot, job: JobSnapshot) -> Iterator[str]:
@@ -176,8 +174,8 @@ def _why(step: StepSnapshot) -> str | None:
 def _waiting(step: StepSnapshot) -> list[str]:
     if step.wakes_at is not None:
         return [f"until {at(step.wakes_at)}"]
-    if step.below is not None:
-        return [f"run {step.below.id} is {step.below.state}"]
+    if step.child is not None:
+        return [f"run {step.child.id} is {step.child.state}"]
     return _job_summary(step.job) if step.job is not None else []
 
 

@@ -71,18 +71,18 @@ def _step(run: RunSnapshot, n: int) -> Iterator[str]:
 
 def _why_it_ran(run: RunSnapshot, n: int) -> str:
     node = run.steps[n].step
-    held = run.steps[n].held
-    judged = f"its `if` held ({held})" if held else "its `if` held"
+    reason = f" ({run.steps[n].held})" if run.steps[n].held else ""
+    judged = f", and its `if` held{reason}" if node.condition else ""
     if node.final:
-        return f"It is the final step: it ran once all others had ended{_and(judged if node.condition else None)}."
+        return f"It is the final step: it ran once all others had ended{judged}."
     if not node.edges:
-        return f"It needs no other step and started with the run{_and(judged if node.condition else None)}."
+        return f"It needs no other step and started with the run{judged}."
     met = [edge for edge in node.edges if _is_met(run, edge)]
     if len(met) < (1 if node.join is Join.ANY else len(node.edges)):
         return f"It ran because a rerun was requested ({run.last_restart or 'from it'})."
     why = join_names([_ended(run, edge) for edge in met])
     one = " (one of its edges is enough)" if node.join is Join.ANY and len(node.edges) > 1 else ""
-    return f"It ran because {why}{one}{_and(judged if node.condition else None)}."
+    return f"It ran because {why}{one}{judged}."
 
 
 def _why_it_waits(run: RunSnapshot, n: int) -> str:
@@ -107,8 +107,8 @@ def _success(run: RunSnapshot, step: StepSnapshot) -> Iterator[str]:
         yield f"All of its {step.fan.count} instances succeeded{time}."
     elif step.reason:
         yield f"It succeeded: {step.reason}."
-    elif step.below is not None:
-        yield f"It succeeded{time}: run {step.below.id} completed."
+    elif step.child is not None:
+        yield f"It succeeded{time}: run {step.child.id} completed."
     elif step.job is not None and step.job.failures:
         attempts = f"at attempt {step.job.attempts} of {step.job.max_attempts}"
         yield f"It succeeded{time}, {attempts}; the one before failed: {first_line(step.job.error)}."
@@ -125,9 +125,9 @@ def _failure(run: RunSnapshot, step: StepSnapshot) -> Iterator[str]:
             yield f"The first is number {step.failed.item}: {first_line(step.failed.error)}."
             yield f"Its log: `windlass runs logs {run.id} --step {step.step.name} --index {step.failed.item}`."
         return
-    if step.below is not None:
-        yield f"{verb}: {first_line(step.reason or f'run {step.below.id} is {step.below.state}')}."
-        yield f"To see why: `windlass explain {step.below.id}`."
+    if step.child is not None:
+        yield f"{verb}: {first_line(step.reason or f'run {step.child.id} is {step.child.state}')}."
+        yield f"To see why: `windlass explain {step.child.id}`."
         return
     yield f"{verb}: {first_line(step.reason or (step.job.error if step.job else None))}."
     if step.job is not None:
@@ -148,7 +148,7 @@ def _handling(run: RunSnapshot, n: int) -> Iterator[str]:
 def _cancelled(run: RunSnapshot, step: StepSnapshot) -> Iterator[str]:
     if step.reason is not None:
         yield f"It was cancelled: {step.reason}."
-    elif step.job is None and step.below is None:
+    elif step.job is None and step.child is None:
         yield f"It had not started when the run {_ending(run.state)}."
     else:
         yield f"It was cancelled when the run {_ending(run.state)}."
@@ -260,7 +260,3 @@ def _verb(many: int | Sequence[str], one: str, more: str) -> str:
 
 def _times(count: int) -> str:
     return {1: "once", 2: "twice"}.get(count, f"{count} times")
-
-
-def _and(more: str | None) -> str:
-    return f", and {more}" if more else ""

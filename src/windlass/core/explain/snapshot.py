@@ -174,7 +174,7 @@ class StepSnapshot:
     job: JobSnapshot | None = None  # of a fanned-out step: the job of the first instance
     busy: bool = False  # of a fanned-out step: a worker holds one of its instances
     failed: JobSnapshot | None = None  # the first instance that failed
-    below: ChildSnapshot | None = None
+    child: ChildSnapshot | None = None
     answer: ResponseSnapshot | None = None
     wakes_at: datetime | None = None
     began_at: datetime | None = None

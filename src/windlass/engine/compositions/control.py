@@ -75,7 +75,7 @@ async def find_shapes(db: Database, composition: Composition) -> dict[str, Live]
 
 def _shapes(composition: Composition) -> Iterable[tuple[str, Workflow]]:
     yield composition.workflow.name, composition.workflow
-    for _, part in composition.below():
+    for _, part in composition.nested():
         yield from _shapes(part)
 
 
@@ -208,7 +208,7 @@ def _rows(
         steps=None,
         retry_of=None,
     )
-    for n, part in composition.below():
+    for n, part in composition.nested():
         yield from _rows(part, _id(part.id), known, (run, n))
 
 
@@ -251,7 +251,7 @@ async def _reserve_ids(conn: Connection, members: Sequence[tuple[UUID, Part]]) -
 def _compositions(composition: Composition) -> Iterator[Composition]:
     """Yield the compositions of the tree in the order of `_rows`."""
     yield composition
-    for _, part in composition.below():
+    for _, part in composition.nested():
         yield from _compositions(part)
 
 

@@ -261,7 +261,7 @@ def _step(
             done=done,
             total=len(below.letters),
         )
-        return replace(bare, below=child, began_at=below.began_at, ended_at=below.ended_at)
+        return replace(bare, child=child, began_at=below.began_at, ended_at=below.ended_at)
     if first is None:
         return bare
     ended = tally.updated_at if tally is not None else first.updated_at

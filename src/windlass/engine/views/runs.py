@@ -253,8 +253,8 @@ def _task(step: StepSnapshot, run: RunState, now: datetime) -> dict[str, Any]:
         "is_truncated": answer is not None and answer.is_truncated,
         "wake_at": step.wakes_at,
         "worker": job.worker if job else None,
-        "child_run_id": str(step.below.id) if step.below else None,
-        "child": _child(step.below) if step.below else None,
+        "child_run_id": str(step.child.id) if step.child else None,
+        "child": _child(step.child) if step.child else None,
         "instances": instance_counts(step.fan.for_display(step.letter)) if step.fan else None,
     }
 

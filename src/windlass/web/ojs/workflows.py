@@ -55,7 +55,7 @@ async def create(request: Request) -> Response:
             root = await _retry(db, body)
         else:
             composition = Reader(lambda template: compositions.job_columns(db, template)).read(body)
-            headers = await admission.make_room(request, [part.queue for part in composition.opening()])
+            headers = await admission.make_room(request, [part.queue for part in composition.initial_jobs()])
             root = await compositions.create(db, composition)
     except Duplicate as error:
         raise _duplicate(error) from None
