@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.chaos.harness import Crew, Inbox, dice, eventually
-from tests.effects.server import Received, Talk, reply, serving
+from tests.effects.server import ClientConnection, Received, reply, serving
 from windlass import Windlass
 from windlass.core.events import webhook
 from windlass.engine.events import subscriptions
@@ -19,8 +19,8 @@ HASTEN = "update workflow.workflow_run set run_at = now() where queue = 'windlas
 async def test_each_event_is_delivered_though_the_teller_is_killed(inbox: Inbox, tmp_path: Path) -> None:
     with dice() as rng:
 
-        async def moody(_: Received, talk: Talk) -> None:
-            await talk.send(reply(503) if rng.random() < 0.1 else reply(200))
+        async def moody(_: Received, connection: ClientConnection) -> None:
+            await connection.send(reply(503) if rng.random() < 0.1 else reply(200))
 
         async with serving(moody) as server:
             secret = await subscribe(inbox, server.url)

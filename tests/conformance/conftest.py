@@ -5,18 +5,18 @@ from datetime import UTC, datetime
 
 import pytest_asyncio
 
-from tests.conformance.ojs_client import Talk, talking
+from tests.conformance.ojs_client import OjsClient, ojs_client
 from windlass.testing import Clock, Databases
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def served(databases: Databases) -> AsyncIterator[Talk]:
-    async with databases.fresh() as url, talking(url, Clock(), test_mode=True) as opened:
+async def served(databases: Databases) -> AsyncIterator[OjsClient]:
+    async with databases.fresh() as url, ojs_client(url, Clock(), test_mode=True) as opened:
         yield opened
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def talk(served: Talk) -> Talk:
+async def ojs(served: OjsClient) -> OjsClient:
     assert served.clock is not None
     served.clock.set(datetime.now(UTC))
     await served.ask("POST", "/admin/reset", {})

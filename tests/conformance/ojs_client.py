@@ -24,24 +24,26 @@ ERROR = {"code": "handler_error", "message": "boom"}
 
 
 @contextlib.asynccontextmanager
-async def talking(database: str, clock: Clock | None = None, *, test_mode: bool = False) -> AsyncIterator["Talk"]:
+async def ojs_client(
+    database: str, clock: Clock | None = None, *, test_mode: bool = False
+) -> AsyncIterator["OjsClient"]:
     settings = Settings(test_mode=test_mode)
     opened = Windlass(database, settings=settings, clock=clock.now if clock else None)
-    async with opened as app, of_app(app, clock) as talk:
-        yield talk
+    async with opened as app, of_app(app, clock) as ojs:
+        yield ojs
 
 
 @contextlib.asynccontextmanager
-async def of_app(app: Windlass, clock: Clock | None = None) -> AsyncIterator["Talk"]:
+async def of_app(app: Windlass, clock: Clock | None = None) -> AsyncIterator["OjsClient"]:
     listener = listen("127.0.0.1", 0)
     async with (
         serving(server.build(app, GuardOptions(host=listener.host)), listener),
         httpx.AsyncClient(base_url=listener.url, timeout=30) as http,
     ):
-        yield Talk(app, http, clock)
+        yield OjsClient(app, http, clock)
 
 
-class Talk:
+class OjsClient:
     def __init__(self, app: Windlass, http: httpx.AsyncClient, clock: Clock | None) -> None:
         self.app, self.http, self.clock = app, http, clock
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.ojs_client import Json, Talk
+from tests.conformance.ojs_client import Json, OjsClient
 from windlass.engine.schedules import workflow as workflow_schedules
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -19,120 +19,120 @@ WRONG: list[dict[str, Any]] = [
     ]  # fmt: skip
 
 
-async def registered(talk: Talk, name: str = "tick", status: int = 201, **more: Any) -> Json:
+async def registered(ojs: OjsClient, name: str = "tick", status: int = 201, **more: Any) -> Json:
     template = {"type": "a.tick", "args": [1], "options": {"queue": "ticks"}}
     body = {"name": name, "expression": "* * * * *", "job_template": template, **more}
-    found: Json = (await talk.ask("POST", "/cron", body, status))["cron"]
+    found: Json = (await ojs.ask("POST", "/cron", body, status))["cron"]
     return found
 
 
-async def test_both_dialects_are_understood_and_answered_in_both(talk: Talk) -> None:
-    found = await registered(talk, expression="@daily", timezone="Asia/Tokyo")
+async def test_both_dialects_are_understood_and_answered_in_both(ojs: OjsClient) -> None:
+    found = await registered(ojs, expression="@daily", timezone="Asia/Tokyo")
     wanted = {"name": "tick", "expression": "@daily", "cron": "@daily", "timezone": "Asia/Tokyo", "enabled": True,
               "status": "active", "overlap_policy": "skip", "run_count": 0, "type": "a.tick", "args": [1]}  # fmt: skip
     assert {name: found[name] for name in wanted} == wanted
     assert found["next_run_at"].endswith("T15:00:00Z")
     other = {"name": "b", "cron": "0 9 * * MON-FRI", "type": "a.b", "args": [2], "options": {"queue": "ticks"}}
-    told = await talk.ask("POST", "/cron", other, 201)
+    told = await ojs.ask("POST", "/cron", other, 201)
     assert told["cron_job"] == told["cron"]
-    listed = await talk.ask("GET", "/cron")
+    listed = await ojs.ask("GET", "/cron")
     assert [cron["name"] for cron in listed["crons"]] == ["b", "tick"]
     assert listed["crons"] == listed["cron_jobs"]
-    gone = await talk.ask("DELETE", "/cron/b")
+    gone = await ojs.ask("DELETE", "/cron/b")
     assert (gone["deleted"], gone["name"], gone["cron"]["name"]) == (True, "b", "b")
-    await talk.refused("DELETE", "/cron/b", None, 404, "not_found")
+    await ojs.refused("DELETE", "/cron/b", None, 404, "not_found")
 
 
-async def test_what_makes_no_sense_is_refused(talk: Talk) -> None:
+async def test_what_makes_no_sense_is_refused(ojs: OjsClient) -> None:
     for change in WRONG:
         body = {"name": "x", "expression": "* * * * *", "job_template": {"type": "a.b", "args": []}, **change}
-        await talk.refused("POST", "/cron", body, 400, "invalid_request")
-    assert (await talk.ask("GET", "/cron"))["crons"] == []
+        await ojs.refused("POST", "/cron", body, 400, "invalid_request")
+    assert (await ojs.ask("GET", "/cron"))["crons"] == []
 
 
-async def test_a_tick_is_one_job_and_missed_ones_are_made_up_for_once(talk: Talk) -> None:
-    await registered(talk, overlap_policy="allow")
-    await talk.pass_time(minutes=1)
-    assert (await talk.one("ticks"))["args"] == [1]
-    assert await talk.fetch("ticks") == []
-    await talk.pass_time(minutes=10)
-    assert len(await talk.fetch("ticks", count=10)) == 1
-    [found] = (await talk.ask("GET", "/cron"))["crons"]
+async def test_a_tick_is_one_job_and_missed_ones_are_made_up_for_once(ojs: OjsClient) -> None:
+    await registered(ojs, overlap_policy="allow")
+    await ojs.pass_time(minutes=1)
+    assert (await ojs.one("ticks"))["args"] == [1]
+    assert await ojs.fetch("ticks") == []
+    await ojs.pass_time(minutes=10)
+    assert len(await ojs.fetch("ticks", count=10)) == 1
+    [found] = (await ojs.ask("GET", "/cron"))["crons"]
     assert found["run_count"] == 2
     assert found["last_run_at"] < found["next_run_at"]
 
 
-async def test_the_same_name_again_says_it_anew(talk: Talk) -> None:
-    await registered(talk)
-    found = await registered(talk, status=200, expression="0 0 1 1 *")
+async def test_the_same_name_again_says_it_anew(ojs: OjsClient) -> None:
+    await registered(ojs)
+    found = await registered(ojs, status=200, expression="0 0 1 1 *")
     assert found["expression"] == "0 0 1 1 *"
-    await talk.pass_time(minutes=1)
-    assert await talk.fetch("ticks") == []
+    await ojs.pass_time(minutes=1)
+    assert await ojs.fetch("ticks") == []
 
 
-async def test_skip_looks_at_whatever_is_not_over(talk: Talk) -> None:
-    await registered(talk)
-    await talk.pass_time(minutes=1)
-    await talk.pass_time(minutes=1)  # the first one is still waiting
-    job = await talk.one("ticks")
-    await talk.pass_time(minutes=1)
-    assert await talk.fetch("ticks") == []
-    await talk.ack(job)
-    await talk.pass_time(minutes=1)
-    assert (await talk.one("ticks"))["id"] != job["id"]
-    events = (await talk.events("cron.skipped"))["events"]
+async def test_skip_looks_at_whatever_is_not_over(ojs: OjsClient) -> None:
+    await registered(ojs)
+    await ojs.pass_time(minutes=1)
+    await ojs.pass_time(minutes=1)  # the first one is still waiting
+    job = await ojs.one("ticks")
+    await ojs.pass_time(minutes=1)
+    assert await ojs.fetch("ticks") == []
+    await ojs.ack(job)
+    await ojs.pass_time(minutes=1)
+    assert (await ojs.one("ticks"))["id"] != job["id"]
+    events = (await ojs.events("cron.skipped"))["events"]
     assert [event["data"]["cron_name"] for event in events] == ["tick", "tick"]
 
 
-async def test_cancel_previous_replaces_it(talk: Talk) -> None:
-    await registered(talk, overlap_policy="cancel_previous")
-    await talk.pass_time(minutes=1)
-    job = await talk.one("ticks")
-    await talk.pass_time(minutes=1)
-    assert await talk.state(job) == "cancelled"
-    assert (await talk.one("ticks"))["id"] != job["id"]
+async def test_cancel_previous_replaces_it(ojs: OjsClient) -> None:
+    await registered(ojs, overlap_policy="cancel_previous")
+    await ojs.pass_time(minutes=1)
+    job = await ojs.one("ticks")
+    await ojs.pass_time(minutes=1)
+    assert await ojs.state(job) == "cancelled"
+    assert (await ojs.one("ticks"))["id"] != job["id"]
 
 
-async def test_enqueue_waits_for_the_one_before(talk: Talk) -> None:
-    await registered(talk, overlap_policy="enqueue")
-    await talk.pass_time(minutes=1)
-    job = await talk.one("ticks")
-    await talk.pass_time(minutes=1)
-    assert await talk.fetch("ticks") == []
-    await talk.ack(job)
-    await talk.pass_time(seconds=1)
-    assert len(await talk.fetch("ticks", count=10)) == 1
+async def test_enqueue_waits_for_the_one_before(ojs: OjsClient) -> None:
+    await registered(ojs, overlap_policy="enqueue")
+    await ojs.pass_time(minutes=1)
+    job = await ojs.one("ticks")
+    await ojs.pass_time(minutes=1)
+    assert await ojs.fetch("ticks") == []
+    await ojs.ack(job)
+    await ojs.pass_time(seconds=1)
+    assert len(await ojs.fetch("ticks", count=10)) == 1
 
 
-async def test_a_time_that_the_clock_skips_is_skipped(talk: Talk) -> None:
-    assert talk.clock is not None
-    talk.clock.set(datetime(2030, 3, 30, 12, tzinfo=UTC))
-    found = await registered(talk, expression="30 2 * * *", timezone="Europe/Berlin")
+async def test_a_time_that_the_clock_skips_is_skipped(ojs: OjsClient) -> None:
+    assert ojs.clock is not None
+    ojs.clock.set(datetime(2030, 3, 30, 12, tzinfo=UTC))
+    found = await registered(ojs, expression="30 2 * * *", timezone="Europe/Berlin")
     assert found["next_run_at"] == "2030-04-01T00:30:00Z"  # in the night to the 31st there is no half past two
 
 
-async def test_times_in_a_template_count_from_the_tick(talk: Talk) -> None:
+async def test_times_in_a_template_count_from_the_tick(ojs: OjsClient) -> None:
     template = {
         "type": "a.b",
         "args": [],
         "options": {"queue": "ticks", "scheduled_at": "+PT10S", "expires_at": "+PT30S"},
     }
-    await registered(talk, job_template=template)
-    await talk.pass_time(minutes=1)
-    assert await talk.fetch("ticks") == []
-    await talk.pass_time(seconds=10)
-    assert len(await talk.fetch("ticks")) == 1
+    await registered(ojs, job_template=template)
+    await ojs.pass_time(minutes=1)
+    assert await ojs.fetch("ticks") == []
+    await ojs.pass_time(seconds=10)
+    assert len(await ojs.fetch("ticks")) == 1
 
 
-async def test_a_reset_leaves_no_published_workflow_and_no_schedule_behind(talk: Talk) -> None:
+async def test_a_reset_leaves_no_published_workflow_and_no_schedule_behind(ojs: OjsClient) -> None:
     published = {"name": "hourly", "trigger": {"cron": "0 * * * *"}, "tasks": {"a": {"job": "a.b"}}}
-    assert (await talk.http.post("/api/v1/workflows", json=published)).status_code == 201
-    await talk.ask("POST", "/admin/reset", {})
-    assert (await talk.http.get("/api/v1/workflows")).json()["data"] == []
-    assert (await talk.http.get("/api/v1/schedules")).json()["data"] == []
-    await talk.pass_time(hours=2)
-    assert await workflow_schedules.tick(await talk.app.open()) == 0
-    assert await talk.fetch() == []
+    assert (await ojs.http.post("/api/v1/workflows", json=published)).status_code == 201
+    await ojs.ask("POST", "/admin/reset", {})
+    assert (await ojs.http.get("/api/v1/workflows")).json()["data"] == []
+    assert (await ojs.http.get("/api/v1/schedules")).json()["data"] == []
+    await ojs.pass_time(hours=2)
+    assert await workflow_schedules.tick(await ojs.app.open()) == 0
+    assert await ojs.fetch() == []
 
 
 @pytest.mark.parametrize(
@@ -145,8 +145,8 @@ async def test_a_reset_leaves_no_published_workflow_and_no_schedule_behind(talk:
         ({"queue": "q"}, "queue"),
     ],
 )
-async def test_a_cron_with_a_key_that_would_be_dropped_is_refused(talk: Talk, more: Json, field: str) -> None:
+async def test_a_cron_with_a_key_that_would_be_dropped_is_refused(ojs: OjsClient, more: Json, field: str) -> None:
     body = {"name": "n", "expression": "0 1 * * *", "job_template": {"type": "a.b", "args": []}, **more}
-    error = await talk.refused("POST", "/cron", body, 400, "invalid_request")
+    error = await ojs.refused("POST", "/cron", body, 400, "invalid_request")
     assert error["details"]["field"] == field
-    assert (await talk.ask("GET", "/cron"))["crons"] == []
+    assert (await ojs.ask("GET", "/cron"))["crons"] == []

@@ -4,18 +4,18 @@ import re
 
 import pytest
 
-from tests.conformance.ojs_client import Talk
+from tests.conformance.ojs_client import OjsClient
 from windlass.core.events.cursor import Cursor
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-async def test_a_job_leaves_its_trail_in_the_words_of_the_spec(talk: Talk) -> None:
-    await talk.push(queue="q", retry={"initial_interval": "PT1S", "jitter": False})
-    await talk.nack(await talk.one("q"))
-    await talk.pass_time(seconds=1)
-    await talk.ack(await talk.one("q"))
-    events = (await talk.events())["events"]
+async def test_a_job_leaves_its_trail_in_the_words_of_the_spec(ojs: OjsClient) -> None:
+    await ojs.push(queue="q", retry={"initial_interval": "PT1S", "jitter": False})
+    await ojs.nack(await ojs.one("q"))
+    await ojs.pass_time(seconds=1)
+    await ojs.ack(await ojs.one("q"))
+    events = (await ojs.events())["events"]
     assert [event["type"] for event in events] == [
         "job.enqueued", "job.started", "job.failed", "job.retrying", "job.started", "job.completed"
     ]  # fmt: skip
@@ -26,47 +26,47 @@ async def test_a_job_leaves_its_trail_in_the_words_of_the_spec(talk: Talk) -> No
     assert all(event["specversion"] == "1.0" and event["source"] and event["time"] for event in events)
 
 
-async def test_filters_choose(talk: Talk) -> None:
+async def test_filters_choose(ojs: OjsClient) -> None:
     for queue in ("a", "b"):
-        await talk.push(queue=queue)
-        await talk.ask("DELETE", f"/jobs/{(await talk.one(queue))['id']}")
-    found = (await talk.events("job.cancelled", "job.started", queues=["b"]))["events"]
+        await ojs.push(queue=queue)
+        await ojs.ask("DELETE", f"/jobs/{(await ojs.one(queue))['id']}")
+    found = (await ojs.events("job.cancelled", "job.started", queues=["b"]))["events"]
     assert [event["type"] for event in found] == ["job.started", "job.cancelled"]
     for wrong in ("after=nowhere", "after=1-1", "types=job.strated", "types=job.started,workflow.done", "queue=b"):
-        error = await talk.refused("GET", f"/events?{wrong}", None, 400, "invalid_request")
+        error = await ojs.refused("GET", f"/events?{wrong}", None, 400, "invalid_request")
         assert error["message"].startswith(wrong.partition("=")[0]), error
 
 
-async def test_a_reader_that_goes_on_misses_nothing_and_sees_nothing_twice(talk: Talk) -> None:
+async def test_a_reader_that_goes_on_misses_nothing_and_sees_nothing_twice(ojs: OjsClient) -> None:
     seen: list[str] = []
     after = ""
     for n in range(12):
-        await talk.ask("POST", "/jobs/batch", {"jobs": [{"type": "a.b", "args": [n]} for _ in range(25)]}, 201)
-        answer = await talk.http.get("/ojs/v1/events", params={"limit": "20", **({"after": after} if after else {})})
+        await ojs.ask("POST", "/jobs/batch", {"jobs": [{"type": "a.b", "args": [n]} for _ in range(25)]}, 201)
+        answer = await ojs.http.get("/ojs/v1/events", params={"limit": "20", **({"after": after} if after else {})})
         page = answer.json()
         seen += [event["id"] for event in page["events"]]
         after = page["next"]
     while page["has_more"] or page["events"]:
-        answer = await talk.http.get("/ojs/v1/events", params={"limit": "20", "after": after})
+        answer = await ojs.http.get("/ojs/v1/events", params={"limit": "20", "after": after})
         page = answer.json()
         seen += [event["id"] for event in page["events"]]
         after = page["next"]
     assert len(seen) == len(set(seen)) == 300
 
 
-async def test_next_goes_into_an_address_as_it_is_and_the_id_of_an_event_is_a_place_too(talk: Talk) -> None:
+async def test_next_goes_into_an_address_as_it_is_and_the_id_of_an_event_is_a_place_too(ojs: OjsClient) -> None:
     for n in range(3):
-        await talk.ask("POST", "/jobs/batch", {"jobs": [{"type": "a.b", "args": [n, m]} for m in range(4)]}, 201)
-    every = (await talk.events())["events"]
+        await ojs.ask("POST", "/jobs/batch", {"jobs": [{"type": "a.b", "args": [n, m]} for m in range(4)]}, 201)
+    every = (await ojs.events())["events"]
     assert len(every) == 12
-    seen, page = [], await talk.ask("GET", "/events?limit=5")
+    seen, page = [], await ojs.ask("GET", "/events?limit=5")
     while page["events"]:
         seen += page["events"]
         assert re.fullmatch(r"[A-Za-z0-9._~-]+", page["next"])
-        page = await talk.ask("GET", f"/events?limit=5&after={page['next']}")
+        page = await ojs.ask("GET", f"/events?limit=5&after={page['next']}")
     assert seen == every
     for n, event in enumerate(every):
-        assert (await talk.ask("GET", f"/events?after={event['id']}"))["events"] == every[n + 1 :]
+        assert (await ojs.ask("GET", f"/events?after={event['id']}"))["events"] == every[n + 1 :]
     old = str(Cursor.parse(page["next"]))  # as it was written before: pasted, its plus becomes a space
     assert "+" in old
-    assert (await talk.ask("GET", f"/events?after={old}"))["events"] == []
+    assert (await ojs.ask("GET", f"/events?after={old}"))["events"] == []

@@ -6,21 +6,21 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.ojs_client import Talk
+from tests.conformance.ojs_client import OjsClient
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 KEYS: dict[str, Any] = {"keys": ["type", "args"]}
 
 
-async def test_of_many_at_once_exactly_one_wins(talk: Talk) -> None:
+async def test_of_many_at_once_exactly_one_wins(ojs: OjsClient) -> None:
     async def push(n: int) -> int:
         body = {"type": "a.b", "args": [n % 3], "options": {"unique": KEYS}}
-        return (await talk.http.post("/ojs/v1/jobs", json=body)).status_code
+        return (await ojs.http.post("/ojs/v1/jobs", json=body)).status_code
 
     told = await asyncio.gather(*(push(n) for n in range(30)))
     assert Counter(told) == {201: 3, 409: 27}
-    assert len(await talk.fetch(count=100)) == 3
+    assert len(await ojs.fetch(count=100)) == 3
 
 
 SAMES: list[tuple[dict[str, Any], list[Any], list[Any], bool]] = [
@@ -32,139 +32,139 @@ SAMES: list[tuple[dict[str, Any], list[Any], list[Any], bool]] = [
 ]
 
 
-async def test_what_counts_as_the_same_is_chosen(talk: Talk) -> None:
+async def test_what_counts_as_the_same_is_chosen(ojs: OjsClient) -> None:
     for n, (unique, first, second, same) in enumerate(SAMES):
-        made = await talk.push(f"a.b{n}", *first, unique=unique)
+        made = await ojs.push(f"a.b{n}", *first, unique=unique)
         again = {"type": f"a.b{n}", "args": second, "options": {"unique": unique}}
         if same:
-            error = await talk.refused("POST", "/jobs", again, 409, "duplicate")
+            error = await ojs.refused("POST", "/jobs", again, 409, "duplicate")
             assert error["details"]["existing_job_id"] == made["id"]
         else:
-            await talk.ask("POST", "/jobs", again, 201)
-        await talk.push(f"a.c{n}", *first, unique=unique)  # another type is always another job
+            await ojs.ask("POST", "/jobs", again, 201)
+        await ojs.push(f"a.c{n}", *first, unique=unique)  # another type is always another job
 
 
-async def test_keys_of_meta_count_if_they_are_named(talk: Talk) -> None:
+async def test_keys_of_meta_count_if_they_are_named(ojs: OjsClient) -> None:
     async def push(status: int, **meta: Any) -> None:
         unique = {"keys": ["meta"], "meta_keys": ["user"]}
         body = {"type": "a.b", "args": [], "meta": meta, "options": {"unique": unique}}
-        await talk.ask("POST", "/jobs", body, status)
+        await ojs.ask("POST", "/jobs", body, status)
 
     await push(201, user=1, trace="a")
     await push(409, user=1, trace="b")
     await push(201, user=2, trace="a")
 
 
-async def test_a_duplicate_is_ignored_or_takes_the_place_of_the_first(talk: Talk) -> None:
-    first = await talk.push("a.b", 1, unique={**KEYS, "on_conflict": "ignore"})
+async def test_a_duplicate_is_ignored_or_takes_the_place_of_the_first(ojs: OjsClient) -> None:
+    first = await ojs.push("a.b", 1, unique={**KEYS, "on_conflict": "ignore"})
     body = {"type": "a.b", "args": [1], "options": {"unique": {**KEYS, "on_conflict": "use_existing"}}}
-    told = await talk.ask("POST", "/jobs", body, 200)
+    told = await ojs.ask("POST", "/jobs", body, 200)
     assert (told["deduplicated"], told["job"]["id"]) == (True, first["id"])
-    second = await talk.push("a.b", 1, unique={**KEYS, "on_conflict": "replace"})
-    assert (await talk.state(first), await talk.state(second)) == ("cancelled", "available")
-    timed = await talk.push("a.t", 1, unique=KEYS, scheduled_at="+PT1H")
-    moved = await talk.push("a.t", 1, unique={**KEYS, "on_conflict": "replace_except_schedule"})
-    assert (await talk.state(timed), await talk.state(moved)) == ("cancelled", "scheduled")
+    second = await ojs.push("a.b", 1, unique={**KEYS, "on_conflict": "replace"})
+    assert (await ojs.state(first), await ojs.state(second)) == ("cancelled", "available")
+    timed = await ojs.push("a.t", 1, unique=KEYS, scheduled_at="+PT1H")
+    moved = await ojs.push("a.t", 1, unique={**KEYS, "on_conflict": "replace_except_schedule"})
+    assert (await ojs.state(timed), await ojs.state(moved)) == ("cancelled", "scheduled")
 
 
-async def test_a_period_and_states_say_for_how_long(talk: Talk) -> None:
-    await talk.push("a.b", 1, unique={**KEYS, "period": "PT1M"})
-    await talk.pass_time(seconds=30)
-    await talk.refused("POST", "/jobs", _unique(period="PT1M"), 409, "duplicate")
-    await talk.pass_time(seconds=31)
-    await talk.ask("POST", "/jobs", _unique(period="PT1M"), 201)
-    [first, *_] = await talk.fetch(count=10)
-    await talk.refused("POST", "/jobs", _unique(), 409, "duplicate")
-    await talk.ask("POST", "/jobs", _unique(states=["scheduled"], on_conflict="ignore"), 201)
-    await talk.ack(first)
-    await talk.refused("POST", "/jobs", _unique(states=["completed"]), 409, "duplicate")
+async def test_a_period_and_states_say_for_how_long(ojs: OjsClient) -> None:
+    await ojs.push("a.b", 1, unique={**KEYS, "period": "PT1M"})
+    await ojs.pass_time(seconds=30)
+    await ojs.refused("POST", "/jobs", _unique(period="PT1M"), 409, "duplicate")
+    await ojs.pass_time(seconds=31)
+    await ojs.ask("POST", "/jobs", _unique(period="PT1M"), 201)
+    [first, *_] = await ojs.fetch(count=10)
+    await ojs.refused("POST", "/jobs", _unique(), 409, "duplicate")
+    await ojs.ask("POST", "/jobs", _unique(states=["scheduled"], on_conflict="ignore"), 201)
+    await ojs.ack(first)
+    await ojs.refused("POST", "/jobs", _unique(states=["completed"]), 409, "duplicate")
 
 
-async def test_a_batch_keeps_to_uniqueness_too(talk: Talk) -> None:
+async def test_a_batch_keeps_to_uniqueness_too(ojs: OjsClient) -> None:
     one = {"type": "a.b", "args": [1], "options": {"unique": KEYS}}
-    await talk.refused("POST", "/jobs/batch", {"jobs": [one, one]}, 409, "duplicate")
-    assert await talk.fetch() == []
+    await ojs.refused("POST", "/jobs/batch", {"jobs": [one, one]}, 409, "duplicate")
+    assert await ojs.fetch() == []
     twin = {"type": "a.b", "args": [1], "options": {"unique": {**KEYS, "on_conflict": "ignore"}}}
-    found = (await talk.ask("POST", "/jobs/batch", {"jobs": [twin, twin, {"type": "c", "args": []}]}, 201))["jobs"]
+    found = (await ojs.ask("POST", "/jobs/batch", {"jobs": [twin, twin, {"type": "c", "args": []}]}, 201))["jobs"]
     assert found[0]["id"] == found[1]["id"] != found[2]["id"]
-    assert len(await talk.fetch(count=10)) == 2
+    assert len(await ojs.fetch(count=10)) == 2
 
 
-async def test_a_batch_with_an_id_that_exists_leaves_nothing_behind(talk: Talk) -> None:
-    made = await talk.push("a.b", 1)
+async def test_a_batch_with_an_id_that_exists_leaves_nothing_behind(ojs: OjsClient) -> None:
+    made = await ojs.push("a.b", 1)
     batch = {"jobs": [{"type": "a.c", "args": []}, {"type": "a.c", "args": [], "id": made["id"]}]}
-    error = await talk.refused("POST", "/jobs/batch", batch, 409, "duplicate")
+    error = await ojs.refused("POST", "/jobs/batch", batch, 409, "duplicate")
     assert error["details"]["existing_job_id"] == made["id"]
-    assert [job["type"] for job in await talk.fetch(count=100)] == ["a.b"]
+    assert [job["type"] for job in await ojs.fetch(count=100)] == ["a.b"]
 
 
-async def test_a_limit_spreads_delivery_and_never_refuses_a_job(talk: Talk) -> None:
+async def test_a_limit_spreads_delivery_and_never_refuses_a_job(ojs: OjsClient) -> None:
     for n in range(5):
-        await talk.push("a.b", n, rate_limit={"max_per_second": 1})
-    await talk.push("a.free", queue="other")
-    assert [job["args"] for job in await talk.fetch(count=10)] == [[0]]
-    assert await talk.fetch(count=10) == []
-    assert len(await talk.fetch("other")) == 1
-    await talk.pass_time(seconds=1.5)
-    assert [job["args"] for job in await talk.fetch(count=10)] == [[1]]
-    await talk.pass_time(hours=1)
-    assert [job["args"] for job in await talk.fetch(count=10)] == [[2]]  # what was not used is not saved up
+        await ojs.push("a.b", n, rate_limit={"max_per_second": 1})
+    await ojs.push("a.free", queue="other")
+    assert [job["args"] for job in await ojs.fetch(count=10)] == [[0]]
+    assert await ojs.fetch(count=10) == []
+    assert len(await ojs.fetch("other")) == 1
+    await ojs.pass_time(seconds=1.5)
+    assert [job["args"] for job in await ojs.fetch(count=10)] == [[1]]
+    await ojs.pass_time(hours=1)
+    assert [job["args"] for job in await ojs.fetch(count=10)] == [[2]]  # what was not used is not saved up
 
 
-async def test_a_key_limits_how_many_are_under_way(talk: Talk) -> None:
+async def test_a_key_limits_how_many_are_under_way(ojs: OjsClient) -> None:
     for n in range(4):
-        await talk.push("a.b", n, rate_limit={"key": "api", "concurrency": 2})
-    await talk.push("a.c", 4)
-    first = await talk.fetch(count=10)
+        await ojs.push("a.b", n, rate_limit={"key": "api", "concurrency": 2})
+    await ojs.push("a.c", 4)
+    first = await ojs.fetch(count=10)
     assert [job["args"] for job in first] == [[0], [1], [4]]
-    assert await talk.fetch(count=10) == []
-    await talk.ack(first[0])
-    assert [job["args"] for job in await talk.fetch(count=10)] == [[2]]
+    assert await ojs.fetch(count=10) == []
+    await ojs.ack(first[0])
+    assert [job["args"] for job in await ojs.fetch(count=10)] == [[2]]
 
 
-async def test_a_rate_has_a_period(talk: Talk) -> None:
+async def test_a_rate_has_a_period(ojs: OjsClient) -> None:
     limit = {"key": "mail", "rate": 3, "period": "PT1M"}
     listed = [{"type": "a.b", "args": [n], "options": {"rate_limit": limit}} for n in range(7)]
-    await talk.ask("POST", "/jobs/batch", {"jobs": listed}, 201)
-    assert len(await talk.fetch(count=10)) == 3
-    await talk.pass_time(seconds=20)
-    assert len(await talk.fetch(count=10)) == 1
-    await talk.pass_time(minutes=5)
-    assert len(await talk.fetch(count=10)) == 3
+    await ojs.ask("POST", "/jobs/batch", {"jobs": listed}, 201)
+    assert len(await ojs.fetch(count=10)) == 3
+    await ojs.pass_time(seconds=20)
+    assert len(await ojs.fetch(count=10)) == 1
+    await ojs.pass_time(minutes=5)
+    assert len(await ojs.fetch(count=10)) == 3
 
 
-async def test_a_paused_queue_takes_jobs_and_gives_none(talk: Talk) -> None:
-    paused = await talk.ask("POST", "/queues/mail/pause")
+async def test_a_paused_queue_takes_jobs_and_gives_none(ojs: OjsClient) -> None:
+    paused = await ojs.ask("POST", "/queues/mail/pause")
     assert (paused["queue"]["paused"], paused["status"]) == (True, "paused")
     assert paused["paused_at"]
-    assert (await talk.push(queue="mail"))["state"] == "available"
-    await talk.push()
-    assert [job["queue"] for job in await talk.fetch("mail", "default", count=10)] == ["default"]
-    assert (await talk.ask("GET", "/queues/mail/stats"))["queue"]["status"] == "paused"
-    resumed = await talk.ask("POST", "/queues/mail/resume", {})
+    assert (await ojs.push(queue="mail"))["state"] == "available"
+    await ojs.push()
+    assert [job["queue"] for job in await ojs.fetch("mail", "default", count=10)] == ["default"]
+    assert (await ojs.ask("GET", "/queues/mail/stats"))["queue"]["status"] == "paused"
+    resumed = await ojs.ask("POST", "/queues/mail/resume", {})
     assert (resumed["paused"], resumed["queue"]["name"]) == (False, "mail")
     assert resumed["resumed_at"]
-    assert len(await talk.fetch("mail")) == 1
+    assert len(await ojs.fetch("mail")) == 1
 
 
-async def test_a_queue_is_counted(talk: Talk) -> None:
+async def test_a_queue_is_counted(ojs: OjsClient) -> None:
     listed = [{"type": "a.b", "args": [], "options": {"queue": "q", "retry": {"max_attempts": 2}}} for _ in range(8)]
-    await talk.ask("POST", "/jobs/batch", {"jobs": listed}, 201)
-    await talk.push(queue="q", scheduled_at="+PT1H")
-    await talk.push(queue="q", pending=True)
-    done, again, bad, gone, *_ = await talk.fetch("q", count=5)
-    await talk.ack(done)
-    await talk.nack(again)
-    await talk.nack(bad, {"code": "x", "message": "m", "retryable": False})
-    await talk.ask("DELETE", f"/jobs/{gone['id']}")
-    stats = await talk.ask("GET", "/queues/q/stats")
+    await ojs.ask("POST", "/jobs/batch", {"jobs": listed}, 201)
+    await ojs.push(queue="q", scheduled_at="+PT1H")
+    await ojs.push(queue="q", pending=True)
+    done, again, bad, gone, *_ = await ojs.fetch("q", count=5)
+    await ojs.ack(done)
+    await ojs.nack(again)
+    await ojs.nack(bad, {"code": "x", "message": "m", "retryable": False})
+    await ojs.ask("DELETE", f"/jobs/{gone['id']}")
+    stats = await ojs.ask("GET", "/queues/q/stats")
     wanted = {"available": 3, "active": 1, "scheduled": 1, "retryable": 1, "pending": 1, "completed": 1, "cancelled": 1,
               "discarded": 1}  # fmt: skip
     assert {name: stats["queue"][name] for name in wanted} == wanted
     assert stats["stats"]["queue"] == "q"
     assert (stats["stats"]["completed_last_hour"], stats["stats"]["failed_last_hour"]) == (1, 1)
-    assert (await talk.ask("GET", "/queues/nobody/stats"))["queue"]["available"] == 0
-    names = [queue["name"] for queue in (await talk.ask("GET", "/queues"))["queues"]]
+    assert (await ojs.ask("GET", "/queues/nobody/stats"))["queue"]["available"] == 0
+    names = [queue["name"] for queue in (await ojs.ask("GET", "/queues"))["queues"]]
     assert names == ["default", "q"]
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.conformance.ojs_client import Talk
+from tests.conformance.ojs_client import OjsClient
 from windlass.core import json_value
 from windlass.engine.compositions import parent_results
 
@@ -18,27 +18,27 @@ STRANGE = {
 @pytest.mark.parametrize(
     ("column", "value"), [(column, value) for column, values in STRANGE.items() for value in values]
 )
-async def test_a_document_of_another_form_hides_no_job(talk: Talk, column: str, value: str) -> None:
+async def test_a_document_of_another_form_hides_no_job(ojs: OjsClient, column: str, value: str) -> None:
     statement = f"""insert into workflow.workflow_run (type, queue, payload, {column})
                     values ('a.b', 'q', '{{}}', $1) returning id::text"""
-    async with (await talk.app.open()).begin() as conn:
+    async with (await ojs.app.open()).begin() as conn:
         ids = [await conn.fetchval(statement, value) for _ in range(2)]
-    await _everything_is_shown(talk, ids)
-    first, second = await talk.fetch("q", count=2)
-    await talk.nack(first)
-    await talk.ack(second)
-    await _everything_is_shown(talk, ids)
+    await _everything_is_shown(ojs, ids)
+    first, second = await ojs.fetch("q", count=2)
+    await ojs.nack(first)
+    await ojs.ack(second)
+    await _everything_is_shown(ojs, ids)
 
 
-async def _everything_is_shown(talk: Talk, ids: list[str]) -> None:
+async def _everything_is_shown(ojs: OjsClient, ids: list[str]) -> None:
     of_jobs = [f"/ojs/v1/jobs/{id_}" for id_ in ids] + [f"/api/v1/jobs/{id_}" for id_ in ids]
     for path in ("/ojs/v1/events", "/ojs/v1/admin/jobs", "/api/v1/jobs", *of_jobs):
-        answer = await talk.http.get(path)
+        answer = await ojs.http.get(path)
         assert answer.status_code == 200, (path, answer.text)
 
 
 async def test_a_job_whose_parent_results_cannot_be_read_keeps_no_other_from_its_worker(
-    talk: Talk, monkeypatch: pytest.MonkeyPatch
+    ojs: OjsClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def decode(result: str) -> object:
         if "poison" in result:
@@ -47,17 +47,17 @@ async def test_a_job_whose_parent_results_cannot_be_read_keeps_no_other_from_its
 
     for result in ("poison", "bread"):
         steps = [{"type": f"{result}.bake", "args": []}, {"type": f"{result}.eat", "args": []}]
-        await talk.ask("POST", "/workflows", {"type": "chain", "steps": steps}, 201)
-    for result, job in zip(("poison", "bread"), await talk.fetch(count=2), strict=True):
-        await talk.ack(job, result)
+        await ojs.ask("POST", "/workflows", {"type": "chain", "steps": steps}, 201)
+    for result, job in zip(("poison", "bread"), await ojs.fetch(count=2), strict=True):
+        await ojs.ack(job, result)
     with monkeypatch.context() as patch:
         patch.setattr(parent_results, "decode", decode)
-        [job] = await talk.fetch(count=5)
+        [job] = await ojs.fetch(count=5)
         assert (job["type"], job["parent_results"]) == ("bread.eat", ["bread"])
-    listed = await talk.http.get("/api/v1/jobs", params={"type": "poison.eat", "steps": "true"})
+    listed = await ojs.http.get("/api/v1/jobs", params={"type": "poison.eat", "steps": "true"})
     [job] = listed.json()["data"]
     assert job["status"] == "pending"
     assert job["error"] == "the job cannot be handed out: ArithmeticError: nobody foresaw this"
-    await talk.pass_time(minutes=2)
-    [job] = await talk.fetch(count=5)
+    await ojs.pass_time(minutes=2)
+    [job] = await ojs.fetch(count=5)
     assert (job["type"], job["parent_results"]) == ("poison.eat", ["poison"])

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.ojs_client import ERROR, Talk
+from tests.conformance.ojs_client import ERROR, OjsClient
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 FAST = {"initial_interval": "PT1S", "jitter": False}
 
 
-async def test_queues_go_from_left_to_right_then_by_priority_then_first_come_first_served(talk: Talk) -> None:
+async def test_queues_go_from_left_to_right_then_by_priority_then_first_come_first_served(ojs: OjsClient) -> None:
     for name, options in (
         ("a.one", {"queue": "low", "priority": 50}),
         ("a.two", {"queue": "high"}),
@@ -23,39 +23,39 @@ async def test_queues_go_from_left_to_right_then_by_priority_then_first_come_fir
         ("b.six", {"queue": "high"}),
         ("a.seven", {"queue": "high"}),
     ):
-        await talk.push(name, **options)
-    order = [job["type"] for job in await talk.fetch("high", "low", count=100)]
+        await ojs.push(name, **options)
+    order = [job["type"] for job in await ojs.fetch("high", "low", count=100)]
     assert order == ["c.four", "a.two", "a.five", "b.six", "a.seven", "b.three", "a.one"]
 
 
-async def test_no_job_is_handed_out_twice_however_many_ask_at_once(talk: Talk) -> None:
-    await talk.ask("POST", "/jobs/batch", {"jobs": [{"type": f"a.t{n % 3}", "args": []} for n in range(100)]}, 201)
-    fetched = await asyncio.gather(*(talk.fetch(count=7, worker_id=f"w{n}") for n in range(20)))
+async def test_no_job_is_handed_out_twice_however_many_ask_at_once(ojs: OjsClient) -> None:
+    await ojs.ask("POST", "/jobs/batch", {"jobs": [{"type": f"a.t{n % 3}", "args": []} for n in range(100)]}, 201)
+    fetched = await asyncio.gather(*(ojs.fetch(count=7, worker_id=f"w{n}") for n in range(20)))
     taken = Counter(job["id"] for jobs in fetched for job in jobs)
     assert len(taken) == 100
     assert set(taken.values()) == {1}
 
 
-async def test_an_answer_is_kept_exactly(talk: Talk) -> None:
-    await talk.push()
-    job = await talk.one()
-    told = await talk.ack(job, {"a": [1.5, None, "ü"]})
+async def test_an_answer_is_kept_exactly(ojs: OjsClient) -> None:
+    await ojs.push()
+    job = await ojs.one()
+    told = await ojs.ack(job, {"a": [1.5, None, "ü"]})
     assert (told["acknowledged"], told["id"], told["job_id"]) == (True, job["id"], job["id"])
     assert (told["state"], told["job"]["result"]) == ("completed", {"a": [1.5, None, "ü"]})
-    found = await talk.get(job)
+    found = await ojs.get(job)
     assert (found["state"], found["attempt"], found["completed_at"]) == ("completed", 1, told["completed_at"])
     assert found["started_at"]
-    assert (await talk.ack(job, status=409))["error"]["retryable"] is False
-    assert (await talk.nack(job, status=409))["error"]["code"] == "conflict"
-    await talk.refused("POST", "/workers/ack", {"job_id": "nothing"}, 404, "not_found")
-    await talk.refused("POST", "/workers/ack", {}, 400, "invalid_request")
+    assert (await ojs.ack(job, status=409))["error"]["retryable"] is False
+    assert (await ojs.nack(job, status=409))["error"]["code"] == "conflict"
+    await ojs.refused("POST", "/workers/ack", {"job_id": "nothing"}, 404, "not_found")
+    await ojs.refused("POST", "/workers/ack", {}, 400, "invalid_request")
 
 
-async def test_only_the_holder_may_report_if_it_says_who_it_is(talk: Talk) -> None:
-    await talk.push()
-    job = await talk.one(worker_id="mine")
-    assert (await talk.ack(job, status=409, worker_id="other"))["error"]["code"] == "conflict"
-    assert (await talk.ack(job, worker_id="mine"))["state"] == "completed"
+async def test_only_the_holder_may_report_if_it_says_who_it_is(ojs: OjsClient) -> None:
+    await ojs.push()
+    job = await ojs.one(worker_id="mine")
+    assert (await ojs.ack(job, status=409, worker_id="other"))["error"]["code"] == "conflict"
+    assert (await ojs.ack(job, worker_id="mine"))["state"] == "completed"
 
 
 BACKOFFS: list[tuple[dict[str, Any], list[int]]] = [
@@ -68,29 +68,29 @@ BACKOFFS: list[tuple[dict[str, Any], list[int]]] = [
 ]
 
 
-async def test_retries_wait_as_their_policy_says(talk: Talk) -> None:
+async def test_retries_wait_as_their_policy_says(ojs: OjsClient) -> None:
     for policy, delays in BACKOFFS:
-        await talk.push(retry={"max_attempts": 4, **FAST, **policy})
+        await ojs.push(retry={"max_attempts": 4, **FAST, **policy})
         for number, delay in enumerate(delays, 1):
-            job = await talk.one()
+            job = await ojs.one()
             assert job["attempt"] == number
-            told = await talk.nack(job)
+            told = await ojs.nack(job)
             assert (told["state"], told["attempt"], told["retry_delay_ms"]) == ("retryable", number, delay)
-            assert told["next_attempt_at"] == (await talk.get(job))["next_attempt_at"]
-            assert await talk.fetch() == []
-            await talk.pass_time(milliseconds=delay)
-        last = await talk.one()
+            assert told["next_attempt_at"] == (await ojs.get(job))["next_attempt_at"]
+            assert await ojs.fetch() == []
+            await ojs.pass_time(milliseconds=delay)
+        last = await ojs.one()
         assert last["retry_delay_ms"] == delays[-1]
         assert len(last["errors"]) == 3
-        told = await talk.nack(last)
+        told = await ojs.nack(last)
         assert (told["state"], told["attempt"], told["discarded_at"]) == ("discarded", 4, told["completed_at"])
-    assert (await talk.ask("GET", "/dead-letter"))["jobs"] == []
+    assert (await ojs.ask("GET", "/dead-letter"))["jobs"] == []
 
 
-async def test_jitter_goes_both_ways(talk: Talk) -> None:
+async def test_jitter_goes_both_ways(ojs: OjsClient) -> None:
     listed = [{"type": "a.b", "args": [], "options": {"retry": {"initial_interval": "PT2S"}}} for _ in range(50)]
-    await talk.ask("POST", "/jobs/batch", {"jobs": listed}, 201)
-    told = [await talk.nack(job) for job in await talk.fetch(count=50)]
+    await ojs.ask("POST", "/jobs/batch", {"jobs": listed}, 201)
+    told = [await ojs.nack(job) for job in await ojs.fetch(count=50)]
     delays = [one["retry_delay_ms"] for one in told]
     assert all(1000 <= delay <= 3000 for delay in delays)
     assert min(delays) < 2000 < max(delays)
@@ -109,113 +109,113 @@ FINAL: list[tuple[dict[str, Any], str, bool]] = [
 ]
 
 
-async def test_errors_that_are_final_end_a_job(talk: Talk) -> None:
+async def test_errors_that_are_final_end_a_job(ojs: OjsClient) -> None:
     policy = {**FAST, "non_retryable_errors": ["ValueError", "Auth.*"], "on_exhaustion": "dead_letter"}
     dead: list[str] = []
     for error, state, kept in FINAL:
-        await talk.push(retry=policy)
-        told = await talk.nack(await talk.one(), error)
+        await ojs.push(retry=policy)
+        told = await ojs.nack(await ojs.one(), error)
         assert (told["state"], told["job"]["error"]["message"]) == (state, "m"), error
         dead = [told["id"], *dead] if kept else dead
-    assert [job["id"] for job in (await talk.ask("GET", "/dead-letter"))["jobs"]] == dead
+    assert [job["id"] for job in (await ojs.ask("GET", "/dead-letter"))["jobs"]] == dead
 
 
-async def test_the_last_error_is_gone_with_success_and_the_history_is_not(talk: Talk) -> None:
-    await talk.push(retry=FAST)
-    await talk.nack(await talk.one(), {**ERROR, "details": {"error_class": "ConnectionError", "host": "db"}})
-    await talk.pass_time(seconds=1)
-    job = await talk.one()
+async def test_the_last_error_is_gone_with_success_and_the_history_is_not(ojs: OjsClient) -> None:
+    await ojs.push(retry=FAST)
+    await ojs.nack(await ojs.one(), {**ERROR, "details": {"error_class": "ConnectionError", "host": "db"}})
+    await ojs.pass_time(seconds=1)
+    job = await ojs.one()
     assert job["error"]["type"] == "ConnectionError"
     assert job["error"]["details"]["host"] == "db"
-    done = (await talk.ack(job))["job"]
+    done = (await ojs.ack(job))["job"]
     assert "error" not in done
     [error] = done["errors"]
     assert (error["code"], error["attempt"]) == ("handler_error", 1)
     assert error["occurred_at"] == error["timestamp"]
 
 
-async def test_a_job_that_is_handed_back_costs_no_attempt(talk: Talk) -> None:
-    await talk.push(retry={"max_attempts": 1})
-    told = await talk.nack(await talk.one(), requeue=True)
+async def test_a_job_that_is_handed_back_costs_no_attempt(ojs: OjsClient) -> None:
+    await ojs.push(retry={"max_attempts": 1})
+    told = await ojs.nack(await ojs.one(), requeue=True)
     assert (told["state"], told["attempt"]) == ("available", 0)
-    assert (await talk.one())["attempt"] == 1
+    assert (await ojs.one())["attempt"] == 1
 
 
-async def test_a_lease_that_runs_out_gives_the_job_to_others_until_its_attempts_are_used_up(talk: Talk) -> None:
-    await talk.push(visibility_timeout_ms=3000, retry={"max_attempts": 2, "on_exhaustion": "dead_letter"})
-    job = await talk.one(worker_id="silent")
-    await talk.pass_time(seconds=2)
-    assert await talk.state(job) == "active"
-    told = await talk.ask("POST", "/workers/heartbeat", {"worker_id": "silent", "active_jobs": [job["id"]]})
+async def test_a_lease_that_runs_out_gives_the_job_to_others_until_its_attempts_are_used_up(ojs: OjsClient) -> None:
+    await ojs.push(visibility_timeout_ms=3000, retry={"max_attempts": 2, "on_exhaustion": "dead_letter"})
+    job = await ojs.one(worker_id="silent")
+    await ojs.pass_time(seconds=2)
+    assert await ojs.state(job) == "active"
+    told = await ojs.ask("POST", "/workers/heartbeat", {"worker_id": "silent", "active_jobs": [job["id"]]})
     assert (told["state"], told["directive"], told["jobs_extended"]) == ("running", "", [job["id"]])
-    await talk.pass_time(seconds=2)
-    assert await talk.state(job) == "active"
-    await talk.pass_time(seconds=2)
-    found = await talk.get(job)
+    await ojs.pass_time(seconds=2)
+    assert await ojs.state(job) == "active"
+    await ojs.pass_time(seconds=2)
+    found = await ojs.get(job)
     assert (found["state"], found["error"]["type"]) == ("available", "visibility_timeout")
-    again = await talk.one(worker_id="second", visibility_timeout_ms=1000)
+    again = await ojs.one(worker_id="second", visibility_timeout_ms=1000)
     assert again["attempt"] == 2
-    assert (await talk.ack(job, status=409, worker_id="silent"))["error"]["code"] == "conflict"
-    await talk.pass_time(seconds=2)
-    assert (await talk.get(job))["state"] == "discarded"
-    assert [dead["id"] for dead in (await talk.ask("GET", "/dead-letter"))["jobs"]] == [job["id"]]
+    assert (await ojs.ack(job, status=409, worker_id="silent"))["error"]["code"] == "conflict"
+    await ojs.pass_time(seconds=2)
+    assert (await ojs.get(job))["state"] == "discarded"
+    assert [dead["id"] for dead in (await ojs.ask("GET", "/dead-letter"))["jobs"]] == [job["id"]]
 
 
-async def test_an_attempt_that_takes_too_long_fails_although_its_worker_lives(talk: Talk) -> None:
-    await talk.push(timeout_ms=2000, retry={**FAST, "max_attempts": 2})
-    job = await talk.one(worker_id="slow")
-    await talk.pass_time(seconds=3)
-    found = await talk.get(job)
+async def test_an_attempt_that_takes_too_long_fails_although_its_worker_lives(ojs: OjsClient) -> None:
+    await ojs.push(timeout_ms=2000, retry={**FAST, "max_attempts": 2})
+    job = await ojs.one(worker_id="slow")
+    await ojs.pass_time(seconds=3)
+    found = await ojs.get(job)
     assert (found["state"], found["error"]["type"], found["error"]["code"]) == ("retryable", "timeout", "timeout")
-    assert (await talk.ack(job, status=409, worker_id="slow"))["error"]["code"] == "conflict"
-    await talk.pass_time(seconds=1)
-    assert (await talk.one())["attempt"] == 2
+    assert (await ojs.ack(job, status=409, worker_id="slow"))["error"]["code"] == "conflict"
+    await ojs.pass_time(seconds=1)
+    assert (await ojs.one())["attempt"] == 2
 
 
-async def test_dead_letters_are_listed_retried_and_dropped(talk: Talk) -> None:
+async def test_dead_letters_are_listed_retried_and_dropped(ojs: OjsClient) -> None:
     for n in range(3):
-        await talk.push("a.b", n, queue=f"q{n % 2}", retry={"max_attempts": 0, "on_exhaustion": "dead_letter"})
-        await talk.nack(await talk.one(f"q{n % 2}"))
-    page = await talk.ask("GET", "/dead-letter?limit=2")
+        await ojs.push("a.b", n, queue=f"q{n % 2}", retry={"max_attempts": 0, "on_exhaustion": "dead_letter"})
+        await ojs.nack(await ojs.one(f"q{n % 2}"))
+    page = await ojs.ask("GET", "/dead-letter?limit=2")
     assert [job["args"] for job in page["jobs"]] == [[2], [1]]
     assert page["pagination"] == {"total": 3, "limit": 2, "offset": 0, "has_more": True, "next_cursor": "2"}
-    assert [job["args"] for job in (await talk.ask("GET", "/dead-letter?queue=q1"))["jobs"]] == [[1]]
+    assert [job["args"] for job in (await ojs.ask("GET", "/dead-letter?queue=q1"))["jobs"]] == [[1]]
     [last, first] = page["jobs"]
-    found = (await talk.ask("POST", f"/dead-letter/{last['id']}/retry"))["job"]
+    found = (await ojs.ask("POST", f"/dead-letter/{last['id']}/retry"))["job"]
     assert (found["state"], found["attempt"]) == ("available", 0)
-    assert (await talk.one("q0"))["attempt"] == 1
-    assert await talk.ask("DELETE", f"/dead-letter/{first['id']}") == {"deleted": True, "job_id": first["id"]}
+    assert (await ojs.one("q0"))["attempt"] == 1
+    assert await ojs.ask("DELETE", f"/dead-letter/{first['id']}") == {"deleted": True, "job_id": first["id"]}
     for path in (f"/jobs/{first['id']}",):
-        await talk.refused("GET", path, None, 404, "not_found")
-    await talk.refused("POST", f"/dead-letter/{last['id']}/retry", None, 404, "not_found")
-    assert len((await talk.ask("GET", "/dead-letter"))["jobs"]) == 1
+        await ojs.refused("GET", path, None, 404, "not_found")
+    await ojs.refused("POST", f"/dead-letter/{last['id']}/retry", None, 404, "not_found")
+    assert len((await ojs.ask("GET", "/dead-letter"))["jobs"]) == 1
 
 
-async def test_a_worker_obeys_what_a_test_tells_it(talk: Talk) -> None:
-    await talk.push(metadata={"test_directive": "quiet"})
-    job = await talk.one(worker_id="w")
-    told = await talk.ask("POST", "/workers/heartbeat", {"worker_id": "w", "active_job_ids": [job["id"]]})
+async def test_a_worker_obeys_what_a_test_tells_it(ojs: OjsClient) -> None:
+    await ojs.push(metadata={"test_directive": "quiet"})
+    job = await ojs.one(worker_id="w")
+    told = await ojs.ask("POST", "/workers/heartbeat", {"worker_id": "w", "active_job_ids": [job["id"]]})
     assert (told["state"], told["directive"]) == ("quiet", "quiet")
     assert told["server_time"]
-    await talk.refused("POST", "/workers/heartbeat", {}, 400, "invalid_request")
+    await ojs.refused("POST", "/workers/heartbeat", {}, 400, "invalid_request")
 
 
-async def test_a_worker_that_drains_gets_nothing_new(talk: Talk) -> None:
-    await talk.push()
-    await talk.ask("POST", "/workers/heartbeat", {"worker_id": "w", "active_jobs": [], "state": "quiet"})
-    assert await talk.fetch(worker_id="w") == []
-    await talk.ask("POST", "/workers/heartbeat", {"worker_id": "w", "active_jobs": [], "state": "running"})
-    assert len(await talk.fetch(worker_id="w")) == 1
+async def test_a_worker_that_drains_gets_nothing_new(ojs: OjsClient) -> None:
+    await ojs.push()
+    await ojs.ask("POST", "/workers/heartbeat", {"worker_id": "w", "active_jobs": [], "state": "quiet"})
+    assert await ojs.fetch(worker_id="w") == []
+    await ojs.ask("POST", "/workers/heartbeat", {"worker_id": "w", "active_jobs": [], "state": "running"})
+    assert len(await ojs.fetch(worker_id="w")) == 1
 
 
-async def test_reports_that_come_together_are_judged_each_for_itself(talk: Talk) -> None:
-    await talk.ask("POST", "/jobs/batch", {"jobs": [{"type": "a.b", "args": [n]} for n in range(40)]}, 201)
-    jobs = await talk.fetch(count=40)
+async def test_reports_that_come_together_are_judged_each_for_itself(ojs: OjsClient) -> None:
+    await ojs.ask("POST", "/jobs/batch", {"jobs": [{"type": "a.b", "args": [n]} for n in range(40)]}, 201)
+    jobs = await ojs.fetch(count=40)
 
     async def report(n: int) -> int:
         body = {"job_id": jobs[n % 40]["id"], "result": n, "worker_id": "other" if n % 10 == 9 else "ojs"}
-        return (await talk.http.post("/ojs/v1/workers/ack", json=body)).status_code
+        return (await ojs.http.post("/ojs/v1/workers/ack", json=body)).status_code
 
     told = await asyncio.gather(*(report(n) for n in range(80)))
     assert Counter(told) == {200: 36, 409: 44}
-    assert Counter([await talk.state(job) for job in jobs]) == {"completed": 36, "active": 4}
+    assert Counter([await ojs.state(job) for job in jobs]) == {"completed": 36, "active": 4}

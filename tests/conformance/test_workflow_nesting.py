@@ -9,8 +9,8 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from tests.conformance.ojs_client import Talk
-from tests.conformance.workflow_client import FATAL, Flows, job
+from tests.conformance.ojs_client import OjsClient
+from tests.conformance.workflow_client import FATAL, WorkflowClient, job
 from windlass.engine.runs import sweep
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -19,9 +19,9 @@ MOST_LEAVES = 40
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def flows(talk: Talk) -> AsyncIterator[Flows]:
-    async with httpx.AsyncClient(base_url=f"{talk.http.base_url}/ojs/v1", timeout=30) as http:
-        yield Flows(http)
+async def flows(ojs: OjsClient) -> AsyncIterator[WorkflowClient]:
+    async with httpx.AsyncClient(base_url=f"{ojs.http.base_url}/ojs/v1", timeout=30) as http:
+        yield WorkflowClient(http)
 
 
 # The reference: sections 4 to 6, 8 and 10 of the spec, without a thought for how the engine does it.
@@ -112,11 +112,11 @@ class Grower:
         return self.leaves[-1]
 
 
-async def play(talk: Talk, flows: Flows, tree: Tree, leaves: list[Leaf], dice: random.Random) -> list[str]:
+async def play(ojs: OjsClient, flows: WorkflowClient, tree: Tree, leaves: list[Leaf], dice: random.Random) -> list[str]:
     """Work on a tree until it has ended, in a random order; the types of the jobs that were handed out."""
     fails = {leaf.type for leaf in leaves if leaf.fails}
     taken: list[str] = []
-    db = await talk.app.open()
+    db = await ojs.app.open()
     while True:
         jobs = await flows.fetch(dice.choice((1, 2, 100)))
         taken += [one["type"] for one in jobs]
@@ -128,7 +128,7 @@ async def play(talk: Talk, flows: Flows, tree: Tree, leaves: list[Leaf], dice: r
 
 
 @pytest.mark.parametrize("depth", range(1, 11))
-async def test_random_trees_end_as_the_spec_says(talk: Talk, flows: Flows, depth: int) -> None:
+async def test_random_trees_end_as_the_spec_says(ojs: OjsClient, flows: WorkflowClient, depth: int) -> None:
     for n in range(2):
         grower = Grower(100 * depth + n, f"wf-{depth}-{n}")
         tree = grower.tree(depth)
@@ -137,7 +137,7 @@ async def test_random_trees_end_as_the_spec_says(talk: Talk, flows: Flows, depth
         expected = Expected()
         expected.run(tree)
         await flows.create(**tree.body())
-        taken = await play(talk, flows, tree, grower.leaves, grower.dice)
+        taken = await play(ojs, flows, tree, grower.leaves, grower.dice)
         assert sorted(taken) == sorted(expected.ran), "each job that has to run runs once, and no other"
         for id_, (state, steps, callbacks) in expected.workflows.items():
             shown = await flows.get(id_)
@@ -145,7 +145,7 @@ async def test_random_trees_end_as_the_spec_says(talk: Talk, flows: Flows, depth
             assert (shown["state"], [step["state"] for step in shown["steps"]], told) == (state, steps, callbacks), id_
 
 
-async def test_a_workflow_inside_a_chain_that_fails_before_its_turn_is_cancelled(flows: Flows) -> None:
+async def test_a_workflow_inside_a_chain_that_fails_before_its_turn_is_cancelled(flows: WorkflowClient) -> None:
     inner = {
         "type": "group",
         "id": "wf_i",
@@ -165,7 +165,7 @@ async def test_a_workflow_inside_a_chain_that_fails_before_its_turn_is_cancelled
         assert error["message"] == f"Workflow {id_} is already in terminal state 'cancelled'"
 
 
-async def test_a_workflow_that_has_not_begun_is_cancelled_with_the_one_around_it(flows: Flows) -> None:
+async def test_a_workflow_that_has_not_begun_is_cancelled_with_the_one_around_it(flows: WorkflowClient) -> None:
     await flows.create(
         type="chain", id="wf_o", steps=[job("x.a"), {"type": "group", "id": "wf_i", "jobs": [job("x.b")]}]
     )
@@ -176,7 +176,7 @@ async def test_a_workflow_that_has_not_begun_is_cancelled_with_the_one_around_it
     assert await flows.states("wf_i") == ["cancelled"]
 
 
-async def test_one_answer_shows_the_jobs_of_all_workflows_inside(flows: Flows) -> None:
+async def test_one_answer_shows_the_jobs_of_all_workflows_inside(flows: WorkflowClient) -> None:
     chain = {"type": "chain", "id": "wf_c", "steps": [job("x.b"), job("x.c")]}
     group = {"type": "group", "id": "wf_g", "name": "inner", "jobs": [job("x.a"), chain]}
     await flows.create(type="chain", id="wf_o", steps=[group, job("x.d")])
@@ -195,7 +195,7 @@ async def test_one_answer_shows_the_jobs_of_all_workflows_inside(flows: Flows) -
     assert (await flows.get("wf_c"))["parent_workflow_id"] == "wf_g"
 
 
-async def test_the_list_of_workflows_has_the_outermost_ones_and_can_be_asked_by_name(flows: Flows) -> None:
+async def test_the_list_of_workflows_has_the_outermost_ones_and_can_be_asked_by_name(flows: WorkflowClient) -> None:
     await flows.create(type="group", id="wf_1", name="nightly", jobs=[job("x.a")])
     inner = {"type": "group", "name": "nightly", "jobs": [job("x.b")]}
     await flows.create(type="chain", id="wf_2", name="hourly", steps=[inner, job("x.c")])

@@ -8,13 +8,13 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from tests.conformance.workflow_client import Flows, Json, flowing, job
+from tests.conformance.workflow_client import Json, WorkflowClient, flowing, job
 from windlass import Windlass
 from windlass.engine.database import new_ids
 
 
 @pytest.fixture
-async def flows(app: Windlass) -> AsyncIterator[Flows]:
+async def flows(app: Windlass) -> AsyncIterator[WorkflowClient]:
     async with flowing(app) as opened:
         yield opened
 
@@ -24,7 +24,7 @@ def step(id_: str, type_: str, *needs: str, **options: Any) -> Json:
     return found | ({"options": options} if options else {})
 
 
-async def test_steps_without_a_type_are_recognised(flows: Flows) -> None:
+async def test_steps_without_a_type_are_recognised(flows: WorkflowClient) -> None:
     for kind, steps in {
         "chain": [step("step-0", "a.a"), step("step-1", "a.b", "step-0")],
         "group": [step("job-0", "a.a"), step("job-1", "a.b")],
@@ -113,7 +113,7 @@ MISTAKES: list[tuple[Json, list[str]]] = [
 
 
 async def test_every_mistake_is_told_with_its_path_and_nothing_is_written(
-    flows: Flows, conn: "asyncpg.Connection[Any]"
+    flows: WorkflowClient, conn: "asyncpg.Connection[Any]"
 ) -> None:
     for body, paths in MISTAKES:
         error = await flows.refused(400, **body)
@@ -124,7 +124,7 @@ async def test_every_mistake_is_told_with_its_path_and_nothing_is_written(
     assert await conn.fetchval(written) == 0
 
 
-async def test_nesting_goes_ten_levels_deep_and_no_deeper(flows: Flows) -> None:
+async def test_nesting_goes_ten_levels_deep_and_no_deeper(flows: WorkflowClient) -> None:
     inner: Json = {"type": "group", "jobs": [job("leaf.work", "deep")]}
     for _ in range(9):
         inner = {"type": "chain", "steps": [inner]}
@@ -137,7 +137,7 @@ async def test_nesting_goes_ten_levels_deep_and_no_deeper(flows: Flows) -> None:
     assert "11 levels" in error["message"]
 
 
-async def test_a_group_inside_a_chain_is_a_step(flows: Flows) -> None:
+async def test_a_group_inside_a_chain_is_a_step(flows: WorkflowClient) -> None:
     made = await flows.create(
         type="chain",
         id="wf_019539a4-composed-example",
@@ -172,7 +172,7 @@ async def test_a_group_inside_a_chain_is_a_step(flows: Flows) -> None:
     assert taken["code"] == "duplicate"
 
 
-async def test_what_is_inside_fails_and_is_cancelled_with_what_is_around_it(flows: Flows) -> None:
+async def test_what_is_inside_fails_and_is_cancelled_with_what_is_around_it(flows: WorkflowClient) -> None:
     chain = {"type": "chain", "steps": [job("c.a"), job("c.b")]}
     outer = await flows.create(type="batch", jobs=[chain, job("b.b")], callbacks={"on_failure": job("batch.alert")})
     first, second = sorted(await flows.fetch(), key=lambda one: str(one["type"]), reverse=True)
@@ -190,7 +190,7 @@ async def test_what_is_inside_fails_and_is_cancelled_with_what_is_around_it(flow
     assert not await flows.fetch()
 
 
-async def test_ids_of_jobs_are_kept(flows: Flows) -> None:
+async def test_ids_of_jobs_are_kept(flows: WorkflowClient) -> None:
     own = str(new_ids(1)[0])
     made = await flows.create(type="chain", steps=[job("a.a", id=own), job("a.b", id="job_b")])
     assert made["steps"][0]["job_id"] == own
@@ -206,7 +206,7 @@ async def test_ids_of_jobs_are_kept(flows: Flows) -> None:
         assert (await flows.refused(409, type="group", jobs=[job("a.a", id=taken)]))["code"] == "duplicate"
 
 
-async def test_a_step_is_skipped_if_its_condition_does_not_hold(flows: Flows) -> None:
+async def test_a_step_is_skipped_if_its_condition_does_not_hold(flows: WorkflowClient) -> None:
     made = await flows.create(
         type="chain", steps=[job("a.a"), {**job("a.b"), "if": "tasks.step-0.body.total > 100"}, job("a.c")]
     )
@@ -221,7 +221,7 @@ async def test_a_step_is_skipped_if_its_condition_does_not_hold(flows: Flows) ->
     )  # fmt: skip
 
 
-async def test_a_step_for_each_item_of_a_list(flows: Flows) -> None:
+async def test_a_step_for_each_item_of_a_list(flows: WorkflowClient) -> None:
     made = await flows.create(
         type="chain", steps=[job("list.files"), {**job("file.scan", "fast"), "map": "files"}, job("sum.up")]
     )
@@ -237,7 +237,7 @@ async def test_a_step_for_each_item_of_a_list(flows: Flows) -> None:
     assert (done["state"], done["metadata"]["job_count"], done["metadata"]["completed_count"]) == ("completed", 5, 5)
 
 
-async def test_a_retry_is_another_workflow_that_brings_along_what_went_well(flows: Flows) -> None:
+async def test_a_retry_is_another_workflow_that_brings_along_what_went_well(flows: WorkflowClient) -> None:
     inner = {"type": "group", "jobs": [job("g.a"), job("g.b")]}
     made = await flows.create(type="chain", name="nightly", steps=[job("a.a"), inner, job("a.c")])
     await flows.ack(await flows.one("a.a"), "kept")
@@ -265,7 +265,7 @@ async def test_a_retry_is_another_workflow_that_brings_along_what_went_well(flow
 
 
 @pytest.mark.parametrize("id_", ["wf_ü🙂", "a b", "a?b", "a#b", "50%", "%2F", "a\\\\b", "..."])
-async def test_any_id_without_a_slash_can_be_asked_for(flows: Flows, id_: str) -> None:
+async def test_any_id_without_a_slash_can_be_asked_for(flows: WorkflowClient, id_: str) -> None:
     made = await flows.create(type="chain", id=id_, steps=[job("a.a", id=f"job {id_}")])
     assert made["id"] == id_
     located = f"/workflows/{quote(id_, safe='')}"
@@ -278,7 +278,7 @@ async def test_any_id_without_a_slash_can_be_asked_for(flows: Flows, id_: str) -
     assert over["hint"] == "Read the workflow's state: it does not allow this."
 
 
-async def test_a_taken_id_of_a_job_is_named_as_its_client_wrote_it(flows: Flows) -> None:
+async def test_a_taken_id_of_a_job_is_named_as_its_client_wrote_it(flows: WorkflowClient) -> None:
     await flows.create(type="group", jobs=[job("a.a", id="job_mine")])
     error = await flows.refused(409, type="group", jobs=[job("a.b"), job("a.a", id="job_mine")])
     assert error["message"] == "there is a job job_mine already"
@@ -289,12 +289,12 @@ async def test_a_taken_id_of_a_job_is_named_as_its_client_wrote_it(flows: Flows)
 @pytest.mark.parametrize(
     "path", ["/workflows/%00", "/jobs/%00", "/dead-letter/%00", "/queues/a%00b/stats", "/events?types=%00"]
 )
-async def test_an_address_with_a_nul_is_refused(flows: Flows, path: str) -> None:
+async def test_an_address_with_a_nul_is_refused(flows: WorkflowClient, path: str) -> None:
     answer = await flows.http.get(path)
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request")
 
 
-async def test_a_405_names_every_method_of_the_address(flows: Flows) -> None:
+async def test_a_405_names_every_method_of_the_address(flows: WorkflowClient) -> None:
     for path, methods in {
         "/jobs/x": "DELETE, GET, HEAD",
         "/workflows/x": "DELETE, GET, HEAD",
@@ -304,7 +304,7 @@ async def test_a_405_names_every_method_of_the_address(flows: Flows) -> None:
         assert (answer.status_code, answer.headers["allow"]) == (405, methods)
 
 
-async def test_a_workflow_does_not_pass_a_full_queue(flows: Flows) -> None:
+async def test_a_workflow_does_not_pass_a_full_queue(flows: WorkflowClient) -> None:
     config = {"backpressure": {"max_depth": 2, "strategy": "reject"}}
     assert (await flows.http.put("/admin/queues/narrow/config", json=config)).status_code == 200
     narrow = {"options": {"queue": "narrow"}}

@@ -7,30 +7,30 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from tests.conformance.ojs_client import Talk
-from tests.conformance.workflow_client import Flows, Json, job
+from tests.conformance.ojs_client import OjsClient
+from tests.conformance.workflow_client import Json, WorkflowClient, job
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def flows(talk: Talk) -> AsyncIterator[Flows]:
-    async with httpx.AsyncClient(base_url=f"{talk.http.base_url}/ojs/v1", timeout=30) as http:
-        yield Flows(http)
+async def flows(ojs: OjsClient) -> AsyncIterator[WorkflowClient]:
+    async with httpx.AsyncClient(base_url=f"{ojs.http.base_url}/ojs/v1", timeout=30) as http:
+        yield WorkflowClient(http)
 
 
 def unique(type_: str = "uni.job", on_conflict: str = "reject", **more: Any) -> Json:
     return job(type_, options={"unique": {"keys": ["type"], "on_conflict": on_conflict, **more}})
 
 
-async def push(flows: Flows, status: int, **more: Any) -> Json:
+async def push(flows: WorkflowClient, status: int, **more: Any) -> Json:
     answer = await flows.http.post("/jobs", json=unique(**more))
     assert answer.status_code == status, answer.text
     found: Json = answer.json()
     return found
 
 
-async def test_a_job_of_a_workflow_is_refused_if_its_unique_key_is_taken(flows: Flows) -> None:
+async def test_a_job_of_a_workflow_is_refused_if_its_unique_key_is_taken(flows: WorkflowClient) -> None:
     there = (await push(flows, 201))["job"]
     for on_conflict in ("reject", "ignore"):
         body = {"type": "group", "id": "wf_1", "jobs": [job("a.a"), unique(on_conflict=on_conflict)]}
@@ -41,7 +41,7 @@ async def test_a_job_of_a_workflow_is_refused_if_its_unique_key_is_taken(flows: 
     await flows.create(type="group", id="wf_1", jobs=[job("a.a"), unique()])
 
 
-async def test_two_jobs_of_one_workflow_cannot_have_the_same_unique_key(flows: Flows) -> None:
+async def test_two_jobs_of_one_workflow_cannot_have_the_same_unique_key(flows: WorkflowClient) -> None:
     inner = {"type": "chain", "steps": [job("a.a"), unique()]}
     for body in ({"type": "group", "jobs": [unique(), unique()]}, {"type": "group", "jobs": [unique(), inner]}):
         error = await flows.refused(409, **body)
@@ -49,7 +49,7 @@ async def test_two_jobs_of_one_workflow_cannot_have_the_same_unique_key(flows: F
     assert not await flows.fetch()
 
 
-async def test_a_job_that_replaces_another_does_so_in_a_workflow_too(flows: Flows) -> None:
+async def test_a_job_that_replaces_another_does_so_in_a_workflow_too(flows: WorkflowClient) -> None:
     there = (await push(flows, 201))["job"]
     await flows.create(type="group", jobs=[unique(on_conflict="replace")])
     assert (await flows.job(there["id"]))["state"] == "cancelled"
@@ -59,7 +59,7 @@ async def test_a_job_that_replaces_another_does_so_in_a_workflow_too(flows: Flow
 
 
 @pytest.mark.parametrize("on_conflict", ["reject", "ignore", "replace"])
-async def test_a_step_that_waits_holds_its_unique_key(flows: Flows, on_conflict: str) -> None:
+async def test_a_step_that_waits_holds_its_unique_key(flows: WorkflowClient, on_conflict: str) -> None:
     inner = {"type": "group", "jobs": [unique()]}
     await flows.create(type="chain", id="wf_1", steps=[job("a.a"), inner])
     for _ in range(2):
@@ -72,7 +72,7 @@ async def test_a_step_that_waits_holds_its_unique_key(flows: Flows, on_conflict:
     await push(flows, 201, on_conflict=on_conflict)
 
 
-async def test_a_step_whose_turn_came_holds_its_unique_key_until_it_ends(flows: Flows) -> None:
+async def test_a_step_whose_turn_came_holds_its_unique_key_until_it_ends(flows: WorkflowClient) -> None:
     made = await flows.create(type="chain", steps=[job("a.a"), unique(), job("a.c")])
     await flows.ack(await flows.one("a.a"))
     step = await flows.one("uni.job")
@@ -82,7 +82,7 @@ async def test_a_step_whose_turn_came_holds_its_unique_key_until_it_ends(flows: 
     await push(flows, 201)
 
 
-async def test_another_try_takes_the_unique_keys_of_what_it_does_again(flows: Flows) -> None:
+async def test_another_try_takes_the_unique_keys_of_what_it_does_again(flows: WorkflowClient) -> None:
     await flows.create(type="chain", id="wf_1", steps=[unique("uni.a"), unique("uni.b")])
     await flows.ack(await flows.one("uni.a"))
     await flows.nack(await flows.one("uni.b"))
@@ -95,25 +95,25 @@ async def test_another_try_takes_the_unique_keys_of_what_it_does_again(flows: Fl
     await push(flows, 201, type_="uni.a")
 
 
-async def test_relative_times_of_a_step_count_from_its_turn(talk: Talk, flows: Flows) -> None:
+async def test_relative_times_of_a_step_count_from_its_turn(ojs: OjsClient, flows: WorkflowClient) -> None:
     options = {"scheduled_at": "+PT5S", "expires_at": "+PT20S"}
     inner = {"type": "group", "jobs": [job("a.b", options=options)]}
     made = await flows.create(type="chain", steps=[job("a.a"), inner])
     first = await flows.one("a.a")
-    await talk.pass_time(seconds=60)
+    await ojs.pass_time(seconds=60)
     await flows.ack(first)
     assert not await flows.fetch(), "five seconds after its turn, not after the creation of the workflow"
-    await talk.pass_time(seconds=6)
+    await ojs.pass_time(seconds=6)
     late = await flows.one("a.b")
     await flows.ack(late)
     assert await flows.state(made["id"]) == "completed"
 
 
-async def test_a_step_expires_a_while_after_its_turn(talk: Talk, flows: Flows) -> None:
+async def test_a_step_expires_a_while_after_its_turn(ojs: OjsClient, flows: WorkflowClient) -> None:
     made = await flows.create(type="chain", steps=[job("a.a"), job("a.b", options={"expires_at": "+PT5S"})])
     first = await flows.one("a.a")
-    await talk.pass_time(seconds=60)
+    await ojs.pass_time(seconds=60)
     await flows.ack(first)
     assert await flows.states(made["id"]) == ["completed", "pending"]
-    await talk.pass_time(seconds=6)
+    await ojs.pass_time(seconds=6)
     assert await flows.states(made["id"]) == ["completed", "failed"]

@@ -17,16 +17,16 @@ FATAL = {"code": "handler_error", "message": "boom", "retryable": False}
 
 
 @contextlib.asynccontextmanager
-async def flowing(app: Windlass) -> AsyncIterator["Flows"]:
+async def flowing(app: Windlass) -> AsyncIterator["WorkflowClient"]:
     listener = listen("127.0.0.1", 0, keys=())
     async with (
         serving(server.build(app, GuardOptions(host=listener.host)), listener),
         httpx.AsyncClient(base_url=listener.url + "/ojs/v1", timeout=30) as http,
     ):
-        yield Flows(http)
+        yield WorkflowClient(http)
 
 
-class Flows:
+class WorkflowClient:
     def __init__(self, http: httpx.AsyncClient) -> None:
         self.http = http
 

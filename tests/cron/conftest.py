@@ -4,7 +4,7 @@ from contextlib import suppress
 
 import pytest
 
-from tests.cron.recorder import Diary, Ends
+from tests.cron.recorder import Ends, Recorder
 from windlass.cron import Cron, FakeClock
 
 
@@ -14,8 +14,8 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def diary() -> Diary:
-    return Diary()
+def recorder() -> Recorder:
+    return Recorder()
 
 
 @pytest.fixture

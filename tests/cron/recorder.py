@@ -9,7 +9,7 @@ from windlass.cron import Cron, JobCompleted
 AsyncJob = Callable[[], Awaitable[None]]
 
 
-class Diary:
+class Recorder:
     def __init__(self) -> None:
         self.lines: list[str] = []
 
@@ -43,10 +43,10 @@ class Ends(list[JobCompleted]):
         return [str(end.result) for end in self]
 
 
-def chain(cron: Cron, diary: Diary, *names: str) -> None:
+def chain(cron: Cron, recorder: Recorder, *names: str) -> None:
     """Entries of these names, each after the success of the one before."""
     for name in names:
-        cron.add("@triggered", diary.job(name), name=name)
+        cron.add("@triggered", recorder.job(name), name=name)
     for parent, child in pairwise(names):
         cron.add_dependency(child, parent)
 
@@ -61,3 +61,9 @@ async def run(cron: Cron, root: str) -> str:
     execution_id = cron.trigger(root)
     await cron.done()
     return execution_id
+
+
+async def let_run() -> None:
+    """Let all tasks run until each waits for the clock or for an event."""
+    for _ in range(10):
+        await asyncio.sleep(0)

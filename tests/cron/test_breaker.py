@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.cron.recorder import Diary, run
+from tests.cron.recorder import Recorder, run
 from windlass.cron import BreakerState, CircuitBreaker, Cron, FakeClock, circuit_breaker, timeout
 from windlass.errors import Invalid
 
@@ -70,13 +70,13 @@ async def test_after_the_cooldown_one_start_decides(
 
 
 async def test_while_one_start_is_on_trial_others_are_skipped(
-    cron: Cron, clock: FakeClock, diary: Diary, breaker: CircuitBreaker
+    cron: Cron, clock: FakeClock, recorder: Recorder, breaker: CircuitBreaker
 ) -> None:
-    cron.add("@triggered", diary.failing("a"), name="a", wrappers=[breaker])
+    cron.add("@triggered", recorder.failing("a"), name="a", wrappers=[breaker])
     for _ in range(3):
         await run(cron, "a")
     clock.advance(MINUTE)
-    job, gate = diary.held("trial")
+    job, gate = recorder.held("trial")
     cron.update("a", job=job)
     cron.trigger("a")
     cron.trigger("a")
@@ -84,7 +84,7 @@ async def test_while_one_start_is_on_trial_others_are_skipped(
     assert breaker.state is HALF_OPEN
     gate.set()
     await cron.done()
-    assert diary.lines == ["a", "a", "a", "trial"]
+    assert recorder.lines == ["a", "a", "a", "trial"]
 
 
 async def test_changes_are_told(cron: Cron, clock: FakeClock) -> None:
@@ -99,13 +99,13 @@ async def test_changes_are_told(cron: Cron, clock: FakeClock) -> None:
     assert told == [(CLOSED, OPEN), (OPEN, HALF_OPEN), (HALF_OPEN, CLOSED)]
 
 
-async def test_as_a_wrapper_of_all_entries_each_has_its_own(clock: FakeClock, diary: Diary) -> None:
+async def test_as_a_wrapper_of_all_entries_each_has_its_own(clock: FakeClock, recorder: Recorder) -> None:
     async with Cron(clock=clock, wrappers=[circuit_breaker(1, MINUTE)]) as cron:
-        cron.add("@triggered", diary.failing("bad"), name="bad")
-        cron.add("@triggered", diary.job("good"), name="good")
+        cron.add("@triggered", recorder.failing("bad"), name="bad")
+        cron.add("@triggered", recorder.job("good"), name="good")
         for name in ("bad", "bad", "good"):
             await run(cron, name)
-    assert diary.lines == ["bad", "good"]
+    assert recorder.lines == ["bad", "good"]
 
 
 @pytest.mark.parametrize(("threshold", "cooldown"), [(0, MINUTE), (1, timedelta())])
@@ -114,9 +114,9 @@ def test_senseless_numbers_are_refused(threshold: int, cooldown: timedelta) -> N
         circuit_breaker(threshold, cooldown)
 
 
-async def test_a_start_cut_off_by_a_time_limit_is_a_failure(cron: Cron, clock: FakeClock, diary: Diary) -> None:
+async def test_a_start_cut_off_by_a_time_limit_is_a_failure(cron: Cron, clock: FakeClock, recorder: Recorder) -> None:
     breaker = CircuitBreaker(1, MINUTE)
-    job, _ = diary.held("a")
+    job, _ = recorder.held("a")
     cron.add("@triggered", job, name="a", wrappers=[timeout(MINUTE), breaker])
     cron.trigger("a")
     await clock.until_timers(1)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.cron.recorder import Diary, pairs, run
+from tests.cron.recorder import Recorder, pairs, run
 from windlass.core.workflows.step import Edge
 from windlass.core.workflows.workflow import ApiTrigger, CronTrigger
 from windlass.cron import (
@@ -44,33 +44,33 @@ def test_a_builder_keeps_name_steps_edges_and_the_final_mark() -> None:
     assert [step.is_final for step in made.steps] == [False, False, True]
 
 
-async def test_a_workflow_runs_its_steps_in_order_and_the_final_one_last(cron: Cron, diary: Diary) -> None:
+async def test_a_workflow_runs_its_steps_in_order_and_the_final_one_last(cron: Cron, recorder: Recorder) -> None:
     made = Workflow("etl")
-    made.step("one", "@triggered", diary.job("one"))
-    made.step("two", "@triggered", diary.job("two")).after("one")
-    made.step("final", "@triggered", diary.job("final")).final()
+    made.step("one", "@triggered", recorder.job("one"))
+    made.step("two", "@triggered", recorder.job("two")).after("one")
+    made.step("final", "@triggered", recorder.job("final")).final()
     assert len(cron.add_workflow(made)) == 3
     await run(cron, "one")
-    assert diary.lines == ["one", "two", "final"]
+    assert recorder.lines == ["one", "two", "final"]
 
 
-async def test_the_final_step_runs_after_failures_and_skips_too(cron: Cron, diary: Diary) -> None:
+async def test_the_final_step_runs_after_failures_and_skips_too(cron: Cron, recorder: Recorder) -> None:
     made = Workflow("etl")
-    made.step("one", "@triggered", diary.failing("one"))
-    made.step("two", "@triggered", diary.job("two")).after("one")
-    made.step("final", "@triggered", diary.job("final")).final()
+    made.step("one", "@triggered", recorder.failing("one"))
+    made.step("two", "@triggered", recorder.job("two")).after("one")
+    made.step("final", "@triggered", recorder.job("final")).final()
     cron.add_workflow(made)
     await run(cron, "one")
-    assert diary.lines == ["one", "final"]
+    assert recorder.lines == ["one", "final"]
 
 
-async def test_the_root_of_a_workflow_has_its_own_schedule(cron: Cron, clock: FakeClock, diary: Diary) -> None:
+async def test_the_root_of_a_workflow_has_its_own_schedule(cron: Cron, clock: FakeClock, recorder: Recorder) -> None:
     made = Workflow("hourly")
-    made.step("one", "@hourly", diary.job("one"))
-    made.step("two", "@triggered", diary.job("two")).after("one")
+    made.step("one", "@hourly", recorder.job("one"))
+    made.step("two", "@triggered", recorder.job("two")).after("one")
     cron.add_workflow(made)
     await clock.play(2 * 3600, cron)
-    assert diary.lines == ["one", "two"] * 2
+    assert recorder.lines == ["one", "two"] * 2
 
 
 def test_a_cycle_is_refused_and_named(cron: Cron) -> None:
@@ -189,13 +189,15 @@ def test_options_that_do_not_exist_are_refused(cron: Cron) -> None:
         cron.add("@triggered", print, pasued=True)  # type: ignore[call-arg]
 
 
-async def test_a_workflow_added_to_a_running_scheduler_starts_with_all_its_edges(cron: Cron, diary: Diary) -> None:
+async def test_a_workflow_added_to_a_running_scheduler_starts_with_all_its_edges(
+    cron: Cron, recorder: Recorder
+) -> None:
     made = Workflow("now")
-    made.step("a", "@triggered", diary.job("a"), run_immediately=True)
-    made.step("b", "@triggered", diary.job("b")).after("a")
+    made.step("a", "@triggered", recorder.job("a"), run_immediately=True)
+    made.step("b", "@triggered", recorder.job("b")).after("a")
     cron.add_workflow(made)
     await cron.done()
-    assert diary.lines == ["a", "b"]
+    assert recorder.lines == ["a", "b"]
 
 
 def test_a_workflow_is_exported_for_the_durable_engine() -> None:

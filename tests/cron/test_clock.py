@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from tests.cron.recorder import Diary
+from tests.cron.recorder import Recorder
 from windlass.cron import Cron, FakeClock, SystemClock
 from windlass.errors import Invalid
 
@@ -109,21 +109,21 @@ async def test_a_loop_can_wait_until_so_many_timers_wait(clock: FakeClock) -> No
         await clock.until_timers(2, timeout=0.01)
 
 
-async def test_a_year_of_ticks_takes_no_time(cron: Cron, clock: FakeClock, diary: Diary) -> None:
-    cron.add("@daily", diary.job("a"))
-    cron.add("0 0 * * MON", diary.job("b"))
+async def test_a_year_of_ticks_takes_no_time(cron: Cron, clock: FakeClock, recorder: Recorder) -> None:
+    cron.add("@daily", recorder.job("a"))
+    cron.add("0 0 * * MON", recorder.job("b"))
     await clock.play(365 * DAY, cron)
-    assert (diary.lines.count("a"), diary.lines.count("b")) == (365, 52)
+    assert (recorder.lines.count("a"), recorder.lines.count("b")) == (365, 52)
 
 
 async def test_advance_starts_every_tick_and_leaves_the_jobs_to_the_loop(
-    cron: Cron, clock: FakeClock, diary: Diary
+    cron: Cron, clock: FakeClock, recorder: Recorder
 ) -> None:
-    cron.add("@every 1s", diary.job("a"))
+    cron.add("@every 1s", recorder.job("a"))
     clock.advance(10)
-    assert diary.lines == []
+    assert recorder.lines == []
     await cron.done()
-    assert diary.lines == ["a"] * 10
+    assert recorder.lines == ["a"] * 10
 
 
 async def test_the_machines_clock_rings_when_the_wall_shows_the_time() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cron.recorder import Diary, chain, pairs, run
+from tests.cron.recorder import Recorder, chain, pairs, run
 from windlass.cron import (
     Call,
     CircuitBreaker,
@@ -45,14 +45,14 @@ def outcome(cron: Cron, execution_id: str) -> list[JobResult]:
 
 
 async def test_removing_an_entry_ends_its_part_in_executions_and_decides_its_children(
-    clock: FakeClock, diary: Diary
+    clock: FakeClock, recorder: Recorder
 ) -> None:
     completed: list[WorkflowExecution] = []
     async with Cron(clock=clock, observers=[Observer(on_workflow_complete=completed.append)]) as cron:
-        job, gate = diary.held("a")
+        job, gate = recorder.held("a")
         cron.add("@triggered", job, name="a")
         for parent, name, condition in [("a", "b", "success"), ("b", "c", "success"), ("b", "d", "skipped")]:
-            cron.add("@triggered", diary.job(name), name=name)
+            cron.add("@triggered", recorder.job(name), name=name)
             cron.add_dependency(name, parent, condition)
         execution_id = cron.trigger("a")
         cron.remove("b")
@@ -61,14 +61,14 @@ async def test_removing_an_entry_ends_its_part_in_executions_and_decides_its_chi
         await cron.done()
         assert outcome(cron, execution_id) == [SUCCESS, SKIPPED, SKIPPED, SUCCESS]
         assert cron.active_workflows() == []
-    assert diary.lines == ["a", "d"]
+    assert recorder.lines == ["a", "d"]
     assert [execution.id for execution in completed] == [execution_id]
 
 
-async def test_a_job_under_way_when_its_entry_is_removed_keeps_its_own_result(cron: Cron, diary: Diary) -> None:
-    job, gate = diary.held("a")
+async def test_a_job_under_way_when_its_entry_is_removed_keeps_its_own_result(cron: Cron, recorder: Recorder) -> None:
+    job, gate = recorder.held("a")
     cron.add("@triggered", job, name="a")
-    cron.add("@triggered", diary.job("b"), name="b")
+    cron.add("@triggered", recorder.job("b"), name="b")
     cron.add_dependency("b", "a")
     execution_id = cron.trigger("a")
     cron.remove("a")
@@ -78,33 +78,33 @@ async def test_a_job_under_way_when_its_entry_is_removed_keeps_its_own_result(cr
     assert outcome(cron, execution_id) == [SUCCESS, SUCCESS]
 
 
-async def test_a_run_once_root_still_runs_its_children(cron: Cron, clock: FakeClock, diary: Diary) -> None:
-    cron.add("@every 1s", diary.job("root"), name="root", run_once=True)
-    cron.add("@triggered", diary.job("child"), name="child")
+async def test_a_run_once_root_still_runs_its_children(cron: Cron, clock: FakeClock, recorder: Recorder) -> None:
+    cron.add("@every 1s", recorder.job("root"), name="root", run_once=True)
+    cron.add("@triggered", recorder.job("child"), name="child")
     cron.add_dependency("child", "root")
     await clock.play(10, cron)
-    assert diary.lines == ["root", "child"]
+    assert recorder.lines == ["root", "child"]
     assert cron.active_workflows() == []
 
 
-async def test_edges_added_during_an_execution_do_not_change_it(cron: Cron, diary: Diary) -> None:
-    job, gate = diary.held("a")
+async def test_edges_added_during_an_execution_do_not_change_it(cron: Cron, recorder: Recorder) -> None:
+    job, gate = recorder.held("a")
     cron.add("@triggered", job, name="a")
     for name in ("b", "late"):
-        cron.add("@triggered", diary.job(name), name=name)
+        cron.add("@triggered", recorder.job(name), name=name)
     cron.add_dependency("b", "a")
     cron.trigger("a")
     cron.add_dependency("late", "a")
     gate.set()
     await cron.done()
-    assert diary.lines == ["a", "b"]
+    assert recorder.lines == ["a", "b"]
     cron.remove_dependency("late", "a")
 
 
-async def test_removing_a_dependency_that_an_active_execution_uses_is_refused(cron: Cron, diary: Diary) -> None:
-    job, gate = diary.held("a")
+async def test_removing_a_dependency_that_an_active_execution_uses_is_refused(cron: Cron, recorder: Recorder) -> None:
+    job, gate = recorder.held("a")
     cron.add("@triggered", job, name="a")
-    cron.add("@triggered", diary.job("b"), name="b")
+    cron.add("@triggered", recorder.job("b"), name="b")
     cron.add_dependency("b", "a")
     execution_id = cron.trigger("a")
     with pytest.raises(DependencyInUse) as raised:
@@ -113,7 +113,7 @@ async def test_removing_a_dependency_that_an_active_execution_uses_is_refused(cr
     cron.remove_dependency("a", "b")  # there is no such edge: nothing to refuse
     gate.set()
     await cron.done()
-    assert diary.lines == ["a", "b"]
+    assert recorder.lines == ["a", "b"]
     cron.remove_dependency("b", "a")
     assert cron.dependencies("b") == []
 
@@ -123,36 +123,36 @@ async def test_removing_a_dependency_that_an_active_execution_uses_is_refused(cr
     [(Condition.SUCCESS, False), (Condition.FAILURE, False), (Condition.SKIPPED, True), (Condition.COMPLETE, True)],
 )
 async def test_a_parent_outside_of_the_execution_counts_as_skipped(
-    cron: Cron, diary: Diary, condition: Condition, ran: bool
+    cron: Cron, recorder: Recorder, condition: Condition, ran: bool
 ) -> None:
     for name in ("a", "b", "c"):
-        cron.add("@triggered", diary.job(name), name=name)
+        cron.add("@triggered", recorder.job(name), name=name)
     cron.add_dependency("c", "a")
     cron.add_dependency("c", "b", condition)
     execution_id = await run(cron, "a")
-    assert diary.lines == (["a", "c"] if ran else ["a"])
+    assert recorder.lines == (["a", "c"] if ran else ["a"])
     assert outcome(cron, execution_id) == [SUCCESS, SUCCESS if ran else SKIPPED]
     assert cron.active_workflows() == []
 
 
-async def test_the_final_step_of_a_workflow_with_two_roots_runs_for_each(cron: Cron, diary: Diary) -> None:
+async def test_the_final_step_of_a_workflow_with_two_roots_runs_for_each(cron: Cron, recorder: Recorder) -> None:
     workflow = Workflow("two roots")
     for name in ("a", "b"):
-        workflow.step(name, "@triggered", diary.job(name))
-    workflow.step("final", "@triggered", diary.job("final")).final()
+        workflow.step(name, "@triggered", recorder.job(name))
+    workflow.step("final", "@triggered", recorder.job("final")).final()
     cron.add_workflow(workflow)
     await run(cron, "a")
     await run(cron, "b")
-    assert diary.lines == ["a", "final", "b", "final"]
+    assert recorder.lines == ["a", "final", "b", "final"]
 
 
 @pytest.mark.parametrize(
     "wrapper", [skip_if_running(), max_concurrent_skip(1)], ids=["skip_if_running", "max_concurrent_skip"]
 )
-async def test_a_start_that_a_wrapper_skips_counts_as_skipped(cron: Cron, diary: Diary, wrapper: Wrapper) -> None:
-    job, gate = diary.held("a")
+async def test_a_start_that_a_wrapper_skips_counts_as_skipped(cron: Cron, recorder: Recorder, wrapper: Wrapper) -> None:
+    job, gate = recorder.held("a")
     cron.add("@triggered", job, name="a", wrappers=[wrapper])
-    cron.add("@triggered", diary.job("next"), name="next")
+    cron.add("@triggered", recorder.job("next"), name="next")
 
     async def let_go() -> None:
         gate.set()
@@ -166,18 +166,18 @@ async def test_a_start_that_a_wrapper_skips_counts_as_skipped(cron: Cron, diary:
     assert outcome(cron, second) == [SKIPPED, SKIPPED, SUCCESS]
 
 
-async def test_a_start_at_an_open_circuit_breaker_counts_as_skipped(cron: Cron, diary: Diary) -> None:
-    cron.add("@triggered", diary.failing("a"), name="a", wrappers=[CircuitBreaker(1, HOUR)])
-    cron.add("@triggered", diary.job("b"), name="b")
+async def test_a_start_at_an_open_circuit_breaker_counts_as_skipped(cron: Cron, recorder: Recorder) -> None:
+    cron.add("@triggered", recorder.failing("a"), name="a", wrappers=[CircuitBreaker(1, HOUR)])
+    cron.add("@triggered", recorder.job("b"), name="b")
     cron.add_dependency("b", "a", Condition.COMPLETE)
     assert outcome(cron, await run(cron, "a")) == [FAILURE, SUCCESS]
     assert outcome(cron, await run(cron, "a")) == [SKIPPED, SUCCESS]
 
 
-async def test_a_timeout_counts_as_a_failure(cron: Cron, clock: FakeClock, diary: Diary) -> None:
-    job, _ = diary.held("a")
+async def test_a_timeout_counts_as_a_failure(cron: Cron, clock: FakeClock, recorder: Recorder) -> None:
+    job, _ = recorder.held("a")
     cron.add("@triggered", job, name="a", wrappers=[timeout(SECOND)])
-    cron.add("@triggered", diary.job("b"), name="b")
+    cron.add("@triggered", recorder.job("b"), name="b")
     cron.add_dependency("b", "a", Condition.FAILURE)
     execution_id = cron.trigger("a")
     await clock.until_timers(1)
@@ -225,10 +225,10 @@ async def test_every_wrapper_passes_the_context_on(
 
 @pytest.mark.parametrize("make", WRAPPERS[1:])
 async def test_recover_inside_any_wrapper_hides_nothing_from_an_execution(
-    cron: Cron, clock: FakeClock, diary: Diary, make: Callable[[], Wrapper]
+    cron: Cron, clock: FakeClock, recorder: Recorder, make: Callable[[], Wrapper]
 ) -> None:
-    cron.add("@triggered", diary.failing("a"), name="a", wrappers=[make(), recover()])
-    cron.add("@triggered", diary.job("b"), name="b")
+    cron.add("@triggered", recorder.failing("a"), name="a", wrappers=[make(), recover()])
+    cron.add("@triggered", recorder.job("b"), name="b")
     cron.add_dependency("b", "a", Condition.FAILURE)
     execution_id = cron.trigger("a")
     await clock.play(60, cron)
@@ -236,37 +236,37 @@ async def test_recover_inside_any_wrapper_hides_nothing_from_an_execution(
 
 
 async def test_an_entry_that_is_missing_when_its_turn_comes_takes_its_descendants_with_it(
-    cron: Cron, diary: Diary
+    cron: Cron, recorder: Recorder
 ) -> None:
-    job, gate = diary.held("a")
+    job, gate = recorder.held("a")
     cron.add("@triggered", job, name="a")
     for parent, name in pairs("ab", "bc", "cd"):
-        cron.add("@triggered", diary.job(name), name=name)
+        cron.add("@triggered", recorder.job(name), name=name)
         cron.add_dependency(name, parent)
-    cron.add("@triggered", diary.job("after all"), name="after all")
+    cron.add("@triggered", recorder.job("after all"), name="after all")
     cron.add_dependency("after all", "d", Condition.COMPLETE)
     execution_id = cron.trigger("a")
     cron.remove("b")
     gate.set()
     await cron.done()
-    assert diary.lines == ["a", "after all"]
+    assert recorder.lines == ["a", "after all"]
     assert outcome(cron, execution_id) == [SUCCESS, SKIPPED, SKIPPED, SKIPPED, SUCCESS]
 
 
-async def test_making_up_for_missed_runs_of_a_root_starts_executions(clock: FakeClock, diary: Diary) -> None:
+async def test_making_up_for_missed_runs_of_a_root_starts_executions(clock: FakeClock, recorder: Recorder) -> None:
     completed: list[WorkflowExecution] = []
     cron = Cron(clock=clock, observers=[Observer(on_workflow_complete=completed.append)])
     now = clock.now()
-    cron.add("@hourly", diary.job("root"), name="root", missed=Missed.ALL, prev=now - 3 * HOUR)
-    cron.add("@triggered", diary.job("child"), name="child")
+    cron.add("@hourly", recorder.job("root"), name="root", missed=Missed.ALL, prev=now - 3 * HOUR)
+    cron.add("@triggered", recorder.job("child"), name="child")
     cron.add_dependency("child", "root")
     async with cron:
         await cron.done()
-    assert sorted(diary.lines) == ["child"] * 3 + ["root"] * 3
+    assert sorted(recorder.lines) == ["child"] * 3 + ["root"] * 3
     assert [execution.start_time for execution in completed] == [now - 2 * HOUR, now - HOUR, now]
 
 
-async def test_a_wrapper_of_ones_own_is_an_async_function_around_another(cron: Cron, diary: Diary) -> None:
+async def test_a_wrapper_of_ones_own_is_an_async_function_around_another(cron: Cron, recorder: Recorder) -> None:
     def twice(call: Call) -> Call:
         async def inner() -> Any:
             await call()
@@ -276,18 +276,20 @@ async def test_a_wrapper_of_ones_own_is_an_async_function_around_another(cron: C
 
     def announced(call: Callable[[], Awaitable[Any]]) -> Call:
         async def inner() -> Any:
-            diary.lines.append("now")
+            recorder.lines.append("now")
             return await call()
 
         return inner
 
-    cron.add("@triggered", diary.job("a"), name="a", wrappers=[announced, twice])
+    cron.add("@triggered", recorder.job("a"), name="a", wrappers=[announced, twice])
     await run(cron, "a")
-    assert diary.lines == ["now", "a", "a"]
+    assert recorder.lines == ["now", "a", "a"]
 
 
-async def test_chains_in_a_workflow_survive_being_started_while_the_loop_is_full(cron: Cron, diary: Diary) -> None:
-    chain(cron, diary, *"abcdefgh")
+async def test_chains_in_a_workflow_survive_being_started_while_the_loop_is_full(
+    cron: Cron, recorder: Recorder
+) -> None:
+    chain(cron, recorder, *"abcdefgh")
     ids = [cron.trigger("a") for _ in range(50)]
     async with asyncio.timeout(10):
         await cron.done()

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from tests.cron.recorder import Diary, chain, pairs, run
+from tests.cron.recorder import Recorder, chain, pairs, run
 from windlass.cron import (
     Condition,
     Cron,
@@ -125,13 +125,13 @@ def test_a_removed_edge_is_gone(cron: Cron) -> None:
     assert cron.dependencies(child) == []
 
 
-async def test_removing_a_child_leaves_a_parent_that_accepts_a_new_one(cron: Cron, diary: Diary) -> None:
-    chain(cron, diary, "a", "b")
+async def test_removing_a_child_leaves_a_parent_that_accepts_a_new_one(cron: Cron, recorder: Recorder) -> None:
+    chain(cron, recorder, "a", "b")
     cron.remove("b")
-    cron.add("@triggered", diary.job("c"), name="c")
+    cron.add("@triggered", recorder.job("c"), name="c")
     cron.add_dependency("c", "a")
     await run(cron, "a")
-    assert diary.lines == ["a", "c"]
+    assert recorder.lines == ["a", "c"]
 
 
 def test_removing_a_parent_clears_the_edges_of_all_its_children(cron: Cron) -> None:

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tests.cron.recorder import Diary, chain, run
+from tests.cron.recorder import Recorder, chain, run
 from windlass.core.cron.expression import Cron as Spec
 from windlass.core.cron.expression import parse
 from windlass.cron import (
@@ -65,8 +65,8 @@ def test_before_the_start_the_next_time_is_the_one_it_would_have_if_started_now(
     assert known(cron, "never").next is None
 
 
-async def test_a_tick_moves_next_and_prev(cron: Cron, clock: FakeClock, diary: Diary) -> None:
-    cron.add("@hourly", diary.job("a"), name="a")
+async def test_a_tick_moves_next_and_prev(cron: Cron, clock: FakeClock, recorder: Recorder) -> None:
+    cron.add("@hourly", recorder.job("a"), name="a")
     await clock.play(HOUR, cron)
     assert known(cron, "a").prev == clock.now()
     assert known(cron, "a").next == clock.now() + HOUR
@@ -98,11 +98,11 @@ def test_entries_are_removed_by_id_name_and_tag(cron: Cron) -> None:
     assert cron.entries() == []
 
 
-async def test_a_removed_entry_does_not_run(cron: Cron, clock: FakeClock, diary: Diary) -> None:
-    cron.add("@every 1s", diary.job("a"), name="a")
+async def test_a_removed_entry_does_not_run(cron: Cron, clock: FakeClock, recorder: Recorder) -> None:
+    cron.add("@every 1s", recorder.job("a"), name="a")
     cron.remove("a")
     await clock.play(5, cron)
-    assert diary.lines == []
+    assert recorder.lines == []
 
 
 def test_a_name_is_given_once(cron: Cron) -> None:
@@ -180,7 +180,7 @@ async def test_specs_are_read_in_the_schedulers_zone_unless_they_name_one(clock:
         assert known(cron, "there").next == datetime(2030, 1, 1, 6, tzinfo=ZoneInfo("America/New_York"))
 
 
-async def test_the_hour_that_comes_twice_runs_once_and_the_one_that_is_skipped_right_after(diary: Diary) -> None:
+async def test_the_hour_that_comes_twice_runs_once_and_the_one_that_is_skipped_right_after(recorder: Recorder) -> None:
     clock = FakeClock(datetime(2030, 3, 30, tzinfo=UTC))
     ran: list[datetime] = []
 
@@ -200,28 +200,30 @@ async def test_the_hour_that_comes_twice_runs_once_and_the_one_that_is_skipped_r
 
 
 async def test_a_wall_clock_that_goes_back_makes_all_next_times_be_found_anew(
-    cron: Cron, clock: FakeClock, diary: Diary
+    cron: Cron, clock: FakeClock, recorder: Recorder
 ) -> None:
-    cron.add("@hourly", diary.job("a"), name="a")
+    cron.add("@hourly", recorder.job("a"), name="a")
     start = clock.now()
     await clock.play(5 * HOUR, cron)
     clock.set(start + timedelta(minutes=30))
     assert known(cron, "a").next == start + HOUR
     await clock.play(HOUR, cron)
-    assert len(diary.lines) == 6
+    assert len(recorder.lines) == 6
 
 
-async def test_a_scheduler_that_slept_runs_what_it_missed_once(cron: Cron, clock: FakeClock, diary: Diary) -> None:
-    cron.add("@every 1s", diary.job("a"))
+async def test_a_scheduler_that_slept_runs_what_it_missed_once(
+    cron: Cron, clock: FakeClock, recorder: Recorder
+) -> None:
+    cron.add("@every 1s", recorder.job("a"))
     clock.set(clock.now() + HOUR)
     await cron.done()
-    assert diary.lines == ["a"]
+    assert recorder.lines == ["a"]
 
 
-async def test_a_paused_entry_lets_its_ticks_pass(cron: Cron, clock: FakeClock, diary: Diary) -> None:
-    cron.add("@every 1s", diary.job("a"), name="a", paused=True)
+async def test_a_paused_entry_lets_its_ticks_pass(cron: Cron, clock: FakeClock, recorder: Recorder) -> None:
+    cron.add("@every 1s", recorder.job("a"), name="a", paused=True)
     await clock.play(3, cron)
-    assert diary.lines == []
+    assert recorder.lines == []
     assert known(cron, "a").next == clock.now() + timedelta(seconds=1)
     cron.resume("a")
     cron.resume("a")
@@ -229,15 +231,15 @@ async def test_a_paused_entry_lets_its_ticks_pass(cron: Cron, clock: FakeClock, 
     cron.pause("a")
     cron.pause("a")
     await clock.play(2, cron)
-    assert diary.lines == ["a", "a"]
+    assert recorder.lines == ["a", "a"]
 
 
-async def test_a_paused_root_starts_no_execution(cron: Cron, clock: FakeClock, diary: Diary) -> None:
-    cron.add("@every 1s", diary.job("a"), name="a", paused=True)
-    cron.add("@triggered", diary.job("b"), name="b")
+async def test_a_paused_root_starts_no_execution(cron: Cron, clock: FakeClock, recorder: Recorder) -> None:
+    cron.add("@every 1s", recorder.job("a"), name="a", paused=True)
+    cron.add("@triggered", recorder.job("b"), name="b")
     cron.add_dependency("b", "a", "complete")
     await clock.play(2, cron)
-    assert diary.lines == []
+    assert recorder.lines == []
 
 
 def test_only_what_exists_can_be_paused_or_resumed(cron: Cron) -> None:
@@ -246,24 +248,24 @@ def test_only_what_exists_can_be_paused_or_resumed(cron: Cron) -> None:
             call("nobody")
 
 
-async def test_a_new_spec_counts_from_now_and_keeps_the_edges(cron: Cron, clock: FakeClock, diary: Diary) -> None:
-    chain(cron, diary, "a", "b")
+async def test_a_new_spec_counts_from_now_and_keeps_the_edges(cron: Cron, clock: FakeClock, recorder: Recorder) -> None:
+    chain(cron, recorder, "a", "b")
     cron.update("a", spec="@every 5s")
     assert known(cron, "a").next == clock.now() + timedelta(seconds=5)
     await clock.play(5, cron)
-    assert diary.lines == ["a", "b"]
+    assert recorder.lines == ["a", "b"]
     cron.update("a", spec="@triggered")
     assert known(cron, "a").triggered
     await clock.play(60, cron)
-    assert diary.lines == ["a", "b"]
+    assert recorder.lines == ["a", "b"]
 
 
-async def test_a_new_job_is_called_in_the_same_wrappers(clock: FakeClock, diary: Diary) -> None:
+async def test_a_new_job_is_called_in_the_same_wrappers(clock: FakeClock, recorder: Recorder) -> None:
     async with Cron(clock=clock) as cron:
-        cron.add("@triggered", diary.job("old"), name="a")
-        cron.update("a", job=diary.job("new"))
+        cron.add("@triggered", recorder.job("old"), name="a")
+        cron.update("a", job=recorder.job("new"))
         await run(cron, "a")
-    assert diary.lines == ["new"]
+    assert recorder.lines == ["new"]
 
 
 def test_a_mistake_in_an_update_changes_nothing(cron: Cron) -> None:
@@ -310,32 +312,32 @@ async def test_running_jobs_are_told_when_their_entry_is_removed_or_their_job_re
     await cron.done()
 
 
-async def test_run_once_runs_once(cron: Cron, clock: FakeClock, diary: Diary) -> None:
-    cron.add("@every 1s", diary.job("a"), name="a", run_once=True)
+async def test_run_once_runs_once(cron: Cron, clock: FakeClock, recorder: Recorder) -> None:
+    cron.add("@every 1s", recorder.job("a"), name="a", run_once=True)
     await clock.play(5, cron)
-    assert diary.lines == ["a"]
+    assert recorder.lines == ["a"]
     assert cron.entry("a") is None
 
 
 async def test_run_immediately_runs_at_registration_and_then_as_scheduled(
-    cron: Cron, clock: FakeClock, diary: Diary
+    cron: Cron, clock: FakeClock, recorder: Recorder
 ) -> None:
-    cron.add("@hourly", diary.job("a"), name="a", run_immediately=True)
+    cron.add("@hourly", recorder.job("a"), name="a", run_immediately=True)
     await cron.done()
-    assert diary.lines == ["a"]
+    assert recorder.lines == ["a"]
     assert known(cron, "a").next == clock.now() + HOUR
     await clock.play(HOUR, cron)
-    assert diary.lines == ["a", "a"]
+    assert recorder.lines == ["a", "a"]
 
 
-async def test_run_immediately_waits_for_the_start(clock: FakeClock, diary: Diary) -> None:
+async def test_run_immediately_waits_for_the_start(clock: FakeClock, recorder: Recorder) -> None:
     cron = Cron(clock=clock)
-    cron.add("@hourly", diary.job("a"), run_immediately=True)
+    cron.add("@hourly", recorder.job("a"), run_immediately=True)
     async with cron:
         await cron.done()
     async with cron:
         await cron.done()
-    assert diary.lines == ["a"]
+    assert recorder.lines == ["a"]
 
 
 def test_a_decorated_function_becomes_an_entry_of_its_name(cron: Cron) -> None:
@@ -353,8 +355,8 @@ def test_a_decorated_function_becomes_an_entry_of_its_name(cron: Cron) -> None:
     assert known(cron, "other").job is named
 
 
-async def test_whether_a_job_runs_can_be_asked_and_waited_for(cron: Cron, diary: Diary) -> None:
-    job, gate = diary.held("a")
+async def test_whether_a_job_runs_can_be_asked_and_waited_for(cron: Cron, recorder: Recorder) -> None:
+    job, gate = recorder.held("a")
     cron.add("@triggered", job, name="a")
     assert not cron.is_job_running("a")
     assert not cron.is_job_running("nobody")
@@ -383,18 +385,18 @@ class _Fragile(ZoneInfo):
 
 
 async def test_an_entry_whose_next_time_cannot_be_found_stops_no_other(
-    clock: FakeClock, diary: Diary, caplog: pytest.LogCaptureFixture
+    clock: FakeClock, recorder: Recorder, caplog: pytest.LogCaptureFixture
 ) -> None:
     zone = _Fragile("Europe/Berlin")
     async with Cron(clock=clock, location=zone) as cron:
-        cron.add("* * * * *", diary.job("odd"), name="odd")
-        cron.add("CRON_TZ=UTC * * * * *", diary.job("even"), name="even")
+        cron.add("* * * * *", recorder.job("odd"), name="odd")
+        cron.add("CRON_TZ=UTC * * * * *", recorder.job("even"), name="even")
         zone.broken = True
         await clock.play("3m", cron)
-        assert diary.lines == ["even"] * 3
+        assert recorder.lines == ["even"] * 3
         assert known(cron, "odd").next is None
         assert "entry odd does not run until" in caplog.text
         zone.broken = False
         cron.update("odd", spec="* * * * *")
         await clock.play("1m", cron)
-        assert "odd" in diary.lines
+        assert "odd" in recorder.lines

@@ -7,16 +7,16 @@ from datetime import timedelta
 
 import pytest
 
-from tests.cron.recorder import Diary, chain, run
+from tests.cron.recorder import Recorder, chain, run
 from windlass.cron import Cron, EntryId, EntryNotFound, FakeClock, JobResult, WorkflowExecution
 from windlass.errors import Invalid
 
 
-def held_chain(cron: Cron, diary: Diary) -> asyncio.Event:
+def held_chain(cron: Cron, recorder: Recorder) -> asyncio.Event:
     """a, which waits for the event, and b after it."""
-    job, gate = diary.held("a")
+    job, gate = recorder.held("a")
     cron.add("@triggered", job, name="a")
-    cron.add("@triggered", diary.job("b"), name="b")
+    cron.add("@triggered", recorder.job("b"), name="b")
     cron.add_dependency("b", "a")
     return gate
 
@@ -29,17 +29,17 @@ def test_how_many_executions_are_remembered_is_an_option() -> None:
     assert Cron(retention=5).options.retention == 5
 
 
-async def test_the_oldest_executions_are_forgotten(clock: FakeClock, diary: Diary) -> None:
+async def test_the_oldest_executions_are_forgotten(clock: FakeClock, recorder: Recorder) -> None:
     async with Cron(clock=clock, retention=2) as cron:
-        chain(cron, diary, "a", "b")
+        chain(cron, recorder, "a", "b")
         ids = [await run(cron, "a") for _ in range(5)]
         found = [cron.workflow_status(execution_id) is not None for execution_id in ids]
     assert found == [False, False, False, True, True]
 
 
-async def test_without_a_limit_all_are_remembered(clock: FakeClock, diary: Diary) -> None:
+async def test_without_a_limit_all_are_remembered(clock: FakeClock, recorder: Recorder) -> None:
     async with Cron(clock=clock, retention=0) as cron:
-        chain(cron, diary, "a", "b")
+        chain(cron, recorder, "a", "b")
         ids = [await run(cron, "a") for _ in range(150)]
         assert all(cron.workflow_status(execution_id) for execution_id in ids)
 
@@ -58,8 +58,8 @@ def test_before_the_start_there_is_nothing_to_tell() -> None:
     assert cron.active_workflows() == []
 
 
-async def test_a_finished_execution_is_still_found(cron: Cron, clock: FakeClock, diary: Diary) -> None:
-    chain(cron, diary, "a", "b")
+async def test_a_finished_execution_is_still_found(cron: Cron, clock: FakeClock, recorder: Recorder) -> None:
+    chain(cron, recorder, "a", "b")
     execution_id = await run(cron, "a")
     execution = cron.workflow_status(execution_id)
     assert execution is not None
@@ -68,17 +68,17 @@ async def test_a_finished_execution_is_still_found(cron: Cron, clock: FakeClock,
     assert cron.active_workflows() == []
 
 
-async def test_a_forgotten_execution_is_nobodys_mistake(clock: FakeClock, diary: Diary) -> None:
+async def test_a_forgotten_execution_is_nobodys_mistake(clock: FakeClock, recorder: Recorder) -> None:
     async with Cron(clock=clock, retention=1) as cron:
-        chain(cron, diary, "a", "b")
+        chain(cron, recorder, "a", "b")
         first = await run(cron, "a")
         await run(cron, "a")
         assert cron.workflow_status(first) is None
 
 
-async def test_finished_executions_are_found_after_the_stop(clock: FakeClock, diary: Diary) -> None:
+async def test_finished_executions_are_found_after_the_stop(clock: FakeClock, recorder: Recorder) -> None:
     async with Cron(clock=clock) as cron:
-        chain(cron, diary, "a", "b")
+        chain(cron, recorder, "a", "b")
         execution_id = await run(cron, "a")
     assert cron.workflow_status(execution_id) is not None
     assert cron.workflow_status("unknown") is None
@@ -95,8 +95,8 @@ def test_a_copy_of_no_execution_is_none(cron: Cron) -> None:
     assert copy.deepcopy(cron.workflow_status("unknown")) is None
 
 
-async def test_an_active_execution_is_found_and_what_is_returned_is_a_copy(cron: Cron, diary: Diary) -> None:
-    gate = held_chain(cron, diary)
+async def test_an_active_execution_is_found_and_what_is_returned_is_a_copy(cron: Cron, recorder: Recorder) -> None:
+    gate = held_chain(cron, recorder)
     execution_id = cron.trigger("a")
     looks: list[Callable[[], WorkflowExecution | None]] = [
         lambda: cron.workflow_status(execution_id),
@@ -114,23 +114,23 @@ async def test_an_active_execution_is_found_and_what_is_returned_is_a_copy(cron:
     await cron.done()
 
 
-async def test_the_stop_ends_once_the_running_job_has(clock: FakeClock, diary: Diary) -> None:
+async def test_the_stop_ends_once_the_running_job_has(clock: FakeClock, recorder: Recorder) -> None:
     cron = Cron(clock=clock)
     async with asyncio.timeout(5):
         async with cron:
-            gate = held_chain(cron, diary)
+            gate = held_chain(cron, recorder)
             cron.trigger("a")
             asyncio.get_running_loop().call_soon(gate.set)
     assert not cron.running
     assert not cron.is_job_running("a")
 
 
-async def test_an_execution_stopped_in_the_middle_stays_active(clock: FakeClock, diary: Diary) -> None:
+async def test_an_execution_stopped_in_the_middle_stays_active(clock: FakeClock, recorder: Recorder) -> None:
     async with Cron(clock=clock) as cron:
-        gate = held_chain(cron, diary)
+        gate = held_chain(cron, recorder)
         execution_id = cron.trigger("a")
         asyncio.get_running_loop().call_soon(gate.set)
-    assert diary.lines == ["a"]
+    assert recorder.lines == ["a"]
     (execution,) = cron.active_workflows()
     assert list(execution.results.values()) == [JobResult.SUCCESS, JobResult.PENDING]
     execution.results.clear()
@@ -139,9 +139,9 @@ async def test_an_execution_stopped_in_the_middle_stays_active(clock: FakeClock,
     assert again.results
 
 
-async def test_a_restart_goes_on_with_what_the_stop_held_back(clock: FakeClock, diary: Diary) -> None:
+async def test_a_restart_goes_on_with_what_the_stop_held_back(clock: FakeClock, recorder: Recorder) -> None:
     async with Cron(clock=clock) as cron:
-        gate = held_chain(cron, diary)
+        gate = held_chain(cron, recorder)
         execution_id = cron.trigger("a")
         asyncio.get_running_loop().call_soon(gate.set)
     async with cron:
@@ -149,12 +149,12 @@ async def test_a_restart_goes_on_with_what_the_stop_held_back(clock: FakeClock, 
         execution = cron.workflow_status(execution_id)
         assert execution is not None
         assert execution.complete
-    assert diary.lines == ["a", "b"]
+    assert recorder.lines == ["a", "b"]
 
 
-async def test_what_the_stop_held_back_is_skipped_when_its_entry_goes(clock: FakeClock, diary: Diary) -> None:
+async def test_what_the_stop_held_back_is_skipped_when_its_entry_goes(clock: FakeClock, recorder: Recorder) -> None:
     async with Cron(clock=clock) as cron:
-        gate = held_chain(cron, diary)
+        gate = held_chain(cron, recorder)
         execution_id = cron.trigger("a")
         asyncio.get_running_loop().call_soon(gate.set)
     cron.remove("b")
@@ -165,16 +165,16 @@ async def test_what_the_stop_held_back_is_skipped_when_its_entry_goes(clock: Fak
 
 
 async def test_what_the_stop_held_back_and_is_paused_since_is_skipped_at_the_restart(
-    clock: FakeClock, diary: Diary
+    clock: FakeClock, recorder: Recorder
 ) -> None:
     async with Cron(clock=clock) as cron:
-        gate = held_chain(cron, diary)
+        gate = held_chain(cron, recorder)
         cron.trigger("a")
         asyncio.get_running_loop().call_soon(gate.set)
     cron.pause("b")
     async with cron:
         assert cron.active_workflows() == []
-    assert diary.lines == ["a"]
+    assert recorder.lines == ["a"]
 
 
 def test_a_negative_retention_makes_no_sense() -> None:
@@ -183,15 +183,15 @@ def test_a_negative_retention_makes_no_sense() -> None:
 
 
 async def test_executions_are_listed_finished_and_active_with_their_names(
-    cron: Cron, clock: FakeClock, diary: Diary
+    cron: Cron, clock: FakeClock, recorder: Recorder
 ) -> None:
-    job, gate = diary.held("root")
+    job, gate = recorder.held("root")
     cron.add("@triggered", job, name="root")
-    cron.add("@triggered", diary.job("child"), name="child", after="root", run_once=True)
+    cron.add("@triggered", recorder.job("child"), name="child", after="root", run_once=True)
     gate.set()
     first = await cron.trigger("root")
     assert cron.entry("child") is None  # it ran once, and its name is still known
-    cron.add("@triggered", diary.job("child"), name="second child", after="root")
+    cron.add("@triggered", recorder.job("child"), name="second child", after="root")
     clock.advance(5)
     gate.clear()
     second = cron.trigger("root")

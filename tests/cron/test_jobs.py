@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cron.recorder import Diary
+from tests.cron.recorder import Recorder
 from windlass.cron import (
     Cron,
     FakeClock,
@@ -194,11 +194,11 @@ async def test_what_a_job_returned_is_kept_and_a_trigger_can_be_awaited(cron: Cr
     assert (entry.last_run.result, entry.last_run.output) == (JobResult.SUCCESS, {"rows": 7})
 
 
-async def test_awaiting_a_trigger_tells_of_failures_and_skips(cron: Cron, diary: Diary) -> None:
+async def test_awaiting_a_trigger_tells_of_failures_and_skips(cron: Cron, recorder: Recorder) -> None:
     async def nothing_to_do() -> None:
         raise Skip("no news")
 
-    cron.add("@triggered", diary.failing("broken"), name="broken")
+    cron.add("@triggered", recorder.failing("broken"), name="broken")
     cron.add("@triggered", nothing_to_do, name="idle")
     broken, idle = await cron.trigger("broken"), await cron.trigger("idle")
     assert (broken.result("broken"), list(broken.reasons.values())) == (
@@ -208,9 +208,9 @@ async def test_awaiting_a_trigger_tells_of_failures_and_skips(cron: Cron, diary:
     assert (idle.result("idle"), list(idle.reasons.values())) == (JobResult.SKIPPED, ["no news"])
 
 
-async def test_children_read_what_their_parents_returned(cron: Cron, diary: Diary) -> None:
+async def test_children_read_what_their_parents_returned(cron: Cron, recorder: Recorder) -> None:
     cron.add("@triggered", lambda: 22, name="root")
-    cron.add("@triggered", diary.failing("broken"), name="broken", after="root")
+    cron.add("@triggered", recorder.failing("broken"), name="broken", after="root")
     cron.add("@triggered", lambda: sum(upstream().values()), name="doubled", after="root")
     cron.add(
         "@triggered", upstream, name="joined", after={"root": "success", "broken": "complete", "doubled": "success"}
@@ -240,11 +240,11 @@ def test_a_thread_can_wait_for_a_trigger(clock: FakeClock) -> None:
     assert execution.output("hold") == "done"
 
 
-async def test_who_waits_for_an_execution_that_a_stop_cuts_short_is_told(clock: FakeClock, diary: Diary) -> None:
+async def test_who_waits_for_an_execution_that_a_stop_cuts_short_is_told(clock: FakeClock, recorder: Recorder) -> None:
     cron = Cron(clock=clock)
-    job, gate = diary.held("root")
+    job, gate = recorder.held("root")
     cron.add("@triggered", job, name="root")
-    cron.add("@triggered", diary.job("child"), name="child", after="root")
+    cron.add("@triggered", recorder.job("child"), name="child", after="root")
     async with asyncio.timeout(PATIENCE):
         async with cron:
             handle = cron.trigger("root")
@@ -257,8 +257,8 @@ async def test_who_waits_for_an_execution_that_a_stop_cuts_short_is_told(clock: 
     assert (execution.result("root"), execution.result("child")) == (JobResult.SUCCESS, JobResult.PENDING)
 
 
-async def test_a_waiter_that_is_cancelled_does_not_take_the_end_from_others(cron: Cron, diary: Diary) -> None:
-    job, gate = diary.held("a")
+async def test_a_waiter_that_is_cancelled_does_not_take_the_end_from_others(cron: Cron, recorder: Recorder) -> None:
+    job, gate = recorder.held("a")
     cron.add("@triggered", job, name="a")
     handle = cron.trigger("a")
     with pytest.raises(TimeoutError):
@@ -332,8 +332,8 @@ async def test_a_wrapper_that_raises_a_base_exception_ends_the_job(cron: Cron) -
 
 
 @pytest.mark.parametrize("limit", [1, 2])
-async def test_max_instances_skips_starts_beyond_it(cron: Cron, diary: Diary, limit: int) -> None:
-    job, gate = diary.held("a")
+async def test_max_instances_skips_starts_beyond_it(cron: Cron, recorder: Recorder, limit: int) -> None:
+    job, gate = recorder.held("a")
     cron.add("@triggered", job, name="a", max_instances=limit)
     handles = [cron.trigger("a") for _ in range(3)]
     await handles[2]  # skipped: it ends while the others are held
@@ -342,12 +342,12 @@ async def test_max_instances_skips_starts_beyond_it(cron: Cron, diary: Diary, li
     assert results == [JobResult.SUCCESS] * limit + [JobResult.SKIPPED] * (3 - limit)
 
 
-async def test_without_it_starts_overlap(cron: Cron, diary: Diary) -> None:
-    job, gate = diary.held("a")
+async def test_without_it_starts_overlap(cron: Cron, recorder: Recorder) -> None:
+    job, gate = recorder.held("a")
     cron.add("@triggered", job, name="a")
     handles = [cron.trigger("a") for _ in range(3)]
     await asyncio.sleep(0)
-    assert diary.lines == ["a"] * 3
+    assert recorder.lines == ["a"] * 3
     gate.set()
     assert [(await handle).complete for handle in handles] == [True] * 3
 

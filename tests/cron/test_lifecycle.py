@@ -7,7 +7,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from tests.cron.recorder import Diary
+from tests.cron.recorder import Recorder
 from windlass.cron import Cron, EntryNotFound, FakeClock, JobContext, StillStopping, job_context, workflow_execution_id
 from windlass.cron.lifecycle import ThreadGate
 
@@ -238,22 +238,22 @@ def test_a_job_that_triggers_another_does_not_lend_it_its_context(threaded: Cron
     assert seen == [""]
 
 
-async def test_run_lasts_until_somebody_stops_it(clock: FakeClock, diary: Diary) -> None:
+async def test_run_lasts_until_somebody_stops_it(clock: FakeClock, recorder: Recorder) -> None:
     cron = Cron(clock=clock)
-    cron.add("@triggered", diary.job("a"), run_immediately=True)
+    cron.add("@triggered", recorder.job("a"), run_immediately=True)
     asyncio.get_running_loop().call_soon(lambda: asyncio.get_running_loop().call_soon(cron.stop))
     async with asyncio.timeout(PATIENCE):
         await cron.run()
-    assert diary.lines == ["a"]
+    assert recorder.lines == ["a"]
     assert not cron.running
 
 
-async def test_cancelling_run_waits_for_the_jobs(clock: FakeClock, diary: Diary) -> None:
+async def test_cancelling_run_waits_for_the_jobs(clock: FakeClock, recorder: Recorder) -> None:
     cron = Cron(clock=clock)
-    job, gate = diary.held("a")
+    job, gate = recorder.held("a")
     cron.add("@triggered", job, run_immediately=True)
     running = asyncio.create_task(cron.run())
-    while not diary.lines:
+    while not recorder.lines:
         await asyncio.sleep(0)
     running.cancel()
     await asyncio.sleep(0)
@@ -271,11 +271,11 @@ async def test_running_twice_is_running_once(cron: Cron) -> None:
     assert cron.running
 
 
-async def test_other_threads_may_call_a_scheduler_on_a_loop(cron: Cron, diary: Diary) -> None:
-    await asyncio.to_thread(cron.add, "@triggered", diary.job("a"), name="a")
+async def test_other_threads_may_call_a_scheduler_on_a_loop(cron: Cron, recorder: Recorder) -> None:
+    await asyncio.to_thread(cron.add, "@triggered", recorder.job("a"), name="a")
     await asyncio.to_thread(cron.trigger, "a")
     assert await asyncio.to_thread(cron.wait, None, PATIENCE)
-    assert diary.lines == ["a"]
+    assert recorder.lines == ["a"]
 
 
 async def test_another_thread_may_stop_a_scheduler_on_a_loop(clock: FakeClock) -> None:

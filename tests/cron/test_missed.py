@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from tests.cron.recorder import Diary
+from tests.cron.recorder import Recorder
 from windlass.cron import Cron, FakeClock, JobStarted, Missed, Observer
 from windlass.errors import Invalid
 
@@ -16,7 +16,7 @@ async def caught_up(clock: FakeClock, spec: str, **options: object) -> list[date
     """The scheduled times of what is started at once."""
     started: list[JobStarted] = []
     cron = Cron(clock=clock, observers=[Observer(on_job_start=started.append)])
-    cron.add(spec, Diary().job("a"), name="a", **options)  # type: ignore[arg-type]
+    cron.add(spec, Recorder().job("a"), name="a", **options)  # type: ignore[arg-type]
     async with cron:
         await cron.done()
         entry = cron.entry("a")
@@ -75,22 +75,22 @@ async def test_paused_and_triggered_entries_have_nothing_to_catch_up_with(clock:
 
 
 async def test_an_entry_added_to_a_running_scheduler_catches_up_at_once(
-    cron: Cron, clock: FakeClock, diary: Diary
+    cron: Cron, clock: FakeClock, recorder: Recorder
 ) -> None:
-    cron.add("@hourly", diary.job("a"), missed=Missed.ONCE, prev=clock.now() - 3 * HOUR)
+    cron.add("@hourly", recorder.job("a"), missed=Missed.ONCE, prev=clock.now() - 3 * HOUR)
     await cron.done()
-    assert diary.lines == ["a"]
+    assert recorder.lines == ["a"]
 
 
-async def test_a_restart_catches_up_with_the_time_it_was_stopped(clock: FakeClock, diary: Diary) -> None:
+async def test_a_restart_catches_up_with_the_time_it_was_stopped(clock: FakeClock, recorder: Recorder) -> None:
     cron = Cron(clock=clock)
-    cron.add("@hourly", diary.job("a"), missed=Missed.ALL)
+    cron.add("@hourly", recorder.job("a"), missed=Missed.ALL)
     async with cron:
         await clock.play(HOUR, cron)
     clock.advance(3 * HOUR)
     async with cron:
         await cron.done()
-    assert len(diary.lines) == 4
+    assert len(recorder.lines) == 4
 
 
 def test_the_last_run_needs_a_time_zone(cron: Cron) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.cron.recorder import Diary, chain, run
+from tests.cron.recorder import Recorder, chain, run
 from windlass.cron import (
     Cron,
     Failure,
@@ -27,12 +27,12 @@ from windlass.cron import (
 PATIENCE = 5.0
 
 
-async def test_observers_are_told_of_schedules_starts_and_ends(clock: FakeClock, diary: Diary) -> None:
+async def test_observers_are_told_of_schedules_starts_and_ends(clock: FakeClock, recorder: Recorder) -> None:
     told: list[Any] = []
     start = clock.now()
     observer = Observer(on_schedule=told.append, on_job_start=told.append, on_job_complete=told.append)
     async with Cron(clock=clock, observers=[observer]) as cron:
-        entry = cron.add("@every 10s", diary.job("a"), name="a")
+        entry = cron.add("@every 10s", recorder.job("a"), name="a")
         await clock.play(10, cron)
     tick = start + timedelta(seconds=10)
     assert told == [
@@ -44,7 +44,7 @@ async def test_observers_are_told_of_schedules_starts_and_ends(clock: FakeClock,
 
 
 async def test_each_observer_is_told_of_the_end_of_an_execution_with_its_own_copy(
-    clock: FakeClock, diary: Diary
+    clock: FakeClock, recorder: Recorder
 ) -> None:
     told: list[WorkflowExecution] = []
 
@@ -53,7 +53,7 @@ async def test_each_observer_is_told_of_the_end_of_an_execution_with_its_own_cop
 
     observers = [Observer(on_workflow_complete=spoil), Observer(on_workflow_complete=told.append)]
     async with Cron(clock=clock, observers=observers) as cron:
-        chain(cron, diary, "a", "b")
+        chain(cron, recorder, "a", "b")
         execution_id = await run(cron, "a")
         status = cron.workflow_status(execution_id)
     assert told == [status]
@@ -61,57 +61,59 @@ async def test_each_observer_is_told_of_the_end_of_an_execution_with_its_own_cop
     assert len(told[0].results) == 2
 
 
-async def test_steps_of_an_execution_are_told_with_its_id(clock: FakeClock, diary: Diary) -> None:
+async def test_steps_of_an_execution_are_told_with_its_id(clock: FakeClock, recorder: Recorder) -> None:
     told: list[JobStarted] = []
     async with Cron(clock=clock, observers=[Observer(on_job_start=told.append)]) as cron:
-        chain(cron, diary, "a", "b")
+        chain(cron, recorder, "a", "b")
         execution_id = await run(cron, "a")
     assert [(event.name, event.execution_id) for event in told] == [("a", execution_id), ("b", execution_id)]
 
 
 async def test_an_observer_that_raises_is_logged_and_changes_nothing(
-    clock: FakeClock, diary: Diary, caplog: pytest.LogCaptureFixture
+    clock: FakeClock, recorder: Recorder, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(event: object) -> None:
         raise RuntimeError("observer")
 
     observer = Observer(on_job_start=broken, on_job_complete=broken, on_schedule=broken, on_workflow_complete=broken)
     async with Cron(clock=clock, observers=[observer]) as cron:
-        chain(cron, diary, "a", "b")
-        cron.add("@every 1s", diary.job("tick"))
+        chain(cron, recorder, "a", "b")
+        cron.add("@every 1s", recorder.job("tick"))
         await run(cron, "a")
         await clock.play(1, cron)
-    assert diary.lines == ["a", "b", "tick"]
+    assert recorder.lines == ["a", "b", "tick"]
     assert sum("an observer's" in record.message for record in caplog.records) == 9
 
 
-async def test_an_observer_may_call_the_scheduler(clock: FakeClock, diary: Diary) -> None:
+async def test_an_observer_may_call_the_scheduler(clock: FakeClock, recorder: Recorder) -> None:
     def tidy(event: JobCompleted) -> None:
         cron.remove(event.name)
 
     cron = Cron(clock=clock, observers=[Observer(on_job_complete=tidy)])
     async with cron:
-        cron.add("@every 1s", diary.job("a"), name="a")
+        cron.add("@every 1s", recorder.job("a"), name="a")
         await clock.play(5, cron)
         assert cron.entries() == []
-    assert diary.lines == ["a"]
+    assert recorder.lines == ["a"]
 
 
-async def test_what_an_observer_causes_is_told_after_what_it_was_told(clock: FakeClock, diary: Diary) -> None:
+async def test_what_an_observer_causes_is_told_after_what_it_was_told(clock: FakeClock, recorder: Recorder) -> None:
     told: list[str] = []
 
     def add_another(event: Scheduled) -> None:
         if event.name == "first":
-            cron.add("@daily", diary.job("second"), name="second")
+            cron.add("@daily", recorder.job("second"), name="second")
 
     observers = [Observer(on_schedule=add_another), Observer(on_schedule=lambda event: told.append(event.name))]
     cron = Cron(clock=clock, observers=observers)
     async with cron:
-        cron.add("@daily", diary.job("first"), name="first")
+        cron.add("@daily", recorder.job("first"), name="first")
     assert told == ["first", "second"]
 
 
-async def test_an_async_observer_becomes_a_task_and_is_waited_for_at_the_stop(clock: FakeClock, diary: Diary) -> None:
+async def test_an_async_observer_becomes_a_task_and_is_waited_for_at_the_stop(
+    clock: FakeClock, recorder: Recorder
+) -> None:
     held, told = asyncio.Event(), []
 
     async def slow(event: JobCompleted) -> None:
@@ -119,7 +121,7 @@ async def test_an_async_observer_becomes_a_task_and_is_waited_for_at_the_stop(cl
         told.append(event.name)
 
     async with Cron(clock=clock, observers=Observer(on_job_complete=slow)) as cron:
-        cron.add("@triggered", diary.job("a"), name="a")
+        cron.add("@triggered", recorder.job("a"), name="a")
         await cron.trigger("a")  # the observer holds up nobody
         await cron.trigger("a")
         assert told == []
@@ -128,27 +130,27 @@ async def test_an_async_observer_becomes_a_task_and_is_waited_for_at_the_stop(cl
 
 
 async def test_an_async_observer_that_raises_is_logged(
-    clock: FakeClock, diary: Diary, caplog: pytest.LogCaptureFixture
+    clock: FakeClock, recorder: Recorder, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def broken(event: object) -> None:
         pytest.fail("wrong total")
 
     async with Cron(clock=clock, observers=Observer(on_job_complete=broken)) as cron:
-        cron.add("@triggered", diary.job("a"), name="a")
+        cron.add("@triggered", recorder.job("a"), name="a")
         await cron.trigger("a")
     assert "an observer's on_job_complete raised" in caplog.text
 
 
 async def test_an_async_observer_is_not_called_while_nothing_runs_and_that_is_logged(
-    clock: FakeClock, diary: Diary, caplog: pytest.LogCaptureFixture
+    clock: FakeClock, recorder: Recorder, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def never(event: object) -> None:
         raise AssertionError
 
-    job, gate = diary.held("root")
+    job, gate = recorder.held("root")
     cron = Cron(clock=clock, observers=Observer(on_workflow_complete=never))
     cron.add("@triggered", job, name="root")
-    cron.add("@triggered", diary.job("child"), name="child", after="root")
+    cron.add("@triggered", recorder.job("child"), name="child", after="root")
     async with cron:
         cron.trigger("root")
         await asyncio.sleep(0)
@@ -159,12 +161,12 @@ async def test_an_async_observer_is_not_called_while_nothing_runs_and_that_is_lo
     assert "on_workflow_complete was not called" in caplog.text
 
 
-async def test_an_observer_that_raises_a_base_exception_holds_up_nothing(clock: FakeClock, diary: Diary) -> None:
+async def test_an_observer_that_raises_a_base_exception_holds_up_nothing(clock: FakeClock, recorder: Recorder) -> None:
     def broken(event: object) -> None:
         pytest.fail("wrong total")
 
     async with asyncio.timeout(PATIENCE), Cron(clock=clock, observers=Observer(on_job_complete=broken)) as cron:
-        cron.add("@triggered", diary.job("a"), name="a")
+        cron.add("@triggered", recorder.job("a"), name="a")
         cron.trigger("a")
         await cron.done()
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.cron.recorder import Diary
+from tests.cron.recorder import Recorder
 from tests.cron.test_builder import workflow
 from windlass.cron import (
     Condition,
@@ -24,28 +24,28 @@ from windlass.errors import Invalid
 # Decorators, several parents, schedules of children
 
 
-async def test_steps_can_be_decorated_functions(cron: Cron, diary: Diary) -> None:
+async def test_steps_can_be_decorated_functions(cron: Cron, recorder: Recorder) -> None:
     etl = Workflow("etl")
 
     @etl.step("extract", "@hourly")
     async def extract() -> None:
-        diary.lines.append("extract")
+        recorder.lines.append("extract")
 
     @etl.step("load", after="extract", tags=["slow"])
     def load() -> None:
-        diary.lines.append("load")
+        recorder.lines.append("load")
 
     @etl.step("alarm", after={"extract": "failure", "load": "skipped"})
     def alarm() -> None:
-        diary.lines.append("alarm")
+        recorder.lines.append("alarm")
 
     @etl.step("cleanup", final=True)
     def cleanup() -> None:
-        diary.lines.append("cleanup")
+        recorder.lines.append("cleanup")
 
     cron.add_workflow(etl)
     execution = await cron.trigger("etl")
-    assert diary.lines == ["extract", "load", "cleanup"]
+    assert recorder.lines == ["extract", "load", "cleanup"]
     assert execution.result("alarm") == "skipped"
     assert [entry.name for entry in cron.entries(tag="slow")] == ["load"]
 
@@ -62,15 +62,15 @@ def test_a_job_in_the_place_of_the_spec_is_refused() -> None:
         Workflow("x").step("a", print)  # type: ignore[call-overload]
 
 
-async def test_a_step_comes_after_step_objects_and_after_several(cron: Cron, diary: Diary) -> None:
+async def test_a_step_comes_after_step_objects_and_after_several(cron: Cron, recorder: Recorder) -> None:
     made = Workflow("x")
-    a = made.step("a", "@triggered", diary.job("a"))
-    b = made.step("b", "@triggered", diary.failing("b")).after(a)
-    c = made.step("c", "@triggered", diary.job("c")).after([a, "b"], "complete")
-    made.step("d", "@triggered", diary.job("d"), after={b: "failure", c: "success"})
+    a = made.step("a", "@triggered", recorder.job("a"))
+    b = made.step("b", "@triggered", recorder.failing("b")).after(a)
+    c = made.step("c", "@triggered", recorder.job("c")).after([a, "b"], "complete")
+    made.step("d", "@triggered", recorder.job("d"), after={b: "failure", c: "success"})
     cron.add_workflow(made)
     await cron.trigger("x")
-    assert diary.lines == ["a", "b", "c", "d"]
+    assert recorder.lines == ["a", "b", "c", "d"]
 
 
 def test_a_second_parent_in_the_place_of_the_condition_is_refused_with_the_way_to_say_it() -> None:
@@ -101,10 +101,10 @@ def test_a_step_that_comes_after_others_has_no_schedule_of_its_own(cron: Cron, s
 # Workflows by name
 
 
-async def test_a_workflow_is_triggered_paused_resumed_and_removed_by_its_name(cron: Cron, diary: Diary) -> None:
+async def test_a_workflow_is_triggered_paused_resumed_and_removed_by_its_name(cron: Cron, recorder: Recorder) -> None:
     made = Workflow("etl")
-    made.step("extract", "@hourly", diary.job("extract"))
-    made.step("load", "@triggered", diary.job("load"), after="extract")
+    made.step("extract", "@hourly", recorder.job("extract"))
+    made.step("load", "@triggered", recorder.job("load"), after="extract")
     cron.add_workflow(made)
     cron.pause("etl")
     assert all(entry.paused for entry in cron.entries())
@@ -112,7 +112,7 @@ async def test_a_workflow_is_triggered_paused_resumed_and_removed_by_its_name(cr
         cron.trigger("etl")
     cron.resume("etl")
     execution = await cron.trigger("etl")
-    assert (execution.name, execution.complete, diary.lines) == ("extract", True, ["extract", "load"])
+    assert (execution.name, execution.complete, recorder.lines) == ("extract", True, ["extract", "load"])
     assert cron.remove("etl")
     assert cron.entries() == []
     assert not cron.remove("etl")
@@ -121,13 +121,13 @@ async def test_a_workflow_is_triggered_paused_resumed_and_removed_by_its_name(cr
             call("etl")
 
 
-async def test_the_name_of_an_entry_wins_over_that_of_a_workflow(cron: Cron, diary: Diary) -> None:
+async def test_the_name_of_an_entry_wins_over_that_of_a_workflow(cron: Cron, recorder: Recorder) -> None:
     made = Workflow("etl")
-    made.step("extract", "@hourly", diary.job("extract"))
+    made.step("extract", "@hourly", recorder.job("extract"))
     cron.add_workflow(made)
-    cron.add("@triggered", diary.job("etl"), name="etl")
+    cron.add("@triggered", recorder.job("etl"), name="etl")
     await cron.trigger("etl")
-    assert diary.lines == ["etl"]
+    assert recorder.lines == ["etl"]
 
 
 def test_a_workflow_with_several_roots_is_triggered_by_one_of_them(cron: Cron) -> None:
@@ -136,21 +136,21 @@ def test_a_workflow_with_several_roots_is_triggered_by_one_of_them(cron: Cron) -
         cron.trigger("test")
 
 
-async def test_removing_a_workflow_starts_none_of_its_steps(cron: Cron, diary: Diary) -> None:
+async def test_removing_a_workflow_starts_none_of_its_steps(cron: Cron, recorder: Recorder) -> None:
     """`cleanup` waits for the end of all others, which their removal is: it must be gone by then."""
-    job, gate = diary.held("extract")
+    job, gate = recorder.held("extract")
     made = Workflow("etl")
     made.step("extract", "@hourly", job)
-    made.step("load", "@triggered", diary.job("load"), after="extract")
-    made.step("told", "@triggered", diary.job("told"), after={"load": "skipped"})
-    made.step("cleanup", "@triggered", diary.job("cleanup")).final()
+    made.step("load", "@triggered", recorder.job("load"), after="extract")
+    made.step("told", "@triggered", recorder.job("told"), after={"load": "skipped"})
+    made.step("cleanup", "@triggered", recorder.job("cleanup")).final()
     cron.add_workflow(made)
     handle = cron.trigger("etl")
     await asyncio.sleep(0)
     assert cron.remove("etl")
     gate.set()
     execution = await handle
-    assert diary.lines == ["extract"]
+    assert recorder.lines == ["extract"]
     assert [execution.result(name) for name in ("extract", "load", "told", "cleanup")] == [
         "success",
         "skipped",
@@ -162,17 +162,17 @@ async def test_removing_a_workflow_starts_none_of_its_steps(cron: Cron, diary: D
 # `after=` of entries
 
 
-async def test_an_entry_can_be_added_after_others(cron: Cron, diary: Diary) -> None:
-    first = cron.add("@triggered", diary.job("a"), name="a")
+async def test_an_entry_can_be_added_after_others(cron: Cron, recorder: Recorder) -> None:
+    first = cron.add("@triggered", recorder.job("a"), name="a")
 
     @cron.job(after="a")
     async def b() -> None:
-        diary.lines.append("b")
+        recorder.lines.append("b")
 
-    cron.add("@daily", diary.job("c"), name="c", after=["a", "b"])
-    cron.add("@triggered", diary.job("d"), name="d", after={first: "failure"})
+    cron.add("@daily", recorder.job("c"), name="c", after=["a", "b"])
+    cron.add("@triggered", recorder.job("d"), name="d", after={first: "failure"})
     await cron.trigger("a")
-    assert diary.lines == ["a", "b", "c"]
+    assert recorder.lines == ["a", "b", "c"]
     assert cron.dependencies("d") == [Dependency(first, Condition.FAILURE)]
 
 

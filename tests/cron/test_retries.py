@@ -6,16 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from tests.cron.recorder import Diary, Ends
-from windlass.cron import (
-    Cron,
-    FakeClock,
-    Observer,
-    job_context,
-    recover,
-    retry_with_backoff,
-    timeout,
-)
+from tests.cron.recorder import Ends, Recorder, let_run
+from windlass.cron import Cron, FakeClock, Observer, job_context, recover, retry_with_backoff, timeout
 
 SECOND = timedelta(seconds=1)
 
@@ -26,25 +18,21 @@ async def cron(clock: FakeClock, ends: Ends) -> AsyncIterator[Cron]:
         yield running
 
 
-async def turn() -> None:
-    """Let everything that can go on do so."""
-    for _ in range(10):
-        await asyncio.sleep(0)
-
-
 @pytest.mark.parametrize(("retries", "tries"), [(0, 1), (3, 4)])
 async def test_a_failing_job_is_tried_again_so_many_times(
-    cron: Cron, clock: FakeClock, diary: Diary, ends: Ends, retries: int, tries: int
+    cron: Cron, clock: FakeClock, recorder: Recorder, ends: Ends, retries: int, tries: int
 ) -> None:
-    cron.add("@triggered", diary.failing("a"), name="a", wrappers=[retry_with_backoff(retries)])
+    cron.add("@triggered", recorder.failing("a"), name="a", wrappers=[retry_with_backoff(retries)])
     cron.trigger("a")
     await clock.play(3600, cron)
-    assert diary.lines == ["a"] * tries
+    assert recorder.lines == ["a"] * tries
     assert ends.results == ["failure"]
     assert isinstance(ends[0].error, ValueError)
 
 
-async def test_pauses_grow_up_to_the_longest_give_or_take_a_tenth(cron: Cron, clock: FakeClock, diary: Diary) -> None:
+async def test_pauses_grow_up_to_the_longest_give_or_take_a_tenth(
+    cron: Cron, clock: FakeClock, recorder: Recorder
+) -> None:
     pauses: list[float] = []
     wrapper = retry_with_backoff(
         5,
@@ -53,7 +41,7 @@ async def test_pauses_grow_up_to_the_longest_give_or_take_a_tenth(cron: Cron, cl
         multiplier=3,
         on_retry=lambda retry, pause, error: pauses.append(pause.total_seconds()),
     )
-    cron.add("@triggered", diary.failing("a"), name="a", wrappers=[wrapper])
+    cron.add("@triggered", recorder.failing("a"), name="a", wrappers=[wrapper])
     cron.trigger("a")
     await clock.play(3600, cron)
     for pause, expected in zip(pauses, [1, 3, 9, 10, 10], strict=True):
@@ -94,12 +82,12 @@ async def test_a_retry_that_succeeds_leaves_no_trace_of_recovered_failures(clock
     assert ends.results == ["success", "success"]
 
 
-async def test_a_stop_ends_the_retries(clock: FakeClock, diary: Diary, ends: Ends) -> None:
+async def test_a_stop_ends_the_retries(clock: FakeClock, recorder: Recorder, ends: Ends) -> None:
     async with Cron(clock=clock, observers=[Observer(on_job_complete=ends.append)]) as cron:
-        cron.add("@triggered", diary.failing("a"), name="a", wrappers=[retry_with_backoff(-1)])
+        cron.add("@triggered", recorder.failing("a"), name="a", wrappers=[retry_with_backoff(-1)])
         cron.trigger("a")
         await clock.until_timers(1)
-    assert diary.lines == ["a"]
+    assert recorder.lines == ["a"]
     assert ends.results == ["failure"]
 
 
@@ -116,7 +104,7 @@ async def test_each_try_has_its_own_time_limit(cron: Cron, clock: FakeClock, end
     cron.add("@triggered", job, name="a", wrappers=[retry_with_backoff(5), timeout(SECOND)])
     cron.trigger("a")
     while not ends:
-        await turn()
+        await let_run()
         clock.advance(1)
     assert cancelled_before == [False, False, False]
     assert ends.results == ["success"]

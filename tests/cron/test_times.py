@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cron.recorder import Diary
+from tests.cron.recorder import Recorder
 from windlass.cron import (
     CircuitBreaker,
     Cron,
@@ -31,19 +31,19 @@ HOUR, MINUTE, SECOND = timedelta(hours=1), timedelta(minutes=1), timedelta(secon
 # One-off times and intervals
 
 
-async def test_a_datetime_runs_once_at_that_moment(cron: Cron, clock: FakeClock, diary: Diary) -> None:
+async def test_a_datetime_runs_once_at_that_moment(cron: Cron, clock: FakeClock, recorder: Recorder) -> None:
     at = clock.now() + timedelta(hours=3, milliseconds=500)
-    cron.add(at, diary.job("a"), name="a")
+    cron.add(at, recorder.job("a"), name="a")
     entry = cron.entry("a")
     assert entry is not None
     assert (entry.next, entry.run_once, entry.spec) == (at, True, f"@at {at.isoformat()}")
     await clock.play(3 * HOUR, cron)
-    assert diary.lines == []
+    assert recorder.lines == []
     await clock.play(SECOND, cron)
-    assert diary.lines == ["a"]
+    assert recorder.lines == ["a"]
     assert cron.entry("a") is None
     await clock.play(timedelta(days=800), cron)
-    assert diary.lines == ["a"]
+    assert recorder.lines == ["a"]
 
 
 def test_a_datetime_that_has_passed_is_refused(cron: Cron, clock: FakeClock) -> None:
@@ -54,34 +54,34 @@ def test_a_datetime_that_has_passed_is_refused(cron: Cron, clock: FakeClock) -> 
 
 
 @pytest.mark.parametrize("missed", ["once", "all"])
-async def test_unless_its_policy_makes_up_for_it(cron: Cron, clock: FakeClock, diary: Diary, missed: Any) -> None:
-    cron.add(clock.now() - HOUR, diary.job("a"), missed=missed)
+async def test_unless_its_policy_makes_up_for_it(cron: Cron, clock: FakeClock, recorder: Recorder, missed: Any) -> None:
+    cron.add(clock.now() - HOUR, recorder.job("a"), missed=missed)
     await cron.done()
-    assert diary.lines == ["a"]
+    assert recorder.lines == ["a"]
     assert cron.entries() == []
 
 
 async def test_but_not_beyond_its_grace(
-    cron: Cron, clock: FakeClock, diary: Diary, caplog: pytest.LogCaptureFixture
+    cron: Cron, clock: FakeClock, recorder: Recorder, caplog: pytest.LogCaptureFixture
 ) -> None:
-    cron.add(clock.now() - HOUR, diary.job("a"), name="a", missed="once", grace="30m")
+    cron.add(clock.now() - HOUR, recorder.job("a"), name="a", missed="once", grace="30m")
     await cron.done()
-    assert diary.lines == []
+    assert recorder.lines == []
     assert cron.entries() == []
     assert "entry a: the tick of 2029-12-31 23:00:00+00:00 was skipped" in caplog.text
 
 
 @pytest.mark.parametrize(("missed", "runs"), [("late", 1), ("skip", 0), ("once", 1)])
 async def test_a_moment_that_passes_before_the_start_is_a_late_tick(
-    clock: FakeClock, diary: Diary, missed: Any, runs: int
+    clock: FakeClock, recorder: Recorder, missed: Any, runs: int
 ) -> None:
     cron = Cron(clock=clock)
-    cron.add(clock.now() + HOUR, diary.job("a"), missed=missed)
+    cron.add(clock.now() + HOUR, recorder.job("a"), missed=missed)
     clock.advance("2h")
     async with cron:
         await cron.done()
         assert cron.entries() == []
-    assert len(diary.lines) == runs
+    assert len(recorder.lines) == runs
 
 
 def test_a_moment_needs_a_time_zone(cron: Cron) -> None:
@@ -89,10 +89,10 @@ def test_a_moment_needs_a_time_zone(cron: Cron) -> None:
         cron.add(datetime(2040, 1, 1), print)  # noqa: DTZ001
 
 
-async def test_a_timedelta_is_an_interval(cron: Cron, clock: FakeClock, diary: Diary) -> None:
-    cron.add(90 * SECOND, diary.job("a"), name="a")
+async def test_a_timedelta_is_an_interval(cron: Cron, clock: FakeClock, recorder: Recorder) -> None:
+    cron.add(90 * SECOND, recorder.job("a"), name="a")
     await clock.play(timedelta(minutes=6), cron)
-    assert len(diary.lines) == 4
+    assert len(recorder.lines) == 4
 
 
 @pytest.mark.parametrize("interval", [timedelta(), -SECOND, timedelta(seconds=1.5)])
@@ -127,12 +127,12 @@ FORMS = [5, 5.0, "5s", 5 * SECOND]
 
 @pytest.mark.parametrize("form", FORMS, ids=repr)
 async def test_a_duration_is_seconds_a_text_or_a_timedelta_everywhere(
-    clock: FakeClock, diary: Diary, form: Duration
+    clock: FakeClock, recorder: Recorder, form: Duration
 ) -> None:
     before = clock.now()
     cron = Cron(clock=clock, min_every=form)
     async with cron:
-        cron.add("@every 5s", diary.job("a"), name="a", grace=form)
+        cron.add("@every 5s", recorder.job("a"), name="a", grace=form)
         entry = cron.entry("a")
         assert entry is not None
         assert entry.grace == 5 * SECOND
@@ -140,23 +140,25 @@ async def test_a_duration_is_seconds_a_text_or_a_timedelta_everywhere(
         assert clock.now() - before == 5 * SECOND
         assert cron.wait(timeout=form)
     assert cron.stop(form)
-    assert diary.lines == ["a"]
+    assert recorder.lines == ["a"]
     assert CircuitBreaker(1, form).cooldown == 5 * SECOND
 
 
 @pytest.mark.parametrize("form", FORMS, ids=repr)
-async def test_wrappers_take_a_duration_in_any_form(cron: Cron, clock: FakeClock, diary: Diary, form: Duration) -> None:
-    stuck, _ = diary.held("stuck")
+async def test_wrappers_take_a_duration_in_any_form(
+    cron: Cron, clock: FakeClock, recorder: Recorder, form: Duration
+) -> None:
+    stuck, _ = recorder.held("stuck")
     retry = retry_with_backoff(1, initial=form, longest=form)
     cron.add("@triggered", stuck, name="stuck", wrappers=timeout(form, grace=form))
-    cron.add("@triggered", diary.failing("retried"), name="retried", wrappers=retry)
-    cron.add("@triggered", diary.job("late"), name="late", wrappers=jitter(form))
+    cron.add("@triggered", recorder.failing("retried"), name="retried", wrappers=retry)
+    cron.add("@triggered", recorder.job("late"), name="late", wrappers=jitter(form))
     handles = [cron.trigger(name) for name in ("stuck", "retried", "late")]
     await asyncio.sleep(0)
     clock.advance("6s")
     reasons = [list((await handle).reasons.values()) for handle in handles]
     assert reasons == [["JobTimedOut: it took longer than 5 s"], ["ValueError: retried is broken"], []]
-    assert sorted(diary.lines) == ["late", "retried", "retried", "stuck"]
+    assert sorted(recorder.lines) == ["late", "retried", "retried", "stuck"]
 
 
 @pytest.mark.parametrize("value", ["5", "soon", True, float("nan"), float("inf"), None, [5]])
@@ -178,7 +180,7 @@ async def after_a_sleep(clock: FakeClock, spec: str, sleep: timedelta, **options
     """The scheduled times of what runs when a running scheduler wakes up."""
     started: list[JobStarted] = []
     async with Cron(clock=clock, observers=Observer(on_job_start=started.append)) as cron:
-        cron.add(spec, Diary().job("a"), name="a", **options)
+        cron.add(spec, Recorder().job("a"), name="a", **options)
         clock.set(clock.now() + sleep)
         await cron.done()
         entry = cron.entry("a")
@@ -236,23 +238,25 @@ async def test_a_skipped_tick_is_logged(clock: FakeClock, caplog: pytest.LogCapt
     assert "entry a: the tick of 2030-01-02 00:00:00+00:00 was skipped because it is 6:00:00 late" in caplog.text
 
 
-async def test_ticks_missed_in_a_repeated_hour_are_all_made_up_for(diary: Diary) -> None:
+async def test_ticks_missed_in_a_repeated_hour_are_all_made_up_for(recorder: Recorder) -> None:
     clock = FakeClock(datetime(2030, 10, 26, 23, 55, tzinfo=UTC))
     async with Cron(clock=clock, location="Europe/Berlin") as cron:
-        cron.add("*/15 * * * *", diary.job("a"), missed="all")
+        cron.add("*/15 * * * *", recorder.job("a"), missed="all")
         clock.set(datetime(2030, 10, 27, 2, 5, tzinfo=UTC))
         await cron.done()
-    assert len(diary.lines) == 9  # from 02:00 summer time to 03:00 winter time
+    assert len(recorder.lines) == 9  # from 02:00 summer time to 03:00 winter time
 
 
 # Changing an entry
 
 
-async def test_upsert_applies_its_options_to_an_entry_that_exists(cron: Cron, clock: FakeClock, diary: Diary) -> None:
+async def test_upsert_applies_its_options_to_an_entry_that_exists(
+    cron: Cron, clock: FakeClock, recorder: Recorder
+) -> None:
     first = cron.add("@hourly", print, name="a", tags=["old"], missed="once", args=[1])
-    cron.add("@triggered", diary.job("parent"), name="parent")
+    cron.add("@triggered", recorder.job("parent"), name="parent")
     options: dict[str, Any] = {"tags": ["new"], "grace": "5m", "max_instances": 1, "args": [], "after": "parent"}
-    assert cron.upsert("@daily", diary.job("a"), name="a", paused=True, **options) == first
+    assert cron.upsert("@daily", recorder.job("a"), name="a", paused=True, **options) == first
     entry = cron.entry("a")
     assert entry is not None
     assert (entry.spec, entry.missed, entry.args) == ("@daily", Missed.ONCE, ())
@@ -262,11 +266,11 @@ async def test_upsert_applies_its_options_to_an_entry_that_exists(cron: Cron, cl
     cron.update("a", paused=False, tags=["newer"])
     execution = await cron.trigger("parent")
     assert execution.results.keys() == {first, execution.root_id}
-    assert diary.lines == ["parent", "a"]
+    assert recorder.lines == ["parent", "a"]
 
 
-async def test_changing_an_option_leaves_the_wrappers_their_memory(cron: Cron, diary: Diary) -> None:
-    job, gate = diary.held("a")
+async def test_changing_an_option_leaves_the_wrappers_their_memory(cron: Cron, recorder: Recorder) -> None:
+    job, gate = recorder.held("a")
     cron.add("@triggered", job, name="a", max_instances=1)
     first = cron.trigger("a")
     cron.update("a", spec="@hourly", tags=["x"])
@@ -290,11 +294,11 @@ def test_upsert_needs_a_name(cron: Cron) -> None:
         cron.upsert("@hourly", print)
 
 
-async def test_a_change_can_ask_for_a_run_now(cron: Cron, diary: Diary) -> None:
-    cron.add("@triggered", diary.job("a"), name="a")
+async def test_a_change_can_ask_for_a_run_now(cron: Cron, recorder: Recorder) -> None:
+    cron.add("@triggered", recorder.job("a"), name="a")
     cron.update("a", run_immediately=True)
     await cron.done()
-    assert diary.lines == ["a"]
+    assert recorder.lines == ["a"]
 
 
 # Looking at it

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.cron.recorder import Diary, run
+from tests.cron.recorder import Recorder, run
 from windlass.cron import (
     Cron,
     EntryNotFound,
@@ -21,23 +21,23 @@ from windlass.cron import (
 
 @pytest.mark.parametrize("spec", ["@triggered", "@manual", "@none"])
 async def test_a_triggered_entry_has_no_times_and_never_runs_by_itself(
-    cron: Cron, clock: FakeClock, diary: Diary, spec: str
+    cron: Cron, clock: FakeClock, recorder: Recorder, spec: str
 ) -> None:
-    cron.add(spec, diary.job("a"), name="a")
+    cron.add(spec, recorder.job("a"), name="a")
     await clock.play(10, cron)
     entry = cron.entry("a")
     assert entry is not None
     assert entry.triggered
     assert (entry.next, entry.prev) == (None, None)
-    assert diary.lines == []
+    assert recorder.lines == []
 
 
-async def test_triggering_runs_it_and_is_its_last_time(cron: Cron, clock: FakeClock, diary: Diary) -> None:
-    entry_id = cron.add("@triggered", diary.job("a"), name="a")
+async def test_triggering_runs_it_and_is_its_last_time(cron: Cron, clock: FakeClock, recorder: Recorder) -> None:
+    entry_id = cron.add("@triggered", recorder.job("a"), name="a")
     cron.trigger("a")
     cron.trigger(entry_id)
     await cron.done()
-    assert diary.lines == ["a", "a"]
+    assert recorder.lines == ["a", "a"]
     entry = cron.entry("a")
     assert entry is not None
     assert entry.prev == clock.now()
@@ -67,14 +67,14 @@ async def test_nothing_can_be_triggered_before_the_start_and_after_the_stop() ->
         cron.trigger("a")
 
 
-async def test_wrappers_apply_to_triggers(cron: Cron, diary: Diary) -> None:
-    job, gate = diary.held("a")
+async def test_wrappers_apply_to_triggers(cron: Cron, recorder: Recorder) -> None:
+    job, gate = recorder.held("a")
     cron.add("@triggered", job, name="a", wrappers=[skip_if_running()])
     cron.trigger("a")
     cron.trigger("a")
     asyncio.get_running_loop().call_soon(gate.set)
     await cron.done()
-    assert diary.lines == ["a"]
+    assert recorder.lines == ["a"]
 
 
 async def test_a_triggered_job_has_a_live_context(cron: Cron, clock: FakeClock) -> None:
@@ -90,21 +90,23 @@ async def test_a_triggered_job_has_a_live_context(cron: Cron, clock: FakeClock) 
     assert seen == [("a", False, clock.now())]
 
 
-async def test_an_entry_with_a_schedule_can_be_triggered_too(cron: Cron, diary: Diary) -> None:
-    cron.add("@yearly", diary.job("a"), name="a")
+async def test_an_entry_with_a_schedule_can_be_triggered_too(cron: Cron, recorder: Recorder) -> None:
+    cron.add("@yearly", recorder.job("a"), name="a")
     before = cron.entry("a")
     await run(cron, "a")
     after = cron.entry("a")
-    assert diary.lines == ["a"]
+    assert recorder.lines == ["a"]
     assert before is not None
     assert after is not None
     assert after.next == before.next
 
 
-async def test_a_triggered_entry_that_runs_immediately_does_so_once(cron: Cron, clock: FakeClock, diary: Diary) -> None:
-    cron.add("@triggered", diary.job("a"), run_immediately=True)
+async def test_a_triggered_entry_that_runs_immediately_does_so_once(
+    cron: Cron, clock: FakeClock, recorder: Recorder
+) -> None:
+    cron.add("@triggered", recorder.job("a"), run_immediately=True)
     await clock.play(3600, cron)
-    assert diary.lines == ["a"]
+    assert recorder.lines == ["a"]
 
 
 async def test_a_new_spec_decides_anew_whether_an_entry_is_triggered(cron: Cron) -> None:
@@ -115,25 +117,25 @@ async def test_a_new_spec_decides_anew_whether_an_entry_is_triggered(cron: Cron)
     assert not entry.triggered
 
 
-async def test_triggering_a_run_once_entry_removes_it(cron: Cron, diary: Diary) -> None:
-    cron.add("@triggered", diary.job("a"), name="a", run_once=True)
+async def test_triggering_a_run_once_entry_removes_it(cron: Cron, recorder: Recorder) -> None:
+    cron.add("@triggered", recorder.job("a"), name="a", run_once=True)
     await run(cron, "a")
-    assert diary.lines == ["a"]
+    assert recorder.lines == ["a"]
     with pytest.raises(EntryNotFound):
         cron.trigger("a")
 
 
-async def test_three_triggers_are_three_runs(cron: Cron, diary: Diary) -> None:
-    cron.add("@triggered", diary.job("a"), name="a")
+async def test_three_triggers_are_three_runs(cron: Cron, recorder: Recorder) -> None:
+    cron.add("@triggered", recorder.job("a"), name="a")
     for _ in range(3):
         cron.trigger("a")
     await cron.done()
-    assert diary.lines == ["a"] * 3
+    assert recorder.lines == ["a"] * 3
 
 
-async def test_observers_are_told_once_of_start_and_end(clock: FakeClock, diary: Diary) -> None:
+async def test_observers_are_told_once_of_start_and_end(clock: FakeClock, recorder: Recorder) -> None:
     told: list[JobStarted | JobCompleted] = []
     async with Cron(clock=clock, observers=[Observer(on_job_start=told.append, on_job_complete=told.append)]) as cron:
-        cron.add("@triggered", diary.job("a"), name="a")
+        cron.add("@triggered", recorder.job("a"), name="a")
         await run(cron, "a")
     assert [type(event) for event in told] == [JobStarted, JobCompleted]

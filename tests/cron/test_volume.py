@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.cron.recorder import Diary, chain
+from tests.cron.recorder import Recorder, chain
 from windlass.cron import Cron, FakeClock, timeout
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
@@ -61,15 +61,15 @@ async def test_a_day_of_every_second_is_played_in_seconds(cron: Cron, clock: Fak
 
 
 @pytest.mark.usefixtures("within_seconds")
-async def test_an_execution_of_a_thousand_steps_and_a_thousand_executions(cron: Cron, diary: Diary) -> None:
-    chain(cron, diary, *(f"step {n}" for n in range(1_000)))
+async def test_an_execution_of_a_thousand_steps_and_a_thousand_executions(cron: Cron, recorder: Recorder) -> None:
+    chain(cron, recorder, *(f"step {n}" for n in range(1_000)))
     cron.trigger("step 0")
     await cron.done()
-    assert diary.lines == [f"step {n}" for n in range(1_000)]
+    assert recorder.lines == [f"step {n}" for n in range(1_000)]
     for _ in range(1_000):
         cron.trigger("step 998")
     await cron.done()
-    assert len(diary.lines) == 3_000
+    assert len(recorder.lines) == 3_000
 
 
 async def test_memory_stays_flat(cron: Cron, clock: FakeClock) -> None:

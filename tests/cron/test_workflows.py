@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.cron.recorder import Diary, chain, pairs, run
+from tests.cron.recorder import Recorder, chain, pairs, run
 from windlass.cron import Condition, Cron, EntryId, FakeClock, JobResult, recover, workflow_execution_id
 
 SUCCESS, FAILURE, SKIPPED = JobResult.SUCCESS, JobResult.FAILURE, JobResult.SKIPPED
@@ -19,37 +19,39 @@ def results(cron: Cron, execution_id: str) -> dict[str, JobResult]:
     return {named.get(entry) or f"#{entry}": result for entry, result in execution.results.items()}
 
 
-async def test_a_child_runs_after_its_parent(cron: Cron, diary: Diary) -> None:
-    chain(cron, diary, "a", "b")
+async def test_a_child_runs_after_its_parent(cron: Cron, recorder: Recorder) -> None:
+    chain(cron, recorder, "a", "b")
     execution_id = await run(cron, "a")
-    assert diary.lines == ["a", "b"]
+    assert recorder.lines == ["a", "b"]
     assert results(cron, execution_id) == {"a": SUCCESS, "b": SUCCESS}
 
 
-async def test_after_a_failure_the_complete_child_runs_and_the_success_child_never(cron: Cron, diary: Diary) -> None:
-    cron.add("@triggered", diary.failing("a"), name="a")
+async def test_after_a_failure_the_complete_child_runs_and_the_success_child_never(
+    cron: Cron, recorder: Recorder
+) -> None:
+    cron.add("@triggered", recorder.failing("a"), name="a")
     for name, condition in [("cleanup", Condition.COMPLETE), ("next", Condition.SUCCESS)]:
-        cron.add("@triggered", diary.job(name), name=name)
+        cron.add("@triggered", recorder.job(name), name=name)
         cron.add_dependency(name, "a", condition)
     execution_id = await run(cron, "a")
-    assert diary.lines == ["a", "cleanup"]
+    assert recorder.lines == ["a", "cleanup"]
     assert results(cron, execution_id) == {"a": FAILURE, "cleanup": SUCCESS, "next": SKIPPED}
 
 
-async def test_recover_does_not_hide_a_failure_from_an_execution(clock: FakeClock, diary: Diary) -> None:
+async def test_recover_does_not_hide_a_failure_from_an_execution(clock: FakeClock, recorder: Recorder) -> None:
     async with Cron(clock=clock, wrappers=[recover()]) as cron:
-        cron.add("@triggered", diary.failing("a"), name="a")
+        cron.add("@triggered", recorder.failing("a"), name="a")
         for name, condition in [("handler", Condition.FAILURE), ("next", Condition.SUCCESS)]:
-            cron.add("@triggered", diary.job(name), name=name)
+            cron.add("@triggered", recorder.job(name), name=name)
             cron.add_dependency(name, "a", condition)
         await run(cron, "a")
-    assert diary.lines == ["a", "handler"]
+    assert recorder.lines == ["a", "handler"]
 
 
-async def test_three_in_a_row_run_in_order(cron: Cron, diary: Diary) -> None:
-    chain(cron, diary, "a", "b", "c")
+async def test_three_in_a_row_run_in_order(cron: Cron, recorder: Recorder) -> None:
+    chain(cron, recorder, "a", "b", "c")
     await run(cron, "a")
-    assert diary.lines == ["a", "b", "c"]
+    assert recorder.lines == ["a", "b", "c"]
 
 
 async def test_root_and_child_see_the_same_execution_id(cron: Cron) -> None:
@@ -69,120 +71,124 @@ async def test_root_and_child_see_the_same_execution_id(cron: Cron) -> None:
     assert seen == [execution_id, execution_id]
 
 
-async def test_in_a_diamond_the_first_is_first_the_last_is_last_and_each_runs_once(cron: Cron, diary: Diary) -> None:
+async def test_in_a_diamond_the_first_is_first_the_last_is_last_and_each_runs_once(
+    cron: Cron, recorder: Recorder
+) -> None:
     for name in "abcd":
-        cron.add("@triggered", diary.job(name), name=name)
+        cron.add("@triggered", recorder.job(name), name=name)
     for parent, child in pairs("ab", "ac", "bd", "cd"):
         cron.add_dependency(child, parent)
     await run(cron, "a")
-    assert diary.lines[0] == "a"
-    assert sorted(diary.lines[1:3]) == ["b", "c"]
-    assert diary.lines[3:] == ["d"]
+    assert recorder.lines[0] == "a"
+    assert sorted(recorder.lines[1:3]) == ["b", "c"]
+    assert recorder.lines[3:] == ["d"]
 
 
-async def test_a_paused_child_is_skipped_and_so_is_what_hangs_on_it(cron: Cron, diary: Diary) -> None:
-    chain(cron, diary, "a", "b", "c")
+async def test_a_paused_child_is_skipped_and_so_is_what_hangs_on_it(cron: Cron, recorder: Recorder) -> None:
+    chain(cron, recorder, "a", "b", "c")
     cron.pause("b")
     execution_id = await run(cron, "a")
-    assert diary.lines == ["a"]
+    assert recorder.lines == ["a"]
     assert results(cron, execution_id) == {"a": SUCCESS, "b": SKIPPED, "c": SKIPPED}
 
 
-async def test_a_child_removed_while_its_parent_runs_does_not_run(cron: Cron, diary: Diary) -> None:
-    job, gate = diary.held("a")
+async def test_a_child_removed_while_its_parent_runs_does_not_run(cron: Cron, recorder: Recorder) -> None:
+    job, gate = recorder.held("a")
     cron.add("@triggered", job, name="a")
-    cron.add("@triggered", diary.job("b"), name="b")
+    cron.add("@triggered", recorder.job("b"), name="b")
     cron.add_dependency("b", "a")
     execution_id = cron.trigger("a")
     cron.remove("b")
     gate.set()
     await cron.done()
-    assert diary.lines == ["a"]
+    assert recorder.lines == ["a"]
     assert SKIPPED in results(cron, execution_id).values()
 
 
-async def test_a_skipped_edge_fires_when_its_parent_was_skipped(cron: Cron, diary: Diary) -> None:
-    cron.add("@triggered", diary.failing("a"), name="a")
-    cron.add("@triggered", diary.job("b"), name="b")
-    cron.add("@triggered", diary.job("c"), name="c")
+async def test_a_skipped_edge_fires_when_its_parent_was_skipped(cron: Cron, recorder: Recorder) -> None:
+    cron.add("@triggered", recorder.failing("a"), name="a")
+    cron.add("@triggered", recorder.job("b"), name="b")
+    cron.add("@triggered", recorder.job("c"), name="c")
     cron.add_dependency("b", "a", Condition.SUCCESS)
     cron.add_dependency("c", "b", Condition.SKIPPED)
     await run(cron, "a")
-    assert diary.lines == ["a", "c"]
+    assert recorder.lines == ["a", "c"]
 
 
-async def test_executions_run_beside_each_other(cron: Cron, diary: Diary) -> None:
-    chain(cron, diary, "a", "b")
+async def test_executions_run_beside_each_other(cron: Cron, recorder: Recorder) -> None:
+    chain(cron, recorder, "a", "b")
     ids = {cron.trigger("a") for _ in range(5)}
     assert len(cron.active_workflows()) == 5
     await cron.done()
     assert len(ids) == 5
-    assert sorted(diary.lines) == ["a"] * 5 + ["b"] * 5
+    assert sorted(recorder.lines) == ["a"] * 5 + ["b"] * 5
 
 
-async def test_a_tick_of_a_root_runs_root_and_child(cron: Cron, clock: FakeClock, diary: Diary) -> None:
-    cron.add("@every 1s", diary.job("root"), name="root")
-    cron.add("@triggered", diary.job("child"), name="child")
+async def test_a_tick_of_a_root_runs_root_and_child(cron: Cron, clock: FakeClock, recorder: Recorder) -> None:
+    cron.add("@every 1s", recorder.job("root"), name="root")
+    cron.add("@triggered", recorder.job("child"), name="child")
     cron.add_dependency("child", "root")
     await clock.play(1, cron)
-    assert diary.lines == ["root", "child"]
+    assert recorder.lines == ["root", "child"]
 
 
-async def test_a_triggered_run_once_root_runs_and_is_gone(cron: Cron, diary: Diary) -> None:
-    cron.add("@triggered", diary.job("a"), name="a", run_once=True)
-    cron.add("@triggered", diary.job("b"), name="b")
+async def test_a_triggered_run_once_root_runs_and_is_gone(cron: Cron, recorder: Recorder) -> None:
+    cron.add("@triggered", recorder.job("a"), name="a", run_once=True)
+    cron.add("@triggered", recorder.job("b"), name="b")
     cron.add_dependency("b", "a")
     cron.trigger("a")
     assert cron.entry("a") is None
     await cron.done()
-    assert diary.lines == ["a", "b"]
+    assert recorder.lines == ["a", "b"]
 
 
-async def test_a_scheduled_run_once_root_runs_and_is_gone(cron: Cron, clock: FakeClock, diary: Diary) -> None:
-    cron.add("@every 1s", diary.job("a"), name="a", run_once=True)
-    cron.add("@triggered", diary.job("b"), name="b")
+async def test_a_scheduled_run_once_root_runs_and_is_gone(cron: Cron, clock: FakeClock, recorder: Recorder) -> None:
+    cron.add("@every 1s", recorder.job("a"), name="a", run_once=True)
+    cron.add("@triggered", recorder.job("b"), name="b")
     cron.add_dependency("b", "a")
     await clock.play(5, cron)
-    assert diary.lines == ["a", "b"]
+    assert recorder.lines == ["a", "b"]
     assert cron.entry("a") is None
 
 
-async def test_a_child_removed_while_its_parent_runs_takes_its_own_child_with_it(cron: Cron, diary: Diary) -> None:
-    job, gate = diary.held("a")
+async def test_a_child_removed_while_its_parent_runs_takes_its_own_child_with_it(
+    cron: Cron, recorder: Recorder
+) -> None:
+    job, gate = recorder.held("a")
     cron.add("@triggered", job, name="a")
     for parent, name in pairs("ab", "bc"):
-        cron.add("@triggered", diary.job(name), name=name)
+        cron.add("@triggered", recorder.job(name), name=name)
         cron.add_dependency(name, parent)
     cron.trigger("a")
     cron.remove("b")
     gate.set()
     await cron.done()
-    assert diary.lines == ["a"]
+    assert recorder.lines == ["a"]
     assert cron.active_workflows() == []
 
 
 async def test_a_root_that_is_not_run_once_runs_again_at_the_next_tick(
-    cron: Cron, clock: FakeClock, diary: Diary
+    cron: Cron, clock: FakeClock, recorder: Recorder
 ) -> None:
-    cron.add("@every 1s", diary.job("a"), name="a")
-    cron.add("@triggered", diary.job("b"), name="b")
+    cron.add("@every 1s", recorder.job("a"), name="a")
+    cron.add("@triggered", recorder.job("b"), name="b")
     cron.add_dependency("b", "a")
     await clock.play(2, cron)
-    assert diary.lines == ["a", "b", "a", "b"]
+    assert recorder.lines == ["a", "b", "a", "b"]
 
 
-async def test_an_entry_without_dependencies_is_nobodys_child(cron: Cron, diary: Diary) -> None:
-    chain(cron, diary, "a", "b")
-    cron.add("@triggered", diary.job("alone"), name="alone")
+async def test_an_entry_without_dependencies_is_nobodys_child(cron: Cron, recorder: Recorder) -> None:
+    chain(cron, recorder, "a", "b")
+    cron.add("@triggered", recorder.job("alone"), name="alone")
     execution_id = await run(cron, "a")
-    assert diary.lines == ["a", "b"]
+    assert recorder.lines == ["a", "b"]
     assert "alone" not in results(cron, execution_id)
 
 
-async def test_an_entry_in_the_middle_is_the_root_of_what_it_starts(cron: Cron, diary: Diary) -> None:
-    chain(cron, diary, "a", "b", "c")
+async def test_an_entry_in_the_middle_is_the_root_of_what_it_starts(cron: Cron, recorder: Recorder) -> None:
+    chain(cron, recorder, "a", "b", "c")
     execution_id = await run(cron, "b")
-    assert diary.lines == ["b", "c"]
+    assert recorder.lines == ["b", "c"]
     assert set(results(cron, execution_id)) == {"b", "c"}
 
 
@@ -198,31 +204,31 @@ async def test_an_entry_without_children_runs_alone(cron: Cron) -> None:
     assert cron.active_workflows() == []
 
 
-async def test_success_and_failure_of_the_same_parent_can_never_both_be_met(cron: Cron, diary: Diary) -> None:
-    chain(cron, diary, "a", "b")
+async def test_success_and_failure_of_the_same_parent_can_never_both_be_met(cron: Cron, recorder: Recorder) -> None:
+    chain(cron, recorder, "a", "b")
     cron.add_dependency("b", "a", Condition.FAILURE)
     execution_id = await run(cron, "a")
     assert results(cron, execution_id) == {"a": SUCCESS, "b": SKIPPED}
 
 
-async def test_a_join_waits_for_all_its_parents(cron: Cron, diary: Diary) -> None:
-    slow, gate = diary.held("slow")
-    for name, job in [("root", diary.job("root")), ("quick", diary.job("quick")), ("slow", slow)]:
+async def test_a_join_waits_for_all_its_parents(cron: Cron, recorder: Recorder) -> None:
+    slow, gate = recorder.held("slow")
+    for name, job in [("root", recorder.job("root")), ("quick", recorder.job("quick")), ("slow", slow)]:
         cron.add("@triggered", job, name=name)
-    cron.add("@triggered", diary.job("join"), name="join")
+    cron.add("@triggered", recorder.job("join"), name="join")
     for parent, child in [("root", "quick"), ("root", "slow"), ("quick", "join"), ("slow", "join")]:
         cron.add_dependency(child, parent)
     cron.trigger("root")
     await cron.done("quick")
-    assert "join" not in diary.lines
+    assert "join" not in recorder.lines
     gate.set()
     await cron.done()
-    assert diary.lines[-1] == "join"
+    assert recorder.lines[-1] == "join"
 
 
-async def test_the_reasons_of_skips_and_failures_are_told(cron: Cron, diary: Diary) -> None:
-    cron.add("@triggered", diary.failing("a"), name="a")
-    cron.add("@triggered", diary.job("b"), name="b")
+async def test_the_reasons_of_skips_and_failures_are_told(cron: Cron, recorder: Recorder) -> None:
+    cron.add("@triggered", recorder.failing("a"), name="a")
+    cron.add("@triggered", recorder.job("b"), name="b")
     cron.add_dependency("b", "a")
     execution = cron.workflow_status(await run(cron, "a"))
     assert execution is not None
@@ -231,10 +237,10 @@ async def test_the_reasons_of_skips_and_failures_are_told(cron: Cron, diary: Dia
 
 
 async def test_children_started_in_an_execution_are_marked_as_run_now(
-    cron: Cron, clock: FakeClock, diary: Diary
+    cron: Cron, clock: FakeClock, recorder: Recorder
 ) -> None:
-    cron.add("@every 1h", diary.job("a"), name="a")
-    cron.add("@daily", diary.job("b"), name="b")
+    cron.add("@every 1h", recorder.job("a"), name="a")
+    cron.add("@daily", recorder.job("b"), name="b")
     cron.add_dependency("b", "a")
     before = cron.entry("b")
     await clock.play(3600, cron)
@@ -245,9 +251,9 @@ async def test_children_started_in_an_execution_are_marked_as_run_now(
     assert after.next == before.next
 
 
-async def test_a_late_root_is_marked_with_the_time_it_was_due(cron: Cron, clock: FakeClock, diary: Diary) -> None:
-    cron.add("@hourly", diary.job("a"), name="a")
-    cron.add("@triggered", diary.job("b"), name="b")
+async def test_a_late_root_is_marked_with_the_time_it_was_due(cron: Cron, clock: FakeClock, recorder: Recorder) -> None:
+    cron.add("@hourly", recorder.job("a"), name="a")
+    cron.add("@triggered", recorder.job("b"), name="b")
     cron.add_dependency("b", "a")
     due = clock.now() + timedelta(hours=1)
     clock.set(due + timedelta(minutes=5))
@@ -259,9 +265,9 @@ async def test_a_late_root_is_marked_with_the_time_it_was_due(cron: Cron, clock:
 
 
 @pytest.mark.parametrize("root", ["a", EntryId(1)])
-async def test_entries_are_triggered_by_name_and_by_id(cron: Cron, diary: Diary, root: str | EntryId) -> None:
-    chain(cron, diary, "a", "b")
+async def test_entries_are_triggered_by_name_and_by_id(cron: Cron, recorder: Recorder, root: str | EntryId) -> None:
+    chain(cron, recorder, "a", "b")
     cron.trigger(root)
     async with asyncio.timeout(5):
         await cron.done()
-    assert diary.lines == ["a", "b"]
+    assert recorder.lines == ["a", "b"]

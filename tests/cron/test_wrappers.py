@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.cron.recorder import Diary, Ends, run
+from tests.cron.recorder import Ends, Recorder, let_run, run
 from windlass.cron import (
     Call,
     Cron,
@@ -40,82 +40,78 @@ async def cron(clock: FakeClock, ends: Ends) -> AsyncIterator[Cron]:
         yield running
 
 
-async def turn() -> None:
-    """Let everything that can go on do so."""
-    for _ in range(10):
-        await asyncio.sleep(0)
-
-
 async def test_recover_logs_a_lone_failure_and_observers_still_hear_of_it(
-    cron: Cron, diary: Diary, ends: Ends, caplog: pytest.LogCaptureFixture
+    cron: Cron, recorder: Recorder, ends: Ends, caplog: pytest.LogCaptureFixture
 ) -> None:
-    cron.add("@triggered", diary.failing("a"), name="a", wrappers=[recover(level=logging.WARNING)])
+    cron.add("@triggered", recorder.failing("a"), name="a", wrappers=[recover(level=logging.WARNING)])
     await run(cron, "a")
     assert [record.levelname for record in caplog.records if "failed" in record.message] == ["WARNING"]
     assert ends.results == ["failure"]
     assert isinstance(ends[0].error, ValueError)
 
 
-async def test_recover_shows_outer_wrappers_a_success(cron: Cron, diary: Diary) -> None:
-    cron.add("@triggered", diary.failing("a"), name="a", wrappers=[retry_with_backoff(5), recover()])
+async def test_recover_shows_outer_wrappers_a_success(cron: Cron, recorder: Recorder) -> None:
+    cron.add("@triggered", recorder.failing("a"), name="a", wrappers=[retry_with_backoff(5), recover()])
     await run(cron, "a")
-    assert diary.lines == ["a"]
+    assert recorder.lines == ["a"]
 
 
 async def test_skip_if_running_skips_only_while_it_runs_and_only_its_own_entry(
-    cron: Cron, diary: Diary, ends: Ends
+    cron: Cron, recorder: Recorder, ends: Ends
 ) -> None:
     wrapper = skip_if_running()
-    job, gate = diary.held("a")
+    job, gate = recorder.held("a")
     cron.add("@triggered", job, name="a", wrappers=[wrapper])
-    cron.add("@triggered", diary.job("b"), name="b", wrappers=[wrapper])
+    cron.add("@triggered", recorder.job("b"), name="b", wrappers=[wrapper])
     for name in "aab":
         cron.trigger(name)
-    await turn()
-    assert diary.lines == ["a", "b"]
+    await let_run()
+    assert recorder.lines == ["a", "b"]
     assert ends.results == ["skipped", "success"]
     assert str(ends[0].error) == "an earlier start of it is still running"
     gate.set()
     await cron.done()
     await run(cron, "a")
-    assert diary.lines == ["a", "b", "a"]
+    assert recorder.lines == ["a", "b", "a"]
 
 
 async def test_delay_if_running_lets_starts_wait_for_each_other(
-    cron: Cron, clock: FakeClock, diary: Diary, caplog: pytest.LogCaptureFixture
+    cron: Cron, clock: FakeClock, recorder: Recorder, caplog: pytest.LogCaptureFixture
 ) -> None:
-    job, gate = diary.held("a")
+    job, gate = recorder.held("a")
     cron.add("@triggered", job, name="a", wrappers=[delay_if_running()])
     for _ in range(3):
         cron.trigger("a")
-    await turn()
-    assert diary.lines == ["a"]
+    await let_run()
+    assert recorder.lines == ["a"]
     clock.advance(61)
     gate.set()
     await cron.done()
-    assert diary.lines == ["a", "a", "a"]
+    assert recorder.lines == ["a", "a", "a"]
     assert "waited 0:01:01" in caplog.text
 
 
 @pytest.mark.parametrize("skip", [False, True])
-async def test_max_concurrent_counts_all_jobs_that_share_it(cron: Cron, diary: Diary, ends: Ends, skip: bool) -> None:
+async def test_max_concurrent_counts_all_jobs_that_share_it(
+    cron: Cron, recorder: Recorder, ends: Ends, skip: bool
+) -> None:
     wrapper = max_concurrent_skip(2) if skip else max_concurrent(2)
     gates = []
     for name in "abcd":
-        job, gate = diary.held(name)
+        job, gate = recorder.held(name)
         gates.append(gate)
         cron.add("@triggered", job, name=name, wrappers=[wrapper])
         cron.trigger(name)
-    await turn()
-    assert diary.lines == ["a", "b"]
+    await let_run()
+    assert recorder.lines == ["a", "b"]
     assert ends.results == (["skipped", "skipped"] if skip else [])
     gates[0].set()
-    await turn()
-    assert diary.lines == (["a", "b"] if skip else ["a", "b", "c"])
+    await let_run()
+    assert recorder.lines == (["a", "b"] if skip else ["a", "b", "c"])
     for gate in gates:
         gate.set()
     await cron.done()
-    assert len(diary.lines) == (2 if skip else 4)
+    assert len(recorder.lines) == (2 if skip else 4)
 
 
 @pytest.mark.parametrize("make", [max_concurrent, max_concurrent_skip])
@@ -125,16 +121,16 @@ def test_at_least_one_job_must_be_allowed_to_run(make: type) -> None:
 
 
 async def test_a_job_that_waits_for_its_turn_leaves_when_the_scheduler_stops(
-    clock: FakeClock, diary: Diary, ends: Ends
+    clock: FakeClock, recorder: Recorder, ends: Ends
 ) -> None:
     async with Cron(clock=clock, observers=[Observer(on_job_complete=ends.append)]) as cron:
-        job, gate = diary.held("a")
+        job, gate = recorder.held("a")
         cron.add("@triggered", job, name="a", wrappers=[max_concurrent(1)])
         cron.trigger("a")
         cron.trigger("a")
-        await turn()
+        await let_run()
         asyncio.get_running_loop().call_later(0, gate.set)
-    assert diary.lines == ["a"]
+    assert recorder.lines == ["a"]
     assert sorted(ends.results) == ["skipped", "success"]
 
 
@@ -153,19 +149,19 @@ async def test_jitter_starts_within_its_bound(cron: Cron, clock: FakeClock) -> N
     assert len(set(began)) > 1
 
 
-async def test_no_jitter_and_no_timeout_are_no_wrappers(cron: Cron, clock: FakeClock, diary: Diary) -> None:
-    cron.add("@triggered", diary.job("a"), name="a", wrappers=[jitter(timedelta()), timeout(timedelta())])
+async def test_no_jitter_and_no_timeout_are_no_wrappers(cron: Cron, clock: FakeClock, recorder: Recorder) -> None:
+    cron.add("@triggered", recorder.job("a"), name="a", wrappers=[jitter(timedelta()), timeout(timedelta())])
     await run(cron, "a")
-    assert diary.lines == ["a"]
+    assert recorder.lines == ["a"]
     assert clock.timer_count == 0
 
 
-async def test_jitter_ends_with_the_scheduler(clock: FakeClock, diary: Diary, ends: Ends) -> None:
+async def test_jitter_ends_with_the_scheduler(clock: FakeClock, recorder: Recorder, ends: Ends) -> None:
     async with Cron(clock=clock, observers=[Observer(on_job_complete=ends.append)]) as cron:
-        cron.add("@triggered", diary.job("a"), name="a", wrappers=[jitter(timedelta(hours=1))])
+        cron.add("@triggered", recorder.job("a"), name="a", wrappers=[jitter(timedelta(hours=1))])
         cron.trigger("a")
         await clock.until_timers(1)
-    assert diary.lines == []
+    assert recorder.lines == []
     assert ends.results == ["skipped"]
     assert clock.timer_count == 0
 
@@ -184,7 +180,7 @@ async def test_a_timeout_cancels_an_async_job_and_tells_the_callback(cron: Cron,
     cron.trigger("a")
     await clock.until_timers(1)
     clock.advance(0.5)
-    await turn()
+    await let_run()
     assert ends == []
     clock.advance(0.5)
     await cron.done()
@@ -226,17 +222,19 @@ async def test_grace_is_time_to_clean_up(cron: Cron, clock: FakeClock, ends: End
     cron.trigger("a")
     await clock.until_timers(1)
     clock.advance(1)
-    await turn()
+    await let_run()
     assert ends == []
     clock.advance(5)
     await cron.done()
     assert ends.results == ["failure"]
     tidy.set()
-    await turn()
+    await let_run()
 
 
-async def test_a_job_within_its_time_leaves_no_timer(cron: Cron, clock: FakeClock, diary: Diary, ends: Ends) -> None:
-    cron.add("@triggered", diary.job("a"), name="a", wrappers=[timeout(SECOND)])
+async def test_a_job_within_its_time_leaves_no_timer(
+    cron: Cron, clock: FakeClock, recorder: Recorder, ends: Ends
+) -> None:
+    cron.add("@triggered", recorder.job("a"), name="a", wrappers=[timeout(SECOND)])
     await run(cron, "a")
     assert ends.results == ["success"]
     assert clock.timer_count == 0
@@ -252,16 +250,16 @@ async def test_a_job_may_say_that_there_was_nothing_to_do(cron: Cron, ends: Ends
     assert str(ends[0].error) == "no new files"
 
 
-async def test_the_schedulers_wrappers_are_outside_of_an_entrys(clock: FakeClock, diary: Diary) -> None:
+async def test_the_schedulers_wrappers_are_outside_of_an_entrys(clock: FakeClock, recorder: Recorder) -> None:
     async with Cron(clock=clock, wrappers=[skip_if_running(), delay_if_running()]) as cron:
-        job, gate = diary.held("a")
+        job, gate = recorder.held("a")
         cron.add("@triggered", job, name="a", wrappers=[retry_with_backoff(1)])
         cron.trigger("a")
         cron.trigger("a")
-        await turn()
+        await let_run()
         gate.set()
         await cron.done()
-    assert diary.lines == ["a"]
+    assert recorder.lines == ["a"]
 
 
 async def test_a_callback_that_raises_is_logged_and_changes_nothing(
@@ -277,13 +275,13 @@ async def test_a_callback_that_raises_is_logged_and_changes_nothing(
     cron.add("@triggered", job, name="a", wrappers=wrappers)
     cron.trigger("a")
     while not ends:
-        await turn()
+        await let_run()
         clock.advance(1)
     assert isinstance(ends[0].error, JobTimedOut)
     assert sum("a callback of job a raised" in record.message for record in caplog.records) == 3
 
 
-async def test_a_turn_given_to_a_job_that_was_just_cut_off_goes_to_the_next(cron: Cron, diary: Diary) -> None:
+async def test_a_turn_given_to_a_job_that_was_just_cut_off_goes_to_the_next(cron: Cron, recorder: Recorder) -> None:
     limit = max_concurrent(1)
     waiting: list[asyncio.Task[Any] | None] = []
 
@@ -302,19 +300,25 @@ async def test_a_turn_given_to_a_job_that_was_just_cut_off_goes_to_the_next(cron
 
         return inner
 
-    job, gate = diary.held("a")
-    for name, work, outside in [("a", job, cutting_off), ("b", diary.job("b"), noted), ("c", diary.job("c"), noted)]:
+    job, gate = recorder.held("a")
+    for name, work, outside in [
+        ("a", job, cutting_off),
+        ("b", recorder.job("b"), noted),
+        ("c", recorder.job("c"), noted),
+    ]:
         cron.add("@triggered", work, name=name, wrappers=[outside, limit])
         cron.trigger(name)
-    await turn()
+    await let_run()
     gate.set()
     async with asyncio.timeout(5):
         await cron.done()
-    assert diary.lines == ["a", "c"]
+    assert recorder.lines == ["a", "c"]
 
 
-async def test_a_failure_recovered_within_a_time_limit_is_still_told(cron: Cron, diary: Diary, ends: Ends) -> None:
-    cron.add("@triggered", diary.failing("a"), name="a", wrappers=[timeout(SECOND), recover()])
+async def test_a_failure_recovered_within_a_time_limit_is_still_told(
+    cron: Cron, recorder: Recorder, ends: Ends
+) -> None:
+    cron.add("@triggered", recorder.failing("a"), name="a", wrappers=[timeout(SECOND), recover()])
     await run(cron, "a")
     assert ends.results == ["failure"]
 

@@ -1,4 +1,4 @@
-"""How the tests command: a request with an identity, lines that can be waited for, outcomes taken apart."""
+"""Runs commands: a request with an identity, lines that can be waited for, and outcomes taken apart."""
 
 import asyncio
 import json
@@ -15,8 +15,8 @@ FOR_EVER = "sleep 100000"
 
 
 @dataclass
-class Heard:
-    """What was said, and who waits to hear it."""
+class CapturedLines:
+    """The lines of a command, which a test can wait for."""
 
     lines: list[tuple[str, str]] = field(default_factory=list)
     _news: asyncio.Event = field(default_factory=asyncio.Event)
@@ -26,7 +26,7 @@ class Heard:
         self._news.set()
 
     async def one(self, start: str) -> str:
-        """The rest of the first line that begins so."""
+        """Wait for the first line with this prefix and return the rest of it."""
         while True:
             for _, line in self.lines:
                 if line.startswith(start):
@@ -40,15 +40,15 @@ def request(run: str, **fields: Any) -> CommandRequest:
     return CommandRequest(run=run, **identity | fields)
 
 
-async def perform(run: str, heard: Heard | None = None, *, grace: float = 60, **fields: Any) -> Outcome:
+async def perform(run: str, captured: CapturedLines | None = None, *, grace: float = 60, **fields: Any) -> Outcome:
     options = CommandOptions(grace=timedelta(seconds=grace))
-    return await Commands(options).perform(request(run, **fields), (heard or Heard()).keep)
+    return await Commands(options).perform(request(run, **fields), (captured or CapturedLines()).keep)
 
 
-async def said(run: str, **fields: Any) -> list[tuple[str, str]]:
-    heard = Heard()
-    succeeded(await perform(run, heard, **fields))
-    return heard.lines
+async def lines_of(run: str, **fields: Any) -> list[tuple[str, str]]:
+    captured = CapturedLines()
+    succeeded(await perform(run, captured, **fields))
+    return captured.lines
 
 
 def succeeded(outcome: Outcome) -> Any:

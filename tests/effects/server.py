@@ -16,7 +16,7 @@ class Received:
 
 
 @dataclass
-class Talk:
+class ClientConnection:
     """One connection, as the answering side sees it."""
 
     reader: asyncio.StreamReader
@@ -40,7 +40,7 @@ class Talk:
                 pass
 
 
-Answer = Callable[[Received, Talk], Awaitable[None]]
+Answer = Callable[[Received, ClientConnection], Awaitable[None]]
 
 
 @dataclass
@@ -48,7 +48,7 @@ class Server:
     answer: Answer
     port: int = 0
     received: list[Received] = field(default_factory=list)
-    talks: list[Talk] = field(default_factory=list)
+    connections: list[ClientConnection] = field(default_factory=list)
     busy: int = 0
     busiest: int = 0
     scheme: str = "http"
@@ -58,22 +58,22 @@ class Server:
         return f"{self.scheme}://127.0.0.1:{self.port}"
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        talk = Talk(reader, writer)
-        self.talks.append(talk)
+        connection = ClientConnection(reader, writer)
+        self.connections.append(connection)
         try:
             while (received := await _read(reader)) is not None:
                 self.received.append(received)
-                await self._answer(received, talk)
+                await self._answer(received, connection)
         except (ConnectionError, asyncio.IncompleteReadError):
             pass
         finally:
             writer.close()
 
-    async def _answer(self, received: Received, talk: Talk) -> None:
+    async def _answer(self, received: Received, connection: ClientConnection) -> None:
         self.busy += 1
         self.busiest = max(self.busy, self.busiest)
         try:
-            await self.answer(received, talk)
+            await self.answer(received, connection)
         finally:
             self.busy -= 1
 
@@ -103,16 +103,16 @@ def reply(status: int = 200, body: bytes = b"", *headers: str) -> bytes:
 
 
 def says(data: bytes) -> Answer:
-    async def answer(_: Received, talk: Talk) -> None:
-        await talk.send(data)
+    async def answer(_: Received, connection: ClientConnection) -> None:
+        await connection.send(data)
 
     return answer
 
 
 def says_and_hangs_up(data: bytes) -> Answer:
-    async def answer(_: Received, talk: Talk) -> None:
-        await talk.send(data)
-        talk.writer.close()
+    async def answer(_: Received, connection: ClientConnection) -> None:
+        await connection.send(data)
+        connection.writer.close()
 
     return answer
 

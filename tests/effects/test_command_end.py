@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.effects.command_harness import FOR_EVER, Heard, failed, is_gone, perform, request, succeeded
+from tests.effects.command_harness import FOR_EVER, CapturedLines, failed, is_gone, perform, request, succeeded
 from windlass.core.jobs.job import Outcome
 from windlass.effects.command.step import CommandOptions, Commands
 
@@ -28,10 +28,10 @@ async def cancelled(running: "asyncio.Task[Outcome]") -> None:
 
 
 async def test_a_command_that_takes_too_long_is_a_timeout() -> None:
-    heard = Heard()
-    error = failed(await perform(f"echo shell $$; {FOR_EVER}; true", heard, timeout=ENOUGH), retryable=True)
+    captured = CapturedLines()
+    error = failed(await perform(f"echo shell $$; {FOR_EVER}; true", captured, timeout=ENOUGH), retryable=True)
     assert error == {"type": "Timeout", "message": "timed out after 1 s"}
-    assert is_gone(await heard.one("shell "))
+    assert is_gone(await captured.one("shell "))
 
 
 @pytest.mark.parametrize("run", ["yes", "yes >&2", "yes ''", "cat /dev/zero"])
@@ -45,26 +45,26 @@ async def test_endless_words_do_not_keep_the_clock_from_ticking(run: str) -> Non
 
 
 async def test_a_timeout_stands_even_if_the_command_then_ends_well() -> None:
-    heard = Heard()
+    captured = CapturedLines()
     run = f"{FOR_EVER} & trap 'echo tidied up; exit 0' TERM; wait"
-    assert failed(await perform(run, heard, timeout=ENOUGH), retryable=True)["type"] == "Timeout"
-    assert heard.lines == [("INFO", "tidied up")]
+    assert failed(await perform(run, captured, timeout=ENOUGH), retryable=True)["type"] == "Timeout"
+    assert captured.lines == [("INFO", "tidied up")]
 
 
 async def test_who_does_not_end_when_asked_is_killed() -> None:
-    heard = Heard()
-    error = failed(await perform(STUBBORN, heard, grace=0.1, timeout=ENOUGH), retryable=True)
+    captured = CapturedLines()
+    error = failed(await perform(STUBBORN, captured, grace=0.1, timeout=ENOUGH), retryable=True)
     assert error["type"] == "Timeout"
-    assert is_gone(await heard.one("child "))
-    assert is_gone(await heard.one("shell "))
+    assert is_gone(await captured.one("child "))
+    assert is_gone(await captured.one("shell "))
 
 
 @pytest.mark.parametrize("run", [STUBBORN, f"{FOR_EVER} & echo child $!; echo shell $$; wait"])
 async def test_cancelling_ends_the_whole_group_and_is_passed_on(run: str, tmp_path: Path) -> None:
-    heard = Heard()
+    captured = CapturedLines()
     commands = Commands(CommandOptions(grace=timedelta(milliseconds=100), folder=tmp_path))
-    running = asyncio.create_task(commands.perform(request(run), heard.keep))
-    child, shell = await heard.one("child "), await heard.one("shell ")
+    running = asyncio.create_task(commands.perform(request(run), captured.keep))
+    child, shell = await captured.one("child "), await captured.one("shell ")
     await cancelled(running)
     assert is_gone(child)
     assert is_gone(shell)
@@ -76,9 +76,9 @@ async def test_a_child_has_the_whole_grace_even_if_its_shell_went_first(tmp_path
     door, tidied = tmp_path / "door", tmp_path / "tidied"
     os.mkfifo(door)
     child = f"{FOR_EVER} & trap 'read word < {door}; echo \\$word > {tidied}; exit' TERM; echo ready >&3; wait"
-    heard = Heard()
-    running = asyncio.create_task(perform(f'exec 3>&1; sh -c "{child}" > /dev/null 2>&1; echo not here', heard))
-    await heard.one("ready")
+    captured = CapturedLines()
+    running = asyncio.create_task(perform(f'exec 3>&1; sh -c "{child}" > /dev/null 2>&1; echo not here', captured))
+    await captured.one("ready")
     running.cancel()
     await asyncio.to_thread(door.write_text, "done\n")  # opens only when the child reads: it is alive and asked
     with pytest.raises(asyncio.CancelledError):
@@ -87,12 +87,12 @@ async def test_a_child_has_the_whole_grace_even_if_its_shell_went_first(tmp_path
 
 
 async def test_who_cancels_twice_has_no_patience() -> None:
-    heard = Heard()
+    captured = CapturedLines()
     run = f"trap 'echo asked' TERM; echo shell $$; while :; do {FOR_EVER} & wait; done"
-    running = asyncio.create_task(perform(run, heard, grace=600))
-    shell = await heard.one("shell ")
+    running = asyncio.create_task(perform(run, captured, grace=600))
+    shell = await captured.one("shell ")
     running.cancel()
-    await heard.one("asked")
+    await captured.one("asked")
     await cancelled(running)
     await asyncio.to_thread(_wait_until_gone, shell)
 
@@ -104,23 +104,23 @@ async def test_cancelled_before_it_began_nothing_happens(tmp_path: Path) -> None
 
 
 async def test_what_a_command_leaves_running_is_ended_with_it() -> None:
-    heard = Heard()
-    assert succeeded(await perform(f"{FOR_EVER} & echo child $!; echo 5", heard)) == 5
-    assert is_gone(await heard.one("child "))
+    captured = CapturedLines()
+    assert succeeded(await perform(f"{FOR_EVER} & echo child $!; echo 5", captured)) == 5
+    assert is_gone(await captured.one("child "))
 
 
 async def test_what_it_leaves_running_is_killed_if_it_must() -> None:
-    heard = Heard()
+    captured = CapturedLines()
     run = f"trap '' TERM; {FOR_EVER} & echo child $! >&2; echo 5; exit 0"
-    assert succeeded(await perform(run, heard, grace=0.05)) == 5
-    assert is_gone(await heard.one("child "))
+    assert succeeded(await perform(run, captured, grace=0.05)) == 5
+    assert is_gone(await captured.one("child "))
 
 
 async def test_words_of_those_it_leaves_running_are_heard() -> None:
-    heard = Heard()
+    captured = CapturedLines()
     run = f"({FOR_EVER} & trap 'echo bye; exit' TERM; echo ready > door; wait) & read word < door"
-    succeeded(await perform(f"mkfifo door; {run}", heard))
-    assert ("INFO", "bye") in heard.lines
+    succeeded(await perform(f"mkfifo door; {run}", captured))
+    assert ("INFO", "bye") in captured.lines
 
 
 @pytest.fixture
@@ -135,10 +135,10 @@ def escaped() -> Iterator[list[str]]:
 @pytest.mark.parametrize("loud", ["", "yes & "])
 async def test_one_that_left_the_group_and_holds_the_pipes_holds_up_nobody(loud: str, escaped: list[str]) -> None:
     leave = f"import os; os.setsid(); os.execv('/bin/sh', ['sh', '-c', 'echo child $$; echo > door; {loud}{FOR_EVER}'])"
-    heard = Heard()
+    captured = CapturedLines()
     run = f'mkfifo door; {sys.executable} -c "{leave.replace("$", chr(92) + "$")}" & read word < door; exit 4'
-    outcome = await perform(run, heard)
-    escaped.append(await heard.one("child "))
+    outcome = await perform(run, captured)
+    escaped.append(await captured.one("child "))
     assert failed(outcome, retryable=True)["exit_code"] == 4
     assert not is_gone(escaped[0])
     with suppress(ProcessLookupError):
@@ -151,18 +151,18 @@ async def test_a_worker_that_is_process_one_buries_the_orphans() -> None:
     prctl, set_child_subreaper = ctypes.CDLL(None).prctl, 36
     assert prctl(set_child_subreaper, 1, 0, 0, 0) == 0
     try:
-        heard = Heard()
-        assert succeeded(await perform(f"{FOR_EVER} & echo child $!; echo 5", heard, grace=600)) == 5
-        assert not Path(f"/proc/{await heard.one('child ')}").exists()
+        captured = CapturedLines()
+        assert succeeded(await perform(f"{FOR_EVER} & echo child $!; echo 5", captured, grace=600)) == 5
+        assert not Path(f"/proc/{await captured.one('child ')}").exists()
     finally:
         prctl(set_child_subreaper, 0, 0, 0, 0)
 
 
 async def test_twenty_are_cancelled_at_once() -> None:
-    heard = [Heard() for _ in range(20)]
+    captured = [CapturedLines() for _ in range(20)]
     run = f"{FOR_EVER} & echo child $!; wait"
-    tasks = [asyncio.create_task(perform(run, one)) for one in heard]
-    children = [await one.one("child ") for one in heard]
+    tasks = [asyncio.create_task(perform(run, one)) for one in captured]
+    children = [await one.one("child ") for one in captured]
     for task in tasks:
         task.cancel()
     ends = await asyncio.gather(*tasks, return_exceptions=True)
@@ -174,9 +174,9 @@ def test_a_loop_that_is_closed_leaves_nothing_running() -> None:
     pids: list[str] = []
 
     async def main() -> None:
-        heard = Heard()
-        main.task = asyncio.create_task(perform(STUBBORN, heard, grace=0.05))  # type: ignore[attr-defined]
-        pids.extend([await heard.one("child "), await heard.one("shell ")])
+        captured = CapturedLines()
+        main.task = asyncio.create_task(perform(STUBBORN, captured, grace=0.05))  # type: ignore[attr-defined]
+        pids.extend([await captured.one("child "), await captured.one("shell ")])
 
     asyncio.run(main())
     assert all(is_gone(pid) for pid in pids)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.effects.command_harness import Heard, perform, request, said, succeeded
+from tests.effects.command_harness import CapturedLines, lines_of, perform, request, succeeded
 from windlass.effects.command.step import CommandOptions, Commands, inherited
 
 OURS = {
@@ -23,7 +23,7 @@ GIVEN: dict[str, Any] = {"index": 3, "count": 9, "input": {"day": "2030-01-02", 
 
 
 async def variables(**fields: Any) -> dict[str, str]:
-    return dict(line.split("=", 1) for _, line in await said("env", **fields))
+    return dict(line.split("=", 1) for _, line in await lines_of("env", **fields))
 
 
 async def test_all_a_command_is_told() -> None:
@@ -55,17 +55,17 @@ def test_four_variables_are_inherited() -> None:
 
 async def test_the_options_say_what_else_is_seen(tmp_path: Path) -> None:
     options = CommandOptions(environment={"PATH": "/bin:/usr/bin", "HOME": "/home/ada"}, folder=tmp_path)
-    heard = Heard()
-    outcome = await Commands(options).perform(request("echo $HOME; pwd -P; echo ${TZ-none}"), heard.keep)
+    captured = CapturedLines()
+    outcome = await Commands(options).perform(request("echo $HOME; pwd -P; echo ${TZ-none}"), captured.keep)
     assert succeeded(outcome) is None
-    home, folder, zone = (line for _, line in heard.lines)
+    home, folder, zone = (line for _, line in captured.lines)
     assert (home, zone, tmp_path.resolve() in Path(folder).parents) == ("/home/ada", "none", True)
     assert list(tmp_path.iterdir()) == []
 
 
 async def test_the_folder_is_fresh_private_and_removed() -> None:
     run = "ls -A | wc -l; ls -ld .. | cut -c1-10; echo x > file; mkdir -p a/b; touch a/b/c; chmod 0 a; pwd -P"
-    (_, count), (_, rights), (_, folder) = await said(run)
+    (_, count), (_, rights), (_, folder) = await lines_of(run)
     assert (count.strip(), rights) == ("0", "drwx------")
     assert not Path(folder).parent.exists()
 
@@ -73,7 +73,7 @@ async def test_the_folder_is_fresh_private_and_removed() -> None:
 async def test_the_folder_is_removed_after_a_failure_and_a_refusal(tmp_path: Path) -> None:
     commands = Commands(CommandOptions(folder=tmp_path))
     for wanted in (request("exit 1"), request("true", input=object())):
-        await commands.perform(wanted, Heard().keep)
+        await commands.perform(wanted, CapturedLines().keep)
         assert list(tmp_path.iterdir()) == []
 
 
@@ -84,9 +84,9 @@ async def test_without_a_home_the_folder_is_home() -> None:
 @pytest.mark.parametrize("size", [0, 102_400 - 2, 102_400 - 1, 1_000_000])
 async def test_the_input_is_in_a_file_and_in_a_variable_if_it_fits(size: int) -> None:
     run = 'cat "$WINDLASS_INPUT_FILE" > "$WINDLASS_OUTPUT"; printf %s "${WINDLASS_INPUT-none}" | wc -c'
-    heard = Heard()
-    assert succeeded(await perform(run, heard, input="x" * size)) == "x" * size
-    assert int(heard.lines[0][1]) == (size + 2 if size + 2 <= 102_400 else len("none"))
+    captured = CapturedLines()
+    assert succeeded(await perform(run, captured, input="x" * size)) == "x" * size
+    assert int(captured.lines[0][1]) == (size + 2 if size + 2 <= 102_400 else len("none"))
 
 
 @pytest.mark.parametrize("value", [None, 0, "text 'quoted' $HOME", [1], {"a": "b\nc"}])
@@ -96,5 +96,5 @@ async def test_any_json_is_an_input(value: Any) -> None:
 
 async def test_there_is_nothing_to_read_and_no_file_open() -> None:
     with Path(__file__).open():
-        lines = await said("cat; ls /proc/self/fd | wc -l" if Path("/proc/self/fd").exists() else "cat; echo 4")
+        lines = await lines_of("cat; ls /proc/self/fd | wc -l" if Path("/proc/self/fd").exists() else "cat; echo 4")
     assert [line.strip() for _, line in lines] == ["4"]  # three, and the folder that ls looks into

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.effects.command_harness import Heard, perform, said, succeeded
+from tests.effects.command_harness import CapturedLines, lines_of, perform, succeeded
 from windlass.effects.command.process import MAX_LINE, Lines, readable
 from windlass.effects.context import MAX_LINES
 
 
 async def test_lines_have_the_level_of_their_stream() -> None:
-    lines = await said("echo one; echo two >&2; echo; printf 'no end'")
+    lines = await lines_of("echo one; echo two >&2; echo; printf 'no end'")
     assert [line for level, line in lines if level == "INFO"] == ["one", "", "no end"]
     assert [line for level, line in lines if level == "WARNING"] == ["two"]
 
@@ -23,22 +23,22 @@ async def test_lines_have_the_level_of_their_stream() -> None:
 async def test_lines_come_while_the_command_runs(tmp_path: Path) -> None:
     door = tmp_path / "door"
     os.mkfifo(door)
-    heard = Heard()
-    running = asyncio.create_task(perform(f"echo ready; read word < '{door}'; echo got $word", heard))
-    await heard.one("ready")
+    captured = CapturedLines()
+    running = asyncio.create_task(perform(f"echo ready; read word < '{door}'; echo got $word", captured))
+    await captured.one("ready")
     assert not running.done()
     await asyncio.to_thread(door.write_text, "it\n")
     succeeded(await running)
-    assert heard.lines == [("INFO", "ready"), ("INFO", "got it")]
+    assert captured.lines == [("INFO", "ready"), ("INFO", "got it")]
 
 
 async def test_a_long_line_is_cut() -> None:
-    (level, line), after = await said("head -c 9000 /dev/zero | tr '\\0' x; echo; echo next")
+    (level, line), after = await lines_of("head -c 9000 /dev/zero | tr '\\0' x; echo; echo next")
     assert (level, line, after) == ("INFO", "x" * MAX_LINE, ("INFO", "next"))
 
 
 async def test_what_is_no_text_is_made_printable() -> None:
-    assert await said("printf 'a\\000b\\377c\\r\\n'") == [("INFO", "a\\x00b\ufffdc")]
+    assert await lines_of("printf 'a\\000b\\377c\\r\\n'") == [("INFO", "a\\x00b\ufffdc")]
 
 
 @pytest.mark.parametrize(
@@ -59,21 +59,21 @@ def test_lines_as_text(line: bytes, text: str) -> None:
 @pytest.mark.parametrize("run", ["yes", "yes ''", "cat /dev/zero", "yes | tr -d '\\n'"])
 @pytest.mark.parametrize("stream", [1, 2])
 async def test_endless_output_takes_little_memory(run: str, stream: int) -> None:
-    heard = Heard()
+    captured = CapturedLines()
     tracemalloc.start()
     try:
-        succeeded(await perform(f"({run}) | head -c 30000000 >&{stream}; echo; echo 7", heard))
+        succeeded(await perform(f"({run}) | head -c 30000000 >&{stream}; echo; echo 7", captured))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert peak < 10_000_000
-    assert len(heard.lines) <= 2 * (MAX_LINES + 1)
+    assert len(captured.lines) <= 2 * (MAX_LINES + 1)
 
 
 async def test_the_output_is_found_behind_more_lines_than_are_kept() -> None:
-    heard = Heard()
-    assert succeeded(await perform("yes | head -n 200000; echo 7; echo; echo", heard)) == 7
-    assert heard.lines == [("INFO", "y")] * (MAX_LINES + 1)
+    captured = CapturedLines()
+    assert succeeded(await perform("yes | head -n 200000; echo 7; echo; echo", captured)) == 7
+    assert captured.lines == [("INFO", "y")] * (MAX_LINES + 1)
 
 
 CHUNKS = st.lists(st.text("ab \r\n", max_size=12).map(str.encode), max_size=30)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.effects.command_harness import Heard, failed, perform, said, succeeded
+from tests.effects.command_harness import CapturedLines, failed, lines_of, perform, succeeded
 
 
 @pytest.mark.parametrize(
@@ -72,14 +72,14 @@ async def test_a_large_output_is_taken_from_the_file() -> None:
 async def test_a_line_of_a_megabyte_is_output_and_a_longer_one_is_not() -> None:
     digits = "printf '\"'; head -c %d /dev/zero | tr \"\\0\" 7; printf '\"'"
     assert len(succeeded(await perform(digits % 1_048_574))) == 1_048_574
-    heard = Heard()
-    assert succeeded(await perform("head -c 1048577 /dev/zero | tr '\\0' 7", heard)) is None
-    assert heard.lines[-1][0] == "WARNING"
-    assert "more than 1048576 bytes" in heard.lines[-1][1]
+    captured = CapturedLines()
+    assert succeeded(await perform("head -c 1048577 /dev/zero | tr '\\0' 7", captured)) is None
+    assert captured.lines[-1][0] == "WARNING"
+    assert "more than 1048576 bytes" in captured.lines[-1][1]
 
 
 async def test_a_long_last_line_is_no_matter_if_the_file_is_written() -> None:
-    lines = await said("echo 1 > \"$WINDLASS_OUTPUT\"; head -c 1048577 /dev/zero | tr '\\0' 7")
+    lines = await lines_of("echo 1 > \"$WINDLASS_OUTPUT\"; head -c 1048577 /dev/zero | tr '\\0' 7")
     assert [level for level, _ in lines] == ["INFO"]
 
 
@@ -150,8 +150,8 @@ async def test_trouble_of_the_machine_is_an_outcome_too() -> None:
 
 async def test_twenty_at_a_time_keep_their_words_apart() -> None:
     run = 'echo "$WINDLASS_INDEX" > "$WINDLASS_OUTPUT"; pwd; echo "$WINDLASS_INDEX" >&2'
-    heard = [Heard() for _ in range(20)]
-    outcomes = await asyncio.gather(*(perform(run, one, index=n, count=20) for n, one in enumerate(heard)))
+    captured = [CapturedLines() for _ in range(20)]
+    outcomes = await asyncio.gather(*(perform(run, one, index=n, count=20) for n, one in enumerate(captured)))
     assert [succeeded(outcome) for outcome in outcomes] == list(range(20))
-    assert len({line for one in heard for level, line in one.lines if level == "INFO"}) == 20
-    assert [line for one in heard for level, line in one.lines if level == "WARNING"] == [str(n) for n in range(20)]
+    assert len({line for one in captured for level, line in one.lines if level == "INFO"}) == 20
+    assert [line for one in captured for level, line in one.lines if level == "WARNING"] == [str(n) for n in range(20)]

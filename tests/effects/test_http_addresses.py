@@ -188,7 +188,7 @@ async def test_a_name_that_changes_its_address_is_checked_each_time() -> None:
         outcome = failed(await http.perform(request(f"http://rebind.example:{other.port}/")), retryable=False)
     assert asked == ["rebind.example"] * 2
     assert "rebind.example (127.0.0.2)" in outcome.error["message"]
-    assert other.talks == []
+    assert other.connections == []
 
 
 async def test_only_the_checked_address_is_connected_to() -> None:
@@ -219,7 +219,7 @@ async def test_a_name_that_nobody_knows_is_a_network_error() -> None:
 async def test_nothing_but_public_addresses_is_reached_by_default() -> None:
     async with serving(says(reply())) as server, Http() as http:
         failed(await http.perform(request(server.url)), retryable=False)
-    assert server.talks == []
+    assert server.connections == []
 
 
 def test_the_allow_list_comes_from_the_environment() -> None:

@@ -9,35 +9,35 @@ from pathlib import Path
 import pytest
 
 from tests.effects.http_harness import ask, failed, kept, performer, request, succeeded
-from tests.effects.server import Received, Talk, reply, says, serving
+from tests.effects.server import ClientConnection, Received, reply, says, serving
 
 
 async def test_a_connection_is_used_again() -> None:
     async with serving(says(reply(200, b"x"))) as server, performer() as http:
         for _ in range(10):
             succeeded(await http.perform(request(server.url)))
-    assert (len(server.received), len(server.talks)) == (10, 1)
+    assert (len(server.received), len(server.connections)) == (10, 1)
 
 
 async def test_failures_give_their_connection_back_too() -> None:
     async with serving(says(reply(503, b"x"))) as server, performer() as http:
         for _ in range(5):
             failed(await http.perform(request(server.url)), retryable=True)
-    assert len(server.talks) == 1
+    assert len(server.connections) == 1
 
 
 async def test_a_connection_whose_body_was_left_is_not_used_again() -> None:
     async with serving(says(reply(200, b"x" * 2_000_000))) as server, performer(max_body=10) as http:
         for _ in range(3):
             assert succeeded(await http.perform(request(server.url)))["body"] == "x" * 10
-    assert len(server.talks) == 3
+    assert len(server.connections) == 3
 
 
 async def test_a_request_that_was_answered_before_it_was_read_leaves_no_rest_behind() -> None:
-    async def answer(received: Received, talk: Talk) -> None:
-        await talk.send(reply(413, b"too much"))
+    async def answer(received: Received, connection: ClientConnection) -> None:
+        await connection.send(reply(413, b"too much"))
         if received.target == "/deaf":
-            await talk.gone()
+            await connection.gone()
 
     async with serving(answer) as server, performer() as http:
         early = await http.perform(request(f"{server.url}/deaf", body="x" * 8_000_000))
@@ -50,9 +50,9 @@ async def test_a_request_that_was_answered_before_it_was_read_leaves_no_rest_beh
 async def test_one_host_gets_so_many_connections_at_a_time() -> None:
     both = asyncio.Barrier(2)
 
-    async def answer(_: Received, talk: Talk) -> None:
+    async def answer(_: Received, connection: ClientConnection) -> None:
         await both.wait()
-        await talk.send(reply())
+        await connection.send(reply())
 
     async with serving(answer) as server, performer(per_host=2) as http:
         await asyncio.gather(*(http.perform(request(server.url)) for _ in range(20)))
@@ -62,9 +62,9 @@ async def test_one_host_gets_so_many_connections_at_a_time() -> None:
 async def test_all_hosts_together_get_so_many() -> None:
     both = asyncio.Barrier(2)
 
-    async def answer(_: Received, talk: Talk) -> None:
+    async def answer(_: Received, connection: ClientConnection) -> None:
         await both.wait()
-        await talk.send(reply())
+        await connection.send(reply())
 
     async with serving(answer) as one, serving(answer) as other, performer(total=2) as http:
         await asyncio.gather(*(http.perform(request(url)) for url in [one.url, other.url] * 4))
@@ -75,9 +75,9 @@ async def test_all_hosts_together_get_so_many() -> None:
 async def test_cancelling_closes_the_connection() -> None:
     arrived, gone = asyncio.Event(), asyncio.Event()
 
-    async def answer(_: Received, talk: Talk) -> None:
+    async def answer(_: Received, connection: ClientConnection) -> None:
         arrived.set()
-        await talk.gone()
+        await connection.gone()
         gone.set()
 
     async with serving(answer) as server, performer() as http:
@@ -92,10 +92,10 @@ async def test_cancelling_closes_the_connection() -> None:
 async def test_cancelling_halfway_through_a_body_closes_the_connection() -> None:
     arrived, gone = asyncio.Event(), asyncio.Event()
 
-    async def answer(_: Received, talk: Talk) -> None:
-        await talk.send(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
+    async def answer(_: Received, connection: ClientConnection) -> None:
+        await connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
         arrived.set()
-        await talk.gone()
+        await connection.gone()
         gone.set()
 
     async with serving(answer) as server, performer() as http:
@@ -108,11 +108,11 @@ async def test_cancelling_halfway_through_a_body_closes_the_connection() -> None
 
 
 async def test_a_timeout_closes_the_connection_and_frees_its_place() -> None:
-    async def answer(received: Received, talk: Talk) -> None:
+    async def answer(received: Received, connection: ClientConnection) -> None:
         if received.target == "/slow":
-            await talk.gone()
+            await connection.gone()
         else:
-            await talk.send(reply())
+            await connection.send(reply())
 
     async with serving(answer) as server, performer(per_host=1) as http:
         slow = request(f"{server.url}/slow", timeout=timedelta(milliseconds=50))
@@ -121,15 +121,15 @@ async def test_a_timeout_closes_the_connection_and_frees_its_place() -> None:
 
 
 async def test_a_server_that_hung_up_in_between_is_connected_to_anew() -> None:
-    async def answer(_: Received, talk: Talk) -> None:
-        await talk.send(reply())
-        talk.writer.close()
-        await talk.writer.wait_closed()
+    async def answer(_: Received, connection: ClientConnection) -> None:
+        await connection.send(reply())
+        connection.writer.close()
+        await connection.writer.wait_closed()
 
     async with serving(answer) as server, performer() as http:
         succeeded(await http.perform(request(server.url, method="GET")))
         succeeded(await http.perform(request(server.url, method="GET")))
-    assert len(server.talks) == 2
+    assert len(server.connections) == 2
 
 
 async def test_a_certificate_that_nobody_vouches_for_is_a_network_error(tmp_path: Path) -> None:

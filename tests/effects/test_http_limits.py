@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from tests.effects.http_harness import ask, failed, kept, succeeded
-from tests.effects.server import Received, Talk, reply, says, says_and_hangs_up, serving
+from tests.effects.server import ClientConnection, Received, reply, says, says_and_hangs_up, serving
 
 LIMIT = 256 * 1024
 MEGA = 1024 * 1024
@@ -25,25 +25,25 @@ async def test_a_body_is_kept_up_to_the_limit(size: int, cut: bool) -> None:
 
 
 async def test_an_endless_body_is_left_at_the_limit() -> None:
-    async def answer(_: Received, talk: Talk) -> None:
-        await talk.send(b"HTTP/1.1 200 OK\r\n\r\n")
-        await talk.send_for_ever(b"x" * 65_536)
+    async def answer(_: Received, connection: ClientConnection) -> None:
+        await connection.send(b"HTTP/1.1 200 OK\r\n\r\n")
+        await connection.send_for_ever(b"x" * 65_536)
 
     async with serving(answer) as server:
         document = succeeded(await ask(server.url))
-        await server.talks[0].gone()
+        await server.connections[0].gone()
     assert (len(document["body"]), document["is_truncated"]) == (LIMIT, True)
-    assert server.talks[0].sent < SOCKET_BUFFERS
+    assert server.connections[0].sent < SOCKET_BUFFERS
 
 
 async def test_endless_chunks_are_left_at_the_limit() -> None:
-    async def answer(_: Received, talk: Talk) -> None:
-        await talk.send(b"HTTP/1.1 404 No\r\nTransfer-Encoding: chunked\r\n\r\n")
-        await talk.send_for_ever(b"1\r\nx\r\n" * 10_000)
+    async def answer(_: Received, connection: ClientConnection) -> None:
+        await connection.send(b"HTTP/1.1 404 No\r\nTransfer-Encoding: chunked\r\n\r\n")
+        await connection.send_for_ever(b"1\r\nx\r\n" * 10_000)
 
     async with serving(answer) as server:
         document = kept(failed(await ask(server.url), retryable=False))
-        await server.talks[0].gone()
+        await server.connections[0].gone()
     assert (document["body"], document["is_truncated"]) == ("x" * LIMIT, True)
 
 
@@ -64,9 +64,9 @@ async def test_a_thousandfold_inflation_costs_the_limit(encoding: str) -> None:
 
 
 async def test_padding_between_members_ends_as_well() -> None:
-    async def answer(_: Received, talk: Talk) -> None:
-        await talk.send(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n")
-        await talk.send_for_ever(gzip.compress(b"") * 1000)
+    async def answer(_: Received, connection: ClientConnection) -> None:
+        await connection.send(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n")
+        await connection.send_for_ever(gzip.compress(b"") * 1000)
 
     async with serving(answer) as server:
         document = succeeded(await ask(server.url))
@@ -108,15 +108,15 @@ async def test_no_body_needs_no_unpacking() -> None:
 
 @pytest.mark.parametrize("filler", [b"X-A: b\r\n", b"x" * 1000, b"X-A: " + b"b" * 1000])
 async def test_endless_headers_are_cut_off(filler: bytes) -> None:
-    async def answer(_: Received, talk: Talk) -> None:
-        await talk.send(b"HTTP/1.1 200 OK\r\n")
-        await talk.send_for_ever(filler)
+    async def answer(_: Received, connection: ClientConnection) -> None:
+        await connection.send(b"HTTP/1.1 200 OK\r\n")
+        await connection.send_for_ever(filler)
 
     async with serving(answer) as server:
         outcome = failed(await ask(server.url), retryable=True)
-        await server.talks[0].gone()
+        await server.connections[0].gone()
     assert outcome.error["type"] == "NetworkError"
-    assert server.talks[0].sent < SOCKET_BUFFERS
+    assert server.connections[0].sent < SOCKET_BUFFERS
 
 
 async def test_too_many_headers_are_refused() -> None:
@@ -127,9 +127,9 @@ async def test_too_many_headers_are_refused() -> None:
 
 
 async def test_a_slow_drip_is_cut_by_the_timeout_and_what_came_is_kept() -> None:
-    async def answer(_: Received, talk: Talk) -> None:
-        await talk.send(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\ndrip")
-        await talk.gone()
+    async def answer(_: Received, connection: ClientConnection) -> None:
+        await connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\ndrip")
+        await connection.gone()
 
     async with serving(answer) as server:
         outcome = failed(await ask(server.url, timeout=timedelta(milliseconds=200)), retryable=True)
@@ -140,9 +140,9 @@ async def test_a_slow_drip_is_cut_by_the_timeout_and_what_came_is_kept() -> None
 
 
 async def test_drops_that_never_stop_do_not_hold_the_timeout_off() -> None:
-    async def answer(_: Received, talk: Talk) -> None:
-        await talk.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
-        await talk.send_for_ever(b"1;" + b"e" * 4000 + b"\r\nx\r\n")
+    async def answer(_: Received, connection: ClientConnection) -> None:
+        await connection.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        await connection.send_for_ever(b"1;" + b"e" * 4000 + b"\r\nx\r\n")
 
     async with serving(answer) as server:
         outcome = await ask(server.url, timeout=timedelta(milliseconds=300), options={"max_body": 2**40})
@@ -150,7 +150,7 @@ async def test_drops_that_never_stop_do_not_hold_the_timeout_off() -> None:
 
 
 async def test_interim_answers_that_never_stop_end_with_the_timeout() -> None:
-    async with serving(lambda _, talk: talk.send_for_ever(b"HTTP/1.1 100 Continue\r\n\r\n")) as server:
+    async with serving(lambda _, connection: connection.send_for_ever(b"HTTP/1.1 100 Continue\r\n\r\n")) as server:
         outcome = await ask(server.url, timeout=timedelta(milliseconds=300))
     failed(outcome, retryable=True)
 

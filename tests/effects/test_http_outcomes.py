@@ -131,7 +131,7 @@ def test_every_form_of_retry_after(text: str, expected: timedelta | None) -> Non
 
 
 async def test_an_answer_that_does_not_come_in_time_is_a_timeout() -> None:
-    async with serving(lambda _, talk: talk.gone()) as server:
+    async with serving(lambda _, connection: connection.gone()) as server:
         outcome = failed(await ask(server.url, timeout=timedelta(milliseconds=50)), retryable=True)
     assert outcome.error == {"type": "Timeout", "message": f"POST {server.url}: timed out after 0.05 s"}
     assert outcome.result is None
@@ -147,4 +147,4 @@ async def test_mistakes_are_told_without_a_connection() -> None:
         for fields in ({"method": "TRACE"}, {"method": "GET /x"}, {"query": {"a": None}}, {"query": {"a": {"b": 1}}}):
             outcome = failed(await ask(server.url, **fields), retryable=False)
             assert outcome.error["type"] == "Invalid"
-    assert server.talks == []
+    assert server.connections == []

@@ -7,7 +7,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from tests.effects.http_harness import ask, failed, kept, succeeded
-from tests.effects.server import Answer, Received, Talk, reply, says, serving
+from tests.effects.server import Answer, ClientConnection, Received, reply, says, serving
 from windlass.effects.http.request import Message, redirected
 from windlass.errors import Invalid
 
@@ -17,10 +17,10 @@ KEYS = {"Authorization": "Bearer k", "Cookie": "a=b", "X-Api-Key": "k", "Accept"
 def moves(status: int, location: str) -> Answer:
     """Sends `/` elsewhere and answers everything else."""
 
-    async def answer(received: Received, talk: Talk) -> None:
+    async def answer(received: Received, connection: ClientConnection) -> None:
         moved = received.target == "/"
         body = b"" if received.method == "HEAD" else b"moved"
-        await talk.send(reply(status, body, f"Location: {location}") if moved else reply())
+        await connection.send(reply(status, body, f"Location: {location}") if moved else reply())
 
     return answer
 
@@ -64,9 +64,9 @@ async def test_the_method_after_a_redirect(status: int, method: str, then: str) 
     ],
 )
 async def test_a_location_may_be_relative(location: str, target: str) -> None:
-    async def answer(received: Received, talk: Talk) -> None:
+    async def answer(received: Received, connection: ClientConnection) -> None:
         to = location.format(host=received.headers["host"])
-        await talk.send(reply(302, b"", f"Location: {to}") if received.target == "/" else reply())
+        await connection.send(reply(302, b"", f"Location: {to}") if received.target == "/" else reply())
 
     async with serving(answer) as server:
         succeeded(await ask(server.url))
@@ -109,8 +109,10 @@ async def test_from_https_to_http_no_body_is_sent() -> None:
 
 
 async def test_the_way_back_does_not_bring_the_keys_back() -> None:
-    async def answer(received: Received, talk: Talk) -> None:
-        await talk.send(reply(307, b"", f"Location: {there[received.target]}") if received.target in there else reply())
+    async def answer(received: Received, connection: ClientConnection) -> None:
+        await connection.send(
+            reply(307, b"", f"Location: {there[received.target]}") if received.target in there else reply()
+        )
 
     async with serving(answer) as server, serving(answer) as other:
         there = {"/": f"{other.url}/away", "/away": f"{server.url}/back"}
@@ -131,9 +133,9 @@ async def test_redirects_are_counted() -> None:
 
 
 async def test_five_redirects_are_followed() -> None:
-    async def answer(received: Received, talk: Talk) -> None:
+    async def answer(received: Received, connection: ClientConnection) -> None:
         step = len(received.target)
-        await talk.send(reply(302, b"", f"Location: /{'x' * step}") if step < 6 else reply(200, b"done"))
+        await connection.send(reply(302, b"", f"Location: /{'x' * step}") if step < 6 else reply(200, b"done"))
 
     async with serving(answer) as server:
         assert succeeded(await ask(server.url))["body"] == "done"

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from tests.effects.server import Received, Server, Talk, reply, serving
+from tests.effects.server import ClientConnection, Received, Server, reply, serving
 from tests.runtime.shop import app_for
 from windlass import Conflict, Context, Invalid, NotFound, Windlass
 from windlass.core.events import webhook
@@ -41,8 +41,8 @@ async def receiver() -> AsyncIterator[Server]:
         yield server
 
 
-async def takes(_: Received, talk: Talk) -> None:
-    await talk.send(reply(200, b"thanks"))
+async def takes(_: Received, connection: ClientConnection) -> None:
+    await connection.send(reply(200, b"thanks"))
 
 
 def events(server: Server) -> list[str]:
@@ -147,8 +147,8 @@ async def test_runs_are_told_of_as_workflows(app: Windlass, receiver: Server) ->
 async def test_a_receiver_that_fails_twice_gets_the_same_event_a_third_time(app: Windlass, conn: Any) -> None:
     answers = iter([reply(503), reply(500), reply(200)])
 
-    async def fails_twice(_: Received, talk: Talk) -> None:
-        await talk.send(next(answers))
+    async def fails_twice(_: Received, connection: ClientConnection) -> None:
+        await connection.send(next(answers))
 
     async with serving(fails_twice) as server:
         id_, secret = await subscribed(app, server.url, "job.enqueued")
@@ -195,8 +195,8 @@ async def test_a_secret_is_told_once_and_after_a_rotation_both_sign_for_a_while(
 async def test_who_says_gone_and_who_refuses_again_and_again_is_switched_off(app: Windlass, conn: Any) -> None:
     db = await app.open()
 
-    async def refuses(received: Received, talk: Talk) -> None:
-        await talk.send(reply(410 if received.target == "/gone" else 404))
+    async def refuses(received: Received, connection: ClientConnection) -> None:
+        await connection.send(reply(410 if received.target == "/gone" else 404))
 
     async with serving(refuses) as server:
         gone, _ = await subscribed(app, f"{server.url}/gone", "job.enqueued")

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from ipaddress import ip_network
 from typing import Any
 
-from tests.effects.server import Received, Server, Talk, reply, serving
+from tests.effects.server import ClientConnection, Received, Server, reply, serving
 from windlass import Windlass
 from windlass.settings import Settings
 from windlass.testing import Clock
 
 LOCAL = ip_network("127.0.0.1/32")
-Reply = bytes | Callable[[Received, Talk], Awaitable[None]]
+Reply = bytes | Callable[[Received, ClientConnection], Awaitable[None]]
 
 
 @dataclass
@@ -44,14 +44,14 @@ class Shop:
         [request] = self.asked(path)
         return json.loads(request.body) if request.body else None
 
-    async def answer(self, request: Received, talk: Talk) -> None:
+    async def answer(self, request: Received, connection: ClientConnection) -> None:
         known = self.answers.get(request.target, ok())
         if isinstance(known, list):
             known = known.pop(0) if len(known) > 1 else known[0]
         if isinstance(known, bytes):
-            await talk.send(known)
+            await connection.send(known)
         else:
-            await known(request, talk)
+            await known(request, connection)
 
 
 def ok(body: Any = None, *headers: str, status: int = 200) -> bytes:

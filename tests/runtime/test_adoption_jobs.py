@@ -46,7 +46,7 @@ async def test_every_step_of_a_run_sees_its_id(app: Windlass, working: Working) 
 async def test_wrappers_work_around_the_job_in_their_order(app: Windlass, working: Working) -> None:
     tries: list[str] = []
 
-    def told(name: str) -> Callable[[Any], Any]:
+    def noting(name: str) -> Callable[[Any], Any]:
         def wrapper(call: Any) -> Any:
             async def around() -> Any:
                 tries.append(name)
@@ -62,8 +62,8 @@ async def test_wrappers_work_around_the_job_in_their_order(app: Windlass, workin
             raise ValueError("not yet")
 
     retry = retry_with_backoff(3, initial=MILLISECOND)
-    wrappers = [jitter(MILLISECOND), retry, told("inner"), timeout(timedelta(seconds=5)), recover()]
-    cron = Cron(wrappers=[told("outer")])
+    wrappers = [jitter(MILLISECOND), retry, noting("inner"), timeout(timedelta(seconds=5)), recover()]
+    cron = Cron(wrappers=[noting("outer")])
     cron.add("@triggered", flaky, name="flaky", wrappers=wrappers)
     app.adopt(cron)
     async with working(app):
@@ -74,13 +74,13 @@ async def test_wrappers_work_around_the_job_in_their_order(app: Windlass, workin
 async def test_a_job_that_takes_longer_than_its_wrapper_allows_fails_and_is_told(
     app: Windlass, working: Working
 ) -> None:
-    told = threading.Event()
+    cancelled = threading.Event()
 
     def endless() -> None:
         context = job_context()
         assert context is not None
         if context.wait_cancelled(30):
-            told.set()
+            cancelled.set()
 
     cron = Cron()
     cron.add("@triggered", endless, name="endless", wrappers=[timeout(20 * MILLISECOND)])
@@ -88,7 +88,7 @@ async def test_a_job_that_takes_longer_than_its_wrapper_allows_fails_and_is_told
     async with working(app):
         run = await app.start("endless")
         assert (await run.wait(timeout=30)).steps == {"run": "failed"}
-        assert await asyncio.to_thread(told.wait, 10)
+        assert await asyncio.to_thread(cancelled.wait, 10)
         (job,) = (await app.list(type_="cron.endless")).jobs
         assert (await app.get(job.id)).errors[-1]["type"] == "JobTimedOut"
 
@@ -140,14 +140,14 @@ async def test_what_a_job_returns_need_not_be_storable(app: Windlass, working: W
 
 
 async def test_a_cancelled_run_tells_its_job(app: Windlass, working: Working) -> None:
-    began, told = threading.Event(), threading.Event()
+    began, cancelled = threading.Event(), threading.Event()
 
     def patient() -> None:
         context = job_context()
         assert context is not None
         began.set()
         if context.wait_cancelled(30):
-            told.set()
+            cancelled.set()
 
     cron = Cron()
     cron.add("@triggered", patient, name="patient")
@@ -156,7 +156,7 @@ async def test_a_cancelled_run_tells_its_job(app: Windlass, working: Working) ->
         run = await app.start("patient")
         assert await asyncio.to_thread(began.wait, 20)
         await run.cancel()
-        assert await asyncio.to_thread(told.wait, 20)
+        assert await asyncio.to_thread(cancelled.wait, 20)
 
 
 async def test_a_job_that_skips_itself_is_a_skipped_step(app: Windlass, working: Working) -> None:

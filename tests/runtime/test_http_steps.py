@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.effects.server import Received, Talk, reply
+from tests.effects.server import ClientConnection, Received, reply
 from tests.runtime.conftest import Working, eventually
 from tests.runtime.shop import app_for, deploy, ok, opened
 from windlass import Windlass
@@ -33,9 +33,9 @@ async def ended(app: Windlass, working: Working, input: Any = None, **tasks: Any
         return await (await app.start("w", input)).wait(timeout=30)
 
 
-async def silent(_: Received, talk: Talk) -> None:
+async def silent(_: Received, connection: ClientConnection) -> None:
     """Never answers."""
-    await talk.gone()
+    await connection.gone()
 
 
 # What an answer means
@@ -81,8 +81,8 @@ async def test_a_server_that_recovers_is_a_success_and_only_that_advances_the_ru
 
 
 async def test_a_broken_connection_is_tried_again(app: Windlass, working: Working) -> None:
-    async def hang_up(_: Received, talk: Talk) -> None:
-        talk.writer.close()
+    async def hang_up(_: Received, connection: ClientConnection) -> None:
+        connection.writer.close()
 
     async with opened(x=[hang_up, ok("fine")]) as shop:
         result = await ended(app, working, a={"url": f"{shop.url}/x", "retry": QUICK})
@@ -282,9 +282,9 @@ async def test_a_timeout_that_nobody_handles_fails_the_run(app: Windlass, workin
 async def test_cancelling_the_run_closes_the_connection(app: Windlass, working: Working) -> None:
     asked, closed = asyncio.Event(), asyncio.Event()
 
-    async def wait(_: Received, talk: Talk) -> None:
+    async def wait(_: Received, connection: ClientConnection) -> None:
         asked.set()
-        await talk.gone()
+        await connection.gone()
         closed.set()
 
     async with opened(x=wait) as shop:
@@ -308,9 +308,9 @@ async def test_a_draining_worker_hands_the_request_back_and_the_next_one_does_it
 ) -> None:
     asked = asyncio.Event()
 
-    async def wait(_: Received, talk: Talk) -> None:
+    async def wait(_: Received, connection: ClientConnection) -> None:
         asked.set()
-        await talk.gone()
+        await connection.gone()
 
     async with opened(x=[wait, ok("done")]) as shop:
         await deploy(app, a={"url": f"{shop.url}/x", "max_attempts": 1})

@@ -64,7 +64,7 @@ async def _shows(conn: Connection, value: str) -> bool:
     return bool(await conn.fetchval("show default_transaction_read_only") == value)
 
 
-def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+def log_lines(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
@@ -105,7 +105,7 @@ async def test_an_outage_is_logged_once_when_it_begins_and_once_when_it_ends(
     app = Windlass(own_server, settings=Settings())
 
     async def over() -> bool:
-        return any("available again" in line for line in said(caplog))
+        return any("available again" in line for line in log_lines(caplog))
 
     async with app, Windlass(own_server, settings=Settings()) as beside, working(app, id="log"):
         async with read_only(own_server):
@@ -113,7 +113,7 @@ async def test_an_outage_is_logged_once_when_it_begins_and_once_when_it_ends(
                 with pytest.raises(Unavailable):
                     await one.submit("outage.nobody.v1")
         await eventually(over)
-    lines = said(caplog)
+    lines = log_lines(caplog)
     assert lines[0] == "the database refuses to write: it is read-only; what needs it waits and tries again"
     assert lines[1].startswith("the database is available again after ")
     assert len(lines) == 2, lines
@@ -199,7 +199,7 @@ async def test_a_killed_embedded_postmaster_is_started_again_by_those_who_use_it
         await eventually(submitted, seconds=40)
         async with asyncio.timeout(20):
             await done.acquire()
-    started = [line for line in said(caplog) if "started again" in line]
+    started = [line for line in log_lines(caplog) if "started again" in line]
     assert started == ["the embedded Postgres died and was started again"]
     assert "asyncpg.pool" not in {record.name for record in caplog.records}
 

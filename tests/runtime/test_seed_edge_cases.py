@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from tests.effects.server import Received, Talk
+from tests.effects.server import ClientConnection, Received
 from tests.runtime.conftest import Working
 from tests.runtime.seed_harness import START, TRIAL, at, becomes, reachable, settled
 from tests.runtime.shop import app_for, ok, opened
@@ -56,8 +56,8 @@ async def test_circles_and_misspelled_needs_are_refused_when_the_workflow_is_mad
 
 
 async def test_runs_of_one_workflow_do_not_see_each_other(app: Windlass, working: Working) -> None:
-    async def echo(request: Received, talk: Talk) -> None:
-        await talk.send(ok(json.loads(request.body)))
+    async def echo(request: Received, connection: ClientConnection) -> None:
+        await connection.send(ok(json.loads(request.body)))
 
     async with opened(x=echo, y=echo) as shop, working(app):
         tasks = {
@@ -115,9 +115,9 @@ async def test_steps_that_end_at_once_on_two_nodes_advance_the_run_once(database
     """Each node does one of them, and both answers come at the same moment."""
     together = asyncio.Barrier(2)
 
-    async def meet(_: Received, talk: Talk) -> None:
+    async def meet(_: Received, connection: ClientConnection) -> None:
         await together.wait()
-        await talk.send(ok())
+        await connection.send(ok())
 
     async with app_for(database) as one, app_for(database) as two, opened(a=meet, b=meet) as shop:
         tasks = {

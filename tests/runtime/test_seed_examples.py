@@ -8,7 +8,7 @@ from datetime import timedelta
 import httpx
 import pytest
 
-from tests.effects.server import Received, Talk
+from tests.effects.server import ClientConnection, Received
 from tests.runtime.conftest import Working
 from tests.runtime.seed_harness import START, TRIAL, at, becomes, reachable, settled
 from tests.runtime.shop import app_for, ok, opened
@@ -68,14 +68,14 @@ async def test_order_processing_that_is_paid(app: Windlass, working: Working) ->
     charging, charged = asyncio.Event(), asyncio.Event()
     together = asyncio.Barrier(2)
 
-    async def charge(_: Received, talk: Talk) -> None:
+    async def charge(_: Received, connection: ClientConnection) -> None:
         charging.set()
         await charged.wait()
-        await talk.send(ok({"amount": 42.5}))
+        await connection.send(ok({"amount": 42.5}))
 
-    async def meet(_: Received, talk: Talk) -> None:
+    async def meet(_: Received, connection: ClientConnection) -> None:
         await asyncio.wait_for(together.wait(), 20)  # who is alone never passes
-        await talk.send(ok())
+        await connection.send(ok())
 
     async with opened(charge=charge, ship=meet, **{"send-receipt": meet}) as shop, working(app):
         await app.deploy(at(shop, ORDER))
@@ -199,11 +199,11 @@ async def test_checkout_that_is_paid_by_an_external_provider(app: Windlass, work
 async def test_checkout_whose_provider_is_quicker_than_the_answer_of_the_shop(app: Windlass, working: Working) -> None:
     """The callback comes before the step waits: it is kept."""
 
-    async def create(request: Received, talk: Talk) -> None:
+    async def create(request: Received, connection: ClientConnection) -> None:
         async with httpx.AsyncClient() as provider:
             paid = {"status": "paid", "payment_id": "p1"}
             assert (await provider.post(json.loads(request.body)["callback_url"], json=paid)).status_code == 200
-        await talk.send(ok())
+        await connection.send(ok())
 
     async with opened(**{"create-checkout": create}) as shop, working(app), reachable(app):
         await app.deploy(at(shop, CHECKOUT))

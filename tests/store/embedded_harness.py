@@ -57,7 +57,7 @@ def client(home: Path, script: str = CLIENT) -> Iterator["subprocess.Popen[str]"
             process.kill()
 
 
-def said(process: "subprocess.Popen[str]") -> str:
+def read_line(process: "subprocess.Popen[str]") -> str:
     assert process.stdout is not None
     return process.stdout.readline().strip()
 

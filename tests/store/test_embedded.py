@@ -28,8 +28,8 @@ from tests.store.embedded_harness import (
     leave,
     postmaster,
     python_as,
+    read_line,
     running,
-    said,
 )
 from windlass.embedded import binaries
 from windlass.embedded.cluster import is_unlocked
@@ -92,7 +92,7 @@ def test_a_dropped_database_is_made_again(home: Path) -> None:
 
 def test_the_first_process_to_leave_does_not_stop_the_server_and_the_last_does(used_home: Path) -> None:
     with client(used_home) as first, client(used_home) as second:
-        assert said(first) == said(second) != ""
+        assert read_line(first) == read_line(second) != ""
         server = postmaster(used_home)
         leave(first)
         assert postmaster(used_home) == server
@@ -113,7 +113,7 @@ def test_two_starts_in_one_process_are_two_shares(used_home: Path) -> None:
 
 def test_a_killed_client_leaves_a_server_that_the_next_one_joins_and_stops(used_home: Path) -> None:
     with client(used_home) as killed:
-        said(killed)
+        read_line(killed)
         server = postmaster(used_home)
         killed.kill()
         killed.wait()
@@ -126,7 +126,7 @@ def test_a_killed_client_leaves_a_server_that_the_next_one_joins_and_stops(used_
 
 def test_a_forked_child_does_not_keep_the_share_of_its_killed_parent(used_home: Path) -> None:
     with client(used_home, FORKING_CLIENT) as parent:
-        child = int(said(parent))
+        child = int(read_line(parent))
         assert running(used_home), "a close in the child must not count"
         parent.kill()
         parent.wait()
@@ -176,7 +176,7 @@ def test_a_start_waits_for_orphaned_backends_of_a_killed_postmaster(home: Path) 
 def test_processes_that_start_at_once_share_one_working_server(home: Path) -> None:
     with client(home) as one, client(home) as two, client(home) as three, client(home) as four:
         clients = [one, two, three, four]
-        urls = {said(process) for process in clients}
+        urls = {read_line(process) for process in clients}
         assert len(urls) == 1
         assert execute(urls.pop(), "select 1") == [(1,)]
         with ThreadPoolExecutor() as threads:
@@ -334,7 +334,7 @@ def test_an_ordinary_user_runs_the_server_as_themselves() -> None:
     with tempfile.TemporaryDirectory() as folder, cleaned(Path(folder) / "home") as home:
         os.chown(folder, nobody.pw_uid, nobody.pw_gid)
         with python_as(nobody, interpreter_for(nobody), CLIENT, str(home)) as process:
-            assert said(process).startswith("postgresql://")
+            assert read_line(process).startswith("postgresql://")
             assert Path(f"/proc/{postmaster(home)}").stat().st_uid == nobody.pw_uid
             with Embedded.start(EmbeddedOptions(home=home)) as server:  # root as a guest
                 assert execute(server.url, "select 1") == [(1,)]

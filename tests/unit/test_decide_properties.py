@@ -20,9 +20,7 @@ from tests.unit.decide_harness import (
     worlds,
 )
 from tests.unit.reference import descendants, results, verdict
-from windlass.core.runs.command import (
-    Cancel,
-)
+from windlass.core.runs.command import Cancel
 from windlass.core.runs.decide import decide
 from windlass.core.runs.event import Begun, CancelRequested, Expired, RerunRequested, RetryRequested
 from windlass.core.runs.run import Letter, Reason, RunState

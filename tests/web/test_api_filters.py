@@ -28,7 +28,7 @@ async def start(http: httpx.AsyncClient, workflow: str, **labels: str) -> str:
     return str(data(await http.post(f"/workflows/{workflow}/runs", json={"labels": labels}), 201)["run_id"])
 
 
-async def found(http: httpx.AsyncClient, path: str = "/runs", **params: Any) -> list[str]:
+async def listed(http: httpx.AsyncClient, path: str = "/runs", **params: Any) -> list[str]:
     return [run["id"] for run in data(await http.get(path, params=params))]
 
 
@@ -37,21 +37,21 @@ async def test_a_text_is_the_beginning_of_an_id_a_name_or_a_label(app: Windlass,
     b = await start(http, "shop-order", team="green")
     c = await start(http, "mail", shopper="anna", team="blue-green")
     d = await start(http, "mail")
-    assert await found(http, text="shop") == [c, b, a]
-    assert await found(http, text="shopper") == [c]
-    assert await found(http, text="blue") == [c, a]
-    assert await found(http, text="blue-") == [c]
-    assert await found(http, text="Osl") == [a]
-    assert await found(http, text="team") == [c, b, a]
-    assert await found(http, text=d) == [d]
-    assert await found(http, text=d[:8].upper()) == [run for run in (d, c, b, a) if run.startswith(d[:8])]
-    assert await found(http, text="%") == await found(http, text="'--") == []
-    assert await found(http, "/workflows/mail/runs", text="shop") == [c]
-    assert await found(http, text="blue", label="city=Oslo") == [a]
-    assert await found(http, text="shop", status="running") == [c, b, a]
-    assert await found(http, text="shop", status="failed") == []
+    assert await listed(http, text="shop") == [c, b, a]
+    assert await listed(http, text="shopper") == [c]
+    assert await listed(http, text="blue") == [c, a]
+    assert await listed(http, text="blue-") == [c]
+    assert await listed(http, text="Osl") == [a]
+    assert await listed(http, text="team") == [c, b, a]
+    assert await listed(http, text=d) == [d]
+    assert await listed(http, text=d[:8].upper()) == [run for run in (d, c, b, a) if run.startswith(d[:8])]
+    assert await listed(http, text="%") == await listed(http, text="'--") == []
+    assert await listed(http, "/workflows/mail/runs", text="shop") == [c]
+    assert await listed(http, text="blue", label="city=Oslo") == [a]
+    assert await listed(http, text="shop", status="running") == [c, b, a]
+    assert await listed(http, text="shop", status="failed") == []
     first = (await http.get("/runs", params={"text": "shop", "limit": 2})).json()
-    assert await found(http, text="shop", before=first["next"]) == [a]
+    assert await listed(http, text="shop", before=first["next"]) == [a]
 
 
 async def test_labels_come_from_their_index_and_go_with_their_runs(
@@ -61,11 +61,11 @@ async def test_labels_come_from_their_index_and_go_with_their_runs(
     b = await start(http, "mail", team="blue")
     long = "x" * 250
     c = await start(http, "mail", team=long + "1")
-    assert await found(http, label="team=blue") == [b, a]
-    assert await found(http, label=["team=blue", "city=Oslo"]) == [a]
-    assert await found(http, label=f"team={long}1") == [c]
-    assert await found(http, label=f"team={long}2") == []
-    assert await found(http, label="team=blue", status="completed") == []
+    assert await listed(http, label="team=blue") == [b, a]
+    assert await listed(http, label=["team=blue", "city=Oslo"]) == [a]
+    assert await listed(http, label=f"team={long}1") == [c]
+    assert await listed(http, label=f"team={long}2") == []
+    assert await listed(http, label="team=blue", status="completed") == []
     left = await conn.fetchval("with gone as (delete from windlass.run) select count(*) from windlass.label")
     assert left == 4
     assert await conn.fetchval("select count(*) from windlass.label") == 0
@@ -85,23 +85,23 @@ async def test_runs_that_wait_for_another_attempt(database: str) -> None:
                 await http.post("/workflows", json=definition)
             run = await start(http, "shop-order", team="blue")
             await start(http, "mail")
-            assert await found(http, retrying=True) == []
+            assert await listed(http, retrying=True) == []
             stop = asyncio.Event()
             worker = asyncio.create_task((await app.worker()).run(stop))
             await tried.wait()
             async with asyncio.timeout(10):
-                while not (waiting := await found(http, retrying=True)):
+                while not (waiting := await listed(http, retrying=True)):
                     pass
             stop.set()
             await worker
             assert waiting == [run]
-            assert await found(http, retrying=True, text="shop", label="team=blue") == [run]
-            assert await found(http, retrying=True, text="mail") == []
+            assert await listed(http, retrying=True, text="shop", label="team=blue") == [run]
+            assert await listed(http, retrying=True, text="mail") == []
             batch = data(await http.post("/runs/cancel", json={"retrying": True, "dry_run": True}))
             assert batch["left"] == 1
             batch = data(await http.post("/runs/cancel", json={"retrying": True, "text": "shop"}))
             assert batch["runs"] == [run]
-            assert await found(http, retrying=True) == []
+            assert await listed(http, retrying=True) == []
 
 
 async def test_bulk_requests_have_the_filters_of_the_list(app: Windlass, http: httpx.AsyncClient) -> None:

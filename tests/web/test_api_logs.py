@@ -44,7 +44,7 @@ async def start(http: httpx.AsyncClient) -> str:
     return str(data(await http.post("/workflows/chatty/trigger"), 201)["run_id"])
 
 
-async def say(conn: "asyncpg.Connection[Any]", run: str, first: int, count: int) -> None:
+async def write_lines(conn: "asyncpg.Connection[Any]", run: str, first: int, count: int) -> None:
     """Lines of the run's first job, one a second."""
     job = await conn.fetchval("select id from workflow.workflow_run where run_id = $1 order by step limit 1", run)
     lines = [(job, 1, n, BEGAN + timedelta(seconds=n), "INFO", f"line {n}") for n in range(first, first + count)]
@@ -58,7 +58,7 @@ async def test_the_last_lines_and_all_of_them_as_a_file(
     http: httpx.AsyncClient, conn: "asyncpg.Connection[Any]"
 ) -> None:
     run = await start(http)
-    await say(conn, run, 1, 12_000)
+    await write_lines(conn, run, 1, 12_000)
     for path in (f"/runs/{run}/logs", f"/workflows/chatty/runs/{run}/tasks/talk/logs"):
         last = data(await http.get(path, params={"tail": 3}))
         assert [line["message"] for line in last] == ["line 11998", "line 11999", "line 12000"]
@@ -115,7 +115,7 @@ async def test_lines_come_as_they_are_logged_until_the_task_has_ended(app: Windl
 
 async def test_who_reconnects_has_every_line_once(http: httpx.AsyncClient, conn: "asyncpg.Connection[Any]") -> None:
     run = await start(http)
-    await say(conn, run, 1, 5)
+    await write_lines(conn, run, 1, 5)
     seen: list[Event] = []
     async with reading(http.base_url, f"/runs/{run}/logs/stream") as stream:
         seen += [await anext(stream) for _ in range(5)]
@@ -128,10 +128,10 @@ async def test_who_reconnects_has_every_line_once(http: httpx.AsyncClient, conn:
             run,
         )
         async with conn.transaction():
-            await say(conn, run, 6, 10)
+            await write_lines(conn, run, 6, 10)
         seen = [await anext(stream) for _ in range(3)]
     async with conn.transaction():
-        await say(conn, run, -3, 2)  # late: they are older than what was read
+        await write_lines(conn, run, -3, 2)  # late: they are older than what was read
     while len(seen) < 12:
         async with reading(http.base_url, f"/runs/{run}/logs/stream", last=seen[-1].id) as stream:
             seen += [await anext(stream) for _ in range(min(4, 12 - len(seen)))]

@@ -41,7 +41,7 @@ async def working(app: Windlass) -> AsyncIterator[None]:
     await work
 
 
-def told(events: list[Event]) -> list[tuple[str | None, str]]:
+def summaries(events: list[Event]) -> list[tuple[str | None, str]]:
     return [(event.data["task"], event.data["event"]) for event in events if event.name == "task"]
 
 
@@ -64,7 +64,7 @@ async def test_a_run_is_told_from_its_cursor_to_its_end(app: Windlass, http: htt
     first, last = seen[0], seen[-1]
     assert (first.name, first.id, first.data["run_status"]) == ("hello", cursor, "running")
     assert (last.name, last.data) == ("end", {"run_id": run, "run_status": "completed"})
-    story = told(seen)
+    story = summaries(seen)
     assert story[:6] == [
         ("hello", "running"),
         ("hello", "retrying"),
