@@ -1,4 +1,4 @@
-"""The outside world, played by the test: a worker that answers HTTP steps as told, and somebody who calls back."""
+"""A worker that a test drives by hand and that also serves HTTP and command steps; calls to callback addresses."""
 
 import json
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from tests.engine.harness import LEASE, QUEUES, Player, begin
+from tests.engine.harness import LEASE, QUEUES, ManualWorker, begin
 from windlass.core.definition.parser import parse
 from windlass.core.jobs.job import Claimed, Failed, Outcome, Succeeded
 from windlass.core.jobs.spec import OWN_QUEUE
@@ -20,19 +20,19 @@ from windlass.engine.workers.turn import Turn
 RETRIED = frozenset({408, 425, 429, *range(500, 600)})
 
 
-class Stage(Player):
-    """A worker that serves our own step types, too."""
+class ServiceWorker(ManualWorker):
+    """A worker that also serves the built-in step types."""
 
     def __init__(self, db: Database, name: str = "w1") -> None:
         super().__init__(db, name)
-        self.payloads: dict[str, list[Any]] = {}  # what each step was given, in the order of its jobs
+        self.payloads: dict[str, list[Any]] = {}  # by step, in the order of its jobs
 
     async def take(self, count: int = 1000) -> list[Claimed]:
         lanes = [(replace(lane, seq=0), count) for lane in await turn.look(self.db, (*QUEUES, OWN_QUEUE))]
         if not lanes:
             return []
-        wish = Turn(worker=self.name, lease=LEASE, lanes=lanes, count=count)
-        claimed = (await turn.turn(self.db, wish))[0]
+        request = Turn(worker=self.name, lease=LEASE, lanes=lanes, count=count)
+        claimed = (await turn.turn(self.db, request))[0]
         for job in claimed:
             self.seen.append(self.step(job))
             self.payloads.setdefault(self.step(job), []).append(json.loads(job.payload))
@@ -42,7 +42,7 @@ class Stage(Player):
 def answer(
     status: int = 200, body: Any = "", *, truncated: bool = False, headers: Mapping[str, str] | None = None
 ) -> Outcome:
-    """What the performer makes of an answer with this status. A body that is no text is JSON."""
+    """Return the outcome of an HTTP step for this response. A body that is not a string is sent as JSON."""
     text = body if isinstance(body, str) else json.dumps(body)
     kept = {
         "status_code": status,
@@ -54,8 +54,8 @@ def answer(
     document = encode(kept, field="result")
     if status < 400:
         return Succeeded(document)
-    told = {"type": "HttpStatus", "message": f"POST http://test answered {status}"}
-    return Failed(told, retryable=status in RETRIED, result=document)
+    error = {"type": "HttpStatus", "message": f"POST http://test answered {status}"}
+    return Failed(error, retryable=status in RETRIED, result=document)
 
 
 async def deploy(db: Database, name: str = "w", **tasks: Any) -> None:
@@ -70,16 +70,22 @@ async def run_of(db: Database, *, input: Any = None, headers: Mapping[str, str] 
     return await begin(db, input=input, headers=headers)
 
 
-async def play(db: Database, **endings: Any) -> Stage:
-    """Play until there is nothing to do; steps with a hyphen are written with two underscores."""
-    stage = await Stage.hello(db)
-    assert isinstance(stage, Stage)
-    await stage.play({key.replace("__", "-"): value for key, value in endings.items()})
-    return stage
+async def play(db: Database, **endings: Any) -> ServiceWorker:
+    """Run all due jobs until none is left; steps with a hyphen are written with two underscores."""
+    worker = await ServiceWorker.registered(db)
+    assert isinstance(worker, ServiceWorker)
+    await worker.play({key.replace("__", "-"): value for key, value in endings.items()})
+    return worker
 
 
-async def played(db: Database, tasks: Mapping[str, Any], *, input: Any = None, **endings: Any) -> tuple[UUID, Stage]:  # noqa: A002
-    """A run of these tasks, played to its end."""
+async def played(
+    db: Database,
+    tasks: Mapping[str, Any],
+    *,
+    input: Any = None,  # noqa: A002
+    **endings: Any,
+) -> tuple[UUID, ServiceWorker]:
+    """Start a run of these tasks and run its jobs to the end."""
     run = await run_of(db, input=input, **tasks)
     return run, await play(db, **endings)
 
@@ -89,6 +95,6 @@ async def token_of(db: Database, run: UUID, step: str = "paid") -> str:
 
 
 async def call(db: Database, run: UUID, body: bytes = b"{}", *, step: str = "paid", **headers: str) -> Received:
-    """Call back."""
-    given = {name.replace("_", "-"): value for name, value in headers.items()}
-    return await hooks.receive(db, await token_of(db, run, step), body, given)
+    """Call the callback address of a step."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return await hooks.receive(db, await token_of(db, run, step), body, named)

@@ -1,4 +1,4 @@
-"""Runs on the real stage: the test plays the worker, the settler and, by moving the clock, the time."""
+"""Runs in a real database: the test does the work of the worker and the loops, and moves the clock."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ __all__ = [
     "LEASE",
     "QUEUES",
     "Fails",
-    "Player",
+    "ManualWorker",
     "begin",
     "events_of",
     "letters",
@@ -42,67 +42,67 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Fails:
-    """How a handler ends badly."""
+    """The failure of a handler."""
 
     message: str = "boom"
     for_good: bool = False  # trying again would not help
     type: str = "ValueError"
 
 
-# What a step's handler gives: a result, a failure, or what to make of the job.
+# The end of a step's handler: a result, a failure, or a function of the job.
 Ending = Any | Fails | Outcome | Callable[[Claimed], Any]
 
 
-class Player:
-    """A worker in slow motion. It is registered, so the engine takes it for one of ours."""
+class ManualWorker:
+    """A worker that a test drives by hand. It is registered like any other."""
 
     def __init__(self, db: Database, name: str = "w1") -> None:
         self.db, self.name = db, name
         self.seen: list[str] = []  # names of the steps whose jobs it claimed, in that order
 
     @classmethod
-    async def hello(cls, db: Database, name: str = "w1") -> "Player":
-        player = cls(db, name)
-        await player.register()
-        return player
+    async def registered(cls, db: Database, name: str = "w1") -> "ManualWorker":
+        worker = cls(db, name)
+        await worker.register()
+        return worker
 
     async def register(self, types: Sequence[str] = ()) -> None:
-        """Tell the engine which types this worker serves."""
+        """Register this worker with the types that it serves."""
         await turn.register(self.db, id_=self.name, host="h", pid=1, queues=QUEUES, types=list(types), concurrency=100)
 
     async def take(self, count: int = 1000) -> list[Claimed]:
         lanes = [(replace(lane, seq=0), count) for lane in await turn.look(self.db, QUEUES)]
         if not lanes:
             return []
-        wish = Turn(worker=self.name, lease=LEASE, lanes=lanes, count=count)
-        claimed = (await turn.turn(self.db, wish))[0]
+        request = Turn(worker=self.name, lease=LEASE, lanes=lanes, count=count)
+        claimed = (await turn.turn(self.db, request))[0]
         self.seen += [self.step(job) for job in claimed]
         return claimed
 
     async def take_one(self, step: str) -> Claimed:
-        """The job of this step; it must be the only one there is."""
+        """Claim the job of this step, which must be the only due one."""
         [job] = await self.take()
         assert self.step(job) == step
         return job
 
-    async def tell(self, *reports: Report) -> set[UUID]:
-        """The ids of the jobs whose reports were recorded."""
+    async def send(self, *reports: Report) -> set[UUID]:
+        """Send reports; return the ids of the jobs whose reports were recorded."""
         return (await turn.turn(self.db, Turn(worker=self.name, lease=LEASE, reports=reports)))[1]
 
     async def end(self, job: Claimed, ending: Ending = None) -> bool:
-        return job.id in await self.tell(report(job, ending))
+        return job.id in await self.send(report(job, ending))
 
     async def play(self, endings: Mapping[str, Ending] | None = None) -> None:
-        """Work and settle until there is nothing to do. A step gives its own name unless told otherwise."""
+        """Run jobs and loops until nothing is left to do. A step returns its name unless `endings` has another end."""
         known = endings or {}
         for _ in range(10_000):
             claimed = await self.take()
-            told = [report(job, known.get(self.step(job), self.step(job))) for job in claimed]
-            if told:
-                await self.tell(*told)
+            reports = [report(job, known.get(self.step(job), self.step(job))) for job in claimed]
+            if reports:
+                await self.send(*reports)
             if not await tick(self.db) and not claimed:
                 return
-        raise AssertionError("it never comes to rest")
+        raise AssertionError("the run does not come to an end")
 
     def step(self, job: Claimed) -> str:
         if job.version_id is None or job.step is None:
@@ -122,13 +122,13 @@ def _outcome(ending: Any) -> Outcome:
     if isinstance(ending, Succeeded | Failed | Cancelled):
         return ending
     if isinstance(ending, Fails):
-        told = {"type": ending.type, "message": ending.message}
-        return Failed(told, retryable=not ending.for_good, retry_after=timedelta())
+        error = {"type": ending.type, "message": ending.message}
+        return Failed(error, retryable=not ending.for_good, retry_after=timedelta())
     return Succeeded(encode(ending, field="result"))
 
 
 async def tick(db: Database) -> int:
-    """What the loops do in a moment: tell runs what they have not heard, begin what waits, end sleeps and runs."""
+    """Run each loop once: sweep runs, start held runs, make jobs due, end sleeps, expire runs."""
     moved = await sweep.sweep_runs(db)
     moved += await sweep.PendingRuns(db).start()
     moved += await upkeep.become_due(db)
@@ -144,8 +144,8 @@ async def begin(db: Database, *steps: Step, name: str = "w", input: Any = None, 
     """Start a run; of these steps, if there are any."""
     if steps:
         await publish(db, *steps, name=name)
-    given = RunSpec(input={} if input is None else input, **spec)
-    return (await start.start(db, name, [given]))[0]
+    run_spec = RunSpec(input={} if input is None else input, **spec)
+    return (await start.start(db, name, [run_spec]))[0]
 
 
 async def state(db: Database, run: UUID) -> str:
@@ -157,17 +157,17 @@ async def letters(db: Database, run: UUID) -> str:
 
 
 async def words(db: Database, run: UUID) -> dict[str, str]:
-    """What became of each step."""
+    """Return the state of each step."""
     return (await runs.view(db, run)).states
 
 
 async def reasons(db: Database, run: UUID, step: str | None = None) -> list[str]:
-    """Why a step (or the run) became what it is, oldest first; without the errors of single attempts."""
+    """Return the reasons in the trail of a step (or of the run), oldest first; without errors of single attempts."""
     view = await runs.view(db, run)
     number = None if step is None else view.workflow.plan.number[step]
     return [event.reason for event in view.events if event.step == number and event.reason and not event.of_job]
 
 
 async def events_of(db: Database, run: UUID) -> list[str]:
-    """The words about the run itself, oldest first."""
+    """Return the events of the run itself, oldest first."""
     return [event.word for event in (await runs.view(db, run)).events if event.step is None]

@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from tests.engine.fake_services import Stage, play, run_of
+from tests.engine.fake_services import ServiceWorker, play, run_of
 from tests.engine.harness import letters
 from windlass.engine.database import Database
 from windlass.engine.hooks import Received
@@ -17,12 +17,12 @@ PAID = {"needs": ["ask"], "wait_for_webhook": {"timeout": "1h"}}
 SHIP = {"needs": ["paid"], "job": "test.ship.v1", "input": {"got": "{{tasks.paid.body}}"}}
 
 
-async def waiting(db: Database, *, paid: Any = None) -> tuple[UUID, Stage]:
+async def waiting(db: Database, *, paid: Any = None) -> tuple[UUID, ServiceWorker]:
     """Start a run and bring it to the step that waits for its callback."""
     run = await run_of(db, ask=ASK, paid=paid or PAID, ship=SHIP)
-    stage = await play(db, ask="asked")
+    worker = await play(db, ask="asked")
     assert await letters(db, run) == "sa."
-    return run, stage
+    return run, worker
 
 
 async def timers(conn: Connection) -> int:

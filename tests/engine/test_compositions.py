@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from tests.engine.harness import Fails, Player, events_of, state, tick
+from tests.engine.harness import Fails, ManualWorker, events_of, state, tick
 from windlass.core.compositions import Composition, Part
 from windlass.core.ids import of_name
 from windlass.core.workflows.workflow import CompositionKind
@@ -23,8 +23,8 @@ from windlass.testing import Clock
 
 
 @pytest.fixture
-async def player(db: Database) -> Player:
-    return await Player.hello(db)
+async def worker(db: Database) -> ManualWorker:
+    return await ManualWorker.registered(db)
 
 
 def job(type_: str, *args: Any, **more: Any) -> Part:
@@ -50,22 +50,22 @@ async def look(db: Database, run: UUID) -> View:
     return await composition_views.view(db, str(run))
 
 
-async def test_a_chain_enqueues_one_step_at_a_time(db: Database, player: Player) -> None:
+async def test_a_chain_enqueues_one_step_at_a_time(db: Database, worker: ManualWorker) -> None:
     run = await compositions.create(db, chain(job("a.b", 1), job("a.c", 2), name="pair"))
-    first = await player.take_one("step-0")
+    first = await worker.take_one("step-0")
     assert (first.payload, first.type) == ("[1]", "a.b")
-    assert not await player.take()
-    await player.end(first, {"x": 1})
-    second = await player.take_one("step-1")
-    await player.end(second, 2)
+    assert not await worker.take()
+    await worker.end(first, {"x": 1})
+    second = await worker.take_one("step-1")
+    await worker.end(second, 2)
     view = await look(db, run)
     assert await state(db, run) == "completed"
     assert (view.letters, view.counts.completed, view.counts.jobs, view.node.name) == ("ss", 2, 2, "pair")
 
 
-async def test_a_failed_step_ends_a_chain(db: Database, player: Player) -> None:
+async def test_a_failed_step_ends_a_chain(db: Database, worker: ManualWorker) -> None:
     run = await compositions.create(db, chain(job("a.a"), job("a.b"), job("a.c")))
-    await player.play({"step-1": Fails(for_good=True)})
+    await worker.play({"step-1": Fails(for_good=True)})
     view = await look(db, run)
     assert (await state(db, run), view.letters) == ("failed", "sfk")
     assert [bad.step for bad in view.bad] == [1]
@@ -83,24 +83,24 @@ async def test_a_failed_step_ends_a_chain(db: Database, player: Player) -> None:
     ids=["all succeed", "one fails", "a callback fails", "both fail"],
 )
 async def test_a_batch_is_judged_by_its_callbacks(
-    db: Database, player: Player, endings: dict[str, Any], called: set[str], ends: str
+    db: Database, worker: ManualWorker, endings: dict[str, Any], called: set[str], ends: str
 ) -> None:
     run = await compositions.create(db, batch(job("a.b"), job("a.b"), job("a.b")))
-    await player.play(endings)
-    assert {name for name in player.seen if name.startswith("on_")} == called
+    await worker.play(endings)
+    assert {name for name in worker.seen if name.startswith("on_")} == called
     assert await state(db, run) == ends
-    assert sum(name.startswith("on_") for name in player.seen) == len(called)
+    assert sum(name.startswith("on_") for name in worker.seen) == len(called)
 
 
-async def test_what_is_inside_begins_at_once_and_tells_what_is_around_it(db: Database, player: Player) -> None:
+async def test_what_is_inside_begins_at_once_and_tells_what_is_around_it(db: Database, worker: ManualWorker) -> None:
     inner = chain(job("in.a"), job("in.b"))
     run = await compositions.create(db, chain(group(inner, job("g.b")), job("last")))
-    jobs = await player.take()  # nobody ticked
+    jobs = await worker.take()  # nobody ticked
     assert {one.type for one in jobs} == {"in.a", "g.b"}
-    await player.play()
+    await worker.play()
     for one in jobs:
-        await player.end(one, one.type)
-    await player.play()
+        await worker.end(one, one.type)
+    await worker.play()
     assert await state(db, run) == "completed"
     view = await look(db, run)
     assert view.counts.completed == view.counts.jobs == 4
@@ -135,24 +135,24 @@ async def test_shapes_are_shared_and_hidden(db: Database) -> None:
     assert not (await workflows.list_(db)).workflows
 
 
-async def test_eight_levels(db: Database, player: Player) -> None:
+async def test_eight_levels(db: Database, worker: ManualWorker) -> None:
     inner = chain(job("leaf", 8))
     for _ in range(7):
         inner = chain(inner)
     run = await compositions.create(db, inner)
-    [leaf] = await player.take()
+    [leaf] = await worker.take()
     assert leaf.payload == "[8]"
-    await player.end(leaf, "deep")
+    await worker.end(leaf, "deep")
     while await tick(db):
         pass
     assert await state(db, run) == "completed"
 
 
 async def test_a_composition_has_no_time_limit_but_the_one_it_was_given(
-    db: Database, player: Player, clock: Clock
+    db: Database, worker: ManualWorker, clock: Clock
 ) -> None:
     patient = await compositions.create(db, chain(job("a.a"), group(job("a.b"), id="wf_in")))
-    await player.end(await player.take_one("step-0"))
+    await worker.end(await worker.take_one("step-0"))
     await tick(db)
     hasty = await compositions.create(db, group(job("a.c"), timeout=timedelta(days=1)))
     assert (await composition_views.view(db, "wf_in")).node.state == "running"
@@ -165,9 +165,11 @@ async def test_a_composition_has_no_time_limit_but_the_one_it_was_given(
     ]
 
 
-async def test_a_retry_of_a_composition_has_no_time_limit_either(db: Database, player: Player, clock: Clock) -> None:
+async def test_a_retry_of_a_composition_has_no_time_limit_either(
+    db: Database, worker: ManualWorker, clock: Clock
+) -> None:
     await compositions.create(db, chain(job("a.a"), job("a.b"), id="wf_1"))
-    await player.end(await player.take_one("step-0"), Fails(for_good=True))
+    await worker.end(await worker.take_one("step-0"), Fails(for_good=True))
     run = await composition_retries.retry(db, "wf_1", as_="wf_2")
     clock.move(timedelta(days=400))
     assert await sweep.expire(db) == 0
@@ -176,14 +178,14 @@ async def test_a_retry_of_a_composition_has_no_time_limit_either(db: Database, p
 
 
 async def test_what_a_step_is_given_has_a_limit_and_the_last_results_go_first(
-    db: Database, player: Player, monkeypatch: pytest.MonkeyPatch
+    db: Database, worker: ManualWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parent_results, "EACH", 250)
     await compositions.create(db, chain(*(job("a.b") for _ in range(6))))
     for _ in range(5):
-        [taken] = await player.take()
-        await player.end(taken, "x" * 100)
-    [last] = await player.take()
+        [taken] = await worker.take()
+        await worker.end(taken, "x" * 100)
+    [last] = await worker.take()
     [given] = (await parent_results.of_jobs(db, [last])).by_step.values()
     long = "x" * 100
     assert given.listed == [parent_results.OMITTED, parent_results.OMITTED, long, long, long]

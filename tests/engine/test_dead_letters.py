@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.harness import Fails, Player, begin, node, state
+from tests.engine.harness import Fails, ManualWorker, begin, node, state
 from windlass.core.jobs.spec import JobSpec
 from windlass.engine.database import Database
 from windlass.engine.jobs import control as jobs
@@ -50,12 +50,12 @@ async def test_the_type_counts_if_it_is_that_of_the_error(conn: Client) -> None:
 
 async def failed(db: Database, *messages: str, **fields: Any) -> list[Any]:
     """Jobs that failed for these reasons, in this order."""
-    player = await Player.hello(db)
+    worker = await ManualWorker.registered(db)
     ids = []
     for message in messages:
         ids += await jobs.submit(db, [replace(SPEC, **fields)])
-        [job] = await player.take()
-        await player.end(job, Fails(message))
+        [job] = await worker.take()
+        await worker.end(job, Fails(message))
     return ids
 
 
@@ -108,10 +108,10 @@ async def test_dropped_ones_are_gone_and_what_plain_sql_failed_is_among_them(db:
 
 async def test_steps_are_retried_by_their_runs_and_are_not_dropped(db: Database) -> None:
     run = await begin(db, node("a", max_attempts=1))
-    player = await Player.hello(db)
-    await player.play({"a": Fails("no order 1", for_good=True)})
+    worker = await ManualWorker.registered(db)
+    await worker.play({"a": Fails("no order 1", for_good=True)})
     handled = await begin(db, node("a", max_attempts=1), node("b", "a:failure"), name="handles")
-    await player.play({"a": Fails("no order 2", for_good=True)})
+    await worker.play({"a": Fails("no order 2", for_good=True)})
     assert (await state(db, run), await state(db, handled)) == ("failed", "completed")
     [group] = (await dead_letters.groups(db)).groups
     assert (group.of_run, group.count) == (True, 2)
@@ -120,6 +120,6 @@ async def test_steps_are_retried_by_their_runs_and_are_not_dropped(db: Database)
         await dead_letters.drop(db, DeadLetterFilter(of_runs=True))
     done = await dead_letters.retry(db, DeadLetterFilter(error=group.error))
     assert (done.jobs, done.runs) == ([], [run])
-    await player.play()
+    await worker.play()
     assert await state(db, run) == "completed"
     assert [group.count for group in (await dead_letters.groups(db)).groups] == [1]

@@ -39,10 +39,10 @@ async def test_templates_and_ifs_can_read_the_headers(db: Database) -> None:
         "input": {"from": "{{tasks.paid.headers.X-From}}", "status": "{{tasks.paid.status}}"},
     }
     run = await run_of(db, ask=ASK, paid=PAID, ship=ship)
-    stage = await play(db)
+    worker = await play(db)
     await call(db, run, x_from="bank")
-    await stage.play()
-    assert stage.payloads["ship"] == [{"from": "bank", "status": "received"}]
+    await worker.play()
+    assert worker.payloads["ship"] == [{"from": "bank", "status": "received"}]
 
 
 @pytest.mark.parametrize(
@@ -64,18 +64,18 @@ async def test_templates_and_ifs_can_read_the_headers(db: Database) -> None:
     ],
 )
 async def test_a_body_is_json_or_else_a_text(db: Database, body: bytes, value: Any) -> None:
-    run, stage = await waiting(db)
+    run, worker = await waiting(db)
     await call(db, run, body)
-    await stage.play()
-    assert stage.payloads["ship"] == [{"got": value}]
+    await worker.play()
+    assert worker.payloads["ship"] == [{"got": value}]
 
 
 async def test_a_nul_inside_of_json_is_replaced_where_the_value_is_passed_on(db: Database) -> None:
-    run, stage = await waiting(db)
+    run, worker = await waiting(db)
     await call(db, run, rb'{"a": "\u0000"}')
-    await stage.play()
+    await worker.play()
     assert (await letters(db, run), await state(db, run)) == ("sss", "completed")
-    assert "\\x00" in str(stage.payloads["ship"])
+    assert "\\x00" in str(worker.payloads["ship"])
 
 
 async def test_a_body_has_a_megabyte_at_most(db: Database, conn: Connection) -> None:
@@ -88,9 +88,9 @@ async def test_a_body_has_a_megabyte_at_most(db: Database, conn: Connection) -> 
 
 
 async def test_a_large_body_that_is_passed_on_is_refused_as_an_input_with_a_sentence(db: Database) -> None:
-    run, stage = await waiting(db)
+    run, worker = await waiting(db)
     await call(db, run, b"x" * BODY_LIMIT)
-    await stage.play()
+    await worker.play()
     assert (await words(db, run))["ship"] == "failed"
     assert "the input of ship is" in (await reasons(db, run, "ship"))[0]
 
@@ -127,12 +127,12 @@ async def test_with_a_secret_a_callback_must_be_signed_and_fresh(db: Database, c
 async def test_a_signed_callback_that_was_heard_is_refused_after_a_rerun(db: Database, clock: Clock) -> None:
     now = datetime(2031, 5, 5, tzinfo=UTC)
     clock.set(now)
-    run, stage = await waiting(db, paid=SIGNED)
+    run, worker = await waiting(db, paid=SIGNED)
     old, request = await token_of(db, run), signed(b'"yes"', now)
     headers = {name.replace("_", "-"): value for name, value in request.items()}
     assert await hooks.receive(db, old, b'"yes"', headers) == NEW
     assert await hooks.receive(db, old, b'"yes"', headers) == AGAIN
-    await stage.play()
+    await worker.play()
     await runs.rerun(db, run, "paid")
     new = await token_of(db, run)
     assert new != old
@@ -144,12 +144,12 @@ async def test_a_signed_callback_that_was_heard_is_refused_after_a_rerun(db: Dat
 
 
 async def test_templates_of_a_later_round_have_the_new_address(db: Database) -> None:
-    run, stage = await waiting(db)
+    run, worker = await waiting(db)
     await call(db, run)
-    await stage.play()
+    await worker.play()
     await runs.rerun(db, run, "ask")
-    await stage.play()
-    first, second = [payload["url"].rpartition("/")[2] for payload in stage.payloads["ask"]]
+    await worker.play()
+    first, second = [payload["url"].rpartition("/")[2] for payload in worker.payloads["ask"]]
     assert (first != second, second) == (True, await token_of(db, run))
 
 

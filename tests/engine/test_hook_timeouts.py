@@ -38,21 +38,21 @@ async def test_the_time_counts_from_the_wait_and_not_from_the_start(db: Database
     clock.set(datetime(2031, 5, 5, tzinfo=UTC))
     run = await run_of(db, ask=ASK, paid=PAID, ship=SHIP)
     clock.move(timedelta(days=3))
-    stage = await play(db, ask="asked")
+    worker = await play(db, ask="asked")
     assert await letters(db, run) == "sa."
     clock.move(HOUR)
-    await stage.play()
+    await worker.play()
     assert await letters(db, run) == "stk"
 
 
 async def test_a_timeout_can_be_branched_on_and_is_then_handled(db: Database, clock: Clock) -> None:
     late = {"needs": ["paid"], "if": "tasks.paid.status == 'timeout'", "job": "test.late.v1"}
     run = await run_of(db, ask=ASK, paid=PAID, late=late)
-    stage = await play(db)
+    worker = await play(db)
     clock.move(HOUR)
-    await stage.play()
+    await worker.play()
     assert (await letters(db, run), await state(db, run)) == ("sts", "completed")
-    assert stage.seen == ["ask", "late"]
+    assert worker.seen == ["ask", "late"]
 
 
 async def test_a_wait_without_a_timeout_waits_until_the_run_ends(db: Database, clock: Clock, conn: Connection) -> None:
@@ -167,76 +167,76 @@ async def queued(conn: Connection, count: int) -> None:
 
 
 async def test_a_retry_after_the_timeout_waits_again_and_can_be_called(db: Database, clock: Clock) -> None:
-    run, stage = await waiting(db)
+    run, worker = await waiting(db)
     token = await token_of(db, run)
     clock.move(HOUR)
-    await stage.play()
+    await worker.play()
     assert await state(db, run) == "failed"
     await runs.retry(db, run)
     assert (await letters(db, run), await token_of(db, run)) == ("sa.", token)
     assert await call(db, run, b'"late"') == NEW
-    await stage.play()
-    assert (await state(db, run), stage.payloads["ship"]) == ("completed", [{"got": "late"}])
+    await worker.play()
+    assert (await state(db, run), worker.payloads["ship"]) == ("completed", [{"got": "late"}])
 
 
 async def test_a_retry_has_the_whole_time_again(db: Database, clock: Clock) -> None:
-    run, stage = await waiting(db)
+    run, worker = await waiting(db)
     clock.move(HOUR)
-    await stage.play()
+    await worker.play()
     await runs.retry(db, run)
     clock.move(HOUR - timedelta(seconds=1))
-    await stage.play()
+    await worker.play()
     assert await letters(db, run) == "sa."
     clock.move(timedelta(seconds=1))
-    await stage.play()
+    await worker.play()
     assert await letters(db, run) == "stk"
 
 
 async def test_a_retry_of_what_comes_after_keeps_the_callback(db: Database) -> None:
-    run, stage = await waiting(db)
+    run, worker = await waiting(db)
     await call(db, run, b'"kept"')
-    await stage.play({"ship": Fails(for_good=True)})
+    await worker.play({"ship": Fails(for_good=True)})
     assert await state(db, run) == "failed"
     await runs.retry(db, run)
-    await stage.play()
-    assert stage.payloads["ship"] == [{"got": "kept"}] * 2
+    await worker.play()
+    assert worker.payloads["ship"] == [{"got": "kept"}] * 2
     assert await call(db, run) == AGAIN
 
 
 async def test_a_rerun_of_the_wait_forgets_the_callback_and_takes_another(db: Database, conn: Connection) -> None:
-    run, stage = await waiting(db)
+    run, worker = await waiting(db)
     await call(db, run, b'"old"', x_n="1")
-    await stage.play()
+    await worker.play()
     await runs.rerun(db, run, "paid")
     assert await letters(db, run) == "sa."
     assert tuple(await conn.fetchrow("select received_at, body, headers from windlass.hook")) == (None, None, None)
     assert await timers(conn) == 1
     assert await call(db, run, b'"new"') == NEW
-    await stage.play()
-    assert stage.payloads["ship"] == [{"got": "old"}, {"got": "new"}]
+    await worker.play()
+    assert worker.payloads["ship"] == [{"got": "old"}, {"got": "new"}]
 
 
 async def test_a_rerun_from_further_up_forgets_it_too_and_keeps_the_next_early_one(db: Database) -> None:
-    run, stage = await waiting(db)
+    run, worker = await waiting(db)
     await call(db, run, b'"old"')
-    await stage.play()
+    await worker.play()
     await runs.rerun(db, run, "ask")
     assert await letters(db, run) == "a.."
     assert await call(db, run, b'"new"') == NEW
     assert await call(db, run, b'"newer"') == AGAIN
-    await stage.play()
-    assert stage.payloads["ship"] == [{"got": "old"}, {"got": "new"}]
+    await worker.play()
+    assert worker.payloads["ship"] == [{"got": "old"}, {"got": "new"}]
 
 
 async def test_an_early_callback_of_a_failed_round_is_kept_for_the_retry(db: Database) -> None:
     """The step never waited and never heard it: the sender will not send again."""
     run = await run_of(db, ask=ASK, paid=PAID, ship=SHIP)
     await call(db, run, b'"early"')
-    stage = await play(db, ask=Fails(for_good=True))
+    worker = await play(db, ask=Fails(for_good=True))
     assert await letters(db, run) == "fkk"
     await runs.retry(db, run)
-    await stage.play()
-    assert (await state(db, run), stage.payloads["ship"]) == ("completed", [{"got": "early"}])
+    await worker.play()
+    assert (await state(db, run), worker.payloads["ship"]) == ("completed", [{"got": "early"}])
 
 
 async def test_a_run_whose_time_was_over_before_it_began_has_its_address_after_a_retry(
@@ -249,7 +249,7 @@ async def test_a_run_whose_time_was_over_before_it_began_has_its_address_after_a
     await sweep.expire(db)
     await runs.cancel(db, first)
     await runs.retry(db, held)
-    stage = await play(db)
+    worker = await play(db)
     assert await letters(db, held) == "sa"
     assert await call(db, held) == NEW
-    assert stage.seen == ["ask"]
+    assert worker.seen == ["ask"]

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.engine.fake_services import Stage, call, deploy, play, run_of, token_of
+from tests.engine.fake_services import ServiceWorker, call, deploy, play, run_of, token_of
 from tests.engine.harness import begin, letters, state, tick
 from tests.engine.hook_harness import AGAIN, ASK, HOUR, NEW, PAID, SHIP, Connection, timers, waiting
 from windlass.core.definition.parser import parse
@@ -31,8 +31,8 @@ async def rows(conn: Connection) -> int:
 
 async def test_the_address_is_the_same_in_every_process_and_in_every_template(db: Database, other_db: Database) -> None:
     run = await run_of(db, ask=ASK, paid=PAID, ship=SHIP)
-    stage = await play(db, ask="asked")
-    [payload] = stage.payloads["ask"]
+    worker = await play(db, ask="asked")
+    [payload] = worker.payloads["ask"]
     assert payload == {"url": f"http://127.0.0.1:8080/wh/{await token_of(db, run)}"}
     assert await token_of(db, run) == await token_of(other_db, run)
 
@@ -108,11 +108,11 @@ async def test_a_thousand_starts_in_one_call_have_a_thousand_addresses(db: Datab
 
 
 async def test_a_callback_ends_the_wait_and_its_body_is_the_output(db: Database, conn: Connection) -> None:
-    run, stage = await waiting(db)
+    run, worker = await waiting(db)
     assert await call(db, run, b'{"status": "paid", "n": 1.5}') == NEW
     assert (await letters(db, run), await timers(conn)) == ("ssa", 0)
-    await stage.play()
-    assert stage.payloads["ship"] == [{"got": {"status": "paid", "n": 1.5}}]
+    await worker.play()
+    assert worker.payloads["ship"] == [{"got": {"status": "paid", "n": 1.5}}]
     assert await state(db, run) == "completed"
 
 
@@ -120,8 +120,8 @@ async def test_an_early_callback_is_kept_and_heard_when_the_step_is_reached(db: 
     run = await run_of(db, ask=ASK, paid=PAID, ship=SHIP)
     assert await call(db, run, b'"early"') == NEW
     assert await letters(db, run) == "a.."
-    stage = await play(db)
-    assert stage.payloads["ship"] == [{"got": "early"}]
+    worker = await play(db)
+    assert worker.payloads["ship"] == [{"got": "early"}]
     assert (await state(db, run), await timers(conn)) == ("completed", 0)
 
 
@@ -131,8 +131,8 @@ async def test_an_early_callback_survives_the_end_of_the_process(database: str) 
     await call(first, run, b"[1, 2]", x_from="bank")
     await first.close()
     second = await Database.open(DatabaseOptions(url=database))
-    stage = await play(second)
-    assert stage.payloads["ship"] == [{"got": [1, 2]}]
+    worker = await play(second)
+    assert worker.payloads["ship"] == [{"got": [1, 2]}]
     assert await call(second, run, b"[3]") == AGAIN
     await second.close()
 
@@ -146,12 +146,12 @@ async def test_an_early_callback_of_a_skipped_step_changes_nothing(db: Database)
 
 
 async def test_a_second_callback_is_welcome_and_changes_nothing(db: Database, conn: Connection) -> None:
-    run, stage = await waiting(db)
+    run, worker = await waiting(db)
     await call(db, run, b'"first"')
     kept = await conn.fetchrow("select * from windlass.hook")
     assert await call(db, run, b'"second"') == AGAIN
-    await stage.play()
-    assert stage.payloads["ship"] == [{"got": "first"}]
+    await worker.play()
+    assert worker.payloads["ship"] == [{"got": "first"}]
     assert await call(db, run, b'"third"') == AGAIN  # the run has ended, and it was heard
     assert await conn.fetchrow("select * from windlass.hook") == kept
 
@@ -173,15 +173,15 @@ async def test_an_unknown_token_is_not_found_whatever_it_is(db: Database, token:
 
 
 async def test_replaying_everything_changes_nothing(db: Database, conn: Connection) -> None:
-    run, stage = await waiting(db)
+    run, worker = await waiting(db)
     await call(db, run, b"1")
-    await stage.play()
+    await worker.play()
     look = "select (select jsonb_agg(e) from windlass.event e)::text, (select jsonb_agg(r) from windlass.run r)::text"
     before = await conn.fetchrow(look)
     for _ in range(3):
         await call(db, run, b"2")
         await tick(db)
-        await stage.play()
+        await worker.play()
     assert await conn.fetchrow(look) == before
 
 
@@ -189,9 +189,9 @@ async def test_replaying_everything_changes_nothing(db: Database, conn: Connecti
 
 
 async def test_a_callback_after_the_time_is_gone(db: Database, clock: Clock) -> None:
-    run, stage = await waiting(db)
+    run, worker = await waiting(db)
     clock.move(HOUR)
-    await stage.play()
+    await worker.play()
     with pytest.raises(Gone, match="nobody waits"):
         await call(db, run)
     assert await letters(db, run) == "stk"
@@ -206,10 +206,10 @@ async def test_a_callback_of_a_cancelled_run_is_gone(db: Database) -> None:
 
 async def test_a_callback_of_a_skipped_step_is_gone_though_its_run_goes_on(db: Database) -> None:
     run = await run_of(db, ask=ASK, paid=PAID | {"if": "false"}, long={"job": "test.long.v1"})
-    player = await Stage.hello(db)
-    for job in await player.take():
-        if player.step(job) == "ask":
-            await player.end(job)
+    worker = await ServiceWorker.registered(db)
+    for job in await worker.take():
+        if worker.step(job) == "ask":
+            await worker.end(job)
     assert (await letters(db, run), await state(db, run)) == ("ska", "running")
     with pytest.raises(Gone):
         await call(db, run)

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from tests.engine.fake_services import Stage, answer
-from tests.engine.harness import LEASE, QUEUES, Player, begin, letters, node, reasons
+from tests.engine.fake_services import ServiceWorker, answer
+from tests.engine.harness import LEASE, QUEUES, ManualWorker, begin, letters, node, reasons
 from tests.engine.quarantine_harness import NOON, Client, aside, deploy, start
 from windlass.core.jobs.job import Success
 from windlass.core.jobs.spec import JobSpec
@@ -40,9 +40,9 @@ async def test_an_if_over_an_answer_with_half_a_surrogate_pair_is_judged_and_the
             "refund": {"needs": {"charge": "failure"}, "sleep": 0},
         },
     )
-    run, stage = await start(db, "shop"), Stage(db)
-    [job] = await stage.take()
-    await stage.end(job, answer(200, HALF))
+    run, worker = await start(db, "shop"), ServiceWorker(db)
+    [job] = await worker.take()
+    await worker.end(job, answer(200, HALF))
     assert await letters(db, run) == "sak"
     [reason] = await reasons(db, run, "ship")
     assert "half an emoji: ?" in reason
@@ -61,7 +61,7 @@ async def test_a_callback_with_text_that_postgres_cannot_hold_is_taken_and_passe
     run = await start(db, "shop")
     token = (await hooks.address(db, run, "paid")).rsplit("/", 1)[1]
     await hooks.receive(db, token, HALF.encode(), {"content-type": "application/json"})
-    [job] = await Player(db).take()
+    [job] = await ManualWorker(db).take()
     assert json.loads(job.payload) == {"note": "half an emoji: ?, and a NUL: \\x00"}
 
 
@@ -76,11 +76,11 @@ async def test_a_worker_is_not_blamed_for_a_run_that_cannot_be_advanced(
     broken = await begin(db, node("a"), node("b", "a"))
     good = [await begin(db) for _ in range(5)]
     await jobs.submit(db, [JobSpec(type="plain.v1")] * 5)
-    player = await Player.hello(db)
-    claimed = await player.take()
+    worker = await ManualWorker.registered(db)
+    claimed = await worker.take()
     await conn.execute("update windlass.run set steps = 'a' where id = $1", broken)
     reports = [Success(job, '"done"') for job in claimed]
-    _, recorded = await worker_turn.turn(db, Turn(worker=player.name, lease=LEASE, reports=reports))
+    _, recorded = await worker_turn.turn(db, Turn(worker=worker.name, lease=LEASE, reports=reports))
     assert recorded == {job.id for job in claimed}
     assert {(await jobs.get(db, job.id)).status for job in claimed} == {"succeeded"}
     assert [await letters(db, run) for run in good] == ["sa"] * 5
@@ -151,8 +151,8 @@ async def test_a_key_that_a_newer_release_wrote_is_ignored(
     run = await begin(db, node("a"), node("b", "a"))
     await unreadable(conn, """jsonb_set(document, '{colour}', '"blue"')""")
     older = await other_process(database, clock)
-    player = await Player.hello(older)
-    await player.end(await player.take_one("a"))
+    worker = await ManualWorker.registered(older)
+    await worker.end(await worker.take_one("a"))
     assert await letters(db, run) == "sa"
     await older.close()
 
@@ -168,7 +168,7 @@ async def test_jobs_of_a_version_that_cannot_be_read_are_executed_and_innocent_o
     tasks = [{"name": "a", "dance": "tango"}, {"name": "b", "needs": ["a"], "job": "b.v1"}]
     await unreadable(conn, f"'{json.dumps({**document, 'tasks': tasks})}'")
     older = await other_process(database, clock)
-    await Player.hello(older, "older")
+    await ManualWorker.registered(older, "older")
     lanes = [(replace(lane, seq=0), 20) for lane in await worker_turn.look(older, QUEUES)]
     claimed, _ = await worker_turn.turn(older, Turn(worker="older", lease=LEASE, lanes=lanes, count=20))
     assert len(claimed) == 11

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.engine.harness import Player, begin, letters, node
+from tests.engine.harness import ManualWorker, begin, letters, node
 from tests.engine.quarantine_harness import NOON, Client, aside, deploy, start
 from windlass.core.jobs.spec import JobSpec
 from windlass.core.json_value import decode
@@ -68,10 +68,10 @@ async def test_a_row_that_cannot_be_claimed_goes_out_of_line_and_those_behind_it
         f"""create trigger refuse before update on workflow.workflow_run for each row
             when (new.status = 'leased' and new.id = '{ids[4][0]}') execute function refuse()"""
     )
-    player = await Player.hello(db)
+    worker = await ManualWorker.registered(db)
     taken = []
     for _ in range(8):
-        taken += await player.take(4)
+        taken += await worker.take(4)
     assert {job.id for job in taken} == {id_ for n, [id_] in enumerate(ids) if n != 4}
     assert await aside(db) == [("job", str(ids[4][0]))]
 
@@ -150,7 +150,7 @@ async def test_a_fan_out_over_a_huge_number_does_not_stop_innocent_jobs(db: Data
     await conn.execute("update workflow.workflow_run set status = 'succeeded', result = '[1e5000, 2]' where step = 0")
     await sweep.sweep_runs(db)
     assert await letters(db, run) == "sa"
-    payloads = [decode(job.payload)["x"] for job in await Player(db).take()]
+    payloads = [decode(job.payload)["x"] for job in await ManualWorker(db).take()]
     assert payloads == ["1" + "0" * 5000, 2]
 
 

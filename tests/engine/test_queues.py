@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.harness import LEASE, Player
+from tests.engine.harness import LEASE, ManualWorker
 from windlass import Windlass
 from windlass.core.jobs.job import Success
 from windlass.core.jobs.spec import JobSpec
@@ -40,10 +40,10 @@ async def test_a_pause_binds_the_next_claim_even_from_a_lane_that_was_known(db: 
 
 async def test_what_is_held_when_a_queue_is_paused_is_finished(db: Database) -> None:
     [id_] = await jobs.submit(db, [SPEC])
-    player = await Player.hello(db)
-    [job] = await player.take()
+    worker = await ManualWorker.registered(db)
+    [job] = await worker.take()
     await queues.pause(db, "default")
-    assert await player.end(job)
+    assert await worker.end(job)
     assert (await jobs.get(db, id_)).status == "succeeded"
 
 
@@ -79,8 +79,8 @@ async def test_depth_age_and_rate(db: Database, clock: Clock) -> None:
     clock.move(HOUR)
     await jobs.submit(db, [SPEC] * 3 + [replace(SPEC, type="a.c.v1", priority=5), replace(SPEC, delay=HOUR)])
     await jobs.submit(db, [replace(SPEC, queue="later", delay=2 * HOUR)] * 2)
-    player = await Player.hello(db)
-    [first] = await player.take(1)
+    worker = await ManualWorker.registered(db)
+    [first] = await worker.take(1)
     clock.move(timedelta(seconds=90))
     page = await queues.list_(db)
     default, later = (found.row for found in page.queues)
@@ -88,8 +88,8 @@ async def test_depth_age_and_rate(db: Database, clock: Clock) -> None:
     assert default.oldest == timedelta(seconds=90)
     assert (later.name, later.due, later.scheduled, later.leased, later.oldest) == ("later", 0, 2, 0, None)
     assert [found.rate for found in page.queues] == [0.0, 0.0]
-    second, *_ = await player.take(2)
-    await player.tell(Success(first, "1"), Success(second, "1"))
+    second, *_ = await worker.take(2)
+    await worker.send(Success(first, "1"), Success(second, "1"))
     assert (await queues.get(db, "default")).rate == pytest.approx(2 / 60)
     clock.move(timedelta(seconds=61))
     assert (await queues.get(db, "default")).rate == 0.0

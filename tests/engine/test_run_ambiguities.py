@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.harness import LEASE, Fails, Player, begin, events_of, letters, node, publish, state, tick
+from tests.engine.harness import LEASE, Fails, ManualWorker, begin, events_of, letters, node, publish, state, tick
 from windlass.core.definition.parser import parse
 from windlass.core.jobs.job import Failed, after
 from windlass.core.workflows.step import Parallel
@@ -33,15 +33,17 @@ async def db(db: Database, clock: Clock) -> Database:
 
 
 @pytest.fixture
-async def player(db: Database) -> Player:
-    return await Player.hello(db)
+async def worker(db: Database) -> ManualWorker:
+    return await ManualWorker.registered(db)
 
 
 async def from_document(db: Database, **tasks: Any) -> None:
     await workflows.publish(db, parse({"name": "w", "tasks": tasks}))
 
 
-async def test_c2_1_pick_up_is_one_move_that_sets_the_start_once(db: Database, player: Player, clock: Clock) -> None:
+async def test_c2_1_pick_up_is_one_move_that_sets_the_start_once(
+    db: Database, worker: ManualWorker, clock: Clock
+) -> None:
     await publish(db, node("a"), concurrency=1)
     first, second = await begin(db), await begin(db)
     clock.move(timedelta(minutes=1))
@@ -50,7 +52,7 @@ async def test_c2_1_pick_up_is_one_move_that_sets_the_start_once(db: Database, p
     started = (await runs.get(db, second)).started_at
     assert started == clock.now()
     clock.move(timedelta(seconds=5))
-    await player.play({"a": Fails()})
+    await worker.play({"a": Fails()})
     await runs.retry(db, second)
     assert (await runs.get(db, second)).started_at == started
 
@@ -73,50 +75,50 @@ async def test_c2_3_a_step_that_is_not_ready_has_no_job_to_take(db: Database, co
     ],
 )
 async def test_c2_5_how_often_an_always_failing_step_runs(
-    db: Database, player: Player, words: dict[str, int], executions: int
+    db: Database, worker: ManualWorker, words: dict[str, int], executions: int
 ) -> None:
     await from_document(db, a={"job": "test.a.v1", **words})
     run = await begin(db)
-    await player.play({"a": Fails()})
-    assert (len(player.seen), await state(db, run)) == (executions, "failed")
+    await worker.play({"a": Fails()})
+    assert (len(worker.seen), await state(db, run)) == (executions, "failed")
 
 
 async def test_c2_6_failures_time_outs_and_silence_use_up_the_same_attempts(
-    db: Database, player: Player, clock: Clock
+    db: Database, worker: ManualWorker, clock: Clock
 ) -> None:
     run = await begin(db, node("a", max_attempts=4))
-    await player.end(await player.take_one("a"), Fails())
-    await player.end(await player.take_one("a"), Fails(type="Timeout"))
-    await player.take_one("a")
+    await worker.end(await worker.take_one("a"), Fails())
+    await worker.end(await worker.take_one("a"), Fails(type="Timeout"))
+    await worker.take_one("a")
     clock.move(LEASE * 2)
     await upkeep.release_expired(db)
     await tick(db)
     assert await letters(db, run) == "a"
-    job = await player.take_one("a")
+    job = await worker.take_one("a")
     assert job.number == 4
-    await player.end(job, Fails("the last"))
+    await worker.end(job, Fails("the last"))
     assert (await letters(db, run), await state(db, run)) == ("f", "failed")
 
 
-async def test_c2_11_only_a_waiting_step_can_be_skipped(db: Database, player: Player) -> None:
+async def test_c2_11_only_a_waiting_step_can_be_skipped(db: Database, worker: ManualWorker) -> None:
     """b began because of a; that c fails later does not skip it."""
     run = await begin(db, node("a"), node("c"), node("b", "a"), node("d", "b", "c"))
-    by_step = {player.step(job): job for job in await player.take()}
-    await player.end(by_step["a"])
-    await player.end(by_step["c"], Fails())
+    by_step = {worker.step(job): job for job in await worker.take()}
+    await worker.end(by_step["a"])
+    await worker.end(by_step["c"], Fails())
     assert await letters(db, run) == "sfa."
-    await player.end(await player.take_one("b"))
+    await worker.end(await worker.take_one("b"))
     assert await letters(db, run) == "sfsk"
 
 
-async def test_c2_13_independent_branches_go_on_after_a_failure(db: Database, player: Player) -> None:
+async def test_c2_13_independent_branches_go_on_after_a_failure(db: Database, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("x"), node("y", "x"), node("z", "y"))
-    await player.play({"a": Fails()})
+    await worker.play({"a": Fails()})
     assert (await letters(db, run), await state(db, run)) == ("fsss", "failed")
 
 
 async def test_c2_18_without_a_policy_a_step_waits_seconds_and_with_one_what_it_says(
-    db: Database, player: Player, clock: Clock
+    db: Database, worker: ManualWorker, clock: Clock
 ) -> None:
     await from_document(
         db,
@@ -124,14 +126,14 @@ async def test_c2_18_without_a_policy_a_step_waits_seconds_and_with_one_what_it_
         b={"job": "test.b.v1", "max_attempts": 2, "retry": {"kind": "constant", "base": 3600, "jitter": 0}},
     )
     await begin(db)
-    for job in await player.take():
-        await player.tell(after(job, Failed({"type": "E", "message": "x"}), None, 0.0))
+    for job in await worker.take():
+        await worker.send(after(job, Failed({"type": "E", "message": "x"}), None, 0.0))
     clock.move(timedelta(seconds=1))
     await upkeep.become_due(db)
-    assert [player.step(job) for job in await player.take()] == ["a"]
+    assert [worker.step(job) for job in await worker.take()] == ["a"]
     clock.move(timedelta(hours=1))
     await upkeep.become_due(db)
-    assert [player.step(job) for job in await player.take()] == ["b"]
+    assert [worker.step(job) for job in await worker.take()] == ["b"]
 
 
 @pytest.mark.parametrize(
@@ -153,43 +155,45 @@ def test_c2_23_29_and_34_what_makes_no_sense_is_refused_as_a_definition(tasks: A
     assert path in [where for where, _ in refusal.value.errors]
 
 
-async def test_c2_26_the_window_is_of_a_step_in_a_run(db: Database, player: Player) -> None:
+async def test_c2_26_the_window_is_of_a_step_in_a_run(db: Database, worker: ManualWorker) -> None:
     fans = node("a", fan_out=Parallel(5), concurrency=2), node("b", fan_out=Parallel(5), concurrency=1)
     await begin(db, *fans)
     await begin(db)
-    taken = [player.step(job) for job in await player.take()]
+    taken = [worker.step(job) for job in await worker.take()]
     assert (taken.count("a"), taken.count("b")) == (4, 2)
 
 
-async def test_c2_30_lines_are_kept_for_each_instance_and_attempt(db: Database, player: Player, clock: Clock) -> None:
+async def test_c2_30_lines_are_kept_for_each_instance_and_attempt(
+    db: Database, worker: ManualWorker, clock: Clock
+) -> None:
     run = await begin(db, node("a", fan_out=Parallel(2), max_attempts=2))
     moment = clock.now()
     assert moment is not None
     for _ in range(2):
-        claimed = await player.take()
+        claimed = await worker.take()
         lines = [(job.id, 0, job.number, 1, moment, "INFO", f"{job.item}/{job.number}") for job in claimed]
         await turn.turn(db, Turn(worker="w1", lease=LEASE, lines=lines))
         for job in claimed:
-            await player.end(job, Fails())
+            await worker.end(job, Fails())
     page = await runs.instances(db, run, "a")
     kept = [[line.message for line in await jobs.logs(db, one.job_id)] for one in page]
     assert kept == [["0/1", "0/2"], ["1/1", "1/2"]]
 
 
-async def test_c2_33_the_limit_of_time_is_that_of_an_attempt(db: Database, player: Player) -> None:
+async def test_c2_33_the_limit_of_time_is_that_of_an_attempt(db: Database, worker: ManualWorker) -> None:
     await begin(db, node("a", timeout=timedelta(seconds=7), max_attempts=2))
-    job = await player.take_one("a")
+    job = await worker.take_one("a")
     assert job.timeout == timedelta(seconds=7)
-    await player.end(job, Fails(type="Timeout"))
-    assert (await player.take_one("a")).timeout == timedelta(seconds=7)
+    await worker.end(job, Fails(type="Timeout"))
+    assert (await worker.take_one("a")).timeout == timedelta(seconds=7)
 
 
-async def test_d2_1_a_handled_failure_completes_and_an_unhandled_one_fails(db: Database, player: Player) -> None:
+async def test_d2_1_a_handled_failure_completes_and_an_unhandled_one_fails(db: Database, worker: ManualWorker) -> None:
     """DESIGN 5 over C2 12: a handler on a `failure` edge handles it, a finalizer does not."""
     handled = await begin(db, node("a"), node("b", "a"), node("c", "a:failure"))
-    await player.play({"a": Fails()})
+    await worker.play({"a": Fails()})
     finalized = await begin(db, node("a"), node("b", "a"), node("z", final=True), name="v")
-    await player.play({"a": Fails()})
+    await worker.play({"a": Fails()})
     assert (await state(db, handled), await letters(db, handled)) == ("completed", "fks")
     assert (await state(db, finalized), await letters(db, finalized)) == ("failed", "fks")
     assert await events_of(db, handled) == ["running", "completed"]

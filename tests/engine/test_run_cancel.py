@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.engine.harness import LEASE, Fails, Player, begin, events_of, letters, node, reasons, state, tick
+from tests.engine.harness import LEASE, Fails, ManualWorker, begin, events_of, letters, node, reasons, state, tick
 from windlass.core.jobs.job import Cancelled
 from windlass.core.workflows.step import Parallel, SleepAction
 from windlass.engine import upkeep
@@ -29,11 +29,11 @@ async def db(db: Database, clock: Clock) -> Database:
 
 
 @pytest.fixture
-async def player(db: Database) -> Player:
-    return await Player.hello(db)
+async def worker(db: Database) -> ManualWorker:
+    return await ManualWorker.registered(db)
 
 
-async def test_what_nobody_holds_ends_at_once(db: Database, player: Player, conn: Connection) -> None:
+async def test_what_nobody_holds_ends_at_once(db: Database, worker: ManualWorker, conn: Connection) -> None:
     run = await begin(db, node("a"), node("b", "a"), node("s", action=SleepAction(timedelta(hours=1))))
     await runs.cancel(db, run, reason="enough")
     row = await runs.get(db, run)
@@ -41,7 +41,7 @@ async def test_what_nobody_holds_ends_at_once(db: Database, player: Player, conn
     assert row.finished_at is not None
     assert await reasons(db, run) == ["enough"]
     assert await events_of(db, run) == ["running", "cancelled"]
-    assert await player.take() == []
+    assert await worker.take() == []
     assert await conn.fetchval("select count(*) from windlass.timer") == 0
     [job] = (await runs.view(db, run)).jobs.values()
     assert job.status == "cancelled"
@@ -49,9 +49,9 @@ async def test_what_nobody_holds_ends_at_once(db: Database, player: Player, conn
     assert (last.event_type, last.data) == ("cancelled", {"reason": "enough"})
 
 
-async def test_a_holder_of_ours_is_asked_to_stop_and_keeps_its_row(db: Database, player: Player) -> None:
+async def test_a_holder_of_ours_is_asked_to_stop_and_keeps_its_row(db: Database, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b", "a"))
-    job = await player.take_one("a")
+    job = await worker.take_one("a")
     await runs.cancel(db, run)
     assert (await state(db, run), await letters(db, run)) == ("cancelled", "ac")
     assert await turn.heartbeat(db, [job.fence], worker="w1", lease=LEASE) == [(*job.fence, True, True)]
@@ -69,30 +69,30 @@ async def test_a_holder_of_ours_is_asked_to_stop_and_keeps_its_row(db: Database,
     ],
 )
 async def test_the_real_outcome_is_recorded_and_advances_nothing(
-    db: Database, player: Player, ending: Any, letter: str, status: str
+    db: Database, worker: ManualWorker, ending: Any, letter: str, status: str
 ) -> None:
     run = await begin(db, node("a", max_attempts=5), node("b", "a:complete"))
-    job = await player.take_one("a")
+    job = await worker.take_one("a")
     await runs.cancel(db, run)
-    assert await player.end(job, ending)
+    assert await worker.end(job, ending)
     assert (await state(db, run), await letters(db, run)) == ("cancelled", letter + "c")
     assert (await jobs.get(db, job.id)).status == status
-    assert await player.take() == []
+    assert await worker.take() == []
 
 
-async def test_a_holder_that_falls_silent_is_not_replaced(db: Database, player: Player, clock: Clock) -> None:
+async def test_a_holder_that_falls_silent_is_not_replaced(db: Database, worker: ManualWorker, clock: Clock) -> None:
     run = await begin(db, node("a", max_attempts=5))
-    job = await player.take_one("a")
+    job = await worker.take_one("a")
     await runs.cancel(db, run)
     clock.move(LEASE * 2)
     await upkeep.release_expired(db)
     await tick(db)
     assert (await letters(db, run), (await jobs.get(db, job.id)).status) == ("c", "cancelled")
-    assert await player.take() == []
+    assert await worker.take() == []
 
 
 async def test_a_foreign_holder_reads_cancelled_and_its_late_word_changes_nothing(
-    db: Database, player: Player, conn: Connection
+    db: Database, worker: ManualWorker, conn: Connection
 ) -> None:
     run = await begin(db, node("a"))
     await conn.execute(
@@ -108,9 +108,9 @@ async def test_a_foreign_holder_reads_cancelled_and_its_late_word_changes_nothin
     assert await conn.fetchval("select status from workflow.workflow_run") == "cancelled"
 
 
-async def test_a_second_cancel_is_a_conflict(db: Database, player: Player) -> None:
+async def test_a_second_cancel_is_a_conflict(db: Database, worker: ManualWorker) -> None:
     run = await begin(db, node("a"))
-    await player.take()
+    await worker.take()
     await runs.cancel(db, run)
     before = await runs.get(db, run)
     with pytest.raises(Conflict, match="is cancelled and cannot be cancelled: only pending and running runs can be"):
@@ -118,7 +118,7 @@ async def test_a_second_cancel_is_a_conflict(db: Database, player: Player) -> No
     assert await runs.get(db, run) == before
 
 
-async def test_a_cancelled_run_never_revives(db: Database, player: Player) -> None:
+async def test_a_cancelled_run_never_revives(db: Database, worker: ManualWorker) -> None:
     run = await begin(db, node("a"))
     await runs.cancel(db, run)
     with pytest.raises(Conflict, match="cannot be retried: only failed and timeout runs can be"):
@@ -127,13 +127,13 @@ async def test_a_cancelled_run_never_revives(db: Database, player: Player) -> No
         await runs.rerun(db, run, "a")
 
 
-async def test_instances_of_a_fan_out_end_each_in_its_way(db: Database, player: Player) -> None:
+async def test_instances_of_a_fan_out_end_each_in_its_way(db: Database, worker: ManualWorker) -> None:
     run = await begin(db, node("a", fan_out=Parallel(10), concurrency=4), node("b", "a"))
-    first, second = await player.take(2)
+    first, second = await worker.take(2)
     await runs.cancel(db, run)
     assert await letters(db, run) == "ac"
-    await player.end(first)
-    await player.end(second, Fails())
+    await worker.end(first)
+    await worker.end(second, Fails())
     assert await letters(db, run) == "fc"
     assert await reasons(db, run, "a") == ["1 of 10 instances failed"]
     assert len(await runs.instances(db, run, "a")) == 4  # no slot was filled again
@@ -145,13 +145,13 @@ async def test_a_fan_out_nobody_holds_is_cancelled_in_numbers(db: Database) -> N
     assert (await letters(db, run), await reasons(db, run, "a")) == ("c", ["3 of 3 instances were cancelled"])
 
 
-async def test_a_late_end_does_not_touch_the_time_of_the_end(db: Database, player: Player, clock: Clock) -> None:
+async def test_a_late_end_does_not_touch_the_time_of_the_end(db: Database, worker: ManualWorker, clock: Clock) -> None:
     run = await begin(db, node("a"))
-    job = await player.take_one("a")
+    job = await worker.take_one("a")
     await runs.cancel(db, run)
     before = (await runs.get(db, run)).finished_at
     clock.move(timedelta(seconds=20))
-    await player.end(job)
+    await worker.end(job)
     assert (await runs.get(db, run)).finished_at == before
     assert await events_of(db, run) == ["running", "cancelled"]
 
@@ -172,10 +172,10 @@ async def test_an_unknown_run_is_not_found(db: Database) -> None:
 # Expiry takes the same path
 
 
-async def test_a_run_whose_time_is_over_ends_as_timeout(db: Database, player: Player, clock: Clock) -> None:
+async def test_a_run_whose_time_is_over_ends_as_timeout(db: Database, worker: ManualWorker, clock: Clock) -> None:
     steps = node("a"), node("h"), node("b", "a"), node("s", action=SleepAction(timedelta(days=1)))
     run = await begin(db, *steps, max_duration=timedelta(hours=1))
-    held = next(job for job in await player.take(2) if player.step(job) == "h")
+    held = next(job for job in await worker.take(2) if worker.step(job) == "h")
     clock.move(timedelta(minutes=59))
     assert await sweep.expire(db) == 0
     clock.move(timedelta(minutes=1))
@@ -184,7 +184,7 @@ async def test_a_run_whose_time_is_over_ends_as_timeout(db: Database, player: Pl
     assert (row.state, row.letters) == ("timeout", "aacc")
     assert await reasons(db, run) == ["the run exceeded its max_duration"]
     assert await turn.held(db, [held.fence], worker="w1") == [(*held.fence, True, False)]
-    await player.end(held)
+    await worker.end(held)
     assert (await state(db, run), (await letters(db, run))[1]) == ("timeout", "s")
     assert await sweep.expire(db) == 0
 

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from tests.engine.harness import Fails, Player, begin, letters, node, publish, reasons, state, tick
+from tests.engine.harness import Fails, ManualWorker, begin, letters, node, publish, reasons, state, tick
 from windlass.core.workflows.step import ChildAction, Foreach, Parallel, SleepAction, Step
 from windlass.engine import workflows
 from windlass.engine.database import Database
@@ -18,8 +18,8 @@ Connection = Any
 
 
 @pytest.fixture
-async def player(db: Database) -> Player:
-    return await Player.hello(db)
+async def worker(db: Database) -> ManualWorker:
+    return await ManualWorker.registered(db)
 
 
 def child(name: str = "sub", *needs: str, workflow: str = "kid", input: Any = None, **more: Any) -> Step:  # noqa: A002
@@ -33,7 +33,7 @@ async def below(conn: Connection, run: UUID) -> list[UUID]:
 
 
 async def test_a_parent_waits_for_its_child_and_gives_its_output(
-    db: Database, player: Player, conn: Connection
+    db: Database, worker: ManualWorker, conn: Connection
 ) -> None:
     await publish(db, node("x"), node("y", "x"), name="kid", labels={"tier": "1"})
     run = await begin(db, child(input={"n": 1}), node("b", "sub"))
@@ -43,16 +43,16 @@ async def test_a_parent_waits_for_its_child_and_gives_its_output(
     await tick(db)
     row = await runs.get(db, kid)
     assert (row.state, row.parent_id, row.input, row.labels) == ("running", run, {"n": 1}, {"tier": "1"})
-    await player.play({"y": {"out": 1}, "b": "end"})
+    await worker.play({"y": {"out": 1}, "b": "end"})
     assert (await state(db, run), await letters(db, run)) == ("completed", "ss")
-    assert player.seen == ["x", "y", "b"]
+    assert worker.seen == ["x", "y", "b"]
     assert await runs.output(db, kid) == {"out": 1}
 
 
-async def test_the_output_of_the_last_step_is_that_of_its_child(db: Database, player: Player) -> None:
+async def test_the_output_of_the_last_step_is_that_of_its_child(db: Database, worker: ManualWorker) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, child())
-    await player.play({"x": {"out": 1}})
+    await worker.play({"x": {"out": 1}})
     assert await runs.output(db, run) == {"out": 1}
 
 
@@ -61,7 +61,7 @@ async def test_the_output_of_the_last_step_is_that_of_its_child(db: Database, pl
     [("failed", "f", "failed"), ("cancelled", "c", "was cancelled"), ("timeout", "t", "timed out")],
 )
 async def test_a_bad_end_travels_up_with_its_reason(
-    db: Database, player: Player, conn: Connection, clock: Clock, how: str, letter: str, why: str
+    db: Database, worker: ManualWorker, conn: Connection, clock: Clock, how: str, letter: str, why: str
 ) -> None:
     await publish(db, node("x"), name="kid", max_duration=timedelta(minutes=1))
     run = await begin(db, child(), node("b", "sub"))
@@ -72,7 +72,7 @@ async def test_a_bad_end_travels_up_with_its_reason(
     elif how == "timeout":
         clock.move(timedelta(minutes=2))
         await sweep.expire(db)
-    await player.play({"x": Fails()})
+    await worker.play({"x": Fails()})
     assert await state(db, kid) == how
     assert (await state(db, run), await letters(db, run)) == ("failed", f"{letter}k")
     assert await reasons(db, run, "sub") == [f"run {kid} {why}"]
@@ -85,7 +85,7 @@ async def test_a_missing_child_workflow_fails_the_step_with_its_name(db: Databas
 
 
 async def test_a_disabled_child_workflow_fails_the_step_and_a_retry_finds_it_enabled(
-    db: Database, player: Player
+    db: Database, worker: ManualWorker
 ) -> None:
     await publish(db, node("x"), name="kid")
     await workflows.enable(db, "kid", False)
@@ -93,7 +93,7 @@ async def test_a_disabled_child_workflow_fails_the_step_and_a_retry_finds_it_ena
     assert (await state(db, run), await reasons(db, run, "sub")) == ("failed", ["workflow 'kid' is disabled"])
     await workflows.enable(db, "kid")
     await runs.retry(db, run)
-    await player.play()
+    await worker.play()
     assert await state(db, run) == "completed"
 
 
@@ -108,21 +108,23 @@ async def test_runs_below_runs_go_ten_deep(db: Database, conn: Connection) -> No
     assert await state(db, run) == "failed"
 
 
-async def test_grandchildren_report_to_their_parents_in_turn(db: Database, player: Player) -> None:
+async def test_grandchildren_report_to_their_parents_in_turn(db: Database, worker: ManualWorker) -> None:
     await publish(db, node("x"), name="grandkid")
     await publish(db, child(workflow="grandkid"), name="kid")
     run = await begin(db, child())
-    await player.play({"x": 42})
+    await worker.play({"x": 42})
     assert (await state(db, run), await runs.output(db, run)) == ("completed", 42)
 
 
-async def test_an_ended_parent_is_told_nothing_it_would_act_on(db: Database, player: Player, conn: Connection) -> None:
+async def test_an_ended_parent_is_told_nothing_it_would_act_on(
+    db: Database, worker: ManualWorker, conn: Connection
+) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, child(), node("b", "sub"))
     await tick(db)
-    job = await player.take_one("x")
+    job = await worker.take_one("x")
     await runs.cancel(db, run)
-    await player.end(job)
+    await worker.end(job)
     await tick(db)
     assert await state(db, run) == "cancelled"
     assert await conn.fetchval("select count(*) from windlass.notice") == 0
@@ -131,20 +133,20 @@ async def test_an_ended_parent_is_told_nothing_it_would_act_on(db: Database, pla
 # Many
 
 
-async def test_a_child_for_each_item_has_it_in_its_input(db: Database, player: Player, conn: Connection) -> None:
+async def test_a_child_for_each_item_has_it_in_its_input(db: Database, worker: ManualWorker, conn: Connection) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, child(fan_out=Foreach("input"), input={"k": 1}), node("b", "sub"), input=["p", "q", "r"])
     given = [(await runs.get(db, kid)).input for kid in await below(conn, run)]
     assert given == [{"k": 1, "item": "p"}, {"k": 1, "item": "q"}, {"k": 1, "item": "r"}]
-    await player.play()
+    await worker.play()
     assert (await state(db, run), await letters(db, run)) == ("completed", "ss")
 
 
-async def test_the_output_is_the_list_of_the_childrens_outputs(db: Database, player: Player) -> None:
+async def test_the_output_is_the_list_of_the_childrens_outputs(db: Database, worker: ManualWorker) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, child(fan_out=Parallel(3)))
     count = iter(range(10))
-    await player.play({"x": lambda _: next(count)})
+    await worker.play({"x": lambda _: next(count)})
     output = await runs.output(db, run)
     assert sorted(output) == [0, 1, 2]
 
@@ -155,32 +157,32 @@ async def test_no_children_are_an_empty_list(db: Database) -> None:
     assert (await state(db, run), await runs.output(db, run)) == ("completed", [])
 
 
-async def test_a_window_holds_for_children_too(db: Database, player: Player, conn: Connection) -> None:
+async def test_a_window_holds_for_children_too(db: Database, worker: ManualWorker, conn: Connection) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, child(fan_out=Parallel(5), concurrency=2))
     for made in (2, 4, 5):
         assert len(await below(conn, run)) == made
         await tick(db)
-        for job in await player.take():
-            await player.end(job)
+        for job in await worker.take():
+            await worker.end(job)
         await tick(db)
     assert await state(db, run) == "completed"
 
 
-async def test_the_outputs_of_a_child_and_of_children_can_be_gone_over(db: Database, player: Player) -> None:
+async def test_the_outputs_of_a_child_and_of_children_can_be_gone_over(db: Database, worker: ManualWorker) -> None:
     await publish(db, node("x"), name="kid")
     steps = child(), node("b", "sub", fan_out=Foreach("sub.files"))
     more = child("subs", fan_out=Parallel(2)), node("c", "subs", fan_out=Foreach("subs"))
     run = await begin(db, *steps, *more)
-    await player.play({"x": {"files": [1, 2, 3]}})
-    assert (await state(db, run), player.seen.count("b"), player.seen.count("c")) == ("completed", 3, 2)
+    await worker.play({"x": {"files": [1, 2, 3]}})
+    assert (await state(db, run), worker.seen.count("b"), worker.seen.count("c")) == ("completed", 3, 2)
 
 
-async def test_failures_of_some_children_are_counted(db: Database, player: Player) -> None:
+async def test_failures_of_some_children_are_counted(db: Database, worker: ManualWorker) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, child(fan_out=Parallel(3)))
     count = iter(range(10))
-    await player.play({"x": lambda _: Fails() if next(count) == 1 else 1})
+    await worker.play({"x": lambda _: Fails() if next(count) == 1 else 1})
     assert (await letters(db, run), await reasons(db, run, "sub")) == ("f", ["1 of 3 instances failed"])
 
 
@@ -192,26 +194,26 @@ async def test_a_missing_workflow_for_many_children_is_told_once(db: Database) -
 # A limited child workflow
 
 
-async def test_children_wait_for_a_place_like_anybody(db: Database, player: Player, conn: Connection) -> None:
+async def test_children_wait_for_a_place_like_anybody(db: Database, worker: ManualWorker, conn: Connection) -> None:
     await publish(db, node("x"), name="kid", concurrency=1)
     run = await begin(db, child(fan_out=Parallel(3)))
     running = "select count(*) from windlass.run where state = 'running' and parent_id is not null"
     for _ in range(3):
         await tick(db)
         assert await conn.fetchval(running) == 1
-        await player.end(await player.take_one("x"))
-    await player.play()
+        await worker.end(await worker.take_one("x"))
+    await worker.play()
     assert await state(db, run) == "completed"
 
 
 async def test_the_timeout_of_a_step_limits_the_run_below_it(
-    db: Database, player: Player, conn: Connection, clock: Clock
+    db: Database, worker: ManualWorker, conn: Connection, clock: Clock
 ) -> None:
     await publish(db, node("nap", action=SleepAction(timedelta(hours=5))), name="kid")
     run = await begin(db, child(timeout=timedelta(hours=1)), node("late", "sub:failure"))
     await tick(db)
     clock.move(timedelta(hours=2))
-    await player.play()
+    await worker.play()
     [kid] = await below(conn, run)
     assert (await state(db, kid), await letters(db, kid)) == ("timeout", "c")
     assert (await state(db, run), await letters(db, run)) == ("completed", "ts")

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from tests.engine.harness import Fails, Player, begin, letters, node, publish, reasons, state, tick
+from tests.engine.harness import Fails, ManualWorker, begin, letters, node, publish, reasons, state, tick
 from windlass.core.workflows.step import ChildAction, Parallel, Step
 from windlass.engine.database import Database
 from windlass.engine.runs import control as runs
@@ -17,8 +17,8 @@ Connection = Any
 
 
 @pytest.fixture
-async def player(db: Database) -> Player:
-    return await Player.hello(db)
+async def worker(db: Database) -> ManualWorker:
+    return await ManualWorker.registered(db)
 
 
 def child(name: str = "sub", *needs: str, workflow: str = "kid", **more: Any) -> Step:
@@ -34,7 +34,7 @@ async def below(conn: Connection, run: UUID) -> list[UUID]:
 # Cancel
 
 
-async def test_cancel_travels_down_to_the_grandchildren(db: Database, player: Player, conn: Connection) -> None:
+async def test_cancel_travels_down_to_the_grandchildren(db: Database, worker: ManualWorker, conn: Connection) -> None:
     await publish(db, node("x"), node("y", "x"), name="grandkid")
     await publish(db, child(workflow="grandkid"), name="kid")
     run = await begin(db, child(), node("b", "sub"))
@@ -49,7 +49,7 @@ async def test_cancel_travels_down_to_the_grandchildren(db: Database, player: Pl
     assert [await letters(db, each) for each in (run, kid, grandkid)] == ["cc", "c", "cc"]
     assert await reasons(db, kid) == ["enough"]
     assert await conn.fetchval("select count(*) from windlass.notice") == 0
-    assert await player.take() == []
+    assert await worker.take() == []
 
 
 async def test_jobs_below_a_cancelled_run_have_its_reason(db: Database, conn: Connection) -> None:
@@ -101,7 +101,7 @@ async def test_expiry_travels_down_too(db: Database, conn: Connection, clock: Cl
 
 @pytest.mark.parametrize("cancel_first", [True, False])
 async def test_a_child_begun_in_the_moment_of_the_cancel_is_cancelled_with_the_rest(
-    db: Database, player: Player, conn: Connection, cancel_first: bool
+    db: Database, worker: ManualWorker, conn: Connection, cancel_first: bool
 ) -> None:
     """One child's end frees a slot, and the word to stop comes in the same moment."""
     await publish(db, node("x"), name="kid")
@@ -110,12 +110,12 @@ async def test_a_child_begun_in_the_moment_of_the_cancel_is_cancelled_with_the_r
     await tick(db)
     await tick(db)
     [middle] = await below(conn, run)
-    job = await player.take_one("x")
+    job = await worker.take_one("x")
     if cancel_first:
         await runs.cancel(db, run)
-        await player.end(job)
+        await worker.end(job)
     else:
-        await player.end(job)
+        await worker.end(job)
         await runs.cancel(db, run)
     while await tick(db):
         pass
@@ -127,13 +127,13 @@ async def test_a_child_begun_in_the_moment_of_the_cancel_is_cancelled_with_the_r
 # Again
 
 
-async def test_a_retry_of_the_parent_starts_a_new_child(db: Database, player: Player, conn: Connection) -> None:
+async def test_a_retry_of_the_parent_starts_a_new_child(db: Database, worker: ManualWorker, conn: Connection) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, child(), node("b", "sub"))
-    await player.play({"x": Fails()})
+    await worker.play({"x": Fails()})
     assert await letters(db, run) == "fk"
     await runs.retry(db, run)
-    await player.play({"x": "new"})
+    await worker.play({"x": "new"})
     old, new = await below(conn, run)
     assert [await state(db, each) for each in (run, old, new)] == ["completed", "failed", "completed"]
     assert await letters(db, run) == "ss"
@@ -141,66 +141,66 @@ async def test_a_retry_of_the_parent_starts_a_new_child(db: Database, player: Pl
 
 @pytest.mark.parametrize("window", [None, 1])
 async def test_a_retry_starts_new_children_only_for_the_bad_ones(
-    db: Database, player: Player, conn: Connection, window: int | None
+    db: Database, worker: ManualWorker, conn: Connection, window: int | None
 ) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, child(fan_out=Parallel(4), concurrency=window))
     count = iter(range(10))
-    await player.play({"x": lambda _: Fails() if next(count) in (1, 2) else "old"})
+    await worker.play({"x": lambda _: Fails() if next(count) in (1, 2) else "old"})
     assert await reasons(db, run, "sub") == ["2 of 4 instances failed"]
     assert len(await below(conn, run)) == 4
     await runs.retry(db, run)
-    await player.play({"x": "new"})
+    await worker.play({"x": "new"})
     assert await state(db, run) == "completed"
     assert len(await below(conn, run)) == 6
     assert sorted(await runs.output(db, run)) == ["new", "new", "old", "old"]
 
 
-async def test_a_rerun_starts_all_children_anew(db: Database, player: Player, conn: Connection) -> None:
+async def test_a_rerun_starts_all_children_anew(db: Database, worker: ManualWorker, conn: Connection) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, node("a"), child("sub", "a", fan_out=Parallel("a")))
-    await player.play({"a": 3, "x": "old"})
+    await worker.play({"a": 3, "x": "old"})
     await runs.rerun(db, run, "a")
-    await player.play({"a": 2, "x": "new"})
+    await worker.play({"a": 2, "x": "new"})
     assert (await state(db, run), await runs.output(db, run)) == ("completed", ["new", "new"])
     await runs.rerun(db, run, "a")
-    await player.play({"a": 0})
+    await worker.play({"a": 0})
     assert await runs.output(db, run) == []
 
 
 async def test_a_retried_child_does_not_confuse_its_failed_parent(
-    db: Database, player: Player, conn: Connection
+    db: Database, worker: ManualWorker, conn: Connection
 ) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, child(), node("b", "sub"))
-    await player.play({"x": Fails()})
+    await worker.play({"x": Fails()})
     before = await runs.get(db, run)
     [kid] = await below(conn, run)
     await runs.retry(db, kid)
-    await player.play()
+    await worker.play()
     assert await state(db, kid) == "completed"
     assert await runs.get(db, run) == before
 
 
-async def test_a_retried_child_is_not_counted_twice(db: Database, player: Player, conn: Connection) -> None:
+async def test_a_retried_child_is_not_counted_twice(db: Database, worker: ManualWorker, conn: Connection) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, child(fan_out=Parallel(2)))
     await tick(db)
-    first, second = await player.take()
-    await player.end(first, Fails(for_good=True))
+    first, second = await worker.take()
+    await worker.end(first, Fails(for_good=True))
     await tick(db)
     assert first.run_id is not None
     await runs.retry(db, first.run_id)
-    await player.end((await player.take())[0])
+    await worker.end((await worker.take())[0])
     await tick(db)
     assert (await state(db, run), await letters(db, run)) == ("running", "a")  # the second one is under way
-    await player.end(second)
+    await worker.end(second)
     await tick(db)
     assert (await state(db, run), await reasons(db, run, "sub")) == ("failed", ["1 of 2 instances failed"])
 
 
 async def test_a_retry_while_the_child_is_told_to_stop_starts_it_anew(
-    db: Database, player: Player, conn: Connection, clock: Clock
+    db: Database, worker: ManualWorker, conn: Connection, clock: Clock
 ) -> None:
     """The parent's time was over, its child was asked to stop, and the parent was retried before the child ended."""
     await publish(db, node("x"), name="kid")
@@ -211,31 +211,31 @@ async def test_a_retry_while_the_child_is_told_to_stop_starts_it_anew(
     assert (await state(db, run), await letters(db, run)) == ("timeout", "a")
     await runs.retry(db, run)
     await tick(db)  # the child hears that it is to stop
-    await player.play()
+    await worker.play()
     assert (await state(db, run), await letters(db, run)) == ("completed", "s")
     assert [await state(db, kid) for kid in await below(conn, run)] == ["cancelled", "completed"]
 
 
 async def test_a_retry_while_some_children_are_told_to_stop_starts_those_anew(
-    db: Database, player: Player, conn: Connection, clock: Clock
+    db: Database, worker: ManualWorker, conn: Connection, clock: Clock
 ) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, child(fan_out=Parallel(3)), max_duration=timedelta(minutes=1))
     await tick(db)
-    first, *_ = await player.take()
-    await player.end(first)
+    first, *_ = await worker.take()
+    await worker.end(first)
     await tick(db)
     clock.move(timedelta(minutes=2))
     await sweep.expire(db)
     await runs.retry(db, run)
     await tick(db)
-    await player.play()
+    await worker.play()
     assert (await state(db, run), await letters(db, run)) == ("completed", "s")
     assert (await runs.get(db, run)).fans["0"][:5] == [3, 3, 3, 0, 0]
 
 
 async def test_a_child_told_to_stop_is_not_started_anew_for_a_run_that_was_cancelled_meanwhile(
-    db: Database, player: Player, conn: Connection, clock: Clock
+    db: Database, worker: ManualWorker, conn: Connection, clock: Clock
 ) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, child(), max_duration=timedelta(minutes=1))
@@ -245,21 +245,23 @@ async def test_a_child_told_to_stop_is_not_started_anew_for_a_run_that_was_cance
     await runs.retry(db, run)
     await runs.cancel(db, run)
     await tick(db)
-    await player.play()
+    await worker.play()
     assert (await state(db, run), await letters(db, run)) == ("cancelled", "c")
     assert len(await below(conn, run)) == 1
 
 
-async def test_an_old_childs_end_does_not_end_the_new_child(db: Database, player: Player, conn: Connection) -> None:
+async def test_an_old_childs_end_does_not_end_the_new_child(
+    db: Database, worker: ManualWorker, conn: Connection
+) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, child())
-    await player.play({"x": Fails()})
+    await worker.play({"x": Fails()})
     [old] = await below(conn, run)
     await runs.retry(db, old)
-    late = await player.take_one("x")
+    late = await worker.take_one("x")
     await runs.retry(db, run)
-    await player.end(late)
+    await worker.end(late)
     await tick(db)
     assert (await state(db, run), await letters(db, run)) == ("running", "a")
-    await player.play()
+    await worker.play()
     assert await state(db, run) == "completed"

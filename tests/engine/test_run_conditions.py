@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.fake_services import Stage, answer, call, deploy, play, played, run_of
+from tests.engine.fake_services import ServiceWorker, answer, call, deploy, play, played, run_of
 from tests.engine.harness import Fails, begin, letters, reasons, state, tick
 from windlass.engine.database import Database
 from windlass.engine.runs import control as runs
@@ -146,22 +146,22 @@ async def test_a_truncated_body_is_null_and_the_reason_says_so(db: Database) -> 
 async def test_an_if_is_asked_when_all_needs_have_ended_and_not_before(db: Database, conn: Connection) -> None:
     tasks = {"a": job(), "b": job(), "c": job("a", "b", when="tasks.a.status == 'failed'")}
     run = await run_of(db, **tasks)
-    stage = await play_some(db, "a")
+    worker = await play_some(db, "a")
     assert await letters(db, run) == "fa."
     assert await reasons(db, run, "c") == []
-    await stage.end(stage.kept)
+    await worker.end(worker.kept)
     assert await letters(db, run) == "fsa"
 
 
 async def play_some(db: Database, broken: str) -> Any:
     """Break one of two jobs and keep the other."""
-    stage: Any = await Stage.hello(db)
-    for claimed in await stage.take():
-        if stage.step(claimed) == broken:
-            await stage.end(claimed, BROKEN)
+    worker: Any = await ServiceWorker.registered(db)
+    for claimed in await worker.take():
+        if worker.step(claimed) == broken:
+            await worker.end(claimed, BROKEN)
         else:
-            stage.kept = claimed
-    return stage
+            worker.kept = claimed
+    return worker
 
 
 async def test_an_if_of_a_step_without_needs_is_asked_at_the_start(db: Database) -> None:
@@ -275,9 +275,9 @@ async def test_an_if_on_a_fan_out_is_asked_once_for_all_copies(db: Database) -> 
         "no": job("a", foreach="a.list", when="len(tasks.a.body.list) == 3"),
         "never": job("a", foreach="a.nothing", when="false"),
     }
-    run, stage = await played(db, tasks, a={"list": [1, 2]})
+    run, worker = await played(db, tasks, a={"list": [1, 2]})
     assert (await letters(db, run), await state(db, run)) == ("sskk", "completed")
-    assert stage.seen == ["a", "yes", "yes"]
+    assert worker.seen == ["a", "yes", "yes"]
     assert len(await reasons(db, run, "yes")) == 1
 
 
@@ -360,12 +360,12 @@ async def test_only_the_last_attempt_is_an_end(db: Database) -> None:
     """Retries go on beneath: the `if` is not asked in between."""
     tasks = {"a": http(retries=2), "b": job("a", when="tasks.a.status_code == 200 && tasks.a.attempt == 3")}
     run = await run_of(db, **tasks)
-    stage = await Stage.hello(db)
+    worker = await ServiceWorker.registered(db)
     for n in range(3):
-        claimed = await stage.take_one("a")
+        claimed = await worker.take_one("a")
         assert await letters(db, run) == "a."
         failing = Fails(type="HttpStatus")
-        await stage.end(claimed, failing if n < 2 else answer(200))
+        await worker.end(claimed, failing if n < 2 else answer(200))
         await tick(db)
     assert await letters(db, run) == "sa"
 
@@ -375,10 +375,10 @@ async def test_only_the_last_attempt_is_an_end(db: Database) -> None:
 
 async def test_a_rerun_asks_again_with_what_is_there_now(db: Database) -> None:
     tasks = {"a": http(), "b": job("a", when="tasks.a.status_code == 200"), "c": job("a", when="failure()")}
-    run, stage = await played(db, tasks, a=answer(402))
+    run, worker = await played(db, tasks, a=answer(402))
     assert await letters(db, run) == "fks"
     await runs.rerun(db, run, "a")
-    await stage.play({"a": answer(200)})
+    await worker.play({"a": answer(200)})
     assert (await letters(db, run), await state(db, run)) == ("ssk", "completed")
 
 

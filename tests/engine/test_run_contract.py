@@ -10,7 +10,7 @@ import pytest
 from tests.engine.harness import (
     LEASE,
     Fails,
-    Player,
+    ManualWorker,
     begin,
     events_of,
     letters,
@@ -43,8 +43,8 @@ async def db(db: Database, clock: Clock) -> Database:
 
 
 @pytest.fixture
-async def player(db: Database) -> Player:
-    return await Player.hello(db)
+async def worker(db: Database) -> ManualWorker:
+    return await ManualWorker.registered(db)
 
 
 async def from_document(db: Database, **tasks: Any) -> None:
@@ -54,38 +54,38 @@ async def from_document(db: Database, **tasks: Any) -> None:
 # Runs
 
 
-async def test_t1_a_held_run_is_pending_until_it_is_picked_up(db: Database, player: Player) -> None:
+async def test_t1_a_held_run_is_pending_until_it_is_picked_up(db: Database, worker: ManualWorker) -> None:
     await publish(db, node("a"), concurrency=1)
     _, run = await begin(db), await begin(db)
     assert await state(db, run) == "pending"
-    await player.play()
+    await worker.play()
     assert await events_of(db, run) == ["pending", "running", "completed"]
 
 
-async def test_t2_all_steps_succeeded_completes_the_run(db: Database, player: Player) -> None:
+async def test_t2_all_steps_succeeded_completes_the_run(db: Database, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b", "a"), node("c", "a"))
-    await player.play()
+    await worker.play()
     row = await runs.get(db, run)
     assert (row.state, row.letters) == ("completed", "sss")
     assert row.finished_at is not None
 
 
-async def test_t3_a_step_failed_for_good_fails_the_run(db: Database, player: Player) -> None:
+async def test_t3_a_step_failed_for_good_fails_the_run(db: Database, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b"))
-    await player.play({"a": Fails()})
+    await worker.play({"a": Fails()})
     row = await runs.get(db, run)
     assert (row.state, row.letters) == ("failed", "fs")
     assert row.finished_at is not None
     assert await reasons(db, run, "a") == ["boom"]
 
 
-async def test_t4_a_run_goes_on_while_any_step_is_under_way(db: Database, player: Player) -> None:
+async def test_t4_a_run_goes_on_while_any_step_is_under_way(db: Database, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b"))
-    by_step = {player.step(job): job for job in await player.take()}
-    await player.end(by_step["a"], Fails())
+    by_step = {worker.step(job): job for job in await worker.take()}
+    await worker.end(by_step["a"], Fails())
     assert (await state(db, run), await letters(db, run)) == ("running", "fa")
     assert (await runs.get(db, run)).finished_at is None
-    await player.end(by_step["b"])
+    await worker.end(by_step["b"])
     assert await state(db, run) == "failed"
 
 
@@ -96,74 +96,78 @@ async def test_t5_a_running_run_can_be_cancelled(db: Database) -> None:
 
 
 @pytest.mark.parametrize("end", ["completed", "failed", "cancelled"])
-async def test_t6_an_ended_run_stays_ended(db: Database, player: Player, end: str) -> None:
+async def test_t6_an_ended_run_stays_ended(db: Database, worker: ManualWorker, end: str) -> None:
     run = await begin(db, node("a"))
     if end == "cancelled":
         await runs.cancel(db, run)
-    await player.play({"a": Fails() if end == "failed" else 1})
+    await worker.play({"a": Fails() if end == "failed" else 1})
     assert await state(db, run) == end
     before = await runs.get(db, run)
     with pytest.raises(
         Conflict, match=f"run {run} is {end} and cannot be cancelled: only pending and running runs can be"
     ):
         await runs.cancel(db, run)
-    await player.play()
+    await worker.play()
     assert await runs.get(db, run) == before
 
 
 # Steps
 
 
-async def test_t7_every_step_waits_at_first_and_t8_only_roots_are_dispatched(db: Database, player: Player) -> None:
+async def test_t7_every_step_waits_at_first_and_t8_only_roots_are_dispatched(
+    db: Database, worker: ManualWorker
+) -> None:
     run = await begin(db, node("a"), node("b", "a"), node("c", "a", "b"))
     assert await letters(db, run) == "a.."
-    await player.end(await player.take_one("a"))
+    await worker.end(await worker.take_one("a"))
     assert await letters(db, run) == "sa."
-    await player.end(await player.take_one("b"))
+    await worker.end(await worker.take_one("b"))
     assert await letters(db, run) == "ssa"
 
 
-async def test_t8_a_step_waits_for_every_upstream(db: Database, player: Player) -> None:
+async def test_t8_a_step_waits_for_every_upstream(db: Database, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b"), node("c", "a", "b"))
-    first, second = await player.take()
-    await player.end(first)
+    first, second = await worker.take()
+    await worker.end(first)
     assert await letters(db, run) == "sa."
-    assert await player.take() == []
-    await player.end(second)
-    await player.take_one("c")
+    assert await worker.take() == []
+    await worker.end(second)
+    await worker.take_one("c")
 
 
-async def test_t11_success_keeps_the_output(db: Database, player: Player) -> None:
+async def test_t11_success_keeps_the_output(db: Database, worker: ManualWorker) -> None:
     run = await begin(db, node("a"))
-    await player.play({"a": {"n": 1}})
+    await worker.play({"a": {"n": 1}})
     assert await runs.output(db, run) == {"n": 1}
 
 
 async def test_t12_and_t13_a_failed_attempt_is_tried_again_with_a_number_that_grows(
-    db: Database, player: Player
+    db: Database, worker: ManualWorker
 ) -> None:
     run = await begin(db, node("a", max_attempts=3))
     for number in (1, 2):
-        job = await player.take_one("a")
+        job = await worker.take_one("a")
         assert job.number == number
-        await player.end(job, Fails(f"boom {number}"))
+        await worker.end(job, Fails(f"boom {number}"))
         assert await letters(db, run) == "a"
-    job = await player.take_one("a")
+    job = await worker.take_one("a")
     assert (job.number, (await jobs.get(db, job.id)).last_error) == (3, "boom 2")
-    await player.end(job)
+    await worker.end(job)
     assert await state(db, run) == "completed"
 
 
-async def test_t14_the_last_attempt_fails_the_step_and_keeps_its_error(db: Database, player: Player) -> None:
+async def test_t14_the_last_attempt_fails_the_step_and_keeps_its_error(db: Database, worker: ManualWorker) -> None:
     run = await begin(db, node("a", max_attempts=3))
-    await player.play({"a": lambda job: Fails(f"boom {job.number}")})
-    assert player.seen == ["a"] * 3
+    await worker.play({"a": lambda job: Fails(f"boom {job.number}")})
+    assert worker.seen == ["a"] * 3
     assert (await state(db, run), await reasons(db, run, "a")) == ("failed", ["boom 3"])
     job = (await runs.view(db, run)).jobs[0]
     assert (job.attempts, job.last_error) == (3, "boom 3")
 
 
-async def test_t15_a_failure_skips_what_hangs_on_it_unless_on_failure_is_run(db: Database, player: Player) -> None:
+async def test_t15_a_failure_skips_what_hangs_on_it_unless_on_failure_is_run(
+    db: Database, worker: ManualWorker
+) -> None:
     await from_document(
         db,
         a={"job": "test.a.v1", "max_retries": 1},
@@ -171,18 +175,18 @@ async def test_t15_a_failure_skips_what_hangs_on_it_unless_on_failure_is_run(db:
         c={"job": "test.c.v1", "depends_on": ["a"], "on_failure": "run"},
     )
     run = await begin(db)
-    await player.play({"a": Fails()})
+    await worker.play({"a": Fails()})
     assert await letters(db, run) == "fks"
     assert await reasons(db, run, "b") == ["needs a to succeed, but it failed"]
     assert await state(db, run) == "failed"
 
 
 async def test_t17_a_silent_holder_loses_its_attempt_and_the_step_fails_when_none_is_left(
-    db: Database, player: Player, clock: Clock
+    db: Database, worker: ManualWorker, clock: Clock
 ) -> None:
     run = await begin(db, node("a", max_attempts=2), node("b", "a"))
     for _ in range(2):
-        await player.take_one("a")
+        await worker.take_one("a")
         clock.move(LEASE * 2)
         await upkeep.release_expired(db)
     await tick(db)
@@ -190,9 +194,9 @@ async def test_t17_a_silent_holder_loses_its_attempt_and_the_step_fails_when_non
     assert await reasons(db, run, "a") == ["lease lost: w1 fell silent"]
 
 
-async def test_t18_a_step_that_took_too_long_is_timed_out(db: Database, player: Player) -> None:
+async def test_t18_a_step_that_took_too_long_is_timed_out(db: Database, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b", "a"), node("c", "a:failure"))
-    await player.play({"a": Fails("timed out after 1 s", type="Timeout")})
+    await worker.play({"a": Fails("timed out after 1 s", type="Timeout")})
     assert await letters(db, run) == "tks"
 
 
@@ -200,8 +204,8 @@ async def test_t23_two_processes_never_dispatch_a_step_twice(db: Database, datab
     await publish(db, node("a"), node("b", "a"), node("c", "a"), node("d", "b", "c"))
     ids = [await begin(db) for _ in range(20)]
     others = [await Database.open(DatabaseOptions(url=database, notify=False)) for _ in range(2)]
-    players = [await Player.hello(each, f"w{n}") for n, each in enumerate([db, *others])]
-    await asyncio.gather(*(player.play() for player in players))
+    players = [await ManualWorker.registered(each, f"w{n}") for n, each in enumerate([db, *others])]
+    await asyncio.gather(*(worker.play() for worker in players))
     await players[0].play()
     assert {await state(db, id_) for id_ in ids} == {RunState.COMPLETED}
     assert await conn.fetchval("select count(*) from workflow.workflow_run") == 80
@@ -214,37 +218,37 @@ async def test_t23_two_processes_never_dispatch_a_step_twice(db: Database, datab
 # Parallel
 
 
-async def test_t29_parallel_four_makes_four_instances(db: Database, player: Player) -> None:
+async def test_t29_parallel_four_makes_four_instances(db: Database, worker: ManualWorker) -> None:
     run = await begin(db, node("a", fan_out=Parallel(4)))
-    assert [(job.item, job.items) for job in await player.take()] == [(0, 4), (1, 4), (2, 4), (3, 4)]
+    assert [(job.item, job.items) for job in await worker.take()] == [(0, 4), (1, 4), (2, 4), (3, 4)]
     assert await letters(db, run) == "a"
 
 
-async def test_t30_parallel_by_a_path_makes_as_many_as_it_says(db: Database, player: Player) -> None:
+async def test_t30_parallel_by_a_path_makes_as_many_as_it_says(db: Database, worker: ManualWorker) -> None:
     run = await begin(db, node("discover"), node("process", "discover", fan_out=Parallel("discover.count")))
     assert await letters(db, run) == "a."
-    await player.end(await player.take_one("discover"), {"count": 10})
-    assert sorted((job.item, job.items) for job in await player.take()) == [(n, 10) for n in range(10)]
+    await worker.end(await worker.take_one("discover"), {"count": 10})
+    assert sorted((job.item, job.items) for job in await worker.take()) == [(n, 10) for n in range(10)]
 
 
-async def test_t31_foreach_makes_one_for_each_item(db: Database, player: Player) -> None:
+async def test_t31_foreach_makes_one_for_each_item(db: Database, worker: ManualWorker) -> None:
     files = ["a.csv", "b.csv", "c.csv"]
     await begin(db, node("discover"), node("process", "discover", fan_out=Foreach("discover.files")))
-    await player.end(await player.take_one("discover"), {"files": files})
-    claimed = sorted(await player.take(), key=lambda job: job.item or 0)
+    await worker.end(await worker.take_one("discover"), {"files": files})
+    claimed = sorted(await worker.take(), key=lambda job: job.item or 0)
     assert [(job.item, job.items, job.payload) for job in claimed] == [
         (n, 3, f'{{"item": "{name}"}}') for n, name in enumerate(files)
     ]
 
 
 async def test_t32_concurrency_four_never_has_more_than_four_under_way(
-    db: Database, player: Player, conn: Connection
+    db: Database, worker: ManualWorker, conn: Connection
 ) -> None:
     live = "select count(*) from workflow.workflow_run where status in ('pending', 'leased')"
     run = await begin(db, node("a", fan_out=Parallel(11), concurrency=4))
     done = 0
-    while claimed := await player.take(3):
+    while claimed := await worker.take(3):
         assert await conn.fetchval(live) <= 4
-        await player.tell(*[report(job, None) for job in claimed])
+        await worker.send(*[report(job, None) for job in claimed])
         done += len(claimed)
     assert (done, await state(db, run)) == (11, "completed")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.harness import Fails, Player, begin, letters, node, publish, state, tick
+from tests.engine.harness import Fails, ManualWorker, begin, letters, node, publish, state, tick
 from windlass.core.workflows.step import ChildAction, Foreach, HookAction, Parallel, SleepAction
 from windlass.engine import upkeep, workflows
 from windlass.engine.database import Database
@@ -24,16 +24,16 @@ TABLES = [
 
 
 @pytest.fixture
-async def player(db: Database) -> Player:
-    return await Player.hello(db)
+async def worker(db: Database) -> ManualWorker:
+    return await ManualWorker.registered(db)
 
 
 @pytest.mark.parametrize("how", ["edit", "disable", "delete", "replace"])
-async def test_c2_28_a_hundred_live_runs_finish_on_their_version(db: Database, player: Player, how: str) -> None:
+async def test_c2_28_a_hundred_live_runs_finish_on_their_version(db: Database, worker: ManualWorker, how: str) -> None:
     await publish(db, node("a"), node("b", "a"), node("c", "b"))
     ids = await start.start(db, "w", [RunSpec()] * 100)
-    for job in (await player.take())[:50]:
-        await player.end(job)  # some are at the first step, some at the second
+    for job in (await worker.take())[:50]:
+        await worker.end(job)  # some are at the first step, some at the second
     if how == "edit":
         await publish(db, node("c"), node("other", "c"))
     elif how == "disable":
@@ -42,29 +42,29 @@ async def test_c2_28_a_hundred_live_runs_finish_on_their_version(db: Database, p
         await workflows.delete(db, "w")
         if how == "replace":
             await publish(db, node("x"))
-    await player.play()
+    await worker.play()
     left = [id_ for id_ in ids if await state(db, id_) != "completed"]
     assert len(left) == 50  # whose first step is still in our hands
     assert {await letters(db, id_) for id_ in left} == {"a.."}
     assert {(await runs.get(db, id_)).version for id_ in ids} == {1}
 
 
-async def test_a_retry_of_an_old_run_uses_its_own_version(db: Database, player: Player) -> None:
+async def test_a_retry_of_an_old_run_uses_its_own_version(db: Database, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b", "a"))
-    await player.play({"a": Fails()})
+    await worker.play({"a": Fails()})
     await publish(db, node("z"))
     await workflows.delete(db, "w")
     await runs.retry(db, run)
-    await player.play()
+    await worker.play()
     assert (await state(db, run), await letters(db, run)) == ("completed", "ss")
 
 
-async def test_a_child_starts_on_what_is_live_when_it_starts(db: Database, player: Player) -> None:
+async def test_a_child_starts_on_what_is_live_when_it_starts(db: Database, worker: ManualWorker) -> None:
     await publish(db, node("old"), name="kid")
     run = await begin(db, node("a"), node("sub", "a", action=ChildAction("kid")))
     await publish(db, node("new"), name="kid")
-    await player.play()
-    assert (await state(db, run), player.seen) == ("completed", ["a", "new"])
+    await worker.play()
+    assert (await state(db, run), worker.seen) == ("completed", ["a", "new"])
 
 
 # What is kept
@@ -75,10 +75,10 @@ async def counts(conn: Connection) -> dict[str, int]:
 
 
 async def test_an_old_finished_run_goes_with_all_that_hangs_on_it(
-    db: Database, player: Player, conn: Connection, clock: Clock
+    db: Database, worker: ManualWorker, conn: Connection, clock: Clock
 ) -> None:
     run = await begin(db, node("a"), node("b", "a", fan_out=Foreach("a")), node("h", "a", action=HookAction()))
-    await player.play({"a": [1, 2, 3]})
+    await worker.play({"a": [1, 2, 3]})
     await runs.cancel(db, run)
     assert await upkeep.prune(db, age=MONTH) == 0
     assert (await counts(conn))["item"] == 3
@@ -89,7 +89,7 @@ async def test_an_old_finished_run_goes_with_all_that_hangs_on_it(
 
 
 async def test_a_live_run_keeps_its_jobs_however_old(
-    db: Database, player: Player, conn: Connection, clock: Clock
+    db: Database, worker: ManualWorker, conn: Connection, clock: Clock
 ) -> None:
     run = await begin(
         db,
@@ -99,18 +99,18 @@ async def test_a_live_run_keeps_its_jobs_however_old(
         node("c", "s"),
         max_duration=timedelta(days=1000),
     )
-    await player.play({"a": [1, 2]})
+    await worker.play({"a": [1, 2]})
     before = await counts(conn)
     clock.move(timedelta(days=90))
     while await upkeep.prune(db, age=MONTH):
         pass
     assert await counts(conn) == before
     clock.move(timedelta(days=90))
-    await player.play()
+    await worker.play()
     assert await state(db, run) == "completed"
 
 
-async def test_a_run_that_ended_lately_keeps_its_old_jobs(db: Database, player: Player, clock: Clock) -> None:
+async def test_a_run_that_ended_lately_keeps_its_old_jobs(db: Database, worker: ManualWorker, clock: Clock) -> None:
     """It may be retried, and what succeeded long ago is needed then."""
     run = await begin(
         db,
@@ -119,35 +119,37 @@ async def test_a_run_that_ended_lately_keeps_its_old_jobs(db: Database, player: 
         node("b", "a", "s"),
         max_duration=timedelta(days=1000),
     )
-    await player.play()
+    await worker.play()
     clock.move(timedelta(days=50))
-    await player.play({"b": Fails()})
+    await worker.play({"b": Fails()})
     while await upkeep.prune(db, age=MONTH):
         pass
     await runs.retry(db, run)
-    job = await player.take_one("b")
+    job = await worker.take_one("b")
     assert (await outputs.of_needs(db, [job]))[job.id]["a"] == "a"
 
 
-async def test_a_live_run_keeps_the_runs_below_it(db: Database, player: Player, conn: Connection, clock: Clock) -> None:
+async def test_a_live_run_keeps_the_runs_below_it(
+    db: Database, worker: ManualWorker, conn: Connection, clock: Clock
+) -> None:
     """Their outputs are its own."""
     await publish(db, node("x"), name="grandkid")
     await publish(db, node("sub", action=ChildAction("grandkid")), name="kid")
     nap = node("s", "sub", action=SleepAction(timedelta(days=50)))
     run = await begin(db, node("sub", action=ChildAction("kid")), nap, node("b", "s", "sub"))
     await conn.execute("update windlass.run set expires_at = now() + interval '1000 days'")
-    await player.play({"x": 42})
+    await worker.play({"x": 42})
     clock.move(timedelta(days=50))
     while await upkeep.prune(db, age=MONTH):
         pass
     await tick(db)
-    job = await player.take_one("b")
+    job = await worker.take_one("b")
     assert (await outputs.of_needs(db, [job]))[job.id]["sub"] == 42
-    await player.end(job)
+    await worker.end(job)
     assert await state(db, run) == "completed"
 
 
-async def test_a_pruned_run_is_unknown_and_its_key_is_free(db: Database, player: Player, clock: Clock) -> None:
+async def test_a_pruned_run_is_unknown_and_its_key_is_free(db: Database, worker: ManualWorker, clock: Clock) -> None:
     run = await begin(db, node("a", fan_out=Parallel(0)), idempotency_key="k")
     clock.move(MONTH * 2)
     await upkeep.prune(db, age=MONTH)
@@ -157,35 +159,35 @@ async def test_a_pruned_run_is_unknown_and_its_key_is_free(db: Database, player:
 
 
 async def test_a_child_that_outlives_its_pruned_parent_disturbs_nobody(
-    db: Database, player: Player, conn: Connection, clock: Clock
+    db: Database, worker: ManualWorker, conn: Connection, clock: Clock
 ) -> None:
     await publish(db, node("x"), name="kid")
     await begin(db, node("sub", action=ChildAction("kid")), name="w")
     await tick(db)
-    job = await player.take_one("x")
+    job = await worker.take_one("x")
     await conn.execute("update windlass.run set state = 'failed', finished_at = now() where parent_id is null")
     clock.move(MONTH * 2)
     await conn.execute("update windlass.run set expires_at = now() + interval '1000 days'")
     while await upkeep.prune(db, age=MONTH):
         pass
-    await player.end(job)
+    await worker.end(job)
     assert await tick(db) == 0
     assert (await counts(conn))["notice"] == 0  # there is nobody who would ever take it
 
 
 async def test_the_trail_of_a_live_run_is_kept_however_old(
-    db: Database, player: Player, conn: Connection, clock: Clock
+    db: Database, worker: ManualWorker, conn: Connection, clock: Clock
 ) -> None:
     week = "select count(*) from pg_inherits where inhparent = 'workflow.workflow_event'::regclass"
     run = await begin(db, node("a"), node("s", "a", action=SleepAction(timedelta(days=80))), max_duration=MONTH * 30)
-    await player.play()
+    await worker.play()
     lines = await conn.fetchval("select count(*) from workflow.workflow_event")
     clock.move(timedelta(days=70))
     await upkeep.tend(db, age=MONTH)
     assert await conn.fetchval("select count(*) from workflow.workflow_event") == lines
     before = await conn.fetchval(week)
     clock.move(timedelta(days=20))
-    await player.play()
+    await worker.play()
     assert await state(db, run) == "completed"
     await upkeep.tend(db, age=MONTH)
     assert await conn.fetchval(week) < before + 3

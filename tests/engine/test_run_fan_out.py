@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.harness import Fails, Player, begin, letters, node, reasons, report, state
+from tests.engine.harness import Fails, ManualWorker, begin, letters, node, reasons, report, state
 from windlass.core.jobs.job import Claimed
 from windlass.core.json_value import decode
 from windlass.core.workflows.step import Foreach, JobAction, Parallel, Step
@@ -16,8 +16,8 @@ LIVE = "select count(*) from workflow.workflow_run where step = $1 and status in
 
 
 @pytest.fixture
-async def player(db: Database) -> Player:
-    return await Player.hello(db)
+async def worker(db: Database) -> ManualWorker:
+    return await ManualWorker.registered(db)
 
 
 def item_of(job: Claimed) -> Any:
@@ -32,11 +32,11 @@ def fan(source: str = "a.files", *needs: str, **more: Any) -> Step:
     return node("b", *(needs or ("a",)), fan_out=Foreach(source), **more)
 
 
-async def test_instances_know_their_index_their_count_and_their_item(db: Database, player: Player) -> None:
+async def test_instances_know_their_index_their_count_and_their_item(db: Database, worker: ManualWorker) -> None:
     action = JobAction("test.b.v1", {"bucket": "landing"})
     await begin(db, node("a"), fan(action=action))
-    await player.end(await player.take_one("a"), {"files": ["x", {"y": 1}, None]})
-    claimed = sorted(await player.take(), key=lambda job: job.item or 0)
+    await worker.end(await worker.take_one("a"), {"files": ["x", {"y": 1}, None]})
+    claimed = sorted(await worker.take(), key=lambda job: job.item or 0)
     assert [(job.item, job.items) for job in claimed] == [(0, 3), (1, 3), (2, 3)]
     assert [decode(job.payload) for job in claimed] == [
         {"bucket": "landing", "item": "x"},
@@ -46,53 +46,53 @@ async def test_instances_know_their_index_their_count_and_their_item(db: Databas
 
 
 @pytest.mark.parametrize("source", ["input.files", "trigger.body.files"])
-async def test_a_list_in_the_input_can_be_gone_over(db: Database, player: Player, source: str) -> None:
+async def test_a_list_in_the_input_can_be_gone_over(db: Database, worker: ManualWorker, source: str) -> None:
     run = await begin(db, node("b", fan_out=Foreach(source)), input={"files": [1, 2, 3]})
-    await player.play({"b": squared})
+    await worker.play({"b": squared})
     assert await runs.output(db, run) == [1, 4, 9]
 
 
-async def test_the_whole_input_can_be_gone_over(db: Database, player: Player) -> None:
+async def test_the_whole_input_can_be_gone_over(db: Database, worker: ManualWorker) -> None:
     run = await begin(db, node("b", fan_out=Foreach("input")), input=[3, 4])
-    await player.play({"b": squared})
+    await worker.play({"b": squared})
     assert await runs.output(db, run) == [9, 16]
 
 
-async def test_a_whole_result_and_a_deep_path_can_be_gone_over(db: Database, player: Player) -> None:
+async def test_a_whole_result_and_a_deep_path_can_be_gone_over(db: Database, worker: ManualWorker) -> None:
     deep = node("c", "a", fan_out=Foreach("a.0.deep.list"))
     run = await begin(db, node("a"), fan("a"), deep)
-    await player.play({"a": [{"deep": {"list": [5]}}, 2], "b": 1, "c": squared})
+    await worker.play({"a": [{"deep": {"list": [5]}}, 2], "b": 1, "c": squared})
     assert await runs.output(db, run) == {"b": [1, 1], "c": [25]}
 
 
-async def test_a_fan_out_can_go_over_the_output_of_another(db: Database, player: Player) -> None:
+async def test_a_fan_out_can_go_over_the_output_of_another(db: Database, worker: ManualWorker) -> None:
     second = node("c", "b", fan_out=Foreach("b"))
     run = await begin(db, node("a"), fan(), second)
-    await player.play({"a": {"files": [1, 2, 3]}, "b": squared, "c": squared})
+    await worker.play({"a": {"files": [1, 2, 3]}, "b": squared, "c": squared})
     assert await runs.output(db, run) == [1, 16, 81]
 
 
-async def test_a_grandparent_can_be_gone_over(db: Database, player: Player) -> None:
+async def test_a_grandparent_can_be_gone_over(db: Database, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("m", "a"), fan("a.files", "m"))
-    await player.play({"a": {"files": [2]}, "b": squared})
+    await worker.play({"a": {"files": [2]}, "b": squared})
     assert await runs.output(db, run) == [4]
 
 
-async def test_the_next_step_begins_when_all_instances_succeeded(db: Database, player: Player) -> None:
+async def test_the_next_step_begins_when_all_instances_succeeded(db: Database, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), fan(), node("c", "b"))
-    await player.end(await player.take_one("a"), {"files": [1, 2, 3]})
-    claimed = await player.take()
+    await worker.end(await worker.take_one("a"), {"files": [1, 2, 3]})
+    claimed = await worker.take()
     for job in claimed[:2]:
-        await player.end(job)
-        assert (await letters(db, run), await player.take()) == ("sa.", [])
-    await player.end(claimed[2])
-    await player.take_one("c")
+        await worker.end(job)
+        assert (await letters(db, run), await worker.take()) == ("sa.", [])
+    await worker.end(claimed[2])
+    await worker.take_one("c")
 
 
-async def test_outputs_are_in_the_order_of_items_whoever_ended_first(db: Database, player: Player) -> None:
+async def test_outputs_are_in_the_order_of_items_whoever_ended_first(db: Database, worker: ManualWorker) -> None:
     run = await begin(db, node("b", fan_out=Foreach("input")), input=list("xyz"))
-    for job in sorted(await player.take(), key=lambda job: -(job.item or 0)):
-        await player.end(job, item_of(job))
+    for job in sorted(await worker.take(), key=lambda job: -(job.item or 0)):
+        await worker.end(job, item_of(job))
     assert await runs.output(db, run) == ["x", "y", "z"]
 
 
@@ -101,14 +101,14 @@ async def test_outputs_are_in_the_order_of_items_whoever_ended_first(db: Databas
 
 @pytest.mark.parametrize("source", [Foreach("input"), Parallel(17)])
 async def test_no_more_than_the_window_is_ever_under_way(
-    db: Database, player: Player, conn: Connection, source: Any
+    db: Database, worker: ManualWorker, conn: Connection, source: Any
 ) -> None:
     run = await begin(db, node("b", fan_out=source, concurrency=4), input=list(range(17)))
     seen: list[int] = []
     for share in [1, 3, 4, 2] * 10:
         assert await conn.fetchval(LIVE, 0) == min(4, 17 - len(seen))
-        claimed = await player.take(share)
-        await player.tell(*(report(job, None) for job in claimed))
+        claimed = await worker.take(share)
+        await worker.send(*(report(job, None) for job in claimed))
         seen += [job.item or 0 for job in claimed]
         if len(seen) == 17:
             break
@@ -116,22 +116,24 @@ async def test_no_more_than_the_window_is_ever_under_way(
     assert await state(db, run) == "completed"
 
 
-async def test_a_window_wider_than_the_list_does_no_harm(db: Database, player: Player) -> None:
+async def test_a_window_wider_than_the_list_does_no_harm(db: Database, worker: ManualWorker) -> None:
     run = await begin(db, node("b", fan_out=Foreach("input"), concurrency=1000), input=[1, 2])
-    await player.play()
+    await worker.play()
     assert await runs.output(db, run) == ["b", "b"]
 
 
-async def test_a_retried_instance_keeps_its_place_in_the_window(db: Database, player: Player, conn: Connection) -> None:
+async def test_a_retried_instance_keeps_its_place_in_the_window(
+    db: Database, worker: ManualWorker, conn: Connection
+) -> None:
     await begin(db, node("b", fan_out=Parallel(5), concurrency=2, max_attempts=3))
     for _ in range(2):
-        for job in await player.take():
-            await player.end(job, Fails())
+        for job in await worker.take():
+            await worker.end(job, Fails())
         assert await conn.fetchval(LIVE, 0) == 2
         assert await conn.fetchval("select max(item) from workflow.workflow_run") == 1
 
 
-async def test_windows_of_two_runs_are_apart(db: Database, player: Player, conn: Connection) -> None:
+async def test_windows_of_two_runs_are_apart(db: Database, worker: ManualWorker, conn: Connection) -> None:
     await begin(db, node("b", fan_out=Parallel(5), concurrency=2))
     await begin(db)
     assert await conn.fetchval(LIVE, 0) == 4
@@ -159,13 +161,13 @@ WRONG = [
 
 @pytest.mark.parametrize(("source", "result", "sentence"), WRONG, ids=lambda value: str(value)[:40])
 async def test_c2_22_a_wrong_type_fails_the_step_with_a_plain_sentence_and_no_retry(
-    db: Database, player: Player, source: Any, result: Any, sentence: str
+    db: Database, worker: ManualWorker, source: Any, result: Any, sentence: str
 ) -> None:
     run = await begin(db, node("a"), node("b", "a", fan_out=source, max_attempts=5), node("c", "b"))
-    await player.play({"a": result})
+    await worker.play({"a": result})
     assert (await state(db, run), await letters(db, run)) == ("failed", "sfk")
     assert await reasons(db, run, "b") == [sentence]
-    assert player.seen == ["a"]
+    assert worker.seen == ["a"]
 
 
 async def test_an_input_of_the_wrong_type_fails_the_run_as_it_starts(db: Database) -> None:
@@ -176,7 +178,7 @@ async def test_an_input_of_the_wrong_type_fails_the_run_as_it_starts(db: Databas
     assert await reasons(db, run, "b") == ["cannot expand: input.files is a text, not a list"]
 
 
-async def test_a_path_into_a_fanned_out_step_is_not_the_first_instances(db: Database, player: Player) -> None:
+async def test_a_path_into_a_fanned_out_step_is_not_the_first_instances(db: Database, worker: ManualWorker) -> None:
     """Its output is a list: a field of it is missing, a count of it is no number."""
     run = await begin(
         db,
@@ -184,7 +186,7 @@ async def test_a_path_into_a_fanned_out_step_is_not_the_first_instances(db: Data
         fan("a.files"),
         node("c", "a", fan_out=Parallel("a")),
     )
-    await player.play({"a": {"files": [1, 2]}})
+    await worker.play({"a": {"files": [1, 2]}})
     assert await letters(db, run) == "sff"
 
 
@@ -192,12 +194,12 @@ async def test_a_path_into_a_fanned_out_step_is_not_the_first_instances(db: Data
 
 
 async def test_ten_thousand_items_without_a_window_are_made_in_one_go(
-    db: Database, player: Player, conn: Connection
+    db: Database, worker: ManualWorker, conn: Connection
 ) -> None:
     run = await begin(db, node("a"), fan("a"), node("c", "b"))
-    await player.end(await player.take_one("a"), list(range(10_000)))
+    await worker.end(await worker.take_one("a"), list(range(10_000)))
     assert await conn.fetchval(LIVE, 1) == 10_000
-    await player.play({"b": item_of})
+    await worker.play({"b": item_of})
     assert await state(db, run) == "completed"
     assert await conn.fetchval("select sum((result)::int) from workflow.workflow_run where step = 1") == sum(
         range(10_000)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.harness import Fails, Player, begin, letters, node, reasons, report, state, tick
+from tests.engine.harness import Fails, ManualWorker, begin, letters, node, reasons, report, state, tick
 from windlass.core.jobs.job import Claimed, Failed
 from windlass.core.json_value import decode
 from windlass.core.workflows.step import Foreach, Parallel
@@ -16,8 +16,8 @@ Connection = Any
 
 
 @pytest.fixture
-async def player(db: Database) -> Player:
-    return await Player.hello(db)
+async def worker(db: Database) -> ManualWorker:
+    return await ManualWorker.registered(db)
 
 
 def bad(*items: int) -> Any:
@@ -37,41 +37,43 @@ class Diary:
         return Fails() if job.item in self.bad else [job.item, self.tried[job.item]]
 
 
-async def test_c2_24_one_failure_lets_the_siblings_go_on_and_skips_what_follows(db: Database, player: Player) -> None:
+async def test_c2_24_one_failure_lets_the_siblings_go_on_and_skips_what_follows(
+    db: Database, worker: ManualWorker
+) -> None:
     run = await begin(db, node("b", fan_out=Parallel(5)), node("c", "b"))
     diary = Diary(1, 3)
-    await player.play({"b": diary})
+    await worker.play({"b": diary})
     assert (await state(db, run), await letters(db, run)) == ("failed", "fk")
     assert diary.tried == Counter(range(5))
     assert await reasons(db, run, "b") == ["2 of 5 instances failed"]
     assert await reasons(db, run, "c") == ["needs b to succeed, but it failed"]
 
 
-async def test_a_failure_in_a_window_gives_its_place_to_the_next(db: Database, player: Player) -> None:
+async def test_a_failure_in_a_window_gives_its_place_to_the_next(db: Database, worker: ManualWorker) -> None:
     run = await begin(db, node("b", fan_out=Parallel(7), concurrency=2))
     diary = Diary(0, 1, 6)
-    await player.play({"b": diary})
+    await worker.play({"b": diary})
     assert diary.tried == Counter(range(7))
     assert await reasons(db, run, "b") == ["3 of 7 instances failed"]
 
 
-async def test_attempts_are_counted_for_each_instance(db: Database, player: Player) -> None:
+async def test_attempts_are_counted_for_each_instance(db: Database, worker: ManualWorker) -> None:
     run = await begin(db, node("b", fan_out=Parallel(3), max_attempts=2))
     diary = Diary(1)
-    await player.play({"b": diary})
+    await worker.play({"b": diary})
     assert diary.tried == Counter({0: 1, 1: 2, 2: 1})
     assert await state(db, run) == "failed"
 
 
-async def test_a_timed_out_instance_counts_as_a_failed_one(db: Database, player: Player) -> None:
+async def test_a_timed_out_instance_counts_as_a_failed_one(db: Database, worker: ManualWorker) -> None:
     run = await begin(db, node("b", fan_out=Parallel(2)))
-    await player.play({"b": lambda job: Failed({"type": "Timeout", "message": "x"}) if job.item else 1})
+    await worker.play({"b": lambda job: Failed({"type": "Timeout", "message": "x"}) if job.item else 1})
     assert (await letters(db, run), await reasons(db, run, "b")) == ("f", ["1 of 2 instances failed"])
 
 
-async def test_the_page_of_instances_shows_who_failed_and_why(db: Database, player: Player) -> None:
+async def test_the_page_of_instances_shows_who_failed_and_why(db: Database, worker: ManualWorker) -> None:
     run = await begin(db, node("b", fan_out=Parallel(5)))
-    await player.play({"b": bad(3)})
+    await worker.play({"b": bad(3)})
     page = await runs.instances(db, run, "b", after=2, limit=2)
     assert [(one.item, one.status, one.result, one.last_error) for one in page] == [
         (3, "failed", None, "boom 3"),
@@ -83,105 +85,109 @@ async def test_the_page_of_instances_shows_who_failed_and_why(db: Database, play
 
 
 @pytest.mark.parametrize("window", [None, 1, 2, 10])
-async def test_a_retry_does_only_the_bad_instances_again(db: Database, player: Player, window: int | None) -> None:
+async def test_a_retry_does_only_the_bad_instances_again(
+    db: Database, worker: ManualWorker, window: int | None
+) -> None:
     run = await begin(db, node("b", fan_out=Parallel(6), concurrency=window), node("c", "b"))
     diary = Diary(1, 2, 5)
-    await player.play({"b": diary})
+    await worker.play({"b": diary})
     await runs.retry(db, run)
     diary.bad = {2}
-    await player.play({"b": diary})
+    await worker.play({"b": diary})
     assert diary.tried == Counter({0: 1, 1: 2, 2: 2, 3: 1, 4: 1, 5: 2})
     assert (await letters(db, run), (await reasons(db, run, "b"))[-1]) == ("fk", "1 of 6 instances failed")
     await runs.retry(db, run)
     diary.bad = set()
-    await player.play({"b": diary})
+    await worker.play({"b": diary})
     assert await state(db, run) == "completed"
     assert diary.tried[2] == 3
     assert (await runs.instances(db, run, "b"))[2].result == [2, 3]
     assert (await runs.instances(db, run, "b"))[0].result == [0, 1]
 
 
-async def test_a_retry_keeps_to_the_window(db: Database, player: Player, conn: Connection) -> None:
+async def test_a_retry_keeps_to_the_window(db: Database, worker: ManualWorker, conn: Connection) -> None:
     run = await begin(db, node("b", fan_out=Parallel(6), concurrency=2))
-    await player.play({"b": Fails()})
+    await worker.play({"b": Fails()})
     await runs.retry(db, run)
     for _ in range(3):
-        claimed = await player.take()
+        claimed = await worker.take()
         assert len(claimed) == 2
         for job in claimed:
-            await player.end(job)
+            await worker.end(job)
     assert await state(db, run) == "completed"
 
 
-async def test_a_retry_counts_attempts_afresh_and_keeps_the_history(db: Database, player: Player) -> None:
+async def test_a_retry_counts_attempts_afresh_and_keeps_the_history(db: Database, worker: ManualWorker) -> None:
     run = await begin(db, node("b", fan_out=Parallel(1), max_attempts=2))
-    await player.play({"b": Fails("old")})
+    await worker.play({"b": Fails("old")})
     await runs.retry(db, run)
-    job = await player.take_one("b")
+    job = await worker.take_one("b")
     assert (job.number, job.max_attempts) == (1, 2)
-    await player.end(job, Fails("new"))
+    await worker.end(job, Fails("new"))
     [one] = await runs.instances(db, run, "b")
     assert [error["message"] for error in one.errors] == ["old", "old", "new"]
 
 
-async def test_items_are_made_anew_when_their_source_is_done_again(db: Database, player: Player) -> None:
+async def test_items_are_made_anew_when_their_source_is_done_again(db: Database, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b", "a", fan_out=Foreach("a")), node("c", "b", fan_out=Foreach("b")))
     item = lambda job: decode(job.payload)["item"]  # noqa: E731
-    await player.play({"a": [1, 2, 3, 4], "b": item, "c": item})
+    await worker.play({"a": [1, 2, 3, 4], "b": item, "c": item})
     assert await runs.output(db, run) == [1, 2, 3, 4]
     await runs.rerun(db, run, "a")
-    await player.play({"a": [7, 8], "b": item, "c": item})
+    await worker.play({"a": [7, 8], "b": item, "c": item})
     assert await runs.output(db, run) == [7, 8]
     assert [one.result for one in await runs.instances(db, run, "b")] == [7, 8]
     await runs.rerun(db, run, "a")
-    await player.play({"a": [], "b": item, "c": item})
+    await worker.play({"a": [], "b": item, "c": item})
     assert await runs.output(db, run) == []
     await runs.rerun(db, run, "a")
-    await player.play({"a": [1, 2, 3], "b": item, "c": item})
+    await worker.play({"a": [1, 2, 3], "b": item, "c": item})
     assert await runs.output(db, run) == [1, 2, 3]
 
 
-async def test_a_retry_leaves_an_unheard_failure_to_be_heard(db: Database, player: Player, conn: Connection) -> None:
+async def test_a_retry_leaves_an_unheard_failure_to_be_heard(
+    db: Database, worker: ManualWorker, conn: Connection
+) -> None:
     """One instance failed and was heard; another was ended by plain SQL, and the run was retried before it heard."""
     run = await begin(db, node("b", fan_out=Parallel(3)), node("z"))
-    by_item = {job.item: job for job in await player.take() if player.step(job) == "b"}
-    await player.end(by_item[1], Fails())
+    by_item = {job.item: job for job in await worker.take() if worker.step(job) == "b"}
+    await worker.end(by_item[1], Fails())
     await conn.execute("update windlass.run set expires_at = now() - interval '1 s'")
     await tick(db)
     assert await state(db, run) == "timeout"
     await conn.execute("update workflow.workflow_run set status = 'failed' where step = 0 and item = 0")
     await runs.retry(db, run)
-    [again] = await player.take()
+    [again] = await worker.take()
     assert again.item == 1
     await tick(db)
-    await player.end(again)
-    await player.end(by_item[2])
+    await worker.end(again)
+    await worker.end(by_item[2])
     assert (await letters(db, run))[0] == "f"
     assert (await reasons(db, run, "b"))[-1] == "1 of 3 instances failed"
 
 
 async def test_who_went_on_through_a_retry_and_failed_is_not_taken_for_one_that_waits(
-    db: Database, player: Player, conn: Connection
+    db: Database, worker: ManualWorker, conn: Connection
 ) -> None:
     """One failed before the retry and waits for a slot; the one that leaves the slot by failing is not done again."""
     run = await begin(db, node("b", fan_out=Parallel(3), concurrency=2))
-    by_item = {job.item: job for job in await player.take()}
-    await player.end(by_item[1], Fails())
-    by_item |= {job.item: job for job in await player.take()}
+    by_item = {job.item: job for job in await worker.take()}
+    await worker.end(by_item[1], Fails())
+    by_item |= {job.item: job for job in await worker.take()}
     await conn.execute("update windlass.run set expires_at = now() - interval '1 s'")
     await tick(db)
     await runs.retry(db, run)
-    assert await player.take() == []
-    await player.end(by_item[0], Fails())
-    assert [job.item for job in await player.take()] == [1]
+    assert await worker.take() == []
+    await worker.end(by_item[0], Fails())
+    assert [job.item for job in await worker.take()] == [1]
 
 
-async def test_two_reports_about_one_instance_in_one_turn_count_once(db: Database, player: Player) -> None:
+async def test_two_reports_about_one_instance_in_one_turn_count_once(db: Database, worker: ManualWorker) -> None:
     """The worker lost the job and claimed it again; both ends come in one turn, and the fence lets one through."""
     run = await begin(db, node("b", fan_out=Parallel(3)))
-    stale, other, _ = await player.take()
+    stale, other, _ = await worker.take()
     fresh = stale._replace(claim_no=stale.claim_no + 1)
     async with db.begin() as conn:
         await conn.execute("update workflow.workflow_run set claim_no = claim_no + 1 where id = $1", stale.id)
-    assert await player.tell(report(stale, 1), report(fresh, 1), report(other, 1)) == {fresh.id, other.id}
+    assert await worker.send(report(stale, 1), report(fresh, 1), report(other, 1)) == {fresh.id, other.id}
     assert await letters(db, run) == "a"  # the third is under way

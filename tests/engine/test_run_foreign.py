@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.harness import LEASE, Fails, Player, begin, letters, node, reasons, state, tick
+from tests.engine.harness import LEASE, Fails, ManualWorker, begin, letters, node, reasons, state, tick
 from windlass.core.workflows.step import Parallel
 from windlass.engine import quarantine, upkeep
 from windlass.engine.database import Database
@@ -34,8 +34,8 @@ update workflow.workflow_run
 
 
 @pytest.fixture
-async def player(db: Database) -> Player:
-    return await Player.hello(db)
+async def worker(db: Database) -> ManualWorker:
+    return await ManualWorker.registered(db)
 
 
 @pytest.mark.parametrize(
@@ -50,11 +50,11 @@ async def player(db: Database) -> Player:
 )
 @pytest.mark.parametrize("claimed", [True, False])
 async def test_an_end_by_plain_sql_settles_within_one_tick(
-    db: Database, player: Player, conn: Connection, statement: str, letter: str, why: list[str], claimed: bool
+    db: Database, worker: ManualWorker, conn: Connection, statement: str, letter: str, why: list[str], claimed: bool
 ) -> None:
     run = await begin(db, node("a"), node("b", "a"))
     if claimed:
-        await player.take_one("a")
+        await worker.take_one("a")
     await conn.execute(f"update workflow.workflow_run {statement}")
     assert await Sweeper(db).tick() == 1
     assert await letters(db, run) == letter + ("a" if letter == "s" else "k")
@@ -63,15 +63,15 @@ async def test_an_end_by_plain_sql_settles_within_one_tick(
     assert await conn.fetchval("select count(*) from workflow.workflow_run where not settled and step = 0") == 0
 
 
-async def test_cancelling_or_deleting_a_job_through_us_settles_too(db: Database, player: Player) -> None:
+async def test_cancelling_or_deleting_a_job_through_us_settles_too(db: Database, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b"), node("c", "a:failure"))
-    first, second = await player.take()
+    first, second = await worker.take()
     await jobs.cancel(db, first.id, reason="enough")
     await jobs.delete(db, second.id)
     await tick(db)
     assert await letters(db, run) == "cca"
-    assert not await player.end(first)
-    assert not await player.end(second)
+    assert not await worker.end(first)
+    assert not await worker.end(second)
 
 
 async def test_a_cancelled_job_is_no_success_for_its_edges(db: Database, conn: Connection) -> None:
@@ -121,38 +121,40 @@ async def test_between_foreign_clients_the_first_report_wins(db: Database, conn:
     assert (await state(db, run), await runs.output(db, run)) == ("completed", "first")
 
 
-async def test_our_holder_is_refused_when_plain_sql_was_first(db: Database, player: Player, conn: Connection) -> None:
+async def test_our_holder_is_refused_when_plain_sql_was_first(
+    db: Database, worker: ManualWorker, conn: Connection
+) -> None:
     run = await begin(db, node("a"), node("b", "a"))
-    job = await player.take_one("a")
+    job = await worker.take_one("a")
     await conn.execute(SUCCEED, job.id, '"foreign"')
-    assert not await player.end(job, "ours")
+    assert not await worker.end(job, "ours")
     await tick(db)
     assert await letters(db, run) == "sa"
     assert (await jobs.get(db, job.id)).result == "foreign"
 
 
-async def test_a_fenced_zombie_is_refused(db: Database, player: Player, clock: Clock) -> None:
+async def test_a_fenced_zombie_is_refused(db: Database, worker: ManualWorker, clock: Clock) -> None:
     clock.move(timedelta(hours=1))  # the server has been up for long, so leases may run out
     run = await begin(db, node("a", max_attempts=3))
-    zombie = await player.take_one("a")
+    zombie = await worker.take_one("a")
     clock.move(LEASE * 2)
     await upkeep.release_expired(db)
-    other = await Player.hello(db, "w2")
+    other = await ManualWorker.registered(db, "w2")
     fresh = await other.take_one("a")
-    assert not await player.end(zombie, "zombie")
-    assert not await Player(db, "w2").end(zombie, "zombie with the right name")
+    assert not await worker.end(zombie, "zombie")
+    assert not await ManualWorker(db, "w2").end(zombie, "zombie with the right name")
     assert await letters(db, run) == "a"
     assert await other.end(fresh, "fresh")
     assert await runs.output(db, run) == "fresh"
 
 
-async def test_duplicates_change_nothing(db: Database, player: Player, conn: Connection) -> None:
+async def test_duplicates_change_nothing(db: Database, worker: ManualWorker, conn: Connection) -> None:
     run = await begin(db, node("a"), node("b", "a"))
-    job = await player.take_one("a")
-    assert await player.end(job)
+    job = await worker.take_one("a")
+    assert await worker.end(job)
     trail = await runs.view(db, run)
     for ending in (None, Fails(), "again"):
-        assert not await player.end(job, ending)
+        assert not await worker.end(job, ending)
     await conn.execute(SUCCEED, job.id, '"again"')
     assert await Sweeper(db).tick() == 0
     assert await runs.view(db, run) == trail

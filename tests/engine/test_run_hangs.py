@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.harness import Fails, Player, begin, letters, node, reasons, state
+from tests.engine.harness import Fails, ManualWorker, begin, letters, node, reasons, state
 from windlass.core.definition.parser import parse
 from windlass.core.workflows.step import Foreach, Parallel, Step
 from windlass.engine import workflows
@@ -19,7 +19,7 @@ FAILED, TIMED_OUT = Fails(), Fails("timed out after 1 s", type="Timeout")
 async def ended(db: Database, *steps: Step, **endings: Any) -> tuple[str, str]:
     """How a run of these steps ends, and its letters."""
     run = await begin(db, *steps)
-    await (await Player.hello(db)).play(endings)
+    await (await ManualWorker.registered(db)).play(endings)
     return await state(db, run), await letters(db, run)
 
 
@@ -50,7 +50,7 @@ async def test_c2_10_on_failure_run_begins_whatever_the_end(db: Database, end: A
     }
     await workflows.publish(db, parse({"name": "w", "tasks": tasks}))
     run = await begin(db)
-    await (await Player.hello(db)).play({"a": end})
+    await (await ManualWorker.registered(db)).play({"a": end})
     assert await letters(db, run) == ("fss" if end is FAILED else "sss")
     assert await state(db, run) == ("failed" if end is FAILED else "completed")
 
@@ -63,11 +63,11 @@ async def test_c2_20_a_fan_out_below_a_failure_is_skipped(db: Database) -> None:
 @pytest.mark.parametrize("fan_out", [Parallel(0), Parallel("a.count"), Foreach("a.files")])
 async def test_c2_21_a_fan_out_over_nothing_is_a_success_with_an_empty_list(db: Database, fan_out: Any) -> None:
     run = await begin(db, node("a"), node("b", "a", fan_out=fan_out), node("c", "b"))
-    player = await Player.hello(db)
-    await player.play({"a": {"count": 0, "files": []}})
+    worker = await ManualWorker.registered(db)
+    await worker.play({"a": {"count": 0, "files": []}})
     assert (await state(db, run), await letters(db, run)) == ("completed", "sss")
     assert await reasons(db, run, "b") == ["there was nothing to fan out over"]
-    assert player.seen == ["a", "c"]
+    assert worker.seen == ["a", "c"]
 
 
 async def test_c2_21_the_output_of_a_fan_out_over_nothing_is_an_empty_list(db: Database) -> None:
@@ -82,9 +82,9 @@ async def test_c3_max_retries_three_means_three_executions_whatever_the_failure(
     tasks = {"a": {"job": "test.a.v1", "max_retries": 3}, "b": {"job": "test.b.v1", "depends_on": ["a"]}}
     await workflows.publish(db, parse({"name": "w", "tasks": tasks}))
     run = await begin(db)
-    player = await Player.hello(db)
-    await player.play({"a": ending})
-    assert (player.seen, await state(db, run)) == (["a"] * times, "failed")
+    worker = await ManualWorker.registered(db)
+    await worker.play({"a": ending})
+    assert (worker.seen, await state(db, run)) == (["a"] * times, "failed")
 
 
 async def test_a_lone_failing_step_and_a_branch_that_ends_later_end_too(db: Database) -> None:

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from tests.engine.harness import LEASE, QUEUES, Fails, Player, begin, node, publish, report, tick
+from tests.engine.harness import LEASE, QUEUES, Fails, ManualWorker, begin, node, publish, report, tick
 from windlass.core.jobs.job import Cancelled, Claimed
 from windlass.core.runs.run import RUN_EDGES
 from windlass.core.workflows.step import ChildAction, Parallel, SleepAction
@@ -144,7 +144,7 @@ class Actor:
 
 async def come_to_rest(db: Database, conn: Connection, clock: Clock) -> None:
     """The chaos is over: whoever held something is gone, a fresh worker does the rest."""
-    player = await Player.hello(db, "last")
+    player = await ManualWorker.registered(db, "last")
     for _ in range(40):
         clock.move(LEASE * 2)
         await upkeep.release_expired(db)

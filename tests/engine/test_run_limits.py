@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from tests.engine.harness import Player, begin, letters, node, publish, state, tick
+from tests.engine.harness import ManualWorker, begin, letters, node, publish, state, tick
 from windlass.engine import workflows
 from windlass.engine.database import Database
 from windlass.engine.runs import control as runs
@@ -48,10 +48,10 @@ async def test_a_batch_fills_the_places_there_are(db: Database) -> None:
 async def test_pending_runs_begin_in_the_order_of_their_start(db: Database) -> None:
     await publish(db, node("a"), concurrency=1)
     ids = await start(db, 4)
-    player = await Player.hello(db)
+    worker = await ManualWorker.registered(db)
     for n in range(4):
         assert await states(db, ids) == ["completed"] * n + ["running"] + ["pending"] * (3 - n)
-        await player.end(await player.take_one("a"))
+        await worker.end(await worker.take_one("a"))
         await tick(db)
     assert (await runs.get(db, ids[3])).started_at is not None
 
@@ -59,12 +59,12 @@ async def test_pending_runs_begin_in_the_order_of_their_start(db: Database) -> N
 async def test_runs_of_one_batch_begin_in_its_order(db: Database) -> None:
     await publish(db, node("a"), concurrency=1)
     ids = await run_start.start(db, "w", [RunSpec()] * 6)
-    player = await Player.hello(db)
+    worker = await ManualWorker.registered(db)
     begun = []
     for _ in ids:
-        job = await player.take_one("a")
+        job = await worker.take_one("a")
         begun.append(job.run_id)
-        await player.end(job)
+        await worker.end(job)
         await tick(db)
     assert begun == ids
 
@@ -72,8 +72,8 @@ async def test_runs_of_one_batch_begin_in_its_order(db: Database) -> None:
 async def test_nobody_overtakes_those_who_wait(db: Database) -> None:
     await publish(db, node("a"), concurrency=1)
     first, second = await start(db, 2)
-    player = await Player.hello(db)
-    await player.end(await player.take_one("a"))
+    worker = await ManualWorker.registered(db)
+    await worker.end(await worker.take_one("a"))
     [third] = await start(db, 1)  # a place is free, but somebody waits for it
     await tick(db)
     assert await states(db, [first, second, third]) == ["completed", "running", "pending"]
@@ -95,14 +95,14 @@ async def test_a_lower_limit_stops_nobody_and_lets_nobody_in(db: Database) -> No
     await publish(db, node("a"), concurrency=3)
     ids = await start(db, 4)
     await publish(db, node("a"), concurrency=1)
-    player = await Player.hello(db)
+    worker = await ManualWorker.registered(db)
     for left in (2, 1):
-        job = (await player.take(1))[0]
-        await player.end(job)
+        job = (await worker.take(1))[0]
+        await worker.end(job)
         await tick(db)
         assert (await states(db, ids)).count("running") == left
         assert await state(db, ids[3]) == "pending"
-    await player.end((await player.take(1))[0])
+    await worker.end((await worker.take(1))[0])
     await tick(db)
     assert await states(db, ids) == ["completed"] * 3 + ["running"]
 
@@ -111,11 +111,11 @@ async def test_disabling_or_deleting_the_workflow_lets_pending_runs_go_on(db: Da
     await publish(db, node("a"), concurrency=1)
     ids = await start(db, 3)
     await workflows.enable(db, "w", False)
-    player = await Player.hello(db)
-    await player.end(await player.take_one("a"))
+    worker = await ManualWorker.registered(db)
+    await worker.end(await worker.take_one("a"))
     await tick(db)
     await workflows.delete(db, "w")
-    await player.play()
+    await worker.play()
     assert await states(db, ids) == ["completed"] * 3
 
 
@@ -126,7 +126,7 @@ async def test_a_cancelled_pending_run_ends_at_once_and_never_begins(db: Databas
     row = await runs.get(db, second)
     assert (row.state, row.letters, row.started_at) == ("cancelled", "cc", None)
     assert row.finished_at is not None
-    await (await Player.hello(db)).play()
+    await (await ManualWorker.registered(db)).play()
     assert await states(db, [first, second, third]) == ["completed", "cancelled", "completed"]
 
 
@@ -154,7 +154,7 @@ async def test_processes_that_start_and_promote_at_once_never_exceed_the_limit(
 ) -> None:
     await publish(db, node("a"), concurrency=3)
     units = [await Database.open(DatabaseOptions(url=database, size=2, notify=False)) for _ in range(4)]
-    player = await Player.hello(db)
+    worker = await ManualWorker.registered(db)
     seen = 0
     for _ in range(12):
         await asyncio.gather(
@@ -164,12 +164,12 @@ async def test_processes_that_start_and_promote_at_once_never_exceed_the_limit(
         running = await conn.fetchval(RUNNING)
         assert running <= 3
         seen = max(seen, running)
-        claimed = await player.take(2)
+        claimed = await worker.take(2)
         await asyncio.gather(
-            *(player.end(job) for job in claimed), *(sweep.PendingRuns(each).start() for each in units)
+            *(worker.end(job) for job in claimed), *(sweep.PendingRuns(each).start() for each in units)
         )
         assert await conn.fetchval(RUNNING) <= 3
-    await player.play()
+    await worker.play()
     assert seen == 3
     assert await conn.fetchval("select count(*) from windlass.run where state <> 'completed'") == 0
     for each in units:
@@ -181,7 +181,7 @@ async def test_limits_of_two_workflows_are_apart(db: Database) -> None:
     await publish(db, node("a"), name="v", concurrency=1)
     ids = [await begin(db), await begin(db, name="v"), await begin(db), await begin(db, name="v")]
     assert await states(db, ids) == ["running", "running", "pending", "pending"]
-    await (await Player.hello(db)).play()
+    await (await ManualWorker.registered(db)).play()
     assert await states(db, ids) == ["completed"] * 4
 
 

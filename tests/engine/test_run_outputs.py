@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.harness import Fails, Player, begin, node, state
+from tests.engine.harness import Fails, ManualWorker, begin, node, state
 from windlass.core.workflows.step import Parallel, SleepAction, Step
 from windlass.engine.database import Database
 from windlass.engine.runs import control as runs
@@ -17,8 +17,8 @@ Connection = Any
 
 
 @pytest.fixture
-async def player(db: Database) -> Player:
-    return await Player.hello(db)
+async def worker(db: Database) -> ManualWorker:
+    return await ManualWorker.registered(db)
 
 
 FINAL = node("z", final=True)
@@ -42,37 +42,37 @@ CASES: list[tuple[list[Step], dict[str, Any], Any]] = [
 
 @pytest.mark.parametrize(("steps", "endings", "expected"), CASES)
 async def test_the_output_of_a_run(
-    db: Database, player: Player, steps: list[Step], endings: dict[str, Any], expected: Any
+    db: Database, worker: ManualWorker, steps: list[Step], endings: dict[str, Any], expected: Any
 ) -> None:
     run = await begin(db, *steps)
-    await player.play(endings)
+    await worker.play(endings)
     assert await runs.output(db, run) == expected
 
 
-async def test_a_run_that_goes_on_gives_what_it_has_so_far(db: Database, player: Player) -> None:
+async def test_a_run_that_goes_on_gives_what_it_has_so_far(db: Database, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b"))
     assert await runs.output(db, run) == {}
-    first = (await player.take(1))[0]
-    await player.end(first, 1)
-    assert await runs.output(db, run) == {player.step(first): 1}
+    first = (await worker.take(1))[0]
+    await worker.end(first, 1)
+    assert await runs.output(db, run) == {worker.step(first): 1}
 
 
-async def test_a_sleep_at_the_end_gives_nothing(db: Database, player: Player, clock: Clock) -> None:
+async def test_a_sleep_at_the_end_gives_nothing(db: Database, worker: ManualWorker, clock: Clock) -> None:
     run = await begin(db, node("a"), node("s", "a", action=SleepAction(timedelta(hours=1))))
-    await player.play()
+    await worker.play()
     clock.move(timedelta(hours=2))
-    await player.play()
+    await worker.play()
     assert (await state(db, run), await runs.output(db, run)) == ("completed", None)
 
 
 async def test_more_instances_than_a_list_holds_are_told_as_too_many(
-    db: Database, player: Player, conn: Connection
+    db: Database, worker: ManualWorker, conn: Connection
 ) -> None:
     run = await begin(db, node("a", fan_out=Parallel(MOST_INSTANCES + 1)), node("b", "a"))
     await conn.execute("update workflow.workflow_run set status = 'succeeded', result = '1'")
     while await sweep.sweep_runs(db):
         pass
-    job = await player.take_one("b")
+    job = await worker.take_one("b")
     found = (await outputs.of_needs(db, [job]))[job.id]["a"]
     assert isinstance(found, TooMany)
     assert found.text == "a has 10001 instances, a list holds 10000 at most: read them page by page"
@@ -80,33 +80,33 @@ async def test_more_instances_than_a_list_holds_are_told_as_too_many(
     assert [one.item for one in page] == list(range(9_991, 10_001))
 
 
-async def test_a_step_is_told_what_its_needs_gave_and_no_more(db: Database, player: Player) -> None:
+async def test_a_step_is_told_what_its_needs_gave_and_no_more(db: Database, worker: ManualWorker) -> None:
     """C2 25: by the names of the steps."""
     await begin(db, node("a"), node("b"), node("c", "a", "b:complete"), node("d", "c"))
-    for job in await player.take():
-        await player.end(job, {"from": player.step(job)} if player.step(job) == "a" else Fails())
-    job = await player.take_one("c")
+    for job in await worker.take():
+        await worker.end(job, {"from": worker.step(job)} if worker.step(job) == "a" else Fails())
+    job = await worker.take_one("c")
     assert await outputs.of_needs(db, [job]) == {job.id: {"a": {"from": "a"}, "b": None}}
-    await player.end(job, "c")
-    job = await player.take_one("d")
+    await worker.end(job, "c")
+    job = await worker.take_one("d")
     assert await outputs.of_needs(db, [job]) == {job.id: {"c": "c"}}
 
 
-async def test_the_final_step_is_told_what_everybody_gave(db: Database, player: Player) -> None:
+async def test_the_final_step_is_told_what_everybody_gave(db: Database, worker: ManualWorker) -> None:
     await begin(db, node("a"), node("b"), node("c", "b"), node("z", final=True))
-    for job in await player.take():
-        await player.end(job, 1 if player.step(job) == "a" else Fails())
-    job = await player.take_one("z")
+    for job in await worker.take():
+        await worker.end(job, 1 if worker.step(job) == "a" else Fails())
+    job = await worker.take_one("z")
     assert (await outputs.of_needs(db, [job]))[job.id] == {"a": 1, "b": None, "c": None}
 
 
-async def test_questions_of_many_runs_are_answered_together(db: Database, player: Player) -> None:
+async def test_questions_of_many_runs_are_answered_together(db: Database, worker: ManualWorker) -> None:
     await begin(db, node("a"), node("b", "a", fan_out=Parallel(2)))
     for _ in range(4):
         await begin(db)
-    for n, job in enumerate(await player.take()):
-        await player.end(job, n)
-    claimed = await player.take()
+    for n, job in enumerate(await worker.take()):
+        await worker.end(job, n)
+    claimed = await worker.take()
     assert len(claimed) == 10
     found = await outputs.of_needs(db, claimed)
     by_run = {job.run_id: found[job.id]["a"] for job in claimed}

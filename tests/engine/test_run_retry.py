@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.harness import LEASE, Fails, Player, begin, events_of, letters, node, reasons, state, tick
+from tests.engine.harness import LEASE, Fails, ManualWorker, begin, events_of, letters, node, reasons, state, tick
 from windlass.core.jobs.job import Cancelled
 from windlass.core.workflows.step import Foreach, SleepAction
 from windlass.engine import upkeep
@@ -27,66 +27,70 @@ async def db(db: Database, clock: Clock) -> Database:
 
 
 @pytest.fixture
-async def player(db: Database) -> Player:
-    return await Player.hello(db)
+async def worker(db: Database) -> ManualWorker:
+    return await ManualWorker.registered(db)
 
 
-async def test_c2_27_failed_and_skipped_steps_are_done_again_and_successes_kept(db: Database, player: Player) -> None:
+async def test_c2_27_failed_and_skipped_steps_are_done_again_and_successes_kept(
+    db: Database, worker: ManualWorker
+) -> None:
     run = await begin(db, node("a"), node("b", "a"), node("c", "b"), node("d", "c"))
-    await player.play({"b": Fails()})
+    await worker.play({"b": Fails()})
     assert await letters(db, run) == "sfkk"
-    player.seen.clear()
+    worker.seen.clear()
     await runs.retry(db, run)
     row = await runs.get(db, run)
     assert (row.state, row.letters, row.round, row.finished_at) == ("running", "sa..", 1, None)
-    await player.play()
+    await worker.play()
     assert (await state(db, run), await letters(db, run)) == ("completed", "ssss")
-    assert player.seen == ["b", "c", "d"]
+    assert worker.seen == ["b", "c", "d"]
 
 
-async def test_the_trail_links_both_rounds(db: Database, player: Player) -> None:
+async def test_the_trail_links_both_rounds(db: Database, worker: ManualWorker) -> None:
     run = await begin(db, node("a"))
-    await player.play({"a": Fails()})
+    await worker.play({"a": Fails()})
     await runs.retry(db, run)
-    await player.play()
+    await worker.play()
     assert await events_of(db, run) == ["running", "failed", "retried", "running", "completed"]
     assert await reasons(db, run) == ["step a failed and no step handled it", "what failed is done again"]
 
 
-async def test_attempts_are_counted_afresh_and_errors_kept(db: Database, player: Player) -> None:
+async def test_attempts_are_counted_afresh_and_errors_kept(db: Database, worker: ManualWorker) -> None:
     run = await begin(db, node("a", max_attempts=2))
-    await player.play({"a": Fails("old")})
+    await worker.play({"a": Fails("old")})
     await runs.retry(db, run)
-    job = await player.take_one("a")
+    job = await worker.take_one("a")
     assert (job.number, job.attempt, job.lost) == (1, 0, 0)
-    await player.end(job, Fails("new"))
-    await player.play()
+    await worker.end(job, Fails("new"))
+    await worker.play()
     assert await state(db, run) == "completed"
     errors = (await jobs.get(db, job.id)).errors
     assert [error["message"] for error in errors] == ["old", "old", "new"]
 
 
-async def test_c2_17_what_an_earlier_round_left_on_the_job_is_cleared(db: Database, player: Player) -> None:
+async def test_c2_17_what_an_earlier_round_left_on_the_job_is_cleared(db: Database, worker: ManualWorker) -> None:
     run = await begin(db, node("a"))
-    await player.play({"a": Fails()})
+    await worker.play({"a": Fails()})
     await runs.retry(db, run)
     [job] = (await runs.view(db, run)).jobs.values()
     whole = await jobs.get(db, job.id)
     assert (whole.status, whole.result, whole.last_error, whole.attempt) == ("pending", None, None, 0)
 
 
-async def test_a_run_may_be_retried_again_and_again(db: Database, player: Player) -> None:
+async def test_a_run_may_be_retried_again_and_again(db: Database, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b", "a"))
     for _ in range(3):
-        await player.play({"a": Fails()})
+        await worker.play({"a": Fails()})
         assert await letters(db, run) == "fk"
         await runs.retry(db, run)
-    await player.play()
+    await worker.play()
     assert (await runs.get(db, run)).round == 3
     assert await state(db, run) == "completed"
 
 
-async def test_a_retry_that_fails_at_once_is_told_as_a_new_end(db: Database, player: Player, clock: Clock) -> None:
+async def test_a_retry_that_fails_at_once_is_told_as_a_new_end(
+    db: Database, worker: ManualWorker, clock: Clock
+) -> None:
     """Nothing needs a worker: the run is failed before and after, and yet it ran in between."""
     run = await begin(db, node("b", fan_out=Foreach("input")), input="no list")
     before = await runs.get(db, run)
@@ -100,10 +104,10 @@ async def test_a_retry_that_fails_at_once_is_told_as_a_new_end(db: Database, pla
 
 
 @pytest.mark.parametrize("how", ["running", "completed", "cancelled"])
-async def test_only_failed_and_timed_out_runs_can_be_retried(db: Database, player: Player, how: str) -> None:
+async def test_only_failed_and_timed_out_runs_can_be_retried(db: Database, worker: ManualWorker, how: str) -> None:
     run = await begin(db, node("a"))
     if how == "completed":
-        await player.play()
+        await worker.play()
     elif how == "cancelled":
         await runs.cancel(db, run)
     with pytest.raises(
@@ -122,15 +126,15 @@ async def expired(db: Database, clock: Clock) -> None:
 
 
 async def test_a_timed_out_run_goes_on_where_it_was_and_has_its_time_afresh(
-    db: Database, player: Player, clock: Clock
+    db: Database, worker: ManualWorker, clock: Clock
 ) -> None:
     run = await begin(db, node("a"), node("b", "a"), node("s", "b", action=SleepAction(timedelta(days=40))))
-    await player.end(await player.take_one("a"))
+    await worker.end(await worker.take_one("a"))
     await expired(db, clock)
     assert await letters(db, run) == "scc"
     await runs.retry(db, run)
     assert await sweep.expire(db) == 0
-    await player.play()
+    await worker.play()
     assert (await state(db, run), await letters(db, run)) == ("running", "ssa")
 
 
@@ -143,135 +147,137 @@ async def test_a_retry_keeps_the_time_the_run_was_given(db: Database, clock: Clo
     assert row.expires_at - (clock.now() or row.created_at) == timedelta(minutes=5)
 
 
-async def test_who_still_works_for_a_retried_run_may_go_on(db: Database, player: Player, clock: Clock) -> None:
+async def test_who_still_works_for_a_retried_run_may_go_on(db: Database, worker: ManualWorker, clock: Clock) -> None:
     run = await begin(db, node("a"), node("b", "a"), max_duration=timedelta(seconds=10))
-    job = await player.take_one("a")
+    job = await worker.take_one("a")
     clock.move(timedelta(seconds=11))
     await sweep.expire(db)
     assert (await jobs.get(db, job.id)).status == "leased"
     await runs.retry(db, run)
     assert await letters(db, run) == "a."
-    assert await player.take() == []
-    await player.end(job)
+    assert await worker.take() == []
+    await worker.end(job)
     assert await letters(db, run) == "sa"
-    await player.play()
+    await worker.play()
     assert await state(db, run) == "completed"
 
 
 # Reports of an earlier round
 
 
-async def test_a_report_of_an_earlier_round_is_refused(db: Database, player: Player, clock: Clock) -> None:
+async def test_a_report_of_an_earlier_round_is_refused(db: Database, worker: ManualWorker, clock: Clock) -> None:
     run = await begin(db, node("a", max_attempts=1), node("b", "a"))
-    zombie = await player.take_one("a")
+    zombie = await worker.take_one("a")
     clock.move(LEASE * 2)
     await upkeep.release_expired(db)
     await tick(db)
     assert await state(db, run) == "failed"
     await runs.retry(db, run)
-    assert not await player.end(zombie, "from the grave")
+    assert not await worker.end(zombie, "from the grave")
     assert await letters(db, run) == "a."
-    fresh = await player.take_one("a")
+    fresh = await worker.take_one("a")
     assert fresh.claim_no > zombie.claim_no
-    assert not await player.end(zombie, "from the grave")
-    assert await player.end(fresh, "alive")
-    await player.play()
+    assert not await worker.end(zombie, "from the grave")
+    assert await worker.end(fresh, "alive")
+    await worker.play()
     assert (await jobs.get(db, fresh.id)).result == "alive"
 
 
-async def test_saying_a_thing_twice_changes_nothing(db: Database, player: Player) -> None:
+async def test_saying_a_thing_twice_changes_nothing(db: Database, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b", "a"), node("c", "a"))
-    job = await player.take_one("a")
-    assert await player.end(job)
+    job = await worker.take_one("a")
+    assert await worker.end(job)
     before = await runs.view(db, run)
-    assert not await player.end(job)
-    assert not await player.end(job, Fails())
+    assert not await worker.end(job)
+    assert not await worker.end(job, Fails())
     assert await runs.view(db, run) == before
 
 
 # Rerun
 
 
-async def test_a_rerun_does_a_step_and_all_after_it_again_and_keeps_the_rest(db: Database, player: Player) -> None:
+async def test_a_rerun_does_a_step_and_all_after_it_again_and_keeps_the_rest(
+    db: Database, worker: ManualWorker
+) -> None:
     steps = node("a"), node("b", "a"), node("c", "b"), node("d", "a"), node("e", "c", "d")
     run = await begin(db, *steps)
-    await player.play()
-    player.seen.clear()
+    await worker.play()
+    worker.seen.clear()
     await runs.rerun(db, run, "b")
     assert (await state(db, run), await letters(db, run)) == ("running", "sa.s.")
-    await player.play({"e": "again"})
-    assert player.seen == ["b", "c", "e"]
+    await worker.play({"e": "again"})
+    assert worker.seen == ["b", "c", "e"]
     assert (await state(db, run), await runs.output(db, run)) == ("completed", "again")
     assert await events_of(db, run) == ["running", "completed", "rerun", "running", "completed"]
     assert await reasons(db, run) == ["from step b"]
 
 
-async def test_a_rerun_may_have_another_input(db: Database, player: Player) -> None:
+async def test_a_rerun_may_have_another_input(db: Database, worker: ManualWorker) -> None:
     run = await begin(db, node("b", fan_out=Foreach("input.files")), node("c", "b"), input={"files": [1, 2]})
-    await player.play()
+    await worker.play()
     await runs.rerun(db, run, "b", input_={"files": [1, 2, 3]}, with_input=True)
-    await player.play()
+    await worker.play()
     assert (await runs.get(db, run)).input == {"files": [1, 2, 3]}
-    assert player.seen.count("b") == 2 + 3
+    assert worker.seen.count("b") == 2 + 3
     await runs.rerun(db, run, "c")
     assert (await runs.get(db, run)).input == {"files": [1, 2, 3]}
 
 
-async def test_null_is_an_input_too(db: Database, player: Player) -> None:
+async def test_null_is_an_input_too(db: Database, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), input={"n": 1})
-    await player.play()
+    await worker.play()
     await runs.rerun(db, run, "a", input_=None, with_input=True)
     assert (await runs.get(db, run)).input is None
 
 
-async def test_a_failed_run_can_be_rerun_from_a_step_that_succeeded(db: Database, player: Player) -> None:
+async def test_a_failed_run_can_be_rerun_from_a_step_that_succeeded(db: Database, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b", "a"))
-    await player.play({"b": Fails()})
+    await worker.play({"b": Fails()})
     await runs.rerun(db, run, "a")
     assert await letters(db, run) == "a."
-    await player.play()
+    await worker.play()
     assert await state(db, run) == "completed"
 
 
-async def test_the_final_step_follows_every_rerun(db: Database, player: Player) -> None:
+async def test_the_final_step_follows_every_rerun(db: Database, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b"), node("z", final=True))
-    await player.play()
-    player.seen.clear()
+    await worker.play()
+    worker.seen.clear()
     await runs.rerun(db, run, "a")
-    await player.play()
-    assert player.seen == ["a", "z"]
+    await worker.play()
+    assert worker.seen == ["a", "z"]
 
 
-async def test_a_step_that_is_skipped_this_time_gives_nothing(db: Database, player: Player) -> None:
+async def test_a_step_that_is_skipped_this_time_gives_nothing(db: Database, worker: ManualWorker) -> None:
     """What it gave in the earlier round is history."""
     run = await begin(db, node("a"), node("b", "a"), node("c", "a:complete", "b:complete"))
-    await player.play({"b": "old"})
+    await worker.play({"b": "old"})
     await runs.rerun(db, run, "a")
-    await player.end(await player.take_one("a"), Fails(for_good=True))
-    job = await player.take_one("c")
+    await worker.end(await worker.take_one("a"), Fails(for_good=True))
+    job = await worker.take_one("c")
     assert await letters(db, run) == "fka"
     assert (await outputs.of_needs(db, [job]))[job.id] == {"a": None, "b": None}
 
 
-async def test_an_unknown_step_is_refused_with_the_steps_there_are(db: Database, player: Player) -> None:
+async def test_an_unknown_step_is_refused_with_the_steps_there_are(db: Database, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b"))
-    await player.play()
+    await worker.play()
     with pytest.raises(Invalid, match="workflow 'w' has no step 'x': it has a, b"):
         await runs.rerun(db, run, "x")
     assert (await runs.get(db, run)).round == 0
 
 
 async def test_a_handler_that_stops_after_its_run_was_retried_is_done_again(
-    db: Database, player: Player, clock: Clock
+    db: Database, worker: ManualWorker, clock: Clock
 ) -> None:
     """The run ran out of time, its handler was asked to stop, and the run was retried before the handler had ended."""
     run = await begin(db, node("a", max_attempts=1), max_duration=timedelta(minutes=1))
-    job = await player.take_one("a")
+    job = await worker.take_one("a")
     clock.move(timedelta(minutes=2))
     await tick(db)
     assert (await state(db, run), await letters(db, run)) == ("timeout", "a")
     await runs.retry(db, run)
-    assert await player.end(job, Cancelled())
+    assert await worker.end(job, Cancelled())
     assert (await state(db, run), await letters(db, run)) == ("running", "a")
-    await player.play()
-    assert (await state(db, run), player.seen) == ("completed", ["a", "a"])
+    await worker.play()
+    assert (await state(db, run), worker.seen) == ("completed", ["a", "a"])

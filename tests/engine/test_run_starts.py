@@ -7,7 +7,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from tests.engine.harness import Player, begin, events_of, letters, node, publish, state
+from tests.engine.harness import ManualWorker, begin, events_of, letters, node, publish, state
 from windlass.core.workflows.step import Parallel
 from windlass.engine import workflows
 from windlass.engine.database import Database
@@ -87,7 +87,7 @@ async def test_a_known_key_answers_with_the_run_that_has_it(db: Database, conn: 
 
 async def test_a_key_stays_taken_when_its_run_has_ended(db: Database) -> None:
     first = await begin(db, node("a"), idempotency_key="k")
-    await (await Player.hello(db)).play()
+    await (await ManualWorker.registered(db)).play()
     assert await state(db, first) == "completed"
     assert await begin(db, idempotency_key="k") == first
 
@@ -221,7 +221,7 @@ async def test_a_start_in_the_callers_transaction_is_seen_when_it_commits(
         assert await counted(conn) == (0, 0)
     await other.close()
     assert await letters(db, run) == "a"
-    await (await Player.hello(db)).play()
+    await (await ManualWorker.registered(db)).play()
     assert await state(db, run) == "completed"
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.fake_services import Stage, answer, deploy, played, run_of
+from tests.engine.fake_services import ServiceWorker, answer, deploy, played, run_of
 from tests.engine.harness import letters, reasons, state, tick
 from tests.engine.template_harness import TRIGGER, failed, http, job
 from windlass.engine.database import Database
@@ -32,9 +32,9 @@ async def test_a_missing_value_fails_the_step_with_the_sentence_of_the_seed(
     db: Database, template: str, told: str
 ) -> None:
     tasks = {"a": http(), "b": http("a", body={"x": template}), "c": job("b")}
-    run, stage = await played(db, tasks, input=TRIGGER, a=answer(200, {"orderId": 1}))
+    run, worker = await played(db, tasks, input=TRIGGER, a=answer(200, {"orderId": 1}))
     assert await failed(db, run, "b") == told
-    assert (await letters(db, run), await state(db, run), stage.seen) == ("sfk", "failed", ["a"])
+    assert (await letters(db, run), await state(db, run), worker.seen) == ("sfk", "failed", ["a"])
 
 
 @pytest.mark.parametrize("kind", ["job", "http", "run", "child"])
@@ -47,10 +47,10 @@ async def test_a_template_error_is_a_status_that_can_be_handled_for_every_kind_o
         "child": {"workflow": "below", "needs": ["a"], "input": {"n": "{{tasks.a.body.no}}"}},
     }[kind]
     tasks = {"a": job(), "b": step, "c": job("b", **{"if": "tasks.b.status == 'template_error'"})}
-    run, stage = await played(db, tasks)
+    run, worker = await played(db, tasks)
     assert await failed(db, run, "b") == "Failed to resolve {{tasks.a.body.no}}"
     assert (await letters(db, run), await state(db, run)) == ("sfs", "completed")
-    assert stage.seen == ["a", "c"]
+    assert worker.seen == ["a", "c"]
 
 
 async def test_a_root_that_cannot_be_filled_in_fails_its_run_at_once(db: Database) -> None:
@@ -79,8 +79,8 @@ async def test_a_truncated_answer_is_named_in_the_words_of_the_seed(db: Database
 
 async def test_the_status_and_headers_of_a_truncated_answer_can_be_read(db: Database) -> None:
     tasks = {"a": http(), "b": job("a", input=["{{tasks.a.status_code}}", "{{tasks.a.headers.etag}}"])}
-    _, stage = await played(db, tasks, a=answer(200, "{", truncated=True, headers={"etag": "1"}))
-    assert stage.payloads["b"] == [[200, "1"]]
+    _, worker = await played(db, tasks, a=answer(200, "{", truncated=True, headers={"etag": "1"}))
+    assert worker.payloads["b"] == [[200, "1"]]
 
 
 async def test_a_skipped_step_gives_no_value_to_a_template(db: Database) -> None:
@@ -104,18 +104,18 @@ async def test_copies_without_a_value_fail_alone_and_the_others_run(db: Database
     each = job(foreach="input.list", input={"id": "{{item.id}}"})
     last = job("a", input="{{tasks.a.body}}", **{"if": "tasks.a.status == 'failed'"})
     given = {"list": [{"id": 0}, {}, {"id": 2}]}
-    run, stage = await played(db, {"a": each, "b": last}, input=given, a=lambda claimed: {"n": claimed.item})
+    run, worker = await played(db, {"a": each, "b": last}, input=given, a=lambda claimed: {"n": claimed.item})
     assert await letters(db, run) == "fs"
-    assert sorted(payload["id"] for payload in stage.payloads["a"]) == [0, 2]
-    assert stage.payloads["b"] == [[{"n": 0}, None, {"n": 2}]]  # by index
+    assert sorted(payload["id"] for payload in worker.payloads["a"]) == [0, 2]
+    assert worker.payloads["b"] == [[{"n": 0}, None, {"n": 2}]]  # by index
 
 
 async def test_if_no_copy_has_a_value_the_step_is_a_template_error(db: Database) -> None:
     each = job(foreach="input.list", concurrency=1, input="{{item.id}}")
-    run, stage = await played(
+    run, worker = await played(
         db, {"a": each, "b": job("a", **{"if": "tasks.a.status == 'template_error'"})}, input={"list": [1, 2, 3]}
     )
-    assert (await letters(db, run), stage.seen) == ("fs", ["b"])
+    assert (await letters(db, run), worker.seen) == ("fs", ["b"])
     assert await reasons(db, run, "a") == ["Failed to resolve {{item.id}}", "3 of 3 instances failed"]
 
 
@@ -139,31 +139,31 @@ async def test_what_is_filled_in_may_be_a_megabyte_and_no_more(db: Database) -> 
 
 async def test_a_retry_after_a_template_error_fills_in_what_is_there_now(db: Database) -> None:
     tasks = {"a": job(), "b": job("a", input="{{tasks.a.body.n}}")}
-    run, stage = await played(db, tasks, a={})
+    run, worker = await played(db, tasks, a={})
     assert await letters(db, run) == "sf"
     await runs.rerun(db, run, "a")
-    await stage.play({"a": {"n": 1}})
-    assert (await state(db, run), stage.payloads["b"]) == ("completed", [1])
+    await worker.play({"a": {"n": 1}})
+    assert (await state(db, run), worker.payloads["b"]) == ("completed", [1])
 
 
 async def test_a_rerun_with_another_input_fills_in_that_one(db: Database) -> None:
-    run, stage = await played(db, {"a": job(input="{{input.n}}"), "b": job("a", input="{{input.n}}")}, input={"n": 1})
+    run, worker = await played(db, {"a": job(input="{{input.n}}"), "b": job("a", input="{{input.n}}")}, input={"n": 1})
     await runs.rerun(db, run, "a", input_={"n": [2]}, with_input=True)
-    await stage.play()
-    assert (stage.payloads["a"], stage.payloads["b"]) == ([1, [2]], [1, [2]])
+    await worker.play()
+    assert (worker.payloads["a"], worker.payloads["b"]) == ([1, [2]], [1, [2]])
 
 
 async def test_a_retry_of_copies_makes_those_that_had_no_value(db: Database) -> None:
     tasks = {"a": job(), "b": job("a", foreach="a.list", input="{{item.id}}")}
-    run, stage = await played(db, tasks, a={"list": [{"id": 1}, {}]})
+    run, worker = await played(db, tasks, a={"list": [{"id": 1}, {}]})
     assert await letters(db, run) == "sf"
     await runs.retry(db, run)
-    await stage.play()
+    await worker.play()
     assert await letters(db, run) == "sf"  # the same list: still no value
     await runs.rerun(db, run, "a")
-    await stage.play({"a": {"list": [{"id": 1}, {"id": 2}]}})
+    await worker.play({"a": {"list": [{"id": 1}, {"id": 2}]}})
     assert await state(db, run) == "completed"
-    assert stage.payloads["b"] == [{"item": {"id": 1}}, {"item": {"id": 1}}, {"item": {"id": 2}}]
+    assert worker.payloads["b"] == [{"item": {"id": 1}}, {"item": {"id": 1}}, {"item": {"id": 2}}]
 
 
 async def test_in_a_later_round_a_template_error_hides_what_the_step_gave_before(db: Database) -> None:
@@ -172,11 +172,11 @@ async def test_in_a_later_round_a_template_error_hides_what_the_step_gave_before
         "b": http("a", body="{{tasks.a.body.n}}"),
         "c": job("b", input="{{tasks.b.status}}", **{"if": "tasks.b.status_code != 200"}),
     }
-    run, stage = await played(db, tasks, a={"n": 1}, b=answer(200, {"old": True}))
+    run, worker = await played(db, tasks, a={"n": 1}, b=answer(200, {"old": True}))
     assert await letters(db, run) == "ssk"
     await runs.rerun(db, run, "a")
-    await stage.play({"a": {}})
-    assert (await letters(db, run), stage.payloads["c"]) == ("sfs", ["template_error"])
+    await worker.play({"a": {}})
+    assert (await letters(db, run), worker.payloads["c"]) == ("sfs", ["template_error"])
 
 
 async def test_a_template_error_of_a_later_round_is_told_long_after_it(db: Database) -> None:
@@ -187,19 +187,19 @@ async def test_a_template_error_of_a_later_round_is_told_long_after_it(db: Datab
         "long": job("a"),
         "c": job("b", "long", input="{{tasks.b.status}}", **{"if": "tasks.b.status_code != 200"}),
     }
-    run, stage = await played(db, tasks, a={"n": 1}, b=answer(200, {"old": True}))
+    run, worker = await played(db, tasks, a={"n": 1}, b=answer(200, {"old": True}))
     await runs.rerun(db, run, "a")
-    await stage.end(await stage.take_one("a"), {})
+    await worker.end(await worker.take_one("a"), {})
     assert await letters(db, run) == "sfa."
-    await stage.play()
-    assert (await letters(db, run), stage.payloads["c"]) == ("sfss", ["template_error"])
+    await worker.play()
+    assert (await letters(db, run), worker.payloads["c"]) == ("sfss", ["template_error"])
 
 
 async def test_many_runs_are_filled_in_by_one_settlement(db: Database) -> None:
     await deploy(db, a=job(input="{{input.n}}"), b=job("a", input=["{{tasks.a.body.got}}", "{{input.n}}"]))
     await start.start(db, "w", [RunSpec(input={"n": n}) for n in range(300)])
-    stage = await Stage.hello(db)
-    assert isinstance(stage, Stage)
-    await stage.play({"a": lambda claimed: {"got": claimed.payload}})
-    assert sorted(stage.payloads["b"], key=lambda pair: int(pair[1])) == [[str(n), n] for n in range(300)]
+    worker = await ServiceWorker.registered(db)
+    assert isinstance(worker, ServiceWorker)
+    await worker.play({"a": lambda claimed: {"got": claimed.payload}})
+    assert sorted(worker.payloads["b"], key=lambda pair: int(pair[1])) == [[str(n), n] for n in range(300)]
     assert await tick(db) == 0

@@ -22,14 +22,14 @@ TYPED = {key: f"{{{{trigger.body.{key}}}}}" for key in TRIGGER}
 
 
 async def test_the_input_of_a_job_is_filled_in_and_types_are_kept(db: Database) -> None:
-    _, stage = await played(db, {"a": job(input={"in": TYPED, "text": "n={{input.id}} {{input.o}}"})}, input=TRIGGER)
-    assert stage.payloads["a"] == [{"in": TRIGGER, "text": 'n=7 {"k":[null]}'}]
+    _, worker = await played(db, {"a": job(input={"in": TYPED, "text": "n={{input.id}} {{input.o}}"})}, input=TRIGGER)
+    assert worker.payloads["a"] == [{"in": TRIGGER, "text": 'n=7 {"k":[null]}'}]
 
 
 async def test_an_input_may_be_one_template_of_any_type(db: Database) -> None:
     tasks = {key: job(input=template) for key, template in TYPED.items()}
-    _, stage = await played(db, tasks, input=TRIGGER)
-    assert {key: stage.payloads[key] for key in TRIGGER} == {key: [value] for key, value in TRIGGER.items()}
+    _, worker = await played(db, tasks, input=TRIGGER)
+    assert {key: worker.payloads[key] for key in TRIGGER} == {key: [value] for key, value in TRIGGER.items()}
 
 
 async def test_url_headers_query_and_body_of_a_request_are_filled_in(db: Database) -> None:
@@ -40,8 +40,8 @@ async def test_url_headers_query_and_body_of_a_request_are_filled_in(db: Databas
         query={"n": "{{input.id}}", "tags": ["{{input.q}}", "x"]},
         body={"id": "{{input.id}}", "run": "{{run.id}}"},
     )
-    run, stage = await played(db, {"a": step}, input={"id": 7, "token": "sk_1", "q": "a b/&"}, a=answer())
-    assert stage.payloads["a"] == [
+    run, worker = await played(db, {"a": step}, input={"id": 7, "token": "sk_1", "q": "a b/&"}, a=answer())
+    assert worker.payloads["a"] == [
         {
             "url": "https://shop.example/orders/7?q=a%20b%2F%26",
             "method": "PUT",
@@ -54,28 +54,28 @@ async def test_url_headers_query_and_body_of_a_request_are_filled_in(db: Databas
 
 async def test_a_command_gets_each_value_as_one_word_and_its_input_as_json(db: Database) -> None:
     step = {"run": "convert {{input.file}}", "input": {"n": "{{input.n}}"}}
-    _, stage = await played(db, {"a": step}, input={"file": "a b; rm -rf /", "n": [1]}, a=None)
-    [payload] = stage.payloads["a"]
+    _, worker = await played(db, {"a": step}, input={"file": "a b; rm -rf /", "n": [1]}, a=None)
+    [payload] = worker.payloads["a"]
     assert (payload["run"], payload["input"]) == ('convert "${WINDLASS_VALUE_1?}"', {"n": [1]})
     assert payload["values"] == {"WINDLASS_VALUE_1": "a b; rm -rf /"}
 
 
 async def test_a_run_below_is_started_with_the_filled_in_input(db: Database, conn: Connection) -> None:
     await deploy(db, "below", b=job(input="{{input}}"))
-    run, stage = await played(db, {"a": {"workflow": "below", "input": {"n": "{{input.id}}"}}}, input={"id": 7})
-    assert stage.payloads["b"] == [{"n": 7}]
+    run, worker = await played(db, {"a": {"workflow": "below", "input": {"n": "{{input.id}}"}}}, input={"id": 7})
+    assert worker.payloads["b"] == [{"n": 7}]
     assert await state(db, run) == "completed"
 
 
 async def test_a_step_without_templates_needs_no_filling_and_keys_are_no_templates(db: Database) -> None:
-    _, stage = await played(db, {"a": job(input={"{{input.id}}": "{{ '{{' }}"})}, input={"id": 1})
-    assert stage.payloads["a"] == [{"{{input.id}}": "{{"}]
+    _, worker = await played(db, {"a": job(input={"{{input.id}}": "{{ '{{' }}"})}, input={"id": 1})
+    assert worker.payloads["a"] == [{"{{input.id}}": "{{"}]
 
 
 async def test_what_was_filled_in_is_not_looked_through_again(db: Database) -> None:
     given = {"evil": "{{trigger.body.secret}}", "secret": "s"}
-    _, stage = await played(db, {"a": job(input=["{{input.evil}}", "x{{input.evil}}"])}, input=given)
-    assert stage.payloads["a"] == [["{{trigger.body.secret}}", "x{{trigger.body.secret}}"]]
+    _, worker = await played(db, {"a": job(input=["{{input.evil}}", "x{{input.evil}}"])}, input=given)
+    assert worker.payloads["a"] == [["{{trigger.body.secret}}", "x{{trigger.body.secret}}"]]
 
 
 # Sources of values
@@ -92,13 +92,13 @@ async def test_outputs_status_and_headers_of_the_steps_before(db: Database) -> N
         "attempt": "{{tasks.b.attempt}}",
     }
     tasks = {"a": job(), "b": http("a"), "c": job("a", "b", input=asked)}
-    _, stage = await played(
+    _, worker = await played(
         db,
         tasks,
         a={"n": [1]},
         b=answer(201, {"items": [1, {"id": "x"}]}, headers={"content-type": "application/json"}),
     )
-    assert stage.payloads["c"] == [
+    assert worker.payloads["c"] == [
         {
             "job": [1],
             "same": [1],
@@ -113,8 +113,8 @@ async def test_outputs_status_and_headers_of_the_steps_before(db: Database) -> N
 
 async def test_steps_far_above_can_be_asked_too(db: Database) -> None:
     tasks = {"a": job(), "b": job("a"), "c": job("b"), "d": job("c", input="{{tasks.a.body.n}}")}
-    _, stage = await played(db, tasks, a={"n": 5})
-    assert stage.payloads["d"] == [5]
+    _, worker = await played(db, tasks, a={"n": 5})
+    assert worker.payloads["d"] == [5]
 
 
 @pytest.mark.parametrize(
@@ -122,32 +122,32 @@ async def test_steps_far_above_can_be_asked_too(db: Database) -> None:
     [('{"n": 1}', {"n": 1}), ("[1]", [1]), ("plain", "plain"), ("", ""), ("{broken", "{broken"), ("null", None)],
 )
 async def test_an_answer_is_json_or_else_a_text(db: Database, text: str, value: Any) -> None:
-    _, stage = await played(db, {"a": http(), "b": job("a", input=["{{tasks.a.body}}"])}, a=answer(200, text))
-    assert stage.payloads["b"] == [[value]]
+    _, worker = await played(db, {"a": http(), "b": job("a", input=["{{tasks.a.body}}"])}, a=answer(200, text))
+    assert worker.payloads["b"] == [[value]]
 
 
 async def test_the_request_that_started_the_run_can_be_read_without_its_secrets(db: Database) -> None:
     headers = {"X-From": "shop", "Authorization": "Bearer s", "Cookie": "s"}
     given = {"from": "{{trigger.headers.x-from}}", "any": "{{trigger.headers['X-FROM']}}", "all": "{{trigger.headers}}"}
     await run_of(db, headers=headers, a=job(input=given))
-    stage = await play(db)
-    assert stage.payloads["a"] == [{"from": "shop", "any": "shop", "all": {"x-from": "shop"}}]
+    worker = await play(db)
+    assert worker.payloads["a"] == [{"from": "shop", "any": "shop", "all": {"x-from": "shop"}}]
 
 
 async def test_the_run_itself_its_id_and_which_attempt_it_is(db: Database) -> None:
     tasks = {"a": job(input={"id": "{{run.id}}", "n": "{{run.attempt}}", "key": "{{run.id}}/{{run.attempt}}"})}
-    run, stage = await played(db, tasks, a=Fails(for_good=True))
+    run, worker = await played(db, tasks, a=Fails(for_good=True))
     await runs.retry(db, run)
-    await stage.play()
-    assert stage.payloads["a"] == [{"id": str(run), "n": n, "key": f"{run}/{n}"} for n in (1, 2)]
+    await worker.play()
+    assert worker.payloads["a"] == [{"id": str(run), "n": n, "key": f"{run}/{n}"} for n in (1, 2)]
 
 
 async def test_callback_urls_are_known_from_the_start_and_of_several_waits(db: Database) -> None:
     wait = {"needs": ["a"], "wait_for_webhook": True}
     run = await run_of(db, a=job(input=["{{wait.x.url}}", "see {{wait.y-z.url}}"]), x=wait, y__z=wait)
-    stage = await play(db)
+    worker = await play(db)
     x, y = [f"http://127.0.0.1:8080/wh/{await token_of(db, run, step)}" for step in ("x", "y-z")]
-    assert stage.payloads["a"] == [[x, f"see {y}"]]
+    assert worker.payloads["a"] == [[x, f"see {y}"]]
 
 
 async def test_a_callback_and_a_run_below_are_sources_too(db: Database) -> None:
@@ -159,15 +159,15 @@ async def test_a_callback_and_a_run_below_are_sources_too(db: Database) -> None:
     }
     run = await run_of(db, **tasks)
     await call(db, run, b'{"n": 1}')
-    stage = await play(db, z={"m": 2})
-    assert stage.payloads["c"] == [[1, "received", 2]]
+    worker = await play(db, z={"m": 2})
+    assert worker.payloads["c"] == [[1, "received", 2]]
 
 
 async def test_a_sleep_has_a_status(db: Database, clock: Clock) -> None:
     await run_of(db, a={"sleep": "1h"}, b=job("a", input="{{tasks.a.status}}"))
     clock.move(timedelta(hours=1))
-    stage = await play(db)
-    assert stage.payloads["b"] == ["success"]
+    worker = await play(db)
+    assert worker.payloads["b"] == ["success"]
 
 
 # Fan-out
@@ -176,8 +176,8 @@ async def test_a_sleep_has_a_status(db: Database, clock: Clock) -> None:
 async def test_each_copy_has_its_item_and_index(db: Database) -> None:
     each = job(foreach="input.list", input={"id": "{{item.id}}", "n": "{{index}}", "run": "{{run.id}}"})
     run = await run_of(db, input={"list": [{"id": "x"}, {"id": [2]}, {"id": None}]}, a=each)
-    stage = await play(db)
-    got = sorted(stage.payloads["a"], key=lambda payload: int(payload["n"]))
+    worker = await play(db)
+    got = sorted(worker.payloads["a"], key=lambda payload: int(payload["n"]))
     assert [(p["id"], p["n"], p["run"]) for p in got] == [("x", 0, str(run)), ([2], 1, str(run)), (None, 2, str(run))]
 
 
@@ -187,34 +187,34 @@ async def test_copies_of_requests_and_commands_have_their_item(db: Database) -> 
         "b": {"run": "do {{item}} {{index}}", "foreach": "input.list"},
         "c": job(parallel=2, input="{{index}}"),
     }
-    _, stage = await played(db, tasks, input={"list": ["p", "q"]}, a=answer(), b=None)
-    assert sorted(payload["url"][-1] + str(payload["body"]["n"]) for payload in stage.payloads["a"]) == ["p0", "q1"]
-    assert sorted([*payload["values"].values()] for payload in stage.payloads["b"]) == [["p", "0"], ["q", "1"]]
-    assert sorted(payload["input"]["item"] for payload in stage.payloads["b"]) == ["p", "q"]
-    assert sorted(stage.payloads["c"]) == [0, 1]
+    _, worker = await played(db, tasks, input={"list": ["p", "q"]}, a=answer(), b=None)
+    assert sorted(payload["url"][-1] + str(payload["body"]["n"]) for payload in worker.payloads["a"]) == ["p0", "q1"]
+    assert sorted([*payload["values"].values()] for payload in worker.payloads["b"]) == [["p", "0"], ["q", "1"]]
+    assert sorted(payload["input"]["item"] for payload in worker.payloads["b"]) == ["p", "q"]
+    assert sorted(worker.payloads["c"]) == [0, 1]
 
 
 async def test_copies_of_runs_below_have_their_item(db: Database) -> None:
     await deploy(db, "below", z=job(input="{{input.got}}"))
     sub = {"workflow": "below", "foreach": "input.list", "input": {"got": "{{item}}-{{index}}"}}
-    run, stage = await played(db, {"a": sub}, input={"list": ["p", "q"]})
-    assert sorted(stage.payloads["z"]) == ["p-0", "q-1"]
+    run, worker = await played(db, {"a": sub}, input={"list": ["p", "q"]})
+    assert sorted(worker.payloads["z"]) == ["p-0", "q-1"]
     assert await state(db, run) == "completed"
 
 
 async def test_copies_that_start_later_are_filled_in_later_all_the_same(db: Database) -> None:
     each = job(foreach="input.list", concurrency=2, input={"n": "{{index}}", "sq": "{{item}}"})
-    run, stage = await played(db, {"a": each}, input={"list": [n * n for n in range(9)]})
-    got = sorted((payload["n"], payload["sq"]) for payload in stage.payloads["a"])
+    run, worker = await played(db, {"a": each}, input={"list": [n * n for n in range(9)]})
+    got = sorted((payload["n"], payload["sq"]) for payload in worker.payloads["a"])
     assert got == [(n, n * n) for n in range(9)]
     assert await state(db, run) == "completed"
 
 
 async def test_five_thousand_copies_are_filled_in_each_for_itself(db: Database) -> None:
     each = job(foreach="input.list", input={"n": "{{index}}", "text": "item {{item}}"})
-    run, stage = await played(db, {"a": each}, input={"list": list(range(5000))}, a=None)
-    assert sorted(payload["n"] for payload in stage.payloads["a"]) == list(range(5000))
-    assert all(payload["text"] == f"item {payload['n']}" for payload in stage.payloads["a"])
+    run, worker = await played(db, {"a": each}, input={"list": list(range(5000))}, a=None)
+    assert sorted(payload["n"] for payload in worker.payloads["a"]) == list(range(5000))
+    assert all(payload["text"] == f"item {payload['n']}" for payload in worker.payloads["a"])
     assert await state(db, run) == "completed"
 
 
@@ -235,8 +235,8 @@ async def test_the_output_of_copies_is_the_list_by_index_and_of_none_the_empty_l
     await deploy(db, **tasks)
     for count in (3, 1, 0):
         await begin(db, input={"count": count})
-        stage = await play(db, a=give, z=lambda claimed: {"n": json.loads(claimed.payload)})
-        [got] = [payload["all"] for payload in stage.payloads["b"]]
+        worker = await play(db, a=give, z=lambda claimed: {"n": json.loads(claimed.payload)})
+        [got] = [payload["all"] for payload in worker.payloads["b"]]
         assert got == [{"n": n} for n in range(count)]
 
 
@@ -246,18 +246,18 @@ async def test_one_of_the_copies_can_be_asked(db: Database) -> None:
         "b": job("a", input="{{tasks.a.body[2].n}}"),
         "c": job("a", input="{{tasks.a.body[3]}}"),
     }
-    run, stage = await played(db, tasks, a=lambda claimed: answer(200, {"n": claimed.item}))
-    assert stage.payloads["b"] == [2]
+    run, worker = await played(db, tasks, a=lambda claimed: answer(200, {"n": claimed.item}))
+    assert worker.payloads["b"] == [2]
     assert await failed(db, run, "c") == "Failed to resolve {{tasks.a.body[3]}}"
 
 
 async def test_a_fan_out_over_requests_goes_over_their_bodies(db: Database) -> None:
     tasks = {"a": http(parallel=2), "b": job("a", foreach="a", input={"got": "{{item.n}}"})}
-    _, stage = await played(db, tasks, a=lambda claimed: answer(200, {"n": claimed.item}))
-    assert sorted(payload["got"] for payload in stage.payloads["b"]) == [0, 1]
+    _, worker = await played(db, tasks, a=lambda claimed: answer(200, {"n": claimed.item}))
+    assert sorted(payload["got"] for payload in worker.payloads["b"]) == [0, 1]
 
 
 async def test_a_fan_out_over_an_answer(db: Database) -> None:
     tasks = {"a": http(), "b": job("a", foreach="a.files", input={"f": "{{item}}"})}
-    _, stage = await played(db, tasks, a=answer(200, {"files": ["x", "y"]}))
-    assert sorted(payload["f"] for payload in stage.payloads["b"]) == ["x", "y"]
+    _, worker = await played(db, tasks, a=answer(200, {"files": ["x", "y"]}))
+    assert sorted(payload["f"] for payload in worker.payloads["b"]) == ["x", "y"]

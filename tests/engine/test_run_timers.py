@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.harness import Player, begin, letters, node, state, tick
+from tests.engine.harness import ManualWorker, begin, letters, node, state, tick
 from windlass.core.workflows.step import SleepAction
 from windlass.engine.database import Database
 from windlass.engine.runs import control as runs
@@ -49,8 +49,8 @@ async def test_a_sleep_ends_exactly_when_it_should(db: Database, conn: Connectio
 async def test_a_sleep_counts_from_the_moment_it_begins(db: Database, clock: Clock) -> None:
     run = await begin(db, node("a"), nap("s", "a"))
     clock.move(HOUR * 5)
-    player = await Player.hello(db)
-    await player.end(await player.take_one("a"))
+    worker = await ManualWorker.registered(db)
+    await worker.end(await worker.take_one("a"))
     clock.move(HOUR - TINY)
     assert (await sweep.wake(db), await letters(db, run)) == (0, "sa")
     clock.move(TINY)
@@ -116,7 +116,7 @@ async def test_a_stopped_sleep_leaves_no_timer(db: Database, conn: Connection, c
 async def test_a_sleep_that_is_done_again_has_its_whole_time(db: Database, conn: Connection, clock: Clock) -> None:
     run = await begin(db, nap(), node("b", "s"))
     clock.move(HOUR)
-    await (await Player.hello(db)).play()
+    await (await ManualWorker.registered(db)).play()
     await runs.rerun(db, run, "s")
     assert (await letters(db, run), await rows(conn)) == ("a.", 1)
     clock.move(HOUR - TINY)

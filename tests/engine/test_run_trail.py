@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from tests.engine.harness import Fails, Player, begin, node, publish, tick
+from tests.engine.harness import Fails, ManualWorker, begin, node, publish, tick
 from windlass.core.workflows.step import HookAction, Parallel, SleepAction
 from windlass.engine.database import Database
 from windlass.engine.runs import control as runs
@@ -16,8 +16,8 @@ NAP = SleepAction(HOUR)
 
 
 @pytest.fixture
-async def player(db: Database) -> Player:
-    return await Player.hello(db)
+async def worker(db: Database) -> ManualWorker:
+    return await ManualWorker.registered(db)
 
 
 async def trail(db: Database, run: UUID) -> list[tuple[str | None, str]]:
@@ -30,7 +30,7 @@ async def ending(db: Database, run: UUID) -> list[tuple[str, str | None, str | N
     return [(event.word, event.code, event.reason) for event in lines[1:]]
 
 
-async def test_a_cancelled_run_has_one_line_that_says_so_and_why(db: Database, player: Player) -> None:
+async def test_a_cancelled_run_has_one_line_that_says_so_and_why(db: Database, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("nap", action=NAP))
     await runs.cancel(db, run, reason="enough")
     assert await ending(db, run) == [("cancelled", "cancelled", "enough")]
@@ -45,7 +45,7 @@ async def test_a_run_that_expires_has_one_line_that_says_so_and_why(db: Database
     assert (await trail(db, run))[-2:] == [("nap", "cancelled"), (None, "timeout")]
 
 
-async def test_a_held_run_that_is_cancelled_has_one_line_about_its_end(db: Database, player: Player) -> None:
+async def test_a_held_run_that_is_cancelled_has_one_line_about_its_end(db: Database, worker: ManualWorker) -> None:
     await publish(db, node("a"), concurrency=1)
     await begin(db)
     held = await begin(db)
@@ -53,9 +53,9 @@ async def test_a_held_run_that_is_cancelled_has_one_line_about_its_end(db: Datab
     assert await ending(db, held) == [("cancelled", "cancelled", "not needed")]
 
 
-async def test_a_failed_run_says_which_failures_nobody_handled(db: Database, player: Player) -> None:
+async def test_a_failed_run_says_which_failures_nobody_handled(db: Database, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b"), node("c", "a"))
-    await player.play({"a": Fails(for_good=True), "b": Fails(for_good=True)})
+    await worker.play({"a": Fails(for_good=True), "b": Fails(for_good=True)})
     assert await ending(db, run) == [("failed", "unhandled", "steps a and b failed and no step handled it")]
 
 
@@ -66,9 +66,9 @@ async def test_a_run_ends_after_the_sleep_that_was_its_last_step(db: Database, c
     assert await trail(db, run) == [(None, "running"), ("nap", "active"), ("nap", "succeeded"), (None, "completed")]
 
 
-async def test_a_run_ends_after_the_step_whose_failure_ends_it(db: Database, player: Player) -> None:
+async def test_a_run_ends_after_the_step_whose_failure_ends_it(db: Database, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b", "a"))
-    await player.play({"a": Fails(for_good=True)})
+    await worker.play({"a": Fails(for_good=True)})
     assert (await trail(db, run))[-3:] == [("a", "failed"), ("b", "skipped"), (None, "failed")]
 
 
@@ -87,9 +87,9 @@ async def test_a_run_that_ends_as_it_starts_says_that_it_ran_first(db: Database)
     assert row.finished_at is not None
 
 
-async def test_a_step_with_a_job_has_the_lines_of_its_job(db: Database, player: Player) -> None:
+async def test_a_step_with_a_job_has_the_lines_of_its_job(db: Database, worker: ManualWorker) -> None:
     run = await begin(db, node("a", max_attempts=2), node("b", "a"))
-    await player.play({"a": lambda job: Fails("no luck") if not job.attempt else None})
+    await worker.play({"a": lambda job: Fails("no luck") if not job.attempt else None})
     assert await trail(db, run) == [
         (None, "running"),
         ("a", "queued"),
@@ -107,24 +107,26 @@ async def test_a_step_with_a_job_has_the_lines_of_its_job(db: Database, player: 
     assert lines[2][1] == "no luck"
 
 
-async def test_a_fanned_out_step_has_a_line_for_its_start_and_one_for_its_end(db: Database, player: Player) -> None:
+async def test_a_fanned_out_step_has_a_line_for_its_start_and_one_for_its_end(
+    db: Database, worker: ManualWorker
+) -> None:
     run = await begin(db, node("a", fan_out=Parallel(3)), node("b", "a", condition="true", fan_out=Parallel(2)))
-    await player.play()
+    await worker.play()
     told = await trail(db, run)
     assert [word for step, word in told if step == "a"] == ["active", "succeeded"]
     assert [word for step, word in told if step == "b"] == ["active", "succeeded"]
     assert told[-1] == (None, "completed")
 
 
-async def test_a_step_that_failed_says_so_once(db: Database, player: Player) -> None:
+async def test_a_step_that_failed_says_so_once(db: Database, worker: ManualWorker) -> None:
     run = await begin(db, node("a"))
-    await player.play({"a": Fails(for_good=True)})
+    await worker.play({"a": Fails(for_good=True)})
     assert [word for step, word in await trail(db, run) if step == "a"] == ["queued", "active", "failed"]
 
 
-async def test_the_trail_comes_in_pages_of_any_size(db: Database, player: Player) -> None:
+async def test_the_trail_comes_in_pages_of_any_size(db: Database, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("nap", "a", action=SleepAction(timedelta())), node("b", "nap"))
-    await player.play()
+    await worker.play()
     whole = await runs.events(db, run)
     for size in range(1, len(whole) + 1):
         place, found = runs.TrailPlace(), []
@@ -134,7 +136,7 @@ async def test_the_trail_comes_in_pages_of_any_size(db: Database, player: Player
         assert found == whole
 
 
-async def test_a_run_that_begins_says_so_before_its_steps_do(db: Database, player: Player) -> None:
+async def test_a_run_that_begins_says_so_before_its_steps_do(db: Database, worker: ManualWorker) -> None:
     await publish(db, node("nap", action=NAP), concurrency=1)
     first, held = await begin(db), await begin(db)
     await runs.cancel(db, first)

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from tests.engine.harness import Player
+from tests.engine.harness import ManualWorker
 from tests.store.contract_harness import CANCEL, CREATE, HEARTBEAT, LEASE, LOG, execute
 from tests.store.roles import acting
 from windlass.core.jobs.spec import JobSpec
@@ -228,7 +228,7 @@ async def test_a_job_of_a_bulk_insert_that_moves_first_has_its_created_event_bef
     client: Client, db: Database, conn: Client
 ) -> None:
     await client.execute(BULK)
-    player = await Player.hello(db)
+    player = await ManualWorker.registered(db)
     [job, *_] = await player.take()
     assert [word for word, _ in await trail(conn, job.id)] == ["created", "leased"]
     await upkeep.log_created(db)
@@ -255,7 +255,7 @@ async def test_a_client_that_writes_these_lines_itself_adds_to_them(client: Clie
 
 async def test_a_cancel_that_our_worker_notices_is_told_once(client: Client, db: Database, conn: Client) -> None:
     [created] = await client.fetch(CREATE)
-    player = await Player.hello(db)
+    player = await ManualWorker.registered(db)
     [job] = await player.take()
     await execute(client, CANCEL, run_id=created["id"])
     assert not await player.end(job, 1)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.engine.fake_services import answer, play
-from tests.engine.harness import Player
+from tests.engine.harness import ManualWorker
 from tests.web.serving import data, problem, served
 from windlass import Windlass
 
@@ -200,8 +200,8 @@ async def test_the_table_of_seed_004(app: Windlass) -> None:
         assert data(await http.post("/workflows", json=FILES))["changed"] is False
         assert data(await http.get("/workflows/files"))["name"] == "files"
         run = data(await http.post("/workflows/files/runs", json={}), 201)["run_id"]
-        player = await Player.hello(await app.open())
-        await player.play({"discover": {"files": ["a.csv", "b.csv", "c.csv"]}})
+        worker = await ManualWorker.registered(await app.open())
+        await worker.play({"discover": {"files": ["a.csv", "b.csv", "c.csv"]}})
         assert [one["id"] for one in data(await http.get("/runs", params={"status": "success"}))] == [run]
         assert data(await http.get(f"/runs/{run}"))["status"] == "completed"
         tasks = {task["name"]: task for task in data(await http.get(f"/runs/{run}/tasks"))}

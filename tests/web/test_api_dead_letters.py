@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.engine.harness import Fails, Player
+from tests.engine.harness import Fails, ManualWorker
 from tests.web.serving import data, fields, served
 from windlass import Windlass
 
@@ -26,8 +26,8 @@ async def test_groups_their_jobs_and_what_is_done_to_them(app: Windlass) -> None
             await http.post("/jobs", json={"type": "shop.mail.v1", "payload": n, "max_attempts": 1})
         await http.post("/workflows", json=CHAIN)
         run = data(await http.post("/workflows/chain/runs"), 201)["run_id"]
-        player = await Player.hello(await app.open())
-        await player.play({"shop.mail.v1": lambda job: Fails(f"no user {job.payload}"), "a": Fails("boom")})
+        worker = await ManualWorker.registered(await app.open())
+        await worker.play({"shop.mail.v1": lambda job: Fails(f"no user {job.payload}"), "a": Fails("boom")})
         groups = {group["type"]: group for group in data(await http.get("/dead-letters"))}
         mail, step = groups["shop.mail.v1"], groups["a"]
         group = {name: mail[name] for name in ("type", "queue", "error")}

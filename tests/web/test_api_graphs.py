@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.engine.harness import Fails, Player
+from tests.engine.harness import Fails, ManualWorker
 from tests.web.serving import data, fields, problem, served
 from windlass import Windlass
 from windlass.testing.kit import Clock
@@ -55,8 +55,8 @@ async def test_the_timeline_tells_attempts_and_waits(app: Windlass) -> None:
     async with served(app) as http:
         await http.post("/workflows", json=ORDER)
         run = data(await http.post("/workflows/order/runs", json={}), 201)["run_id"]
-        player = await Player.hello(await app.open())
-        await player.play({"find": {"parcels": [1, 2, 3]}})
+        worker = await ManualWorker.registered(await app.open())
+        await worker.play({"find": {"parcels": [1, 2, 3]}})
         shown = data(await http.get(f"/runs/{run}/timeline"))
         problem(await http.get("/runs/01890a5d-ac96-774b-bcce-b302099a8057/timeline"), 404)
     assert [(span["task"], span["kind"], span["ended_at"] is None) for span in shown] == [
@@ -116,13 +116,13 @@ async def test_each_attempt_at_a_run_has_its_own_trail_and_times(database: str, 
         await http.post("/workflows", json={"name": "inner", "tasks": inner})
         await http.post("/workflows", json={"name": "etl", "tasks": tasks})
         run = data(await http.post("/workflows/etl/runs", json={}), 201)["run_id"]
-        player = await Player.hello(await app.open())
-        await player.play(dict.fromkeys(("load", "each", "deep"), Fails("no disk")))
+        worker = await ManualWorker.registered(await app.open())
+        await worker.play(dict.fromkeys(("load", "each", "deep"), Fails("no disk")))
         clock.move(timedelta(hours=2))
-        await player.play()
+        await worker.play()
         alone = data(await http.get(f"/runs/{run}"))["attempts"]
         data(await http.post(f"/runs/{run}/retry"))
-        await player.play()
+        await worker.play()
         told = data(await http.get(f"/runs/{run}"))["attempts"]
         trail = data(await http.get(f"/runs/{run}/events"))
         events = [data(await http.get(f"/runs/{run}/events", params={"attempt": n})) for n in (1, 2)]
@@ -167,13 +167,13 @@ async def test_a_run_below_is_told_with_its_progress(app: Windlass) -> None:
         await http.post("/workflows", json=below)
         await http.post("/workflows", json={"name": "above", "tasks": {"sub": {"workflow": "below"}}})
         run = data(await http.post("/workflows/above/runs", json={}), 201)["run_id"]
-        player = await Player.hello(await app.open())
-        await player.play()
+        worker = await ManualWorker.registered(await app.open())
+        await worker.play()
         task = data(await http.get(f"/runs/{run}"))["tasks"]["sub"]
         child = data(await http.get(f"/runs/{task['child_run_id']}"))
         events = data(await http.get(f"/runs/{child['id']}/events"))
         await http.post(f"/runs/{child['id']}/cancel", json={})
-        await player.play()
+        await worker.play()
         ended = data(await http.get(f"/runs/{run}"))["tasks"]["sub"]["child"]
     assert task["child"] == {"run_id": child["id"], "status": "running", "done": 1, "total": 2}
     assert ended == {"run_id": child["id"], "status": "cancelled", "done": 2, "total": 2}

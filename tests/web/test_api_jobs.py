@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from tests.engine.harness import Fails, Player
+from tests.engine.harness import Fails, ManualWorker
 from tests.web.serving import data, fields, problem, served
 from windlass import Windlass
 from windlass.engine.jobs import control as jobs
@@ -113,8 +113,8 @@ async def test_lists_are_filtered_and_paged(app: Windlass) -> None:
         for n in range(3):
             await http.post("/jobs", json={**JOB, "tags": [f"t{n}"]})
         await http.post("/jobs", json={"type": "shop.pack.v1", "queue": "pack", "delay": "1h"})
-        player = await Player.hello(await app.open())
-        [first] = await player.take(1)
+        worker = await ManualWorker.registered(await app.open())
+        [first] = await worker.take(1)
 
         async def types(**filters: Any) -> list[str]:
             return [job["type"] for job in data(await http.get("/jobs", params=filters))]
@@ -138,7 +138,7 @@ async def test_a_job_tells_whose_task_it_is_and_leaves_its_retry_to_the_run(app:
         await http.post("/workflows", json=chain)
         run = data(await http.post("/workflows/chain/runs"), 201)["run_id"]
         other = data(await http.post("/jobs", json=JOB), 201)["id"]
-        await (await Player.hello(await app.open())).play({"b": Fails("boom", for_good=True)})
+        await (await ManualWorker.registered(await app.open())).play({"b": Fails("boom", for_good=True)})
         found = data(await http.get("/jobs", params={"run": run}))
         whole = data(await http.get(f"/jobs/{found[0]['id']}"))
         refused = problem(await http.post(f"/jobs/{whole['id']}/retry"), 409)
@@ -176,7 +176,7 @@ async def test_a_leased_job_tells_its_lease_and_its_logs_are_paged_by_attempt(ap
     db = await app.open()
     async with served(app) as http:
         id_ = data(await http.post("/jobs", json=JOB), 201)["id"]
-        await (await Player.hello(db)).take(1)
+        await (await ManualWorker.registered(db)).take(1)
         now = datetime.now(UTC)
         lines = [(UUID(id_), 0, n // 3 + 1, n, now, "INFO", f"line {n}") for n in range(6)]
         async with db.begin() as conn:

@@ -1,6 +1,6 @@
 """Queues and workers over real HTTP."""
 
-from tests.engine.harness import Player
+from tests.engine.harness import ManualWorker
 from tests.web.serving import data, fields, served
 from windlass import Windlass
 
@@ -8,11 +8,11 @@ from windlass import Windlass
 async def test_a_queue_is_paused_and_resumed(app: Windlass) -> None:
     async with served(app) as http:
         await http.post("/jobs", json={"type": "a.b.v1"})
-        player = await Player.hello(await app.open())
+        worker = await ManualWorker.registered(await app.open())
         paused = data(await http.post("/queues/default/pause"))
-        assert await player.take() == []
+        assert await worker.take() == []
         resumed = data(await http.post("/queues/default/resume"))
-        assert len(await player.take()) == 1
+        assert len(await worker.take()) == 1
         listed = (await http.get("/queues")).json()
         shown = data(await http.get("/queues/default"))
         assert data(await http.get("/queues/nobody"))["due"] == 0

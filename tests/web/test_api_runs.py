@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.engine.fake_services import answer, call, play
-from tests.engine.harness import LEASE, Fails, Player
+from tests.engine.harness import LEASE, Fails, ManualWorker
 from tests.web.serving import data, fields, problem, served
 from windlass import Windlass
 from windlass.engine.workers import turn
@@ -80,8 +80,8 @@ async def test_wait_answers_with_the_run_at_its_end(app: Windlass) -> None:
         waiting = asyncio.create_task(http.post("/workflows/one/trigger?wait=30", json={}))
         while not (await app.runs()).runs:
             pass
-        player = await Player.hello(await app.open())
-        await player.play({"a": {"rows": 7}})
+        worker = await ManualWorker.registered(await app.open())
+        await worker.play({"a": {"rows": 7}})
         run = data(await waiting, 201)
     assert (run["status"], run["output"], run["tasks"]["a"]["status"]) == ("completed", {"rows": 7}, "success")
     assert run["run_id"] == run["id"]
@@ -193,8 +193,8 @@ async def test_a_fanned_out_task_is_counted_and_its_instances_come_in_pages(app:
     async with served(app) as http:
         await http.post("/workflows", json=FAN)
         run = await start(http, "fan")
-        player = await Player.hello(await app.open())
-        await player.play(
+        worker = await ManualWorker.registered(await app.open())
+        await worker.play(
             {"list": {"n": [0, 1, 2, 3, 4]}, "each": lambda job: Fails("odd") if job.item == 3 else job.item}
         )
         task = data(await http.get(f"/runs/{run}/tasks/each"))
@@ -214,12 +214,12 @@ async def test_attempts_errors_and_logs_of_a_task(app: Windlass) -> None:
         await http.post("/workflows", json={"name": "one", "tasks": {"a": {"job": "a", "max_attempts": 2}}})
         run = await start(http)
         db = await app.open()
-        player = await Player.hello(db)
-        job = await player.take_one("a")
+        worker = await ManualWorker.registered(db)
+        job = await worker.take_one("a")
         now = datetime.now(UTC)
         lines = [(job.id, 0, 1, n, now + timedelta(seconds=n), "INFO", f"line {n}") for n in range(1, 4)]
         await turn.turn(db, turn.Turn(worker="w1", lease=LEASE, lines=lines))
-        await player.end(job, Fails("boom", for_good=True))
+        await worker.end(job, Fails("boom", for_good=True))
         task = data(await http.get(f"/runs/{run}/tasks/a"))
         page = (await http.get(f"/runs/{run}/tasks/a/logs?limit=2&index=0&attempt=1")).json()
         rest = (await http.get(f"/runs/{run}/tasks/a/logs", params={"after": page["next"]})).json()

@@ -6,7 +6,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from tests.engine.harness import Fails, Player
+from tests.engine.harness import Fails, ManualWorker
 from tests.web.serving import data, served
 from windlass import Windlass
 from windlass.engine import stats
@@ -23,10 +23,10 @@ async def test_an_overview_of_everything(app: Windlass, conn: "asyncpg.Connectio
         await conn.execute("""insert into workflow.workflow_schedule (type, schedule, next_run_at)
           values ('report.daily.v1', '0 7 * * *', '2099-01-01T07:00Z')""")
         bad = data(await http.post("/workflows/one/runs"), 201)["run_id"]
-        player = await Player.hello(await app.open())
-        await player.play({"a": Fails("boom", for_good=True)})
+        worker = await ManualWorker.registered(await app.open())
+        await worker.play({"a": Fails("boom", for_good=True)})
         await http.post("/workflows/one/runs")
-        await player.play()
+        await worker.play()
         await http.post("/workflows/one/runs")
         await http.post("/jobs", json={"type": "x.v1", "queue": "slow", "delay": "1h"})
         found = data(await http.get("/stats"))
@@ -70,8 +70,8 @@ async def test_workflows_have_their_last_runs_in_numbers(app: Windlass, conn: "a
         made = data(await http.post("/workflows", json=ONE), 201)
         await http.post("/workflows", json=TIMED)
         first = data(await http.post("/workflows/one/runs"), 201)["run_id"]
-        player = await Player.hello(await app.open())
-        await player.play({"a": Fails("boom", for_good=True)})
+        worker = await ManualWorker.registered(await app.open())
+        await worker.play({"a": Fails("boom", for_good=True)})
         await fill(conn, UUID(made["id"]))
         under_way = data(await http.post("/workflows/one/runs"), 201)["run_id"]
         one, timed = data(await http.get("/workflows"))

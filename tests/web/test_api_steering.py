@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.engine.harness import Fails, Player
+from tests.engine.harness import Fails, ManualWorker
 from tests.web.serving import data, fields, problem, served
 from windlass import Windlass
 
@@ -23,8 +23,8 @@ async def failed(app: Windlass, http: httpx.AsyncClient, count: int, **order: An
     """So many runs that failed, oldest first."""
     await http.post("/workflows", json=CHAIN)
     ids = [await start(http, **order) for _ in range(count)]
-    player = await Player.hello(await app.open())
-    await player.play({"b": Fails("boom", for_good=True)})
+    worker = await ManualWorker.registered(await app.open())
+    await worker.play({"b": Fails("boom", for_good=True)})
     return ids
 
 
@@ -33,11 +33,11 @@ async def test_rerun_from_a_task_with_another_input(app: Windlass) -> None:
         await http.post("/workflows", json=CHAIN)
         run = await start(http, input={"n": 1})
         problem(await http.post(f"/runs/{run}/rerun", json={"from": "b"}), 409)
-        player = await Player.hello(await app.open())
-        await player.play()
+        worker = await ManualWorker.registered(await app.open())
+        await worker.play()
         again = data(await http.post(f"/runs/{run}/rerun", json={"from": "b", "input": {"n": 2}}))
         shown = data(await http.get(f"/runs/{run}"))
-        await player.play()
+        await worker.play()
         kept = data(await http.post(f"/workflows/chain/runs/{run}/rerun", json={"from": "a"}))
         assert data(await http.get(f"/runs/{run}"))["input"] == {"n": 2}
     assert (again["status"], again["retried"], kept["retried"]) == ("running", 1, 2)
@@ -94,11 +94,11 @@ async def test_runs_below_others_are_left_to_those(app: Windlass) -> None:
         await http.post("/workflows", json=CHAIN)
         await http.post("/workflows", json={"name": "above", "tasks": {"sub": {"workflow": "chain"}}})
         run = await start(http, "above")
-        player = await Player.hello(await app.open())
-        await player.play({"b": Fails("boom", for_good=True)})
+        worker = await ManualWorker.registered(await app.open())
+        await worker.play({"b": Fails("boom", for_good=True)})
         assert len(data(await http.get("/runs", params={"status": "failed"}))) == 2
         assert data(await http.post("/runs/retry", json={"all": True}))["runs"] == [run]
-        await player.play()
+        await worker.play()
         assert data(await http.get(f"/runs/{run}"))["status"] == "completed"
 
 

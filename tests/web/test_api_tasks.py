@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.harness import Fails, Player, report
+from tests.engine.harness import Fails, ManualWorker, report
 from tests.web.serving import data, fields, problem, served
 from windlass import Windlass
 from windlass.core.jobs.job import Failed
@@ -32,15 +32,15 @@ async def test_a_task_says_what_it_is_doing(app: Windlass) -> None:
         await http.post("/workflows", json={"name": "w", "tasks": steps})
         run = data(await http.post("/workflows/w/trigger"), 201)["run_id"]
         db = await app.open()
-        player = await Player.hello(db)
-        await player.register(types=["a.load.v1"])
+        worker = await ManualWorker.registered(db)
+        await worker.register(types=["a.load.v1"])
         first = await tasks(http, run)
         await queues.pause(db, "default")
         paused = await tasks(http, run)
         await queues.resume(db, "default")
-        [job] = [job for job in await player.take() if job.type == "a.load.v1"]
+        [job] = [job for job in await worker.take() if job.type == "a.load.v1"]
         running = await tasks(http, run)
-        await player.tell(report(job, Failed({"type": "ValueError", "message": "no luck"}, retryable=True)))
+        await worker.send(report(job, Failed({"type": "ValueError", "message": "no luck"}, retryable=True)))
         later = await tasks(http, run)
     assert {name: task["activity"] for name, task in first.items()} == {
         "load": "queued",
@@ -68,8 +68,8 @@ async def test_a_task_that_succeeded_after_a_retry_has_no_error_any_more(app: Wi
     async with served(app) as http:
         await http.post("/workflows", json={"name": "w", "tasks": {"a": {"job": "a", "retries": 1}}})
         run = data(await http.post("/workflows/w/trigger"), 201)["run_id"]
-        player = await Player.hello(await app.open())
-        await player.play({"a": lambda job: Fails("no luck") if not job.attempt else None})
+        worker = await ManualWorker.registered(await app.open())
+        await worker.play({"a": lambda job: Fails("no luck") if not job.attempt else None})
         task = (await tasks(http, run))["a"]
     assert (task["status"], task["attempt"]) == ("success", 2)
     assert (task["error"], task["error_message"], task["activity"]) == (None, None, None)
@@ -91,9 +91,9 @@ async def test_instances_that_never_ran_count_as_cancelled_once_their_run_was_ca
     async with served(app) as http:
         await http.post("/workflows", json={"name": "w", "tasks": {"p": fan}})
         run = data(await http.post("/workflows/w/trigger"), 201)["run_id"]
-        player = await Player.hello(await app.open())
+        worker = await ManualWorker.registered(await app.open())
         for _ in range(2):
-            await player.tell(*(report(job, None) for job in await player.take()))
+            await worker.send(*(report(job, None) for job in await worker.take()))
         await http.post(f"/runs/{run}/cancel")
         task = (await tasks(http, run))["p"]
     counts = {"count": 30, "pending": 0, "running": 0, "success": 6, "failed": 0, "cancelled": 24}
@@ -105,7 +105,7 @@ async def test_a_failed_run_says_why(app: Windlass) -> None:
     async with served(app) as http:
         await http.post("/workflows", json={"name": "w", "tasks": {"a": {"job": "a", "retries": 0}}})
         run = data(await http.post("/workflows/w/trigger"), 201)["run_id"]
-        await (await Player.hello(await app.open())).play({"a": Fails()})
+        await (await ManualWorker.registered(await app.open())).play({"a": Fails()})
         shown = data(await http.get(f"/runs/{run}"))
     assert (shown["status"], shown["reason"]) == ("failed", "step a failed and no step handled it")
 
@@ -133,8 +133,8 @@ async def test_jobs_are_listed_with_or_without_those_of_tasks(app: Windlass) -> 
         run = data(await http.post("/workflows/w/trigger"), 201)["run_id"]
         alone = data(await http.post("/jobs", json={"type": "alone.v1"}), 201)["id"]
         done = data(await http.post("/jobs", json={"type": "a"}), 201)["id"]
-        player = await Player.hello(await app.open())
-        await player.tell(*(report(job, None) for job in await player.take() if job.type in ("a", "test.a.v1")))
+        worker = await ManualWorker.registered(await app.open())
+        await worker.send(*(report(job, None) for job in await worker.take() if job.type in ("a", "test.a.v1")))
         everything = {job["type"] for job in data(await http.get("/jobs"))}
         plain = [job["id"] for job in data(await http.get("/jobs", params={"steps": "false"}))]
         assert fields(await http.get("/jobs", params={"steps": "false", "run": run})) == ["steps"]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.engine.harness import Player
+from tests.engine.harness import ManualWorker
 from tests.web.serving import data, problem, served
 from windlass import Windlass
 from windlass.engine.workers import turn
@@ -13,7 +13,7 @@ async def test_workers_are_listed_with_their_state_and_one_with_its_jobs(app: Wi
     async with served(app) as http:
         job = data(await http.post("/jobs", json={"type": "a.b.v1"}), 201)["id"]
         for name in ("silent", "gone", "w1"):
-            player = await Player.hello(db, name)
+            player = await ManualWorker.registered(db, name)
         await turn.seen(db, id_="gone", state="stopped", active=0)
         await turn.seen(db, id_="w1", state="draining", active=1)
         await conn.execute(
