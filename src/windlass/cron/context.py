@@ -45,9 +45,11 @@ class JobContext:
     upstream: Mapping[str, Any] = field(default_factory=dict, repr=False)
     recovered: BaseException | None = field(default=None, repr=False)  # caught by `recover`, still to be reported
     _cancelled: bool = False
-    _bell: threading.Event | None = field(default=None, repr=False)  # created by the first wait: most jobs have none
+    _cancel_event: threading.Event | None = field(
+        default=None, repr=False
+    )  # created by the first wait: most jobs have none
     _inner: "list[JobContext]" = field(default_factory=list, repr=False)
-    _naps: "set[Nap]" = field(default_factory=set, repr=False)
+    _waits: "set[Wait]" = field(default_factory=set, repr=False)
 
     @property
     def cancelled(self) -> bool:
@@ -56,16 +58,16 @@ class JobContext:
 
     def wait_cancelled(self, timeout: Duration) -> bool:
         """Block for `timeout` of real time or until cancelled; return whether cancelled. For jobs in threads."""
-        self._bell = bell = self._bell or threading.Event()
-        return self._cancelled or bell.wait(duration.read(timeout, field="timeout").total_seconds())
+        self._cancel_event = event = self._cancel_event or threading.Event()
+        return self._cancelled or event.wait(duration.read(timeout, field="timeout").total_seconds())
 
     def cancel(self) -> None:
         """Mark the job as cancelled and end its waits. Called by the scheduler, not by jobs."""
         self._cancelled = True
-        if self._bell is not None:
-            self._bell.set()
-        for nap in list(self._naps):
-            nap.end(False)
+        if self._cancel_event is not None:
+            self._cancel_event.set()
+        for wait in list(self._waits):
+            wait.end(False)
         for inner in self._inner:
             inner.cancel()
 
@@ -104,7 +106,7 @@ def here() -> JobContext:
     return context
 
 
-class Nap:
+class Wait:
     """A wait of a job that other code ends. Meanwhile the job counts as parked, not as busy."""
 
     def __init__(self, context: JobContext) -> None:
@@ -114,38 +116,38 @@ class Nap:
         self._future: asyncio.Future[bool] = self._loop.create_future()
         self._open = True
         context.host.park(1)
-        context._naps.add(self)
+        context._waits.add(self)
         if context.cancelled:
             self.end(False)
 
-    def end(self, came: bool = True) -> None:
+    def end(self, completed: bool = True) -> None:
         """End the wait, from any thread. The first call decides the result: False means that the job was cancelled."""
         if threading.get_ident() == self._thread:
-            self._end(came)
+            self._end(completed)
         else:
-            self._loop.call_soon_threadsafe(self._end, came)
+            self._loop.call_soon_threadsafe(self._end, completed)
 
-    async def over(self) -> bool:
+    async def ended(self) -> bool:
         try:
             return await self._future
         finally:
             self._end(False)
 
-    def _end(self, came: bool) -> None:
+    def _end(self, completed: bool) -> None:
         if self._open:
             self._open = False
-            self._context._naps.discard(self)
+            self._context._waits.discard(self)
             self._context.host.park(-1)
             if not self._future.done():
-                self._future.set_result(came)
+                self._future.set_result(completed)
 
 
 async def pause(seconds: float) -> bool:
     """Wait on the scheduler's clock; return False if the job was cancelled first."""
     context = here()
-    nap = Nap(context)
-    timer = context.host.clock.call_later(seconds, nap.end)
+    wait = Wait(context)
+    timer = context.host.clock.call_later(seconds, wait.end)
     try:
-        return await nap.over()
+        return await wait.ended()
     finally:
         timer.cancel()

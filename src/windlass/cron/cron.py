@@ -89,7 +89,7 @@ class Cron:
         `await aclose()` there.
         """
         limit = _seconds(timeout)
-        self._do(self._life.ask_to_stop)
+        self._do(self._life.request_stop)
         return self._life.wait(limit)
 
     async def run(self) -> None:

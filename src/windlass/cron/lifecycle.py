@@ -140,7 +140,7 @@ class Lifecycle:
             hurry = asyncio.create_task(signals.at_once.wait())
             stops = [asyncio.create_task(event.wait()) for event in (signals.stop, self._stop)]
             await asyncio.wait(stops, return_when=asyncio.FIRST_COMPLETED)
-            self.ask_to_stop()
+            self.request_stop()
             await asyncio.wait([self._server, hurry], timeout=limit, return_when=asyncio.FIRST_COMPLETED)
             if self._server.done():
                 return True
@@ -148,7 +148,7 @@ class Lifecycle:
             logger.warning("stopped although jobs are still running: %s", ", ".join(running))
             return False
 
-    def ask_to_stop(self) -> None:
+    def request_stop(self) -> None:
         """Deactivate the scheduler and wake its loop. Must be called on the scheduler's thread.
 
         In a signal handler the loop may be blocked until its next event and would not see that `_stop` was set:
@@ -170,7 +170,7 @@ class Lifecycle:
         return True
 
     async def close(self) -> None:
-        self.ask_to_stop()
+        self.request_stop()
         if self._server is not None:
             await self._server
 

@@ -35,7 +35,7 @@ class Registry:
         self._entries.check_room(1)
         self._entries.add(entry)
         self._scheduler.dependencies.replace(entry.id, edges)  # no cycle: nothing depends on the new entry yet
-        self._scheduler.take_up([entry])
+        self._scheduler.admit([entry])
         return entry.id
 
     def upsert(self, spec: When, job: Job, options: EntryOptions) -> EntryId:
@@ -102,7 +102,7 @@ class Registry:
             self._entries.add(entry)
         for edge in edges:
             self._scheduler.dependencies.add(*edge)
-        self._scheduler.take_up(entries.values())
+        self._scheduler.admit(entries.values())
         return [entry.id for entry in entries.values()]
 
     def entry(self, key: Key) -> Entry | None:

@@ -55,7 +55,7 @@ class Scheduler:
         self._seen = now = self.clock.now()
         self._due.clear()
         for entry in list(self.entries):
-            self._apart(entry, partial(self._take_up, entry, now))
+            self._isolate(entry, partial(self._admit, entry, now))
         self.executions.resume()
         self.tick()
 
@@ -89,17 +89,17 @@ class Scheduler:
         for entry_id, at in self._due.pop(now):
             entry = self.entries.find(entry_id)
             if entry is not None:
-                self._apart(entry, partial(self._fire, entry, at, now))
+                self._isolate(entry, partial(self._fire, entry, at, now))
         self._arm()
 
     # Entries
 
-    def take_up(self, entries: Iterable[LiveEntry]) -> None:
+    def admit(self, entries: Iterable[LiveEntry]) -> None:
         """Schedule entries that were just added with all their edges."""
         if self.active:
             now = self.clock.now()
             for entry in entries:
-                self._apart(entry, partial(self._take_up, entry, now))
+                self._isolate(entry, partial(self._admit, entry, now))
             self.tick()
 
     def remove(self, entries: Sequence[LiveEntry]) -> None:
@@ -112,7 +112,7 @@ class Scheduler:
     def reschedule(self, entry: LiveEntry) -> None:
         """Compute the next time of an entry whose spec changed."""
         if self.active:
-            self._apart(entry, partial(self._schedule, entry, self.clock.now()))
+            self._isolate(entry, partial(self._schedule, entry, self.clock.now()))
             self.tick()
 
     def trigger(self, entry: LiveEntry) -> Triggered:
@@ -135,12 +135,12 @@ class Scheduler:
 
     # Ticks and timers
 
-    def _take_up(self, entry: LiveEntry, now: datetime) -> None:
+    def _admit(self, entry: LiveEntry, now: datetime) -> None:
         rule = entry.schedule.rule
         if isinstance(rule, At) and rule.moment <= now:  # due before the scheduler started
             self._fire(entry, rule.moment, now)
         elif not entry.paused:
-            self._make_up(entry, *missed_ticks(entry, now))
+            self._start_ticks(entry, *missed_ticks(entry, now))
         if self.entries.find(entry.id) is entry:
             self._schedule(entry, now)
 
@@ -152,7 +152,7 @@ class Scheduler:
         else:
             self._set_next(entry, now)
 
-    def _make_up(self, entry: LiveEntry, ticks: list[datetime], more: bool) -> None:
+    def _start_ticks(self, entry: LiveEntry, ticks: list[datetime], more: bool) -> None:
         if more:
             logger.warning("entry %s missed more than %d runs; only the oldest %d run", entry.label, MOST, MOST)
         for at in ticks:
@@ -162,7 +162,7 @@ class Scheduler:
         ticks, more = ([], False) if entry.paused else late_ticks(entry, at, now)
         if not ticks or not entry.run_once:
             self._set_next(entry, now)
-        self._make_up(entry, ticks, more)
+        self._start_ticks(entry, ticks, more)
         if not ticks and not entry.paused:
             logger.warning("entry %s: the tick of %s was skipped because it is %s late", entry.label, at, now - at)
             if entry.run_once and entry.next is None:
@@ -180,9 +180,9 @@ class Scheduler:
     def _reschedule(self, now: datetime) -> None:
         logger.warning("the clock went back from %s to %s; all next times are computed again", self._seen, now)
         for entry in self.entries:
-            self._apart(entry, partial(self._set_next, entry, now))
+            self._isolate(entry, partial(self._set_next, entry, now))
 
-    def _apart(self, entry: LiveEntry, act: Callable[[], None]) -> None:
+    def _isolate(self, entry: LiveEntry, act: Callable[[], None]) -> None:
         """Call `act` for one entry. If it raises, set the entry aside so that the other entries are not affected."""
         try:
             act()

@@ -16,7 +16,7 @@ from typing import Any
 
 from windlass.core import duration
 from windlass.core.duration import Duration
-from windlass.cron.context import JobContext, Nap, enter, here, pause
+from windlass.cron.context import JobContext, Wait, enter, here, pause
 from windlass.cron.job import Call, JobTimedOut, LocalWrapper, Skip, Wrapper, notify
 from windlass.errors import Invalid
 
@@ -44,17 +44,17 @@ class Semaphore:
         """Wait for a slot; return False if the job was cancelled meanwhile."""
         if self.try_take():
             return True
-        waiter = _Waiter(Nap(here()))
+        waiter = _Waiter(Wait(here()))
         with self._lock:
             self._queue.append(waiter)
         self._hand_on()  # a slot may have been released after `try_take`, before this waiter was queued
-        came = False
+        granted = False
         try:
-            came = await waiter.nap.over()
+            granted = await waiter.wait.ended()
         finally:
-            if not came:
+            if not granted:
                 self._leave(waiter)
-        return came
+        return granted
 
     def give(self) -> None:
         with self._lock:
@@ -68,7 +68,7 @@ class Semaphore:
             self._free -= 1
             waiter = self._queue.popleft()
             waiter.granted = True
-        waiter.nap.end()
+        waiter.wait.end()
 
     def _leave(self, waiter: "_Waiter") -> None:
         """Leave the queue; if a slot was granted after the wait had ended, release it to the next waiter."""
@@ -80,10 +80,10 @@ class Semaphore:
 
 
 class _Waiter:
-    __slots__ = ("granted", "nap")
+    __slots__ = ("granted", "wait")
 
-    def __init__(self, nap: Nap) -> None:
-        self.nap, self.granted = nap, False
+    def __init__(self, wait: Wait) -> None:
+        self.wait, self.granted = wait, False
 
 
 def recover(*, level: int = logging.ERROR) -> Wrapper:

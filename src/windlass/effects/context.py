@@ -193,7 +193,7 @@ class Context:
     _steps: Steps | None = None
     _lines: int = 0
     _stopped: bool = False
-    _bell: threading.Event | None = None  # created by `wait_cancelled`: most handlers never call it
+    _cancel_event: threading.Event | None = None  # created by `wait_cancelled`: most handlers never call it
 
     @property
     def idempotency_key(self) -> str:
@@ -235,8 +235,8 @@ class Context:
 
         For sync handlers: it blocks the thread.
         """
-        self._bell = bell = self._bell or threading.Event()
-        return self._stopped or bell.wait(timeout)
+        self._cancel_event = event = self._cancel_event or threading.Event()
+        return self._stopped or event.wait(timeout)
 
     @property
     def log(self) -> logging.Logger:
@@ -274,8 +274,8 @@ class Context:
     def cancel(self) -> None:
         """Mark the attempt as cancelled. Called by the worker, not by handlers."""
         self._stopped = True
-        if self._bell is not None:
-            self._bell.set()
+        if self._cancel_event is not None:
+            self._cancel_event.set()
 
     def keep(self, level: str, message: str) -> None:
         """Store a log line of this attempt, up to MAX_LINES."""

@@ -27,7 +27,7 @@ _TAG = "tag:yaml.org,2002:"
 _TEXT_TAGS = {"!", f"{_TAG}str"}
 _PLAIN_TAGS = {f"{_TAG}{kind}" for kind in ("null", "bool", "int", "float")}
 _CONTAINER_TAGS = {None, "!", f"{_TAG}map", f"{_TAG}seq"}
-_WORDS = {
+_CONSTANTS = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
@@ -89,12 +89,12 @@ def _json(text: str) -> Any:
         raise Unreadable(f"it is nested deeper than {MAX_DEPTH} levels") from None
     except ValueError as error:
         raise Unreadable(f"it is not JSON: {error}") from None
-    except _Twice as twice:
+    except _DuplicateKey as duplicate:
         load_yaml(text)  # JSON is also YAML, and the YAML reader raises an error with the line
-        raise Unreadable(f"the key {twice.key!r} is a duplicate") from None
+        raise Unreadable(f"the key {duplicate.key!r} is a duplicate") from None
 
 
-class _Twice(Exception):
+class _DuplicateKey(Exception):
     def __init__(self, key: str) -> None:
         super().__init__(key)
         self.key = key
@@ -104,7 +104,7 @@ def _object(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for key, value in pairs:
         if key in result:
-            raise _Twice(key)
+            raise _DuplicateKey(key)
         result[key] = value
     return result
 
@@ -256,8 +256,8 @@ def _scalar_value(event: Any) -> Any:
         return text
     if event.tag is not None and event.tag not in _PLAIN_TAGS:
         raise _at(event, f"the tag {event.tag} is not supported")
-    if text in _WORDS:
-        return _WORDS[text]
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
     if _NOT_JSON(text):
         raise _at(event, f"{text} is not a JSON number")
     for pattern, make in _NUMBERS:

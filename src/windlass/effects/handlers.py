@@ -238,7 +238,7 @@ def _message(error: BaseException) -> str:
         return ""
 
 
-def foreign(type_: str, key: str) -> Failed:
+def reserved_type(type_: str, key: str) -> Failed:
     """Return the failure of a job with a built-in step type that the engine did not create for such a step.
 
     Plain SQL can write such a job, and it must not run even if the database has accepted it.

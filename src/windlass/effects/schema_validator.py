@@ -42,12 +42,12 @@ class SchemaValidator:
 
     async def mistake(self, schema: str) -> Problem | None:
         """Return the error in a schema and its path; None if the schema is usable."""
-        problem = await self._ask(schema)
+        problem = await self._request(schema)
         return None if problem is None else (problem[0], problem[1])
 
     async def problems(self, schema: str, value: Any) -> list[Problem]:
         """Return the violations of a schema by a value, each with its path in the value."""
-        return [(path, message) for path, message in await self._ask(schema, value)]
+        return [(path, message) for path, message in await self._request(schema, value)]
 
     async def close(self) -> None:
         process, self._process = self._process, None
@@ -56,7 +56,7 @@ class SchemaValidator:
                 process.kill()
             await process.wait()
 
-    async def _ask(self, schema: str, *values: Any) -> Any:
+    async def _request(self, schema: str, *values: Any) -> Any:
         request = json.dumps([schema, *values]).encode() + b"\n"
         async with self._turn:
             if self._resting.get(schema, 0.0) > time.monotonic():

@@ -21,7 +21,7 @@ from windlass.core.workflows.step import CommandAction
 from windlass.core.workflows.step_payload import COMMAND_TYPE
 from windlass.effects.command.process import Keep, Lines, Process, inherited, readable
 from windlass.effects.context import Context
-from windlass.effects.handlers import Handler, failed, foreign, timed_out
+from windlass.effects.handlers import Handler, failed, reserved_type, timed_out
 from windlass.errors import Invalid
 
 __all__ = ["CommandOptions", "CommandRequest", "Commands", "Keep", "inherited"]
@@ -200,7 +200,7 @@ def command_handler(commands: Commands) -> Handler:
 
     async def command(ctx: Context, payload: Any) -> Outcome:
         if ctx.queue != OWN_QUEUE or not isinstance(ctx._action, CommandAction):
-            return foreign(COMMAND_TYPE, "run")
+            return reserved_type(COMMAND_TYPE, "run")
         if payload["runs_on"] != "local":
             message = f"runs_on: {payload['runs_on']} requires a launcher, which this worker does not have: use local"
             return Failed({"type": "NoLauncher", "message": message}, retryable=False)

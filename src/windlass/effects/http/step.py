@@ -21,7 +21,7 @@ from windlass.core.json_value import plain
 from windlass.core.workflows.step import HttpAction
 from windlass.core.workflows.step_payload import HTTP_TYPE
 from windlass.effects.context import Context
-from windlass.effects.handlers import Handler, foreign
+from windlass.effects.handlers import Handler, reserved_type
 from windlass.effects.http.connector import AddressGuard, AddressRefused, DnsLookup, LookUp, Network, connector
 from windlass.effects.http.request import FOLLOWED, HttpRequest, Message, prepare, redirected
 from windlass.effects.http.response import Answer, Body, error_of, outcome_of
@@ -163,7 +163,7 @@ class Exchange:
         if answer is not None and not answer.is_whole and not answer.succeeded:
             return outcome_of(answer, name, self._took, datetime.now(UTC))
         return self._failed(
-            "Timeout" if isinstance(error, TimeoutError) else "NetworkError", f"{name}: {_words(error)}"
+            "Timeout" if isinstance(error, TimeoutError) else "NetworkError", f"{name}: {_describe(error)}"
         )
 
     def _failed(self, kind: str, message: str, *, retryable: bool = True) -> Failed:
@@ -189,7 +189,7 @@ def _refusal(error: BaseException | None) -> AddressRefused | None:
     return error
 
 
-def _words(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     """Return the error message without the URL, which aiohttp's own messages contain."""
     import aiohttp
 
@@ -209,7 +209,7 @@ def http_handler(http: Http) -> Handler:
 
     async def request(ctx: Context, payload: Any) -> Outcome:
         if ctx.queue != OWN_QUEUE or not isinstance(ctx._action, HttpAction):
-            return foreign(HTTP_TYPE, "url")
+            return reserved_type(HTTP_TYPE, "url")
         http_request = HttpRequest(
             **payload,
             timeout=ctx.timeout or DEFAULT_TIMEOUT,
