@@ -5,7 +5,6 @@ Methods may be called from any thread, whether the scheduler is running or not.
 
 import asyncio
 from collections.abc import Callable, Iterable
-from types import TracebackType
 from typing import Self, TypeVar, Unpack
 from zoneinfo import ZoneInfo
 
@@ -114,18 +113,14 @@ class Cron:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     async def __aenter__(self) -> Self:
         self._life.begin()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     # Entries

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from windlass.core.jobs.job import Failed, Outcome
@@ -85,9 +84,7 @@ class Http:
         await self.open()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def perform(self, request: HttpRequest) -> Outcome:
