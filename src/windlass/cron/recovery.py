@@ -20,6 +20,7 @@ from windlass.core import duration
 from windlass.core.duration import Duration
 from windlass.cron.context import here, pause
 from windlass.cron.job import Call, LocalWrapper, Skip, Wrapper, notify
+from windlass.cron.wrappers import positive_integer
 from windlass.errors import Invalid
 
 logger = logging.getLogger("windlass.cron")
@@ -110,9 +111,8 @@ class CircuitBreaker:
     """A circuit breaker whose state can be inspected. All jobs wrapped by the same object share its state."""
 
     def __init__(self, threshold: int, cooldown: Duration, *, on_change: OnChange | None = None) -> None:
-        if isinstance(threshold, bool) or not isinstance(threshold, int) or threshold < 1:
-            raise Invalid(f"threshold is {threshold!r}; it must be an integer, at least 1", field="threshold")
-        self.threshold, self.cooldown = threshold, duration.read(cooldown, field="cooldown")
+        self.threshold = positive_integer(threshold, "threshold")
+        self.cooldown = duration.read(cooldown, field="cooldown")
         if self.cooldown <= timedelta():
             raise Invalid(f"cooldown is {cooldown!r}; it must be positive", field="cooldown")
         self.state = BreakerState.CLOSED

@@ -124,7 +124,7 @@ def delay_if_running() -> Wrapper:
 
 def max_instances(count: int) -> Wrapper:
     """Skip a start while `count` earlier ones of the same entry are running. Used for the option `max_instances`."""
-    if _positive(count, "max_instances") == 1:
+    if positive_integer(count, "max_instances") == 1:
         return skip_if_running()
     reason = f"{count} earlier starts of it are still running"
     return LocalWrapper("max_instances", lambda call: _skipping(call, Semaphore(count), reason))
@@ -132,13 +132,13 @@ def max_instances(count: int) -> Wrapper:
 
 def max_concurrent(count: int) -> Wrapper:
     """Run at most `count` of the jobs that share this wrapper at a time; the others wait."""
-    slots = Semaphore(_positive(count))
+    slots = Semaphore(positive_integer(count))
     return LocalWrapper("max_concurrent", lambda call: _queueing(call, slots))
 
 
 def max_concurrent_skip(count: int) -> Wrapper:
     """Run at most `count` of the jobs that share this wrapper at a time; the others are skipped."""
-    slots = Semaphore(_positive(count))
+    slots = Semaphore(positive_integer(count))
     reason = f"{count} jobs are running already"
     return LocalWrapper("max_concurrent_skip", lambda call: _skipping(call, slots, reason))
 
@@ -253,7 +253,7 @@ def _abandon(task: "asyncio.Task[Any]") -> None:
     task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 
 
-def _positive(count: int, field: str = "count") -> int:
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise Invalid(f"{field} is {count!r}; it must be an integer, at least 1", field=field)
-    return count
+def positive_integer(value: int, field: str = "count") -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise Invalid(f"{field} is {value!r}; it must be an integer, at least 1", field=field)
+    return value
