@@ -22,11 +22,6 @@ from windlass.errors import Conflict, Duplicate, NotFound
 from windlass.testing import Clock
 
 
-@pytest.fixture
-async def worker(db: Database) -> ManualWorker:
-    return await ManualWorker.registered(db)
-
-
 def job(type_: str, *args: Any, **more: Any) -> Part:
     return Part(type=type_, fields={"payload": list(args), **more.pop("fields", {})}, **more)
 

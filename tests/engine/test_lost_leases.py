@@ -18,12 +18,7 @@ from windlass.engine.workers import turn
 from windlass.runtime.loops.upkeep import LeaseRecovery
 from windlass.testing import Clock
 
-
-@pytest.fixture
-async def db(db: Database, clock: Clock) -> Database:
-    """An hour from now: the server has been up for long."""
-    clock.move(timedelta(hours=1))
-    return db
+pytestmark = pytest.mark.usefixtures("an_hour_later")
 
 
 # Expired leases

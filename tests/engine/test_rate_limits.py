@@ -20,17 +20,13 @@ from windlass.engine.workers.remote import Fetch, RemoteReport
 from windlass.errors import Invalid
 from windlass.testing import Clock
 
+pytestmark = pytest.mark.usefixtures("an_hour_later")
+
 Connection = Any
 LEASE = timedelta(seconds=30)
 FREE = JobSpec(type="mail.send.v1")
 HOURLY = Limit(key="tenant-a", rate=1.0, period=timedelta(hours=1))
 ALONE = Limit(key="tenant-a", concurrency=1)
-
-
-@pytest.fixture
-async def db(db: Database, clock: Clock) -> Database:
-    clock.move(timedelta(hours=1))
-    return db
 
 
 async def push(db: Database, limit: Limit, count: int, **fields: Any) -> list[UUID]:

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from tests.engine.fake_services import deploy
 from tests.engine.harness import LEASE, Fails, ManualWorker, begin, events_of, letters, node, publish, state, tick
 from windlass.core.definition.parser import parse
 from windlass.core.jobs.job import Failed, after
 from windlass.core.workflows.step import Parallel
-from windlass.engine import upkeep, workflows
+from windlass.engine import upkeep
 from windlass.engine.database import Database
 from windlass.engine.jobs import control as jobs
 from windlass.engine.runs import control as runs
@@ -22,23 +23,9 @@ from windlass.engine.workers.turn import Turn
 from windlass.errors import InvalidWorkflow
 from windlass.testing import Clock
 
+pytestmark = pytest.mark.usefixtures("an_hour_later")
+
 Connection = Any
-
-
-@pytest.fixture
-async def db(db: Database, clock: Clock) -> Database:
-    """An hour from now: the server has been up for long, so leases may run out."""
-    clock.move(timedelta(hours=1))
-    return db
-
-
-@pytest.fixture
-async def worker(db: Database) -> ManualWorker:
-    return await ManualWorker.registered(db)
-
-
-async def from_document(db: Database, **tasks: Any) -> None:
-    await workflows.publish(db, parse({"name": "w", "tasks": tasks}))
 
 
 async def test_c2_1_pick_up_is_one_move_that_sets_the_start_once(
@@ -77,7 +64,7 @@ async def test_c2_3_a_step_that_is_not_ready_has_no_job_to_take(db: Database, co
 async def test_c2_5_how_often_an_always_failing_step_runs(
     db: Database, worker: ManualWorker, words: dict[str, int], executions: int
 ) -> None:
-    await from_document(db, a={"job": "test.a.v1", **words})
+    await deploy(db, a={"job": "test.a.v1", **words})
     run = await begin(db)
     await worker.play({"a": Fails()})
     assert (len(worker.seen), await state(db, run)) == (executions, "failed")
@@ -120,7 +107,7 @@ async def test_c2_13_independent_branches_go_on_after_a_failure(db: Database, wo
 async def test_c2_18_without_a_policy_a_step_waits_seconds_and_with_one_what_it_says(
     db: Database, worker: ManualWorker, clock: Clock
 ) -> None:
-    await from_document(
+    await deploy(
         db,
         a={"job": "test.a.v1", "max_attempts": 2},
         b={"job": "test.b.v1", "max_attempts": 2, "retry": {"kind": "constant", "base": 3600, "jitter": 0}},

@@ -18,19 +18,9 @@ from windlass.engine.workers import turn
 from windlass.errors import Conflict, Invalid, NotFound
 from windlass.testing import Clock
 
+pytestmark = pytest.mark.usefixtures("an_hour_later")
+
 Connection = Any
-
-
-@pytest.fixture
-async def db(db: Database, clock: Clock) -> Database:
-    """An hour from now: the server has been up for long, so leases may run out."""
-    clock.move(timedelta(hours=1))
-    return db
-
-
-@pytest.fixture
-async def worker(db: Database) -> ManualWorker:
-    return await ManualWorker.registered(db)
 
 
 async def test_what_nobody_holds_ends_at_once(db: Database, worker: ManualWorker, conn: Connection) -> None:

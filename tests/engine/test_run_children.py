@@ -17,11 +17,6 @@ from windlass.testing import Clock
 Connection = Any
 
 
-@pytest.fixture
-async def worker(db: Database) -> ManualWorker:
-    return await ManualWorker.registered(db)
-
-
 def child(name: str = "sub", *needs: str, workflow: str = "kid", input: Any = None, **more: Any) -> Step:  # noqa: A002
     return node(name, *needs, action=ChildAction(workflow, {} if input is None else input), **more)
 

@@ -16,11 +16,6 @@ from windlass.testing import Clock
 Connection = Any
 
 
-@pytest.fixture
-async def worker(db: Database) -> ManualWorker:
-    return await ManualWorker.registered(db)
-
-
 def child(name: str = "sub", *needs: str, workflow: str = "kid", **more: Any) -> Step:
     return node(name, *needs, action=ChildAction(workflow), **more)
 

@@ -2,11 +2,11 @@
 completed for success, leased for dispatched and running."""
 
 import asyncio
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from tests.engine.fake_services import deploy
 from tests.engine.harness import (
     LEASE,
     Fails,
@@ -21,10 +21,9 @@ from tests.engine.harness import (
     state,
     tick,
 )
-from windlass.core.definition.parser import parse
 from windlass.core.runs.run import RunState
 from windlass.core.workflows.step import Foreach, Parallel
-from windlass.engine import upkeep, workflows
+from windlass.engine import upkeep
 from windlass.engine.database import Database
 from windlass.engine.jobs import control as jobs
 from windlass.engine.runs import control as runs
@@ -32,23 +31,9 @@ from windlass.errors import Conflict
 from windlass.store.postgres.pool import DatabaseOptions
 from windlass.testing import Clock
 
+pytestmark = pytest.mark.usefixtures("an_hour_later")
+
 Connection = Any
-
-
-@pytest.fixture
-async def db(db: Database, clock: Clock) -> Database:
-    """An hour from now: the server has been up for long, so leases may run out."""
-    clock.move(timedelta(hours=1))
-    return db
-
-
-@pytest.fixture
-async def worker(db: Database) -> ManualWorker:
-    return await ManualWorker.registered(db)
-
-
-async def from_document(db: Database, **tasks: Any) -> None:
-    await workflows.publish(db, parse({"name": "w", "tasks": tasks}))
 
 
 # Runs
@@ -168,7 +153,7 @@ async def test_t14_the_last_attempt_fails_the_step_and_keeps_its_error(db: Datab
 async def test_t15_a_failure_skips_what_hangs_on_it_unless_on_failure_is_run(
     db: Database, worker: ManualWorker
 ) -> None:
-    await from_document(
+    await deploy(
         db,
         a={"job": "test.a.v1", "max_retries": 1},
         b={"job": "test.b.v1", "depends_on": ["a"]},

@@ -23,11 +23,6 @@ TABLES = [
 ]
 
 
-@pytest.fixture
-async def worker(db: Database) -> ManualWorker:
-    return await ManualWorker.registered(db)
-
-
 @pytest.mark.parametrize("how", ["edit", "disable", "delete", "replace"])
 async def test_c2_28_a_hundred_live_runs_finish_on_their_version(db: Database, worker: ManualWorker, how: str) -> None:
     await publish(db, node("a"), node("b", "a"), node("c", "b"))

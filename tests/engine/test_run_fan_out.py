@@ -15,11 +15,6 @@ Connection = Any
 LIVE = "select count(*) from workflow.workflow_run where step = $1 and status in ('pending', 'leased')"
 
 
-@pytest.fixture
-async def worker(db: Database) -> ManualWorker:
-    return await ManualWorker.registered(db)
-
-
 def item_of(job: Claimed) -> Any:
     return decode(job.payload)["item"]
 

@@ -15,11 +15,6 @@ from windlass.engine.runs import control as runs
 Connection = Any
 
 
-@pytest.fixture
-async def worker(db: Database) -> ManualWorker:
-    return await ManualWorker.registered(db)
-
-
 def bad(*items: int) -> Any:
     """Instances with these numbers fail; the others give their number."""
     return lambda job: Fails(f"boom {job.item}") if job.item in items else job.item

@@ -33,11 +33,6 @@ update workflow.workflow_run
  where id = $1"""
 
 
-@pytest.fixture
-async def worker(db: Database) -> ManualWorker:
-    return await ManualWorker.registered(db)
-
-
 @pytest.mark.parametrize(
     ("statement", "letter", "why"),
     [

@@ -16,11 +16,6 @@ from windlass.testing import Clock
 Connection = Any
 
 
-@pytest.fixture
-async def worker(db: Database) -> ManualWorker:
-    return await ManualWorker.registered(db)
-
-
 FINAL = node("z", final=True)
 CASES: list[tuple[list[Step], dict[str, Any], Any]] = [
     ([node("a"), node("b", "a")], {}, "b"),

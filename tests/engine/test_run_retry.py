@@ -16,19 +16,9 @@ from windlass.engine.runs import outputs, sweep
 from windlass.errors import Conflict, Invalid
 from windlass.testing import Clock
 
+pytestmark = pytest.mark.usefixtures("an_hour_later")
+
 Connection = Any
-
-
-@pytest.fixture
-async def db(db: Database, clock: Clock) -> Database:
-    """An hour from now: the server has been up for long, so leases may run out."""
-    clock.move(timedelta(hours=1))
-    return db
-
-
-@pytest.fixture
-async def worker(db: Database) -> ManualWorker:
-    return await ManualWorker.registered(db)
 
 
 async def test_c2_27_failed_and_skipped_steps_are_done_again_and_successes_kept(

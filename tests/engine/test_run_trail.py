@@ -3,8 +3,6 @@
 from datetime import timedelta
 from uuid import UUID
 
-import pytest
-
 from tests.engine.harness import Fails, ManualWorker, begin, node, publish, tick
 from windlass.core.workflows.step import HookAction, Parallel, SleepAction
 from windlass.engine.database import Database
@@ -13,11 +11,6 @@ from windlass.testing import Clock
 
 HOUR = timedelta(hours=1)
 NAP = SleepAction(HOUR)
-
-
-@pytest.fixture
-async def worker(db: Database) -> ManualWorker:
-    return await ManualWorker.registered(db)
 
 
 async def trail(db: Database, run: UUID) -> list[tuple[str | None, str]]:

@@ -19,14 +19,9 @@ from windlass.engine.workers.turn import Turn
 from windlass.errors import NotFound
 from windlass.testing import Clock
 
+pytestmark = pytest.mark.usefixtures("an_hour_later")
+
 MONTH = timedelta(days=30)
-
-
-@pytest.fixture
-async def db(db: Database, clock: Clock) -> Database:
-    """An hour from now: the server has been up for long."""
-    clock.move(timedelta(hours=1))
-    return db
 
 
 async def finished(db: Database, count: int = 1) -> list[UUID]:

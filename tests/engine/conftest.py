@@ -1,0 +1,18 @@
+from datetime import timedelta
+
+import pytest
+
+from tests.engine.harness import ManualWorker
+from windlass.engine.database import Database
+from windlass.testing import Clock
+
+
+@pytest.fixture
+async def worker(db: Database) -> ManualWorker:
+    return await ManualWorker.registered(db)
+
+
+@pytest.fixture
+async def an_hour_later(db: Database, clock: Clock) -> None:
+    """Move the clock, so that the server has been up for long and leases may expire."""
+    clock.move(timedelta(hours=1))
