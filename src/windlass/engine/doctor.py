@@ -179,10 +179,12 @@ def judge_quarantine(entries: Sequence[QuarantineEntry]) -> Iterator[Finding]:
 
 
 def judge_snapshots(snapshots: Sequence[Snapshot]) -> Iterator[Finding]:
-    for held in snapshots:
-        who = f"session {held.pid} ({held.application or held.user or 'unnamed'}, {held.state or 'unknown'})"
-        problem = f"{who} has kept a snapshot for {duration.rough(held.age)}: dead rows pile up behind it"
-        yield Finding(Level.WARNING, "snapshots", problem, f"end it: select pg_terminate_backend({held.pid})")
+    for session in snapshots:
+        who = (
+            f"session {session.pid} ({session.application or session.user or 'unnamed'}, {session.state or 'unknown'})"
+        )
+        problem = f"{who} has kept a snapshot for {duration.rough(session.age)}: dead rows pile up behind it"
+        yield Finding(Level.WARNING, "snapshots", problem, f"end it: select pg_terminate_backend({session.pid})")
     if not snapshots:
         yield Finding(Level.OK, "snapshots", f"none older than {duration.rough(PATIENCE)}")
 

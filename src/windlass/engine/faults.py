@@ -22,9 +22,9 @@ _armed: str | None = None
 _left = 0
 
 
-def arm(wish: str | None) -> None:
+def arm(text: str | None) -> None:
     global _armed, _left
-    name, _, count = (wish or "").partition(":")
+    name, _, count = (text or "").partition(":")
     _armed, _left = name or None, int(count or 1)
 
 

@@ -47,22 +47,22 @@ async def receive(db: Database, token: str, body: bytes, headers: Mapping[str, s
         locked = await runs.lock(conn, [place[0]]) if place is not None else []
         if place is None or not locked:  # its run may just have been pruned
             raise _unknown()
-        (id_, step), held = place, locked[0]
-        workflow = await db.definitions.one(conn, held.version_id)
-        _check(workflow, held, step, body, headers)
+        (id_, step), run = place, locked[0]
+        workflow = await db.definitions.one(conn, run.version_id)
+        _check(workflow, run, step, body, headers)
         signed_id = headers.get("webhook-id") if _action(workflow, step).secret is not None else None
         if await hooks.received(conn, place, signed_id):
             return Received(again=True)
-        if held.state not in LIVE or held.steps[step] not in OPEN:
+        if run.state not in LIVE or run.steps[step] not in OPEN:
             raise _over()
         stored_headers = kept_headers(headers)
         text = stored_body(body, headers.get("content-type"))
         await hooks.receive(conn, place, body=text, headers=encode(stored_headers, field="headers"), id_=signed_id)
-        news: list[Event] = []
-        if held.steps[step] == Letter.ACTIVE:
+        events: list[Event] = []
+        if run.steps[step] == Letter.ACTIVE:
             await steps.delete_timers(conn, [place])
-            news = [Ended(step, Letter.SUCCEEDED)]
-        wakeups = await settle(conn, db, [held], {id_: news} if news else {}, actor=ACTOR)
+            events = [Ended(step, Letter.SUCCEEDED)]
+        wakeups = await settle(conn, db, [run], {id_: events} if events else {}, actor=ACTOR)
     wakeups.poke(db)
     return Received(again=False)
 
@@ -93,7 +93,7 @@ def _action(workflow: Workflow, step: int) -> HookAction:
     return action
 
 
-def _check(workflow: Workflow, held: LockedRun, step: int, body: bytes, headers: Mapping[str, str]) -> None:
+def _check(workflow: Workflow, run: LockedRun, step: int, body: bytes, headers: Mapping[str, str]) -> None:
     action = _action(workflow, step)
-    if action.secret is not None and (why := webhook.signature_mistake(action.secret, headers, body, held.now)):
+    if action.secret is not None and (why := webhook.signature_mistake(action.secret, headers, body, run.now)):
         raise Refused(f"the callback is not signed as it must be: {why}")

@@ -128,8 +128,8 @@ def without_password(url: str) -> tuple[str, str | None]:
         else:
             parameters.append(item)
     password = password or secrets.get("password", "")
-    shown = f"{parts.scheme}://{user}{at}{address}{parts.path}"  # urlunsplit would drop the // before an empty host
-    return "?".join([shown, "&".join(parameters)]) if parameters else shown, unquote(password) if password else None
+    base = f"{parts.scheme}://{user}{at}{address}{parts.path}"  # urlunsplit would drop the // before an empty host
+    return "?".join([base, "&".join(parameters)]) if parameters else base, unquote(password) if password else None
 
 
 def check_commands(place: Place) -> None:

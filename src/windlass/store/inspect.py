@@ -38,7 +38,7 @@ class Tally(NamedTuple):
     failed: JobSnapshot | None
 
 
-class Below(NamedTuple):
+class Children(NamedTuple):
     step: int
     many: int
     live: int
@@ -115,16 +115,16 @@ async def paused(conn: Connection, queues: Iterable[str]) -> set[str]:
     return set(column(await conn.fetch(_SQL["paused"], list(queues))))
 
 
-async def below(conn: Connection, run: UUID, steps: Sequence[int]) -> dict[int, Below]:
-    return {row[0]: Below._make(row) for row in await conn.fetch(_SQL["below"], run, list(steps))}
+async def children(conn: Connection, run: UUID, steps: Sequence[int]) -> dict[int, Children]:
+    return {row[0]: Children._make(row) for row in await conn.fetch(_SQL["children"], run, list(steps))}
 
 
-async def answers(conn: Connection, run: UUID, steps: Sequence[int]) -> dict[int, ResponseSnapshot]:
-    return {row[0]: _answer(*map(decode, row[1:])) for row in await conn.fetch(_SQL["answers"], run, list(steps))}
+async def responses(conn: Connection, run: UUID, steps: Sequence[int]) -> dict[int, ResponseSnapshot]:
+    return {row[0]: _response(*map(decode, row[1:])) for row in await conn.fetch(_SQL["responses"], run, list(steps))}
 
 
-async def wakes(conn: Connection, run: UUID) -> dict[int, datetime]:
-    return mapping(await conn.fetch(_SQL["wakes"], run))
+async def wake_times(conn: Connection, run: UUID) -> dict[int, datetime]:
+    return mapping(await conn.fetch(_SQL["wake_times"], run))
 
 
 async def running_of_workflow(conn: Connection, run: UUID) -> int:
@@ -186,7 +186,7 @@ async def leased_jobs(conn: Connection, run: UUID, step: int | None) -> set[UUID
     return set(column(await conn.fetch(_SQL["leased_jobs"], run, step)))
 
 
-def _answer(status_code: object, duration_ms: object, is_truncated: object) -> ResponseSnapshot:
+def _response(status_code: object, duration_ms: object, is_truncated: object) -> ResponseSnapshot:
     """Return the response fields of a result; values of a wrong type, which other workers may write, are dropped."""
     code, took = (value if isinstance(value, int) else None for value in (status_code, duration_ms))
     return ResponseSnapshot(code, took, is_truncated is True)

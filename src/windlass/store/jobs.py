@@ -161,16 +161,16 @@ async def find_lanes(conn: Connection, queues: Sequence[str], served: Served | N
     types = None if served is None else list(served.types)
     patterns = [] if served is None else list(served.patterns)
     after: dict[str, Lane | None] = dict.fromkeys(queues)
-    found: list[Lane] = []
+    lanes: list[Lane] = []
     while True:
         places = [
             (queue, *((last.type, last.priority, last.alone) if last else NOWHERE)) for queue, last in after.items()
         ]
         rows = await conn.fetch(_SQL["find_lanes"], *columns(places), types, patterns, PAGE)
         page = [Lane(*row) for row in rows]
-        found += page
+        lanes += page
         if len(page) < PAGE:
-            return sorted(found, key=lambda lane: (lane.priority, lane.seq))
+            return sorted(lanes, key=lambda lane: (lane.priority, lane.seq))
         after |= {lane.queue: lane for lane in page}
 
 

@@ -63,8 +63,8 @@ class Interest(NamedTuple):
     since: datetime
 
 
-async def insert(conn: Connection, id_: UUID, wish: Change, *, org: str, secret: str | None) -> Subscription:
-    row = await conn.fetchrow(_SQL["insert"], id_, org, *wish, secret)
+async def insert(conn: Connection, id_: UUID, new: Change, *, org: str, secret: str | None) -> Subscription:
+    row = await conn.fetchrow(_SQL["insert"], id_, org, *new, secret)
     assert row is not None
     return _subscription(row)
 
@@ -83,8 +83,8 @@ async def get(conn: Connection, id_: UUID, *, org: str) -> Subscription | None:
     return _subscription(row) if row else None
 
 
-async def change(conn: Connection, id_: UUID, wish: Change, *, org: str) -> Subscription | None:
-    row = await conn.fetchrow(_SQL["change"], id_, org, *wish)
+async def change(conn: Connection, id_: UUID, changes: Change, *, org: str) -> Subscription | None:
+    row = await conn.fetchrow(_SQL["change"], id_, org, *changes)
     return _subscription(row) if row else None
 
 

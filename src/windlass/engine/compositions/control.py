@@ -114,13 +114,13 @@ async def begin(
     """Create the run of a composition in the caller's transaction. Its name and the client's id become labels."""
     now = await run_store.now(conn)
     state = RunState.RUNNING.value
-    held = LockedRun(root, db.org, shape.workflow_id, shape.version_id, state, letters, fans, 0, 0, now, now)
+    locked = LockedRun(root, db.org, shape.workflow_id, shape.version_id, state, letters, fans, 0, 0, now, now)
 
     labels = {key: value for key, value in (("name", name), ("workflow_id", alias)) if value}
     row = NewRun(root, state, letters, fans, input_, encode(labels, field="labels") if labels else None)
     new = NewRuns(db.org, shape.workflow_id, shape.version_id, {timeout or NO_TIME_LIMIT: [row]})
     try:
-        return await settle(conn, db, [held], {root: [Begun()]}, actor=db.actor, new=new)
+        return await settle(conn, db, [locked], {root: [Begun()]}, actor=db.actor, new=new)
     except KeyTaken:
         raise Duplicate(f"there is a workflow {root} already", existing=str(root)) from None
 

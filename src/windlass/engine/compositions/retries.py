@@ -27,7 +27,7 @@ async def retry(db: Database, id_: str, *, as_: str | None = None) -> UUID:
         run, root = await compositions.find(conn, db, id_)
         if run != root:
             raise Conflict(f"workflow {id_} is inside another one: retry that")
-        [held] = await runs.lock(conn, [root])
+        [locked] = await runs.lock(conn, [root])
         tree = await store.tree(conn, root)
         known = await db.definitions.of(conn, {node.version_id for node in tree.values()})
         plan = _Plan(tree, known)
@@ -43,7 +43,7 @@ async def retry(db: Database, id_: str, *, as_: str | None = None) -> UUID:
             conn,
             db,
             new,
-            Live(known[held.version_id].name, held.workflow_id, held.version_id, 1, True, ""),
+            Live(known[locked.version_id].name, locked.workflow_id, locked.version_id, 1, True, ""),
             letters,
             input_=(await steps.inputs(conn, [root]))[root].input,
             name=tree[root].name,

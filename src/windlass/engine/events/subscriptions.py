@@ -60,9 +60,9 @@ class FeedResult:
     more: bool = False
 
 
-async def create(db: Database, wish: Mapping[str, Any]) -> tuple[Subscription, str]:
+async def create(db: Database, body: Mapping[str, Any]) -> tuple[Subscription, str]:
     """Create a subscription; return it with its secret, which is not shown again."""
-    change, secret = _change(wish, whole=True), _secret(wish.get("secret"))
+    change, secret = _change(body, whole=True), _secret(body.get("secret"))
     [id_] = new_ids(1)
     async with db.begin() as conn:
         if await store.count(conn, org=db.org) >= MOST:
@@ -83,9 +83,9 @@ async def list_(db: Database, *, limit: int = 50, offset: int = 0) -> tuple[list
         return await store.list_(conn, org=db.org, limit=limit, offset=offset), await store.count(conn, org=db.org)
 
 
-async def change(db: Database, id_: UUID, wish: Mapping[str, Any]) -> Subscription:
+async def change(db: Database, id_: UUID, body: Mapping[str, Any]) -> Subscription:
     """Change the given fields. A reactivated subscription receives only events from then on."""
-    requested = _change(wish)
+    requested = _change(body)
     async with db.begin() as conn:
         if requested.active:
             await store.begin_at(conn, str(Cursor(await event_store.here(conn))), but=id_)
@@ -239,15 +239,15 @@ def _delivery(interest: Interest, event: OjsEvent) -> JobSpec:
     )
 
 
-def _change(wish: Mapping[str, Any], *, whole: bool = False) -> Change:
+def _change(body: Mapping[str, Any], *, whole: bool = False) -> Change:
     """Return the requested change, validated; `whole`: for a new subscription."""
-    url = wish.get("url")
+    url = body.get("url")
     if url is not None or whole:
         if not isinstance(url, str) or len(url) > 2048:
             raise Invalid("url must be an address that begins with https:// or http://", field="url")
         request.read_url(url)
-    events = check_events(wish.get("events")) if whole or wish.get("events") is not None else None
-    active, filter_, metadata = wish.get("active"), wish.get("filter"), wish.get("metadata")
+    events = check_events(body.get("events")) if whole or body.get("events") is not None else None
+    active, filter_, metadata = body.get("active"), body.get("filter"), body.get("metadata")
     if active is not None and not isinstance(active, bool):
         raise Invalid("active must be true or false", field="active")
     if filter_ is not None and not isinstance(filter_, dict):

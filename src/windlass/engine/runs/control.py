@@ -163,13 +163,13 @@ async def _steer(
 
 
 async def start_round(
-    conn: Connection, db: Database, held: Sequence[LockedRun], word: str, reason: str, *, input_: str | None = None
+    conn: Connection, db: Database, locked: Sequence[LockedRun], word: str, reason: str, *, input_: str | None = None
 ) -> list[LockedRun]:
     """Move runs that ended to their next round; return them with its number."""
-    renewed = [run._replace(round=run.round + 1) for run in held]
-    await store.replace_input(conn, [run.id for run in held], input_)
+    renewed = [run._replace(round=run.round + 1) for run in locked]
+    await store.replace_input(conn, [run.id for run in locked], input_)
     await steps.keep_going(conn, {run.id: run.round for run in renewed})
-    await store.log(conn, [RunNote(run.id, None, word, word, reason) for run in held], actor=db.actor)
+    await store.log(conn, [RunNote(run.id, None, word, word, reason) for run in locked], actor=db.actor)
     return renewed
 
 

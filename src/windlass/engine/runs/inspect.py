@@ -212,8 +212,8 @@ async def _steps(conn: Connection, row: RunRow, workflow: Workflow) -> list[Step
     jobs = await store.first_jobs(conn, row.id, begun) if begun else {}
     tallies = await store.tally(conn, row.id, ended) if ended else {}
     waiting = await store.waiting_jobs(conn, row.id, active) if active else {}
-    children = await store.below(conn, row.id, below) if below else {}
-    wakes = await store.wakes(conn, row.id) if Letter.ACTIVE in letters else {}
+    children = await store.children(conn, row.id, below) if below else {}
+    wakes = await store.wake_times(conn, row.id) if Letter.ACTIVE in letters else {}
     served = await _service(conn, [*(one.job for one in waiting.values()), *(first.job for first in jobs.values())])
     return [
         _step(
@@ -239,7 +239,7 @@ async def _answered(conn: Connection, id_: UUID, steps: Sequence[StepSnapshot]) 
         for n, step in enumerate(steps)
         if isinstance(step.step.action, HttpAction) and step.job is not None and step.fan is None
     ]
-    responses = await store.answers(conn, id_, numbers) if numbers else {}
+    responses = await store.responses(conn, id_, numbers) if numbers else {}
     return [replace(step, answer=responses[n]) if n in responses else step for n, step in enumerate(steps)]
 
 
@@ -249,7 +249,7 @@ def _step(
     job: JobSnapshot | None,
     first: store.FirstJob | None,
     tally: store.Tally | None,
-    below: store.Below | None,
+    below: store.Children | None,
 ) -> StepSnapshot:
     if below is not None:
         done = sum(letter not in OPEN for letter in below.letters)

@@ -121,12 +121,12 @@ async def cancel(db: Database, query: RunQuery, *, limit: int = 100, reason: str
     batch = await _batch(db, query, RunMove.CANCEL, limit)
     wakeups = Wakeups()
     async with db.begin() as conn:
-        held = [run for run in await store.lock(conn, batch) if run.state in LIVE]
-        if held:
-            news = {run.id: [CancelRequested(Reason("cancelled", why))] for run in held}
-            wakeups = await settle(conn, db, held, news, actor=db.actor)
+        locked = [run for run in await store.lock(conn, batch) if run.state in LIVE]
+        if locked:
+            events = {run.id: [CancelRequested(Reason("cancelled", why))] for run in locked}
+            wakeups = await settle(conn, db, locked, events, actor=db.actor)
     wakeups.poke(db)
-    return await _batch_done(db, query, RunMove.CANCEL, batch, [run.id for run in held])
+    return await _batch_done(db, query, RunMove.CANCEL, batch, [run.id for run in locked])
 
 
 async def retry(db: Database, query: RunQuery, *, limit: int = 100) -> RunBatch:
@@ -134,13 +134,13 @@ async def retry(db: Database, query: RunQuery, *, limit: int = 100) -> RunBatch:
     batch = await _batch(db, query, RunMove.RETRY, limit)
     wakeups = Wakeups()
     async with db.begin() as conn:
-        held = [run for run in await store.lock(conn, batch) if (RunState(run.state), RunMove.RETRY) in RUN_EDGES]
-        if held:  # another session may have retried them first
-            held = await control.start_round(conn, db, held, "retried", control.FAILED_AGAIN)
-            news = {run.id: [RetryRequested()] for run in held}
-            wakeups = await settle(conn, db, held, news, actor=db.actor)
+        locked = [run for run in await store.lock(conn, batch) if (RunState(run.state), RunMove.RETRY) in RUN_EDGES]
+        if locked:  # another session may have retried them first
+            locked = await control.start_round(conn, db, locked, "retried", control.FAILED_AGAIN)
+            events = {run.id: [RetryRequested()] for run in locked}
+            wakeups = await settle(conn, db, locked, events, actor=db.actor)
     wakeups.poke(db)
-    return await _batch_done(db, query, RunMove.RETRY, batch, [run.id for run in held])
+    return await _batch_done(db, query, RunMove.RETRY, batch, [run.id for run in locked])
 
 
 async def _batch(db: Database, query: RunQuery, move: RunMove, limit: int) -> list[UUID]:

@@ -145,18 +145,18 @@ async def _begin(
     if now is None or workflow.concurrency is not None:  # time may have passed while waiting for the lock
         now = await runs.now(conn)
     letters = Letter.WAITING * len(workflow.steps)
-    held = [
+    locked = [
         LockedRun(id_, db.org, live.workflow_id, live.version_id, state, letters, None, 0, 0, now, now)
         for n, (id_, _) in enumerate(fresh)
         for state in [RunState.RUNNING.value if n < room else RunState.PENDING.value]
     ]
 
     rows: dict[timedelta, list[NewRun]] = defaultdict(list)
-    for row, (_, spec) in zip(held, fresh, strict=True):
+    for row, (_, spec) in zip(locked, fresh, strict=True):
         rows[spec.max_duration or workflow.max_duration].append(_row(row, spec, workflow))
     new = NewRuns(db.org, live.workflow_id, live.version_id, rows)
     events = {id_: [Begun()] if n < room else [] for n, (id_, _) in enumerate(fresh)}
-    return await settle(conn, db, held, events, actor=db.actor, new=new)
+    return await settle(conn, db, locked, events, actor=db.actor, new=new)
 
 
 def _row(run: LockedRun, spec: RunSpec, workflow: Workflow) -> NewRun:

@@ -89,31 +89,31 @@ async def skipped(db: Database, base: Snapshot) -> list[Skipped]:
 async def serve(db: Database, id_: UUID) -> bool:
     """Fire a schedule; return False if another process holds it."""
     async with db.begin() as conn:
-        held = await store.lock(conn, id_)
-        if held is None:
+        locked = await store.lock(conn, id_)
+        if locked is None:
             return False
-        acting = db.acting_for(held.row.org, actor=ACTOR)
-        firing = schedule.fire(held.row.schedule, held.now, live=held.live)
-        if firing.replaces and held.row.last_job_id is not None:
-            await jobs.cancel(conn, [held.row.last_job_id], org=acting.org, actor=ACTOR, reason=REPLACED)
+        acting = db.acting_for(locked.row.org, actor=ACTOR)
+        firing = schedule.fire(locked.row.schedule, locked.now, live=locked.live)
+        if firing.replaces and locked.row.last_job_id is not None:
+            await jobs.cancel(conn, [locked.row.last_job_id], org=acting.org, actor=ACTOR, reason=REPLACED)
         try:
             async with savepoint(conn):
-                job = (await submit.include(conn, acting, _specs(held, len(firing.ticks))))[-1:]
+                job = (await submit.include(conn, acting, _specs(locked, len(firing.ticks))))[-1:]
         except Duplicate as duplicate:  # its job is unique and exists already
             job = []
             firing = replace(firing, skipped_at=firing.ticks[-1], reason=str(duplicate))
         except Invalid as error:
-            _log.error("cron %s is switched off: %s", held.row.name, error)
+            _log.error("cron %s is switched off: %s", locked.row.name, error)
             await store.disable(conn, id_)
             return True
         await store.move(conn, id_, firing, job_id=job[0].job.id if job else None)
     if firing.reason:
-        _log.info("cron %s made no job for %s: %s", held.row.name, firing.skipped_at, firing.reason)
+        _log.info("cron %s made no job for %s: %s", locked.row.name, firing.skipped_at, firing.reason)
     if firing.replaces:
         db.poke("cancel", "settle")
-    db.poke(held.row.template.spec.queue)
+    db.poke(locked.row.template.spec.queue)
     return True
 
 
-def _specs(held: LockedCron, count: int) -> list[JobSpec]:
-    return [held.row.template.job(held.now)] * count
+def _specs(locked: LockedCron, count: int) -> list[JobSpec]:
+    return [locked.row.template.job(locked.now)] * count

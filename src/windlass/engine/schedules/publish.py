@@ -57,22 +57,22 @@ async def missing(db: Database, workflows: Sequence[Workflow], live: Mapping[str
 
 async def switch(conn: Connection, db: Database, name: str, enabled: bool) -> None:
     """Enable or disable a schedule. Disabled, it keeps its row; enabled, it goes on with the first tick after now."""
-    held = await schedules.lock_named(conn, name, org=db.org)
-    if held is None:
+    locked = await schedules.lock_named(conn, name, org=db.org)
+    if locked is None:
         return
     if not enabled:
-        await schedules.disable(conn, held.workflow_id)
-    elif held.schedule.next_run_at is None and not held.paused:
+        await schedules.disable(conn, locked.workflow_id)
+    elif locked.schedule.next_run_at is None and not locked.paused:
         try:
-            await schedules.set_next(conn, held.id, following(held.schedule, held.now))
+            await schedules.set_next(conn, locked.id, following(locked.schedule, locked.now))
         except Invalid as error:
-            await pause_invalid(conn, held, error)
+            await pause_invalid(conn, locked, error)
 
 
-async def pause_invalid(conn: Connection, held: LockedSchedule, error: Exception) -> None:
+async def pause_invalid(conn: Connection, locked: LockedSchedule, error: Exception) -> None:
     """Pause a schedule whose row is invalid, instead of retrying it forever, and log why."""
-    _log.error("the schedule of workflow %s is paused: %s", held.workflow, error)
-    await schedules.pause(conn, held.id, str(error))
+    _log.error("the schedule of workflow %s is paused: %s", locked.workflow, error)
+    await schedules.pause(conn, locked.id, str(error))
 
 
 def new_token() -> str:

@@ -89,46 +89,46 @@ async def serve(db: Database, id_: UUID) -> bool:
 
 async def _serve(db: Database, id_: UUID) -> bool:
     async with db.begin() as conn:
-        held = await store.lock_due(conn, id_)
-        if held is None:
+        locked = await store.lock_due(conn, id_)
+        if locked is None:
             return False
-        if not held.enabled:
-            await store.disable(conn, held.workflow_id)
+        if not locked.enabled:
+            await store.disable(conn, locked.workflow_id)
             return True
         try:
             async with savepoint(conn):  # a failed tick keeps the lock on the schedule, which is then paused
-                wakeups = await _fire(conn, db.acting_for(held.org, actor=ACTOR), held)
+                wakeups = await _fire(conn, db.acting_for(locked.org, actor=ACTOR), locked)
         except (Invalid, NotFound) as error:
-            await pause_invalid(conn, held, error)
+            await pause_invalid(conn, locked, error)
             wakeups = []
     for each in wakeups:
         each.poke(db)
     return True
 
 
-async def _fire(conn: Connection, db: Database, held: LockedSchedule) -> list[Wakeups]:
-    live = await store.live_runs(conn, held.workflow_id) if held.schedule.overlap is not Overlap.ALLOW else []
-    firing = schedule.fire(held.schedule, held.now, live=bool(live))
+async def _fire(conn: Connection, db: Database, locked: LockedSchedule) -> list[Wakeups]:
+    live = await store.live_runs(conn, locked.workflow_id) if locked.schedule.overlap is not Overlap.ALLOW else []
+    firing = schedule.fire(locked.schedule, locked.now, live=bool(live))
     cancelled = await _cancel(conn, db, live) if firing.replaces else Wakeups()
-    specs = [_spec(held, tick) for tick in firing.ticks]
-    ids, started = await run_start.include(conn, db, held.workflow, specs)
-    await store.move(conn, held.id, firing, run_id=ids[-1] if ids else None)
+    specs = [_spec(locked, tick) for tick in firing.ticks]
+    ids, started = await run_start.include(conn, db, locked.workflow, specs)
+    await store.move(conn, locked.id, firing, run_id=ids[-1] if ids else None)
     if firing.reason:
-        skipped = (held.workflow, firing.skipped_at, firing.reason)
+        skipped = (locked.workflow, firing.skipped_at, firing.reason)
         _log.info("the schedule of workflow %s started no run for %s: %s", *skipped)
     return [cancelled, started]
 
 
 async def _cancel(conn: Connection, db: Database, ids: Sequence[UUID]) -> Wakeups:
-    held = [run for run in await runs.lock(conn, ids) if run.state in LIVE]
-    news = {run.id: [CancelRequested(Reason("replaced", REPLACED))] for run in held}
-    return await settle(conn, db, held, news, actor=db.actor) if held else Wakeups()
+    locked = [run for run in await runs.lock(conn, ids) if run.state in LIVE]
+    events = {run.id: [CancelRequested(Reason("replaced", REPLACED))] for run in locked}
+    return await settle(conn, db, locked, events, actor=db.actor) if locked else Wakeups()
 
 
-def _spec(held: LockedSchedule, tick: datetime, **labels: str) -> RunSpec:
+def _spec(locked: LockedSchedule, tick: datetime, **labels: str) -> RunSpec:
     return RunSpec(
-        input=held.input,
-        idempotency_key=schedule.key(held.id, tick),
+        input=locked.input,
+        idempotency_key=schedule.key(locked.id, tick),
         labels=labels,
         headers={SCHEDULED_FOR: schedule.moment(tick)},
     )
@@ -149,22 +149,22 @@ async def pause(db: Database, name: str, *, reason: str | None = None) -> None:
     """Pause a schedule: no tick starts a run until it is resumed; runs under way go on."""
     encode(reason, field="reason", limit=MAX_REASON)
     async with db.begin() as conn:
-        await store.pause(conn, (await _hold(conn, db, name)).id, reason)
+        await store.pause(conn, (await _lock(conn, db, name)).id, reason)
 
 
 async def resume(db: Database, name: str) -> None:
     """Resume with the first tick after now: ticks missed during the pause are not caught up."""
     async with db.begin() as conn:
-        held = await _hold(conn, db, name)
-        following = schedule.following(held.schedule, held.now) if held.enabled else None
-        await store.resume(conn, held.id, following)
+        locked = await _lock(conn, db, name)
+        following = schedule.following(locked.schedule, locked.now) if locked.enabled else None
+        await store.resume(conn, locked.id, following)
 
 
 async def run_now(db: Database, name: str) -> UUID:
     """Start a run with the schedule's input, even if others are running; the ticks do not change."""
     async with db.begin() as conn:
-        held = await _hold(conn, db, name)
-        [id_], wakeups = await run_start.include(conn, db, name, [RunSpec(input=held.input)])
+        locked = await _lock(conn, db, name)
+        [id_], wakeups = await run_start.include(conn, db, name, [RunSpec(input=locked.input)])
     wakeups.poke(db)
     return id_
 
@@ -183,9 +183,9 @@ async def backfill(
 ) -> Backfill:
     """Start the runs of past ticks from `start` until before `end` or now; ticks that have a run are skipped."""
     async with db.begin() as conn:
-        held = await _hold(conn, db, name)
-        ticks, known, beyond = await _past(conn, db, held, (start, end), limit)
-        specs = [_spec(held, tick, backfill=schedule.moment(held.now)) for tick in ticks]
+        locked = await _lock(conn, db, name)
+        ticks, known, beyond = await _past(conn, db, locked, (start, end), limit)
+        specs = [_spec(locked, tick, backfill=schedule.moment(locked.now)) for tick in ticks]
         ids, wakeups = await run_start.include(conn, db, name, specs)
     wakeups.poke(db)
     return Backfill(list(zip(ticks, ids, strict=True)), len(ids) - known, beyond)
@@ -196,19 +196,19 @@ async def unfilled(
 ) -> Unfilled:
     """Return how many runs a backfill would start."""
     async with db.begin() as conn:
-        ticks, known, beyond = await _past(conn, db, await _hold(conn, db, name), (start, end), limit)
+        ticks, known, beyond = await _past(conn, db, await _lock(conn, db, name), (start, end), limit)
     return Unfilled(len(ticks) - known, beyond)
 
 
 async def _past(
-    conn: Connection, db: Database, held: LockedSchedule, span: tuple[datetime, datetime | None], limit: int
+    conn: Connection, db: Database, locked: LockedSchedule, span: tuple[datetime, datetime | None], limit: int
 ) -> tuple[list[datetime], int, datetime | None]:
     """Return past ticks up to the limit, how many of them have a run, and the first tick beyond the limit."""
-    start, end = span[0], held.now if span[1] is None else span[1]
-    _check_range(start, end, held.now, limit)
-    past = schedule.between(held.schedule, start, end, limit=limit + 1)
+    start, end = span[0], locked.now if span[1] is None else span[1]
+    _check_range(start, end, locked.now, limit)
+    past = schedule.between(locked.schedule, start, end, limit=limit + 1)
     ticks = past[:limit]
-    known = await runs.find_keys(conn, [schedule.key(held.id, tick) for tick in ticks], org=db.org)
+    known = await runs.find_keys(conn, [schedule.key(locked.id, tick) for tick in ticks], org=db.org)
     return ticks, len(known), past[limit] if len(past) > limit else None
 
 
@@ -225,11 +225,11 @@ def _check_range(start: datetime, end: datetime, now: datetime, limit: int) -> N
     check_range(limit, "limit", most=CREATE_LIMIT)
 
 
-async def _hold(conn: Connection, db: Database, name: str) -> LockedSchedule:
-    held = None if workflow_name_mistake(name) else await store.lock_named(conn, name, org=db.org)
-    if held is None:
+async def _lock(conn: Connection, db: Database, name: str) -> LockedSchedule:
+    locked = None if workflow_name_mistake(name) else await store.lock_named(conn, name, org=db.org)
+    if locked is None:
         raise await _unscheduled(conn, db, name)
-    return held
+    return locked
 
 
 async def _unscheduled(conn: Connection, db: Database, name: str) -> NotFound:
@@ -245,7 +245,7 @@ async def check_token(db: Database, token: str) -> None:
     if len(token) > MAX_TOKEN:
         raise _unknown_address()
     async with db.once() as conn:
-        _usable(await store.of_token(conn, webhook.token_digest(token)))
+        _checked(await store.of_token(conn, webhook.token_digest(token)))
 
 
 async def receive(db: Database, token: str, body: bytes, headers: Mapping[str, str]) -> UUID:
@@ -253,7 +253,7 @@ async def receive(db: Database, token: str, body: bytes, headers: Mapping[str, s
     if len(token) > MAX_TOKEN:
         raise _unknown_address()
     async with db.begin() as conn:
-        address = _usable(await store.of_token(conn, webhook.token_digest(token)))
+        address = _checked(await store.of_token(conn, webhook.token_digest(token)))
         trigger = (await db.definitions.one(conn, address.version_id)).trigger
         lowered = {name.lower(): value for name, value in headers.items()}
         _check_signature(trigger, lowered, body, address.now)
@@ -308,7 +308,7 @@ def _key(workflow: str, trigger: Trigger, headers: Mapping[str, str], body: byte
     return f"webhook/{workflow}/{id_}"
 
 
-def _usable(address: store.Address | None) -> store.Address:
+def _checked(address: store.Address | None) -> store.Address:
     if address is None:
         raise _unknown_address()
     if not address.enabled:

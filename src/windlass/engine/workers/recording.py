@@ -57,41 +57,41 @@ class Turn:
         return len(kinds) + bool(self.lines) + bool(self.lanes and self.count) <= 1
 
 
-async def lock_and_record(conn: Connection, db: Database, wish: Turn) -> tuple[set[UUID], Wakeups]:
+async def lock_and_record(conn: Connection, db: Database, request: Turn) -> tuple[set[UUID], Wakeups]:
     """Lock the runs, then record. Lock order: runs before jobs."""
-    touched = wish.runs
+    touched = request.runs
     held_runs = await runs.lock(conn, touched) if touched else []
     point("settle.locked")
-    return await record(conn, db, wish, held_runs)
+    return await record(conn, db, request, held_runs)
 
 
 async def record(
-    conn: Connection, db: Database, wish: Turn, held_runs: Sequence[LockedRun]
+    conn: Connection, db: Database, request: Turn, held_runs: Sequence[LockedRun]
 ) -> tuple[set[UUID], Wakeups]:
     """Write reports and advance their runs, which are locked; return the jobs recorded and the wakeups."""
-    if wish.lines:
-        await events.insert_log_lines(conn, wish.lines)
-    states = await _finish(conn, wish)
+    if request.lines:
+        await events.insert_log_lines(conn, request.lines)
+    states = await _finish(conn, request)
     point("settle.recorded")
     if held_runs:
-        ended = ended_jobs(_ends(wish.reports, states, {run.id for run in held_runs}))
-        return set(states), await settle(conn, db, held_runs, ended, actor=wish.worker)
+        ended = ended_jobs(_ends(request.reports, states, {run.id for run in held_runs}))
+        return set(states), await settle(conn, db, held_runs, ended, actor=request.worker)
     return set(states), Wakeups()
 
 
-async def _finish(conn: Connection, wish: Turn) -> dict[UUID, str]:
+async def _finish(conn: Connection, request: Turn) -> dict[UUID, str]:
     """Write the reports; return the state of each job whose report was accepted."""
-    successes = [report for report in wish.reports if isinstance(report, Success)]
-    setbacks = [report for report in wish.reports if isinstance(report, Setback)]
+    successes = [report for report in request.reports if isinstance(report, Success)]
+    setbacks = [report for report in request.reports if isinstance(report, Setback)]
     states: dict[UUID, str] = {}
     if successes and setbacks:  # two statements: lock all rows first, in the order of ids
-        await jobs.lock(conn, (report.job.id for report in wish.reports))
+        await jobs.lock(conn, (report.job.id for report in request.reports))
     if successes:
         states |= dict.fromkeys(
-            await jobs.succeed(conn, successes, worker=wish.worker, holders=wish.holders), "succeeded"
+            await jobs.succeed(conn, successes, worker=request.worker, holders=request.holders), "succeeded"
         )
     if setbacks:
-        states |= await jobs.set_back(conn, setbacks, worker=wish.worker, holders=wish.holders)
+        states |= await jobs.set_back(conn, setbacks, worker=request.worker, holders=request.holders)
     return states
 
 
@@ -109,48 +109,48 @@ def _ends(
         yield job.run_id, job.step, letter, Reason("failed", str(error.get("message"))) if error else None
 
 
-async def record_apart(db: Database, wish: Turn) -> set[UUID]:
+async def record_apart(db: Database, request: Turn) -> set[UUID]:
     """Record what can be recorded of a batch that failed as a whole; return the ids of the jobs recorded."""
 
     async def together(items: Sequence[Report | NewLogLine]) -> set[UUID]:
-        return await _record(db, _part(wish, items))
+        return await _record(db, _part(request, items))
 
     async def alone(item: Report | NewLogLine, error: Exception) -> set[UUID]:
         if isinstance(error, Locked):
-            return _keep(wish, item, error)
+            return _keep(request, item, error)
         if isinstance(item, Success | Setback):
-            return await _record_culprit(db, _part(wish, [item]), item, error)
+            return await _record_culprit(db, _part(request, [item]), item, error)
         _log.error("a log line was dropped: %s", plain(str(error)))
         return set()
 
-    items: list[Report | NewLogLine] = [*wish.reports, *wish.lines]
+    items: list[Report | NewLogLine] = [*request.reports, *request.lines]
     return {id_ for recorded in await split_batch(items, together, alone) for id_ in recorded}
 
 
-def _keep(wish: Turn, item: Report | NewLogLine, error: Locked) -> set[UUID]:
+def _keep(request: Turn, item: Report | NewLogLine, error: Locked) -> set[UUID]:
     """Hand a report that needs a row locked by another session back to the worker, which tries again later."""
-    if wish.locked is None:
+    if request.locked is None:
         raise error
     if isinstance(item, Success | Setback):
-        wish.locked(item)
+        request.locked(item)
     return set()
 
 
-def _part(wish: Turn, items: Sequence[Report | NewLogLine]) -> Turn:
+def _part(request: Turn, items: Sequence[Report | NewLogLine]) -> Turn:
     """Return the turn with only these reports and lines, and no claim."""
     reports = [item for item in items if isinstance(item, Success | Setback)]
     lines = [item for item in items if not isinstance(item, Success | Setback)]
-    return replace(wish, reports=reports, lines=lines, lanes=(), count=0)
+    return replace(request, reports=reports, lines=lines, lanes=(), count=0)
 
 
-async def _record(db: Database, wish: Turn) -> set[UUID]:
+async def _record(db: Database, request: Turn) -> set[UUID]:
     async with db.begin() as conn:
-        recorded, wakeups = await lock_and_record(conn, db, wish)
+        recorded, wakeups = await lock_and_record(conn, db, request)
     wakeups.poke(db)
     return recorded
 
 
-async def _record_culprit(db: Database, wish: Turn, report: Report, error: Exception) -> set[UUID]:
+async def _record_culprit(db: Database, request: Turn, report: Report, error: Exception) -> set[UUID]:
     """Record one report that failed even with nothing else in its batch.
 
     The usual cause is its run: the next step cannot be evaluated or written. Then the outcome is recorded and the run
@@ -158,10 +158,10 @@ async def _record_culprit(db: Database, wish: Turn, report: Report, error: Excep
     stored, the job fails with that as the reason.
     """
     text = {"type": type(error).__name__, "message": f"the outcome could not be stored: {str(error)!a}"}
-    failed = replace(wish, reports=[Setback(report.job, JobMove.FAIL, text, timedelta())])
+    failed = replace(request, reports=[Setback(report.job, JobMove.FAIL, text, timedelta())])
     ways = [partial(_record, db, failed), partial(_record_unsettled, db, failed, error)]
     if report.job.run_id is not None:
-        ways.insert(0, partial(_record_unsettled, db, wish, error))
+        ways.insert(0, partial(_record_unsettled, db, request, error))
     for record_ in ways:
         try:
             return await record_()
@@ -174,11 +174,11 @@ async def _record_culprit(db: Database, wish: Turn, report: Report, error: Excep
     return set()
 
 
-async def _record_unsettled(db: Database, wish: Turn, error: Exception) -> set[UUID]:
+async def _record_unsettled(db: Database, request: Turn, error: Exception) -> set[UUID]:
     """Record a step's report without advancing its run; set the run aside: its retry applies the step's end."""
-    [report] = wish.reports
+    [report] = request.reports
     async with db.begin() as conn:
-        states = await _finish(conn, wish)
+        states = await _finish(conn, request)
         ended = [id_ for id_, state in states.items() if state != "pending"]
         await steps.unsettle(conn, ended)
     if ended and report.job.run_id is not None:

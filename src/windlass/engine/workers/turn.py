@@ -33,45 +33,45 @@ PAUSE_UNREADABLE = timedelta(minutes=5)  # before a job that could not be read i
 _log = logging.getLogger("windlass.work")
 
 
-async def turn(db: Database, wish: Turn) -> tuple[list[Claimed], set[UUID]]:
+async def turn(db: Database, request: Turn) -> tuple[list[Claimed], set[UUID]]:
     """Record reports, advance their runs and claim, all or nothing; return the jobs claimed and the ids recorded.
 
     If that fails, and not because the database is unavailable, the parts are done separately: a failure caused by one
     report, log line or row must not hold up the others, in this turn or a later one.
     """
     try:
-        return await _turn_together(db, wish)
+        return await _turn_together(db, request)
     except Exception as error:
-        if wish.count and wish.claim_failed is not None:
-            wish.claim_failed()  # the claim may have been committed: see `adopt`
+        if request.count and request.claim_failed is not None:
+            request.claim_failed()  # the claim may have been committed: see `adopt`
         if isinstance(error, Unavailable) and not isinstance(error, Locked):
             raise
         _log.warning("a turn failed, its parts are done one by one: %s", plain(str(error)).partition("\n")[0])
-    recorded = await record_apart(db, wish) if wish.reports or wish.lines else set()
-    return await _claim_apart(db, wish) if wish.count else [], recorded
+    recorded = await record_apart(db, request) if request.reports or request.lines else set()
+    return await _claim_apart(db, request) if request.count else [], recorded
 
 
-async def _turn_together(db: Database, wish: Turn, *, atomic: bool = False) -> tuple[list[Claimed], set[UUID]]:
-    single = wish.is_single and not wish.runs and not atomic
+async def _turn_together(db: Database, request: Turn, *, atomic: bool = False) -> tuple[list[Claimed], set[UUID]]:
+    single = request.is_single and not request.runs and not atomic
     async with db.once() if single else db.begin() as conn:
-        recorded, wakeups = await lock_and_record(conn, db, wish)
-        claimed = await jobs.claim(conn, wish.lanes, count=wish.count, worker=wish.worker, lease=wish.lease)
+        recorded, wakeups = await lock_and_record(conn, db, request)
+        claimed = await jobs.claim(conn, request.lanes, count=request.count, worker=request.worker, lease=request.lease)
         known = await db.definitions.readable(conn, {job.version_id for job in claimed if job.version_id is not None})
         if known:
-            await start_compositions(conn, claimed, known, actor=wish.worker)
+            await start_compositions(conn, claimed, known, actor=request.worker)
         point("turn.claimed")
     point("turn.committed")
     wakeups.poke(db, claimed=[job.id for job in claimed])
     return claimed, recorded
 
 
-async def _claim_apart(db: Database, wish: Turn) -> list[Claimed]:
+async def _claim_apart(db: Database, request: Turn) -> list[Claimed]:
     """Claim lane by lane, in one transaction each. The first job of a lane that cannot be claimed is set aside."""
     claimed: list[Claimed] = []
-    for lane, room in wish.lanes:
-        count = min(room, wish.count - len(claimed))
+    for lane, room in request.lanes:
+        count = min(room, request.count - len(claimed))
         while count > 0:
-            part = Turn(worker=wish.worker, lease=wish.lease, lanes=[(lane, count)], count=count)
+            part = Turn(worker=request.worker, lease=request.lease, lanes=[(lane, count)], count=count)
             try:
                 claimed += (await _turn_together(db, part, atomic=True))[0]
                 break

@@ -40,7 +40,7 @@ select s.step, j.*,
       from workflow.workflow_run j where j.run_id = $1 and j.step = s.step and j.status = 'leased' order by j.item limit 1)
    limit 1) as j
 
--- name: below
+-- name: children
 -- Return, for each of these steps, the number of its child runs (the latest of each instance) and one example: a run that ended
 -- badly if there is one, else a live run, else any.
 select s.step, c.* from unnest($2::int[]) as s(step)
@@ -54,13 +54,13 @@ select s.step, c.* from unnest($2::int[]) as s(step)
             order by r.parent_item, r.parent_round desc limit 10000) as latest) as c
  where c.count > 0
 
--- name: answers
+-- name: responses
 -- Return status code, duration and truncation flag of the responses to these HTTP steps, without the bodies.
 select s.step, j.result -> 'status_code', j.result -> 'duration_ms', j.result -> 'is_truncated'
   from unnest($2::int[]) as s(step) join workflow.workflow_run j on j.run_id = $1 and j.step = s.step and j.item = 0
  where j.result is not null
 
--- name: wakes
+-- name: wake_times
 -- Return when the sleeping steps of a run will continue.
 select step, due_at from windlass.timer where run_id = $1
 
