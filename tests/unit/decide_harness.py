@@ -126,6 +126,7 @@ class Shell:
         self.run = Run.new(Plan(self.steps), held=bool(seed % 2))
         self.under_way: Counter[tuple[int, int]] = Counter()  # (step, instance) -> how often at once
         self.starts: Counter[tuple[int, int]] = Counter()  # in this try
+        self.carried: set[tuple[int, int]] = set()  # under way when this try began: their end counts in it
         self.ends: dict[str, list[str]] = {step.name: [""] * WIDEST for step in self.steps}
         self.conclusions: list[RunState] = []
         self.notes: dict[int, Note] = {}
@@ -170,6 +171,7 @@ class Shell:
     def another_try(self, world: World) -> None:
         self.world = world
         self.starts.clear()
+        self.carried = set(self.under_way)
         self.said.clear()
 
     def _decide(self, events: Sequence[Event]) -> list[Command]:
@@ -208,7 +210,7 @@ class Shell:
                 self._start(step, [0])
             case Reopen(step, count) | RestartChildren(step, count):
                 bad = [n for n, end in enumerate(self.ends[self.steps[step].name]) if end in "ftc" and end]
-                idle = [n for n in bad if not self.starts[step, n] and (step, n) not in self.under_way]
+                idle = [n for n in bad if not self.starts[step, n] and (step, n) not in self.carried]
                 assert len(idle) >= count, "more to do again than went wrong before"
                 self._start(step, idle[:count])
             case Conclude(state):
