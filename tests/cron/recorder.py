@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from itertools import pairwise
 
-from windlass.cron import Cron, JobCompleted
+from windlass.cron import Cron, Entry, JobCompleted
 
 AsyncJob = Callable[[], Awaitable[None]]
 
@@ -54,6 +54,12 @@ def chain(cron: Cron, recorder: Recorder, *names: str) -> None:
 def pairs(*edges: str) -> Iterable[tuple[str, str]]:
     """`ab`: from a to b."""
     return ((edge[0], edge[1]) for edge in edges)
+
+
+def known(cron: Cron, key: str) -> Entry:
+    entry = cron.entry(key)
+    assert entry is not None
+    return entry
 
 
 async def run(cron: Cron, root: str) -> str:
