@@ -58,7 +58,7 @@ async def test_a_notification_on_a_connection_that_was_closed_is_heard(database:
     heard: list[str] = []
     notifier.subscribe(heard.append)
     conn = await asyncpg.connect(database)
-    listener = notifier._hearing(conn.get_server_pid())
+    listener = notifier._listener(conn.get_server_pid())
     conn.terminate()
     listener(conn, 1, "windlass", "default")
     assert heard == ["default"]

@@ -42,7 +42,7 @@ class Notifier:
 
     def poke(self, topic: str) -> None:
         """Wake the listeners of this process now and those of other processes soon. Call it after the commit."""
-        self._tell(topic)
+        self._call_listeners(topic)
         if self._on:
             self._topics.add(topic if len(topic) <= LONGEST_TOPIC else "")
             self._sent.clear()
@@ -72,8 +72,8 @@ class Notifier:
             # A NOTIFY is a transaction too, but it writes nothing that a crash could lose: do not wait for the flush.
             await conn.execute("set synchronous_commit = off")
             conn.add_termination_listener(lambda _: self._pending.set())
-            await conn.add_listener(CHANNEL, self._hearing(conn.get_server_pid()))
-            self._tell("")  # notifications were missed while the connection was down: wake all listeners
+            await conn.add_listener(CHANNEL, self._listener(conn.get_server_pid()))
+            self._call_listeners("")  # notifications were missed while the connection was down: wake all listeners
             while not conn.is_closed():
                 try:
                     await asyncio.wait_for(self._pending.wait(), CHECK_SECONDS)
@@ -93,18 +93,18 @@ class Notifier:
         if not self._topics:
             self._sent.set()
 
-    def _hearing(self, own_pid: int) -> "Callable[[Connection, int, str, object], None]":
+    def _listener(self, own_pid: int) -> "Callable[[Connection, int, str, object], None]":
         """Return a callback that ignores this connection's own notifications: `poke` has already called the listeners.
 
         The pid is read once, because a closed connection has none and may still deliver notifications.
         """
 
-        def heard(_conn: Connection, pid: int, _channel: str, payload: object) -> None:
+        def receive(_conn: Connection, pid: int, _channel: str, payload: object) -> None:
             if pid != own_pid:
-                self._tell(str(payload))
+                self._call_listeners(str(payload))
 
-        return heard
+        return receive
 
-    def _tell(self, topic: str) -> None:
+    def _call_listeners(self, topic: str) -> None:
         for listener in tuple(self._listeners):
             listener(topic)
