@@ -2,6 +2,8 @@
 runs until no due job is left."""
 
 import asyncio
+import os
+import shutil
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
@@ -58,6 +60,9 @@ begin
 end $$
 """
 SIZE = "select sum(pg_relation_size(oid)) from pg_class where relkind = 'r' and oid >= 16384"
+SETTINGS = {"max_connections": "200", "max_wal_size": "256MB"}
+MEMORY = Path("/dev/shm")  # noqa: S108  # the folder inside has a random name and belongs to this user
+ROOM = 2 * 1024**3  # bytes
 LARGEST_RECYCLED = 4 * 1024 * 1024  # bytes; dead rows of a larger one would slow down the tests after it
 
 
@@ -65,13 +70,22 @@ LARGEST_RECYCLED = 4 * 1024 * 1024  # bytes; dead rows of a larger one would slo
 def embedded_server() -> Iterator[str]:
     """Start a server in a temporary folder and yield its URL; stop and remove it at the end.
 
-    It runs without fsync, which would take most of the time: its data is temporary.
+    It runs without fsync, which would take most of the time, and in memory if there is room: its data is temporary.
     """
-    with TemporaryDirectory(prefix="windlass-test-", ignore_cleanup_errors=True) as folder:
+    with TemporaryDirectory(prefix="windlass-test-", dir=_memory(), ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)  # if run as root, the server runs as another user, who must have access
-        options = EmbeddedOptions(home=Path(folder), settings={"max_connections": "200"}, durable=False)
+        options = EmbeddedOptions(home=Path(folder), settings=SETTINGS, durable=False)
         with Embedded.start(options) as server:
             yield server.url
+
+
+def _memory() -> Path | None:
+    """Return a folder in memory with room for a server. A database has a thousand files, so copying one there is ten
+    times as fast."""
+    try:
+        return MEMORY if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ROOM else None
+    except OSError:
+        return None
 
 
 class Databases:
