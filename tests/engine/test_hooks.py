@@ -192,7 +192,7 @@ async def test_a_callback_after_the_time_is_gone(db: Database, clock: Clock) -> 
     run, worker = await waiting(db)
     clock.move(HOUR)
     await worker.play()
-    with pytest.raises(Gone, match="nobody waits"):
+    with pytest.raises(Gone, match="no longer expected"):
         await call(db, run)
     assert await letters(db, run) == "stk"
 

@@ -74,7 +74,7 @@ async def test_a_callback_that_nobody_waits_for_is_410(app: Windlass) -> None:
     run, path = await waiting(app)
     await runs.cancel(await app.open(), run)
     async with client(app) as http:
-        assert "nobody waits for this callback" in problem(await http.post(path, json={}), 410, "Gone")
+        assert "this callback is no longer expected" in problem(await http.post(path, json={}), 410, "Gone")
 
 
 async def test_a_callback_that_is_not_signed_is_401(app: Windlass) -> None:

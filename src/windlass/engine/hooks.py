@@ -72,7 +72,7 @@ def _unknown() -> NotFound:
 
 
 def _over() -> Gone:
-    return Gone("nobody waits for this callback any more: its step or its run has ended")
+    return Gone("this callback is no longer expected: its step or its run has ended")
 
 
 async def address(db: Database, id_: UUID, step: str) -> str:

@@ -136,14 +136,14 @@ with late as (
    order by id limit $1 for update skip locked),
 ended as (
   update workflow.workflow_run j
-     set status = 'failed', last_error = 'it was not begun in time', updated_at = windlass.now(),
-         errors = windlass.remember(j.errors, jsonb_build_object('type', 'Expired', 'message', 'it was not begun in time',
+     set status = 'failed', last_error = 'the job was not started before its expiry', updated_at = windlass.now(),
+         errors = windlass.remember(j.errors, jsonb_build_object('type', 'Expired', 'message', 'the job was not started before its expiry',
                                                                  'attempt', j.attempt + j.lost, 'at', windlass.now()))
    where j.id = any(array(select id from late))
   returning j.id, j.attempt + j.lost as number),
 logged as (
   insert into workflow.workflow_event (workflow_id, event_type, data, actor, attempt)
-  select id, 'failed', '{"error": "it was not begun in time", "reason": "expired"}'::jsonb, $2, number from ended)
+  select id, 'failed', '{"error": "the job was not started before its expiry", "reason": "expired"}'::jsonb, $2, number from ended)
 select id from ended
 
 -- name: activate

@@ -40,7 +40,7 @@ from windlass.web.api.shared import (
     problems,
     states_named,
 )
-from windlass.web.api.starts import Key, Span, the_key
+from windlass.web.api.starts import Key, Span, idempotency_key_of
 from windlass.web.json_bodies import BATCH_LIMIT
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
@@ -127,7 +127,7 @@ JobId = Annotated[UUID, Depends(_job_id)]
 async def submit(app: App, request: Request, response: Response, key: Key = None) -> Data[JobDetail]:
     """A known idempotency key answers 200 with the job that has it."""
     body = await bodies.model(request, NewJob, limit=PAYLOAD_LIMIT + bodies.ROOM)
-    spec = _spec(app, body, the_key(key, body.idempotency_key))
+    spec = _spec(app, body, idempotency_key_of(key, body.idempotency_key))
     db = await app.open()
     recorded = await jobs.record(db, [spec])
     response.status_code = 201 if recorded.born else 200

@@ -32,7 +32,7 @@ class Range(bodies.RequestBody):
 
     from_: Moment = Field(alias="from")
     to: Moment | None = None
-    limit: int = Field(default=1000, ge=1, le=CREATE_LIMIT, description="So many ticks at most.")
+    limit: int = Field(default=1000, ge=1, le=CREATE_LIMIT, description="The largest number of ticks.")
     dry_run: bool = Field(default=False, description="Only count them.")
 
 

@@ -109,14 +109,14 @@ async def start(
     spec = RunSpec(
         input=order.input if "input" in order.model_fields_set else {},
         labels=order.labels,
-        idempotency_key=the_key(key, order.idempotency_key),
+        idempotency_key=idempotency_key_of(key, order.idempotency_key),
         max_duration=order.max_duration,
         api_headers=request.headers,
     )
     return await _start(app, name, spec, wait, response)
 
 
-def the_key(header: str | None, body: str | None) -> str | None:
+def idempotency_key_of(header: str | None, body: str | None) -> str | None:
     """Return the idempotency key of a request, which may be in its header, in its body, or the same in both."""
     if header is not None and body not in (None, header):
         raise Invalid("idempotency_key differs from the header Idempotency-Key", field="idempotency_key")
