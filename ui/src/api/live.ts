@@ -102,7 +102,10 @@ export function useLive(path: string | null, keys: QueryKey[], onMessage?: (mess
       timer = undefined;
       asked = Date.now();
       busy = true;
-      await Promise.allSettled(latest.current.keys.map((queryKey) => client.invalidateQueries({ queryKey })));
+      // A refetch would cancel a page that is being loaded ("Show more"), so it waits for that one and follows it.
+      const { keys } = latest.current;
+      missed = keys.some((queryKey) => client.isFetching({ queryKey }) > 0);
+      await Promise.allSettled(keys.map((queryKey) => client.invalidateQueries({ queryKey }, { cancelRefetch: false })));
       busy = false;
       if (missed && !stop.signal.aborted) soon();
       missed = false;
