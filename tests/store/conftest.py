@@ -1,4 +1,4 @@
-"""Databases and clients of the store's tests."""
+"""Fresh databases: plans depend on statistics and dead rows, which a recycled database keeps."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -11,10 +11,9 @@ from windlass.testing import Databases
 
 
 @pytest.fixture
-async def database(databases: Databases, request: pytest.FixtureRequest) -> AsyncIterator[str]:
-    """The URL of an empty, migrated database: a fresh one for plans, which depend on statistics and dead rows."""
-    make = databases.fresh if request.path.stem.endswith("plans") else databases.recycled
-    async with make() as url:
+async def database(databases: Databases) -> AsyncIterator[str]:
+    """The URL of a fresh, migrated database."""
+    async with databases.fresh() as url:
         yield url
 
 
