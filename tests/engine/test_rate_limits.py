@@ -118,6 +118,18 @@ async def test_an_end_that_plain_sql_records_lets_the_next_one_in(db: Database, 
     assert await fetch(db, 10) == [second]
 
 
+async def test_ends_in_one_statement_let_as_many_jobs_of_each_key_in(db: Database, conn: Connection) -> None:
+    key = 'a "quoted", key'
+    pair = await push(db, Limit(key="pair", concurrency=2), 5)
+    alone = await push(db, Limit(key=key, concurrency=1), 3)
+    assert set(await fetch(db, 10)) == {*pair[:2], *alone[:1]}
+    assert await fetch(db, 10) == []
+    ended = [*pair[:2], *alone[:1]]
+    await conn.execute("update workflow.workflow_run set status = 'succeeded', result = '1' where id = any($1)", ended)
+    assert set(await fetch(db, 10)) == {*pair[2:4], alone[1]}
+    assert await fetch(db, 10) == []
+
+
 async def test_jobs_that_are_cancelled_together_may_be_running_and_waiting(db: Database) -> None:
     ids = await push(db, ALONE, 3)
     assert await fetch(db, 10) == ids[:1]

@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import re
-import shutil
 import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -48,6 +47,7 @@ from tests.store.contract_harness import (
     row,
     submitted,
 )
+from windlass.embedded.binaries import find_binaries
 
 # Statements of the design document
 
@@ -91,7 +91,6 @@ async def test_the_documents_worker_claims_beats_and_sees_the_cancel(conn: Conne
     assert (event["event_type"], json.loads(event["data"])) == ("heartbeat", {"extended_by_seconds": 30})
 
 
-@pytest.mark.skipif(shutil.which("psql") is None, reason="psql is not installed")
 def test_the_documents_statements_work_from_psql(database: str, tmp_path: Path) -> None:
     script = tmp_path / "contract.sql"
     billing = CREATE.replace("'content.thumbnail.v1'", "'billing.invoice.v1'")
@@ -99,8 +98,9 @@ def test_the_documents_statements_work_from_psql(database: str, tmp_path: Path) 
     script.write_text(
         "\\set worker_id '''psql-1'''\n" + billing + take + HEARTBEAT + LOG + CHECK + CANCEL + CHECK + CANCEL + billing
     )
+    psql = find_binaries(None, tmp_path).program("psql")  # the embedded server's
     done = subprocess.run(
-        ["psql", "-X", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-f", str(script), database],
+        [str(psql), "-X", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-f", str(script), database],
         capture_output=True,
         text=True,
         check=False,
