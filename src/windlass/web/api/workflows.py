@@ -170,7 +170,7 @@ async def rotate(db: Open, name: Name) -> Data[Address]:
 
 
 class Definitions(bodies.RequestBody):
-    """Definitions, as for one workflow. `dry_run` tells what would change, and changes nothing."""
+    """Definitions, as for one workflow. With `dry_run` the changes are returned and nothing is stored."""
 
     workflows: list[dict[str, Any]] = Field(min_length=1, max_length=MAX_DEPLOYED)
     dry_run: bool = False
